@@ -1,0 +1,111 @@
+"""Everything this package raises, in one tree. A docstring is the message when no better one is given.
+
+    OrchestratorError
+    ├── ConfigError            a setting, a flag or an address is wrong
+    ├── SchemaError            the database's schema and this package do not fit together
+    ├── DatabaseUnavailable    the database could not be reached, or would not let us in
+    ├── EmbeddedServerError    the embedded PostgreSQL could not be started
+    ├── EnqueueRefused         the database refused a new task (draining queue, taken key, bad option)
+    │   └── PayloadRefused     the payload cannot be stored and given back unchanged
+    └── RegistryError          a task is declared twice, or without a usable name
+
+    HandlerSignal              what a handler raises to say how its attempt ended; never an error
+    ├── Retry(after)           failed; try again after this long
+    ├── Snooze(after)          not now; try again later, and do not count this attempt
+    ├── Cancel(reason)         no longer wanted; ends as cancelled
+    └── Discard(reason)        hopeless; ends as a dead letter at once
+"""
+
+from datetime import timedelta
+
+
+class OrchestratorError(Exception):
+    """Something went wrong in orchestrator."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+
+class ConfigError(OrchestratorError):
+    """A setting is wrong."""
+
+
+class SchemaError(OrchestratorError):
+    """The database's schema does not fit this version of orchestrator; run `orchestrator migrate`."""
+
+
+class DatabaseUnavailable(OrchestratorError):
+    """The database could not be reached; check that it runs and that the URL is right."""
+
+
+class EmbeddedServerError(OrchestratorError):
+    """The embedded PostgreSQL could not be started."""
+
+
+class EnqueueRefused(OrchestratorError):
+    """The database refused the new task."""
+
+    def __init__(
+        self, message: str | None = None, *, sqlstate: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(f"{message} {hint}" if message and hint else message)
+        self.sqlstate = sqlstate
+        self.hint = hint
+
+
+class PayloadRefused(EnqueueRefused):
+    """The payload cannot be stored and given back unchanged."""
+
+    def __init__(self, path: str, reason: str, *, sqlstate: str | None = None) -> None:
+        super().__init__(f"{path} {reason}", sqlstate=sqlstate)
+        self.path = path
+        self.reason = reason
+
+
+class RegistryError(OrchestratorError):
+    """A task type is declared twice, or without a usable name."""
+
+
+class HandlerSignal(Exception):  # noqa: N818 - a signal says how an attempt ended, it is not an error
+    """How a handler says that its attempt ended other than by returning or failing."""
+
+
+class Retry(HandlerSignal):
+    """This attempt failed; try again after this long (without a delay: after the type's backoff)."""
+
+    def __init__(self, after: timedelta | float | None = None, reason: str = "the handler asked for a retry") -> None:
+        super().__init__(reason)
+        self.after_seconds = None if after is None else delay_seconds(after)
+        self.reason = reason
+
+
+class Snooze(HandlerSignal):
+    """Not now: run again after this long; this attempt is not counted."""
+
+    def __init__(self, after: timedelta | float) -> None:
+        super().__init__(f"snoozed for {after}")
+        self.after_seconds = delay_seconds(after)
+
+
+class Cancel(HandlerSignal):
+    """No longer wanted: the task ends as cancelled."""
+
+    def __init__(self, reason: str = "cancelled by its handler") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Discard(HandlerSignal):
+    """Hopeless: the task becomes a dead letter at once, whatever attempts are left."""
+
+    def __init__(self, reason: str = "discarded by its handler") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def delay_seconds(after: timedelta | float) -> float:
+    """Return a delay as seconds; a negative or absurd one is the caller's mistake, said at once."""
+    seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
+    if not 0 <= seconds <= 100 * 365 * 86_400:
+        raise ValueError(f"a delay must lie between 0 seconds and 100 years, not {after!r}")
+    return seconds
