@@ -1,0 +1,133 @@
+# Everything a developer runs. `make help` lists it; `make check` is what the continuous integration runs.
+#
+# A fresh machine needs make, git and a Python of 3.11 or newer; the rest is installed, hash by hash as locked in
+# requirements/dev.txt, into .venv, and installed again only when that lock changes.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VENV ?= .venv
+BIN := $(VENV)/bin
+LOCK := requirements/dev.txt
+
+# How many pytest processes share the machine; 0 runs the tests in pytest's own process (for a debugger).
+PYTEST_WORKERS ?= 2
+# What to test and how, for instance: make test PYTEST_ARGS="tests/house -k sql"
+PYTEST_ARGS ?=
+PYTEST := $(BIN)/python -m pytest -n $(PYTEST_WORKERS)
+
+# The older server of `make check`; the conftest of tests/ explains the values.
+OLDEST_SERVER ?= debian-15
+
+# What ruff looks at.
+SOURCES := orchestrator migrations tests examples .ci
+
+# The first interpreter that is new enough and can make a virtual environment; PYTHON=… overrides the search.
+define FIND_PYTHON
+for python in "$(PYTHON)" python3 python3.14 python3.13 python3.12 python3.11; do \
+	[ -n "$$python" ] || continue; \
+	if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+		echo "$$python"; exit 0; \
+	fi; \
+	if [ "$$python" = "$(PYTHON)" ]; then \
+		echo "PYTHON=$$python is not a Python of 3.11 or newer with the venv module." >&2; exit 1; \
+	fi; \
+done; \
+echo "No Python of 3.11 or newer with the venv module was found (Debian: apt-get install python3-venv);" \
+	"name one with: make PYTHON=/path/to/python3" >&2; \
+exit 1
+endef
+
+.ONESHELL:
+
+.PHONY: help
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# ---------------------------------------------------------------------------------------------------- environment
+
+$(VENV)/.locked: $(LOCK)
+	@python=$$($(FIND_PYTHON))
+	echo "$$python -m venv $(VENV); pip install -r $(LOCK)"
+	"$$python" -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r $(LOCK)
+	touch $@
+
+# Editable, so that it is redone only for new metadata; without build isolation, so that nothing unpinned is fetched.
+$(VENV)/.installed: $(VENV)/.locked pyproject.toml
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+.PHONY: python
+python:  ## say which Python interpreter is used
+	@$(FIND_PYTHON)
+
+.PHONY: venv
+venv: $(VENV)/.installed  ## make the virtual environment in .venv
+
+.PHONY: lock
+lock:  ## resolve the dependencies again and write requirements/dev.txt
+	@python=$$($(FIND_PYTHON))
+	"$$python" -m venv build/lock
+	build/lock/bin/python -m pip install --quiet uv
+	build/lock/bin/uv pip compile pyproject.toml --extra embedded --group dev --universal --python-version 3.11 \
+		--upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file $(LOCK)
+
+# ----------------------------------------------------------------------------------------------------------- tests
+
+.PHONY: test
+test: venv  ## run every test on the embedded PostgreSQL 18
+	$(PYTEST) $(PYTEST_ARGS)
+
+# House rules look at files, not at a server: once is enough.
+.PHONY: test-oldest
+test-oldest: venv  ## run the database tests on the oldest supported PostgreSQL
+	ORCHESTRATOR_TEST_SERVER=$(OLDEST_SERVER) $(PYTEST) --ignore=tests/house $(PYTEST_ARGS)
+
+# ---------------------------------------------------------------------------------------------------------- checks
+
+.PHONY: check
+check: venv  ## run everything that has to pass before a change is merged
+	@started=$$SECONDS
+	for step in format-check lint types walls docs test test-oldest wheel; do
+		printf '\n=== %s\n' "$$step"
+		begun=$$SECONDS
+		$(MAKE) --no-print-directory "$$step" || { printf '=== %s FAILED\n' "$$step"; exit 1; }
+		printf '=== %s: %d s\n' "$$step" $$((SECONDS - begun))
+	done
+	printf '\n=== everything passed in %d s\n' $$((SECONDS - started))
+
+.PHONY: format
+format: venv  ## format the code
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --select I --fix $(SOURCES)
+
+.PHONY: format-check
+format-check: venv  ## refuse code that `make format` would change
+	$(BIN)/ruff format --check $(SOURCES)
+
+.PHONY: lint
+lint: venv  ## look for mistakes
+	$(BIN)/ruff check $(SOURCES)
+
+.PHONY: types
+types: venv  ## check the types, strictly
+	$(BIN)/mypy
+
+.PHONY: walls
+walls: venv  ## check which room imports which
+	$(BIN)/lint-imports
+
+.PHONY: docs
+docs: venv  ## check that the documents hold together
+	$(PYTEST) tests/house/test_documents.py $(wildcard tests/docs)
+
+.PHONY: wheel
+wheel: venv  ## build the wheel, install it in an empty environment and use it there
+	.ci/wheel $(BIN)/python
+
+.PHONY: clean
+clean:  ## remove everything that was built, .venv too
+	rm -rf $(VENV) build dist .embedded .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,28 @@
+"""The front door: few names, all of them there."""
+
+import orchestrator
+
+PUBLIC_NAMES_MAX = 15
+
+
+def too_many(names: list[str]) -> list[str]:
+    """Return the names beyond the number that a newcomer takes in at a glance."""
+    return names[PUBLIC_NAMES_MAX:]
+
+
+def test_the_package_has_at_most_fifteen_public_names() -> None:
+    """A sixteenth name belongs into a room, or replaces one of the others."""
+    assert [] == too_many(list(orchestrator.__all__))
+
+
+def test_every_public_name_exists_and_is_explained() -> None:
+    """`help()` on anything that the package offers says what it is."""
+    assert [] == [name for name in orchestrator.__all__ if not getattr(orchestrator, name).__doc__]
+
+
+def test_a_sixteenth_name_is_found() -> None:
+    """Fifteen pass."""
+    names = [f"name_{number}" for number in range(1, 17)]
+
+    assert ["name_16"] == too_many(names)
+    assert [] == too_many(names[:15])
