@@ -1,4 +1,6 @@
-"""Everything this package raises, in one tree. A docstring is the message when no better one is given.
+"""Everything this package raises, in one tree.
+
+A class's docstring is its message when no better one is given.
 
     OrchestratorError
     ├── ConfigError            a setting, a flag or an address is wrong
@@ -73,7 +75,9 @@ class HandlerSignal(Exception):  # noqa: N818 - a signal says how an attempt end
 class Retry(HandlerSignal):
     """This attempt failed; try again after this long (without a delay: after the type's backoff)."""
 
-    def __init__(self, after: timedelta | float | None = None, reason: str = "the handler asked for a retry") -> None:
+    def __init__(
+        self, after: timedelta | float | None = None, reason: str = "the handler asked for a retry"
+    ) -> None:
         super().__init__(reason)
         self.after_seconds = None if after is None else delay_seconds(after)
         self.reason = reason

@@ -1,0 +1,196 @@
+-- The tables, sequences and indexes of the first revision. The schema itself, the advisory lock and the
+-- version table are the runner's (migrations/env.py). Functions come in 2_functions.sql; only clock() is
+-- here, since a column default needs it.
+
+-- All time is the database's, through this one function, so that a test can replace it in its own database.
+-- STABLE, because a VOLATILE clock turns the claim's index scan into a sequential one; statement_timestamp(),
+-- because a body of the same volatility is inlined. Its meaning: when the client's statement arrived.
+CREATE FUNCTION orchestrator.clock()
+RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$ SELECT statement_timestamp() $$;
+
+CREATE SEQUENCE orchestrator.tasks_id_seq AS bigint;
+
+-- Numbers the leaders' terms; drawn at each election.
+CREATE SEQUENCE orchestrator.term_seq AS bigint;
+
+-- One row: what holds for the whole installation.
+CREATE TABLE orchestrator.settings (
+    only_row boolean PRIMARY KEY DEFAULT true CONSTRAINT settings_only_row_check CHECK (only_row),
+    -- The oldest schema revision a worker may have been built for and still run on this schema.
+    oldest_code integer NOT NULL,
+    payload_bytes_max integer NOT NULL DEFAULT 262144
+        CONSTRAINT settings_payload_bytes_max_check CHECK (payload_bytes_max > 0)
+);
+INSERT INTO orchestrator.settings (oldest_code) VALUES (1);
+
+CREATE TABLE orchestrator.queues (
+    name text PRIMARY KEY,
+    state text NOT NULL DEFAULT 'active'
+        CONSTRAINT queues_state_check CHECK (state IN ('active', 'paused', 'draining')),
+    state_since timestamptz NOT NULL DEFAULT orchestrator.clock(),
+    state_by text,
+    state_reason text,
+    priority smallint CONSTRAINT queues_priority_check CHECK (priority BETWEEN 0 AND 100),
+    max_attempts smallint CONSTRAINT queues_max_attempts_check CHECK (max_attempts >= 1),
+    timeout interval CONSTRAINT queues_timeout_check CHECK (timeout >= interval '0'),
+    -- Each point of priority is worth this much waiting; 1000 years is strict priority.
+    aging interval NOT NULL DEFAULT interval '1000 years'
+        CONSTRAINT queues_aging_check CHECK (aging BETWEEN interval '0' AND interval '1000 years'),
+    keep_finished interval NOT NULL DEFAULT interval '7 days'
+        CONSTRAINT queues_keep_finished_check CHECK (keep_finished >= interval '0'),
+    keep_dead interval NOT NULL DEFAULT interval '30 days'
+        CONSTRAINT queues_keep_dead_check CHECK (keep_dead >= interval '0')
+);
+INSERT INTO orchestrator.queues (name) VALUES ('default');
+
+-- What workers and `orchestrator migrate` have declared: the defaults of a task that SQL enqueues, and how
+-- long an orphan of this type waits for its next attempt. NULL means: ask the queue, then the house.
+CREATE TABLE orchestrator.types (
+    name text PRIMARY KEY,
+    queue text NOT NULL DEFAULT 'default',
+    priority smallint CONSTRAINT types_priority_check CHECK (priority BETWEEN 0 AND 100),
+    max_attempts smallint CONSTRAINT types_max_attempts_check CHECK (max_attempts >= 1),
+    timeout interval CONSTRAINT types_timeout_check CHECK (timeout >= interval '0'),
+    backoff_base interval NOT NULL DEFAULT interval '1 second',
+    backoff_factor double precision NOT NULL DEFAULT 2,
+    backoff_cap interval NOT NULL DEFAULT interval '300 seconds',
+    backoff_jitter double precision NOT NULL DEFAULT 0.1,
+    declared_at timestamptz NOT NULL DEFAULT orchestrator.clock()
+);
+
+CREATE TABLE orchestrator.tasks (
+    id bigint NOT NULL DEFAULT nextval('orchestrator.tasks_id_seq'),
+    -- The order of execution, in microseconds. Not a timestamptz: Python cannot load the year 52026.
+    -- date_part, not extract, which goes through numeric.
+    position bigint NOT NULL GENERATED ALWAYS AS (
+        (date_part('epoch', run_at AT TIME ZONE 'UTC') * 1000000)::bigint + aging_us * (100 - priority)
+    ) STORED,
+    lease bigint,
+    run_at timestamptz NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT orchestrator.clock(),
+    claimed_at timestamptz,
+    started_at timestamptz,
+    finished_at timestamptz,
+    aging_us bigint NOT NULL,
+    timeout interval NOT NULL,
+    worker_id uuid,
+    priority smallint NOT NULL CONSTRAINT tasks_priority_check CHECK (priority BETWEEN 0 AND 100),
+    attempt smallint NOT NULL DEFAULT 0,
+    max_attempts smallint NOT NULL CONSTRAINT tasks_max_attempts_check CHECK (max_attempts >= 1),
+    losses smallint NOT NULL DEFAULT 0,
+    status text NOT NULL DEFAULT 'pending' CONSTRAINT tasks_status_check CHECK (status IN (
+        'scheduled', 'blocked', 'pending', 'claimed', 'running', 'completed', 'cancelled', 'dead_letter'
+    )),
+    queue text NOT NULL,
+    type text NOT NULL,
+    payload jsonb NOT NULL DEFAULT '{}',
+    idempotency_key text,
+    result jsonb,
+    error jsonb,
+    progress jsonb,
+    tags text[],
+    metadata jsonb,
+    trace_context jsonb
+) PARTITION BY LIST (status);
+
+-- Claims and outcomes name the leaf: tasks_live.
+CREATE TABLE orchestrator.tasks_live PARTITION OF orchestrator.tasks (
+    CONSTRAINT tasks_live_pkey PRIMARY KEY (id),
+    -- A lease is held exactly while a worker has the task.
+    CONSTRAINT tasks_live_lease_check CHECK (
+        (lease IS NOT NULL) = (status IN ('claimed', 'running')) AND (worker_id IS NOT NULL) = (lease IS NOT NULL)
+    ),
+    CONSTRAINT tasks_live_finished_check CHECK (finished_at IS NULL)
+) FOR VALUES IN ('scheduled', 'blocked', 'pending', 'claimed', 'running')
+WITH (
+    -- Every task leaves two dead rows here; a vacuum must come by the thousand, not by the fraction.
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0.05, autovacuum_analyze_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 1
+);
+
+-- One leaf per UTC day, made ahead by ensure_partition. No DEFAULT leaf: each ATTACH would scan it under an
+-- exclusive lock. A finished row keeps its lease, so that an outcome sent twice is recognised as the same.
+CREATE TABLE orchestrator.tasks_done PARTITION OF orchestrator.tasks (
+    CONSTRAINT tasks_done_finished_check CHECK (finished_at IS NOT NULL)
+) FOR VALUES IN ('completed', 'cancelled')
+PARTITION BY RANGE (finished_at);
+
+CREATE TABLE orchestrator.tasks_dead PARTITION OF orchestrator.tasks (
+    CONSTRAINT tasks_dead_pkey PRIMARY KEY (id),
+    CONSTRAINT tasks_dead_finished_check CHECK (finished_at IS NOT NULL)
+) FOR VALUES IN ('dead_letter');
+
+-- The claim's path.
+CREATE INDEX tasks_live_claim_idx ON orchestrator.tasks_live (queue, position, id) WHERE status = 'pending';
+-- The sweep's path: a million future tasks cost a claim nothing.
+CREATE INDEX tasks_live_due_idx ON orchestrator.tasks_live (run_at) WHERE status = 'scheduled';
+-- "Whose tasks are these?" The predicate names worker_id alone: the finish names id and lease, so it can
+-- never be planned through this index (docs/decisions/0002-whose-tasks.md).
+CREATE INDEX tasks_live_worker_idx ON orchestrator.tasks_live (worker_id) WHERE worker_id IS NOT NULL;
+-- Retention and the newest-first list of dead letters.
+CREATE INDEX tasks_dead_finished_idx ON orchestrator.tasks_dead (finished_at);
+
+-- One row a process, a new id at each start: an id is never used twice, so nobody inherits its tasks.
+CREATE TABLE orchestrator.workers (
+    id uuid PRIMARY KEY,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    version text NOT NULL,
+    queues text[] NOT NULL,
+    capacity integer NOT NULL,
+    state text NOT NULL DEFAULT 'running'
+        CONSTRAINT workers_state_check CHECK (state IN ('running', 'draining', 'stopped', 'dead')),
+    started_at timestamptz NOT NULL DEFAULT orchestrator.clock(),
+    beat_at timestamptz NOT NULL DEFAULT orchestrator.clock(),
+    -- Asleep in LISTEN until then: producers ring only for sleepers, and a killed one is not rung for ever.
+    idle_until timestamptz,
+    beacon bigint,
+    is_leader boolean NOT NULL DEFAULT false,
+    leader_until timestamptz,
+    term bigint,
+    CONSTRAINT workers_leader_check CHECK (NOT is_leader OR (term IS NOT NULL AND leader_until IS NOT NULL))
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+CREATE UNIQUE INDEX workers_one_leader_idx ON orchestrator.workers (is_leader) WHERE is_leader;
+
+-- One row for each attempt that did not end well; success lives on the task.
+CREATE TABLE orchestrator.attempts (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    task_id bigint NOT NULL,
+    attempt smallint NOT NULL,
+    outcome text NOT NULL CONSTRAINT attempts_outcome_check CHECK (outcome IN ('failed', 'timeout', 'lost', 'discarded')),
+    queue text NOT NULL,
+    type text NOT NULL,
+    error jsonb,
+    lease bigint,
+    worker_id uuid,
+    started_at timestamptz,
+    finished_at timestamptz NOT NULL DEFAULT orchestrator.clock()
+);
+CREATE INDEX attempts_task_idx ON orchestrator.attempts (task_id);
+CREATE INDEX attempts_finished_idx ON orchestrator.attempts (finished_at);
+
+CREATE TABLE orchestrator.idempotency_keys (
+    type text NOT NULL,
+    key text NOT NULL,
+    task_id bigint NOT NULL,
+    expires_at timestamptz NOT NULL,
+    CONSTRAINT idempotency_keys_pkey PRIMARY KEY (type, key)
+);
+CREATE INDEX idempotency_keys_expires_idx ON orchestrator.idempotency_keys (expires_at);
+
+-- Who did what by hand. No foreign key: the record outlives the task.
+CREATE TABLE orchestrator.audit (
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at timestamptz NOT NULL DEFAULT orchestrator.clock(),
+    actor text NOT NULL DEFAULT session_user,
+    action text NOT NULL,
+    task_id bigint,
+    queue text,
+    reason text,
+    details jsonb
+);
+CREATE INDEX audit_task_idx ON orchestrator.audit (task_id);
+CREATE INDEX audit_at_idx ON orchestrator.audit (at);

@@ -1,0 +1,758 @@
+-- The functions of the first revision.
+
+-- They call each other, so their bodies are checked when they are first run.
+SET LOCAL check_function_bodies = off;
+
+-- Cancel a task that has not finished; true also when it was cancelled before. The reason is kept in audit.
+-- A worker that is running it is fenced off: what it writes afterwards counts for nothing.
+CREATE OR REPLACE FUNCTION orchestrator.cancel(task_id bigint, reason text DEFAULT NULL)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    PERFORM orchestrator.ensure_partition();
+    PERFORM set_config('orchestrator.reason', coalesce(cancel.reason, ''), true);
+    UPDATE orchestrator.tasks AS t SET status = 'cancelled' WHERE t.id = cancel.task_id;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR004',
+            MESSAGE = format('there is no task %s', cancel.task_id),
+            HINT = 'It may have been deleted, or removed by retention.';
+    END IF;
+    PERFORM set_config('orchestrator.reason', '', true);
+    RETURN true;
+END
+$$;
+
+-- Refuse a payload that a worker could not read back: not an object, too large, nested too deep, or holding a
+-- number that Python will not parse. Size is judged on the text, since a 900-byte body can print as 13 MB.
+-- A function and not a CHECK: a CHECK runs at every update, and its error would print the row.
+CREATE OR REPLACE FUNCTION orchestrator.check_payload(payload jsonb)
+RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    body text;
+    body_bytes integer;
+    bytes_max integer;
+BEGIN
+    IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR002',
+            MESSAGE = format('the payload must be a JSON object, not %s', coalesce(jsonb_typeof(payload), 'NULL')),
+            HINT = 'Its members are the handler''s keyword arguments, for example {"user_id": 1}.';
+    END IF;
+    body := payload::text;
+    body_bytes := octet_length(body);
+    -- Nothing below can happen in a body this short.
+    IF body_bytes <= 128 THEN
+        RETURN;
+    END IF;
+    SELECT s.payload_bytes_max INTO STRICT bytes_max FROM orchestrator.settings AS s;
+    IF body_bytes > bytes_max THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR002',
+            MESSAGE = format('the payload is %s bytes of text; at most %s are allowed', body_bytes, bytes_max),
+            HINT = 'Store the data elsewhere and enqueue a reference to it, or raise orchestrator.settings.payload_bytes_max.';
+    END IF;
+    -- In lax mode .** also unwraps arrays; strict counts each level once.
+    IF jsonb_path_exists(payload, 'strict $.**{64}.type() ? (@ == "object" || @ == "array")') THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR002',
+            MESSAGE = 'the payload is nested more than 64 levels deep',
+            HINT = 'Flatten it.';
+    END IF;
+    IF body_bytes > 4300 AND body ~ '[0-9]{4301}' THEN
+        -- Digits inside a string are harmless; only a number that long is not.
+        IF jsonb_path_exists(payload, 'strict $.** ? (@.type() == "number" && (@ >= 1e4300 || @ <= -1e4300))') THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR002',
+                MESSAGE = 'the payload holds a number of more than 4300 digits',
+                HINT = 'Python refuses to read such a number; send it as a string.';
+        END IF;
+    END IF;
+END
+$$;
+
+-- All time is the database's, through this one function, so that a test can replace it in its own database.
+-- STABLE, because a VOLATILE clock turns the claim's index scan into a sequential one; statement_timestamp(),
+-- because a body of the same volatility is inlined. Its meaning: when the client's statement arrived.
+CREATE OR REPLACE FUNCTION orchestrator.clock()
+RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$ SELECT statement_timestamp() $$;
+
+-- Let a queue run dry: new tasks are refused, those it has are finished. Returns the new state.
+CREATE OR REPLACE FUNCTION orchestrator.drain_queue(queue text, reason text DEFAULT NULL)
+RETURNS text
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$ SELECT orchestrator.set_queue_state(queue, 'draining', reason) $$;
+
+-- Enqueue one task and return its id; with a key that is taken, the id of the task that has it.
+-- What is left out comes from the type, then the queue, then the house.
+CREATE OR REPLACE FUNCTION orchestrator.enqueue(
+    type text,
+    payload jsonb DEFAULT '{}',
+    queue text DEFAULT NULL,
+    priority integer DEFAULT NULL,
+    run_at timestamptz DEFAULT NULL,
+    delay interval DEFAULT NULL,
+    key text DEFAULT NULL,
+    key_window interval DEFAULT NULL,
+    max_attempts integer DEFAULT NULL,
+    timeout interval DEFAULT NULL,
+    tags text[] DEFAULT NULL,
+    metadata jsonb DEFAULT NULL,
+    trace_context jsonb DEFAULT NULL
+)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    new_id bigint := nextval('orchestrator.tasks_id_seq');
+    holder bigint;
+BEGIN
+    IF enqueue.run_at IS NOT NULL AND enqueue.delay IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
+    END IF;
+    IF enqueue.key IS NOT NULL AND coalesce(enqueue.type, '') <> '' AND char_length(enqueue.key) BETWEEN 1 AND 500 THEN
+        holder := orchestrator.take_key(
+            enqueue.type, enqueue.key, new_id, coalesce(enqueue.key_window, interval '24 hours')
+        );
+        IF holder <> new_id THEN
+            RETURN holder;
+        END IF;
+    END IF;
+    PERFORM orchestrator.insert_task(
+        new_id, enqueue.type, enqueue.payload, enqueue.queue, enqueue.priority,
+        coalesce(enqueue.run_at, orchestrator.clock() + enqueue.delay), enqueue.key,
+        enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
+    );
+    RETURN new_id;
+END
+$$;
+
+-- Enqueue a set: a JSON array of objects whose members are the arguments of enqueue(). All or nothing; one row
+-- for each item, in order, `created` false where its key was taken, by an older task or by an earlier item.
+-- Keys are taken sorted by (type, key), so that two sets cannot deadlock.
+CREATE OR REPLACE FUNCTION orchestrator.enqueue_many(tasks jsonb)
+RETURNS TABLE (id bigint, created boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    known CONSTANT text[] := ARRAY['type', 'payload', 'queue', 'priority', 'run_at', 'delay', 'key', 'key_window',
+        'max_attempts', 'timeout', 'tags', 'metadata', 'trace_context'];
+    new_ids bigint[] := '{}';
+    holders bigint[];
+    item record;
+    stranger text;
+    last_type text;
+    last_key text;
+    last_holder bigint;
+    n integer := 0;
+    message text;
+    hint text;
+BEGIN
+    IF jsonb_typeof(enqueue_many.tasks) IS DISTINCT FROM 'array' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = 'enqueue_many takes a JSON array of objects',
+            HINT = 'For example [{"type": "mail.welcome", "payload": {"user_id": 1}}].';
+    END IF;
+    -- Ids are drawn in the order of the items, so that the set runs in its own order.
+    FOR n IN 1 .. jsonb_array_length(enqueue_many.tasks) LOOP
+        new_ids[n] := nextval('orchestrator.tasks_id_seq');
+    END LOOP;
+    holders := new_ids;
+    BEGIN
+        FOR item IN
+            SELECT a.n, a.value ->> 'type' AS type, a.value ->> 'key' AS key, a.value ->> 'key_window' AS key_window
+            FROM jsonb_array_elements(enqueue_many.tasks) WITH ORDINALITY AS a (value, n)
+            WHERE a.value ->> 'key' <> '' AND a.value ->> 'type' <> '' AND char_length(a.value ->> 'key') <= 500
+            ORDER BY a.value ->> 'type' COLLATE "C", a.value ->> 'key' COLLATE "C", a.n
+        LOOP
+            n := item.n;
+            IF (item.type, item.key) IS DISTINCT FROM (last_type, last_key) THEN
+                last_holder := orchestrator.take_key(
+                    item.type, item.key, new_ids[n], coalesce(item.key_window::interval, interval '24 hours')
+                );
+            END IF;
+            holders[n] := last_holder;
+            last_type := item.type;
+            last_key := item.key;
+        END LOOP;
+        FOR item IN
+            SELECT a.n, a.value FROM jsonb_array_elements(enqueue_many.tasks) WITH ORDINALITY AS a (value, n) ORDER BY a.n
+        LOOP
+            n := item.n;
+            IF jsonb_typeof(item.value) <> 'object' THEN
+                RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'it is not a JSON object';
+            END IF;
+            SELECT k INTO stranger FROM jsonb_object_keys(item.value) AS k WHERE k <> ALL (known) LIMIT 1;
+            IF FOUND THEN
+                RAISE EXCEPTION USING
+                    ERRCODE = 'OR006',
+                    MESSAGE = format('it has an unknown member %s', quote_literal(left(stranger, 64))),
+                    HINT = format('Known are %s.', array_to_string(known, ', '));
+            END IF;
+            CONTINUE WHEN holders[n] <> new_ids[n];
+            IF item.value ? 'run_at' AND item.value ? 'delay' THEN
+                RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
+            END IF;
+            PERFORM orchestrator.insert_task(
+                new_ids[n],
+                item.value ->> 'type',
+                coalesce(item.value -> 'payload', '{}'),
+                item.value ->> 'queue',
+                (item.value ->> 'priority')::integer,
+                coalesce(
+                    (item.value ->> 'run_at')::timestamptz,
+                    orchestrator.clock() + (item.value ->> 'delay')::interval
+                ),
+                item.value ->> 'key',
+                (item.value ->> 'max_attempts')::integer,
+                (item.value ->> 'timeout')::interval,
+                CASE WHEN jsonb_typeof(item.value -> 'tags') = 'array'
+                    THEN ARRAY(SELECT jsonb_array_elements_text(item.value -> 'tags'))
+                END,
+                nullif(item.value -> 'metadata', 'null'),
+                nullif(item.value -> 'trace_context', 'null')
+            );
+        END LOOP;
+    EXCEPTION WHEN OTHERS THEN
+        -- One subtransaction for the whole set; the message gains the index of the bad item.
+        GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
+        RAISE EXCEPTION USING
+            ERRCODE = SQLSTATE,
+            MESSAGE = format('tasks[%s]: %s', n - 1, message),
+            HINT = coalesce(nullif(hint, ''), 'Nothing of the set was enqueued.');
+    END;
+    RETURN QUERY
+        SELECT h.holder, h.holder = new_ids[h.n] FROM unnest(holders) WITH ORDINALITY AS h (holder, n) ORDER BY h.n;
+END
+$$;
+
+-- Make the leaf of tasks_done for a UTC day, if it is missing; returns its name. CREATE + ATTACH and not
+-- CREATE … PARTITION OF: ATTACH lets the workers go on finishing while it runs (SHARE UPDATE EXCLUSIVE on
+-- tasks_done, which also makes two of these take turns).
+CREATE OR REPLACE FUNCTION orchestrator.ensure_partition(day date DEFAULT NULL)
+RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    the_day CONSTANT date := coalesce(day, (orchestrator.clock() AT TIME ZONE 'UTC')::date);
+    leaf CONSTANT text := 'tasks_done_' || to_char(the_day, 'YYYYMMDD');
+BEGIN
+    IF the_day NOT BETWEEN '1970-01-01' AND '9000-01-01' THEN
+        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = format('%s is no day for a leaf', the_day);
+    END IF;
+    IF to_regclass(format('orchestrator.%I', leaf)) IS NOT NULL THEN
+        RETURN leaf;
+    END IF;
+    LOCK TABLE ONLY orchestrator.tasks_done IN SHARE UPDATE EXCLUSIVE MODE;
+    IF to_regclass(format('orchestrator.%I', leaf)) IS NOT NULL THEN
+        RETURN leaf;
+    END IF;
+    EXECUTE format(
+        'CREATE TABLE orchestrator.%I (LIKE orchestrator.tasks_done INCLUDING DEFAULTS INCLUDING GENERATED'
+        ' INCLUDING CONSTRAINTS, CONSTRAINT %I PRIMARY KEY (id))',
+        leaf, leaf || '_pkey'
+    );
+    EXECUTE format(
+        'ALTER TABLE orchestrator.tasks_done ATTACH PARTITION orchestrator.%I FOR VALUES FROM (%L) TO (%L)',
+        leaf, the_day::timestamp AT TIME ZONE 'UTC', (the_day + 1)::timestamp AT TIME ZONE 'UTC'
+    );
+    RETURN leaf;
+END
+$$;
+
+-- Row trigger: complete and check a task that was inserted without its derived columns (aging_us is how it
+-- tells: no producer may write it). What the insert left out comes from the type, then the queue, then the
+-- house. SECURITY DEFINER, since a producer may read neither table, nor write keys.
+CREATE OR REPLACE FUNCTION orchestrator.fill_new_task()
+RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    of_type orchestrator.types%ROWTYPE;
+    of_queue orchestrator.queues%ROWTYPE;
+    fault text;
+BEGIN
+    SELECT * INTO of_type FROM orchestrator.types AS t WHERE t.name = NEW.type;
+    IF NOT FOUND AND NEW.type <> '' THEN
+        RAISE NOTICE USING
+            MESSAGE = format('nobody has declared the task type %s yet', quote_literal(left(NEW.type, 200))),
+            HINT = 'It will wait in its queue until a worker that knows it starts there.';
+    END IF;
+    NEW.queue := coalesce(NEW.queue, of_type.queue, 'default');
+    SELECT * INTO of_queue FROM orchestrator.queues AS q WHERE q.name = NEW.queue;
+
+    NEW.priority := coalesce(NEW.priority, of_type.priority, of_queue.priority, 50);
+    NEW.max_attempts := coalesce(NEW.max_attempts, of_type.max_attempts, of_queue.max_attempts, 4);
+    NEW.timeout := coalesce(NEW.timeout, of_type.timeout, of_queue.timeout, interval '300 seconds');
+    NEW.run_at := coalesce(NEW.run_at, orchestrator.clock());
+    NEW.aging_us := (date_part('epoch', coalesce(of_queue.aging, interval '1000 years')) * 1000000)::bigint;
+
+    fault := CASE
+        WHEN NEW.type IS NULL OR NEW.type = '' THEN 'the type is empty'
+        WHEN char_length(NEW.type) > 200 THEN format('the type has %s characters; at most 200 are allowed', char_length(NEW.type))
+        WHEN NEW.queue = '' THEN 'the queue is empty'
+        WHEN char_length(NEW.queue) > 200 THEN format('the queue has %s characters; at most 200 are allowed', char_length(NEW.queue))
+        WHEN NEW.type ~ '[[:cntrl:]]' THEN 'the type holds a control character'
+        WHEN NEW.queue ~ '[[:cntrl:]]' THEN 'the queue holds a control character'
+        WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
+        WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
+        WHEN NEW.timeout < interval '0' THEN 'the timeout is negative; 0 means none'
+        WHEN NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            THEN format('run_at is %s; it must lie between the years 1970 and 9000', NEW.run_at)
+        WHEN NEW.idempotency_key = '' THEN 'the idempotency key is empty'
+        WHEN char_length(NEW.idempotency_key) > 500
+            THEN format('the idempotency key has %s characters; at most 500 are allowed', char_length(NEW.idempotency_key))
+    END;
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
+    END IF;
+    IF NEW.status NOT IN ('pending', 'scheduled')
+        OR NEW.attempt <> 0 OR NEW.losses <> 0
+        OR num_nonnulls(NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at) <> 0
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR001',
+            MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', NEW.status),
+            HINT = 'Leave status, lease, worker_id, attempt, losses and the attempt''s times out of the INSERT.';
+    END IF;
+    IF of_queue.state = 'draining' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR003',
+            MESSAGE = format('queue %s is draining and takes no new tasks', quote_literal(NEW.queue)),
+            HINT = format('SELECT orchestrator.resume_queue(%L) opens it again.', NEW.queue);
+    END IF;
+    PERFORM orchestrator.check_payload(NEW.payload);
+
+    NEW.status := CASE WHEN NEW.run_at > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END;
+    -- enqueue and enqueue_many have taken the key already; a bare INSERT takes it here.
+    IF NEW.idempotency_key IS NOT NULL
+        AND NEW.id <> orchestrator.take_key(NEW.type, NEW.idempotency_key, NEW.id, interval '24 hours')
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = '23505',
+            MESSAGE = 'a task of this type already has this idempotency key',
+            HINT = 'SELECT orchestrator.enqueue(type, payload, key => …) returns the id of the task that has it.';
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+-- Row trigger on a hand's UPDATE (one that leaves the lease alone): refuse a change that makes no sense, and
+-- complete one that does, so that `SET status = 'pending'` is a whole requeue. The trigger's WHEN keeps
+-- workers' writes out; they name tasks_live and set or clear the lease.
+CREATE OR REPLACE FUNCTION orchestrator.guard_hands_update()
+RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    waits CONSTANT boolean := OLD.status IN ('scheduled', 'blocked', 'pending');
+    now CONSTANT timestamptz := orchestrator.clock();
+    advice text;
+BEGIN
+    IF NEW.priority IS NULL OR NEW.priority NOT BETWEEN 0 AND 100 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('task %s: the priority is %s; it must lie between 0 and 100', OLD.id, coalesce(NEW.priority::text, 'NULL')),
+            HINT = '25 is low, 50 normal, 75 high, 100 critical.';
+    END IF;
+    IF NEW.run_at IS DISTINCT FROM OLD.run_at THEN
+        IF NEW.run_at IS NULL OR NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC' THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR006',
+                MESSAGE = format(
+                    'task %s: run_at is %s; it must lie between the years 1970 and 9000',
+                    OLD.id, coalesce(NEW.run_at::text, 'NULL')
+                ),
+                HINT = 'To run it now, set run_at = now().';
+        END IF;
+        IF NOT waits AND NEW.status NOT IN ('pending', 'scheduled') THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR001',
+                MESSAGE = format('task %s is %s; run_at can be changed only while it waits', OLD.id, OLD.status),
+                HINT = format('To run it again then: UPDATE orchestrator.tasks SET status = ''pending'', run_at = … WHERE id = %s', OLD.id);
+        END IF;
+        -- A new time for a waiting task decides between scheduled and pending, whatever else was said.
+        IF NEW.status IN ('pending', 'scheduled') THEN
+            NEW.status := CASE WHEN NEW.run_at > now THEN 'scheduled' ELSE 'pending' END;
+        END IF;
+    END IF;
+
+    IF NEW.status = OLD.status THEN
+        RETURN NEW;
+    ELSIF NEW.status = 'scheduled' AND NEW.run_at > now AND NEW.run_at <> OLD.run_at THEN
+        NULL;
+    ELSIF NEW.status = 'pending' THEN
+        IF NEW.run_at = OLD.run_at OR NEW.run_at > now THEN
+            NEW.run_at := now;
+        END IF;
+    ELSIF NEW.status = 'cancelled' AND OLD.finished_at IS NULL THEN
+        IF to_regclass('orchestrator.tasks_done_' || to_char(now AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NULL THEN
+            RAISE EXCEPTION USING
+                ERRCODE = '23514',
+                MESSAGE = format('task %s cannot be moved: tasks_done has no leaf for today', OLD.id),
+                HINT = 'SELECT orchestrator.ensure_partition(); makes it. Then try again.';
+        END IF;
+        NEW.finished_at := now;
+        -- Whoever runs it is fenced off; worker_id stays, to tell who it was.
+        NEW.lease := NULL;
+        RETURN NEW;
+    ELSE
+        advice := CASE
+            WHEN NEW.status = 'cancelled' AND OLD.status = 'dead_letter' THEN 'It will not run again by itself. DELETE it if it is not wanted.'
+            WHEN NEW.status = 'cancelled' THEN 'It has already finished. To run it again, set status = ''pending''.'
+            WHEN NEW.status = 'scheduled' THEN 'Set run_at to a time in the future; the status follows.'
+            WHEN NEW.status = 'dead_letter' THEN 'Only a worker gives a task up. To stop it, set status = ''cancelled''.'
+            WHEN NEW.status = 'blocked' THEN 'Only a dependency blocks a task. To stop a queue: SELECT orchestrator.pause_queue(…).'
+            WHEN NEW.status IN ('claimed', 'running', 'completed') THEN 'Only a worker does that. To run it now, set status = ''pending''.'
+            ELSE 'Known are scheduled, blocked, pending, claimed, running, completed, cancelled and dead_letter.'
+        END;
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR001',
+            MESSAGE = format('task %s is %s and cannot become %s by hand', OLD.id, OLD.status, coalesce(NEW.status, 'NULL')),
+            HINT = advice;
+    END IF;
+
+    -- Back among the waiting: a fresh start for what had begun or ended. Clearing the lease fences off whoever
+    -- may be running it still.
+    IF NOT waits THEN
+        NEW.attempt := 0;
+        NEW.losses := 0;
+        NEW.error := NULL;
+        NEW.result := NULL;
+        NEW.progress := NULL;
+    END IF;
+    NEW.lease := NULL;
+    NEW.worker_id := NULL;
+    NEW.claimed_at := NULL;
+    NEW.started_at := NULL;
+    NEW.finished_at := NULL;
+    RETURN NEW;
+END
+$$;
+
+-- Insert one task whose key, if it has one, is already taken for this id. The integers are judged here, since
+-- as smallint a wrong one would end in an error that does not say which argument it was.
+CREATE OR REPLACE FUNCTION orchestrator.insert_task(
+    new_id bigint, type text, payload jsonb, queue text, priority integer, run_at timestamptz, key text,
+    max_attempts integer, timeout interval, tags text[], metadata jsonb, trace_context jsonb
+)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    IF insert_task.priority NOT BETWEEN 0 AND 100 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('the priority is %s; it must lie between 0 and 100', insert_task.priority),
+            HINT = 'Nothing was enqueued.';
+    END IF;
+    IF insert_task.max_attempts NOT BETWEEN 1 AND 32767 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('max_attempts is %s; it must lie between 1 and 32767', insert_task.max_attempts),
+            HINT = 'Nothing was enqueued.';
+    END IF;
+    INSERT INTO orchestrator.tasks (
+        id, type, payload, queue, priority, run_at, idempotency_key,
+        max_attempts, timeout, tags, metadata, trace_context
+    )
+    VALUES (
+        insert_task.new_id, insert_task.type, insert_task.payload, insert_task.queue,
+        insert_task.priority::smallint, insert_task.run_at, insert_task.key,
+        insert_task.max_attempts::smallint, insert_task.timeout, insert_task.tags,
+        insert_task.metadata, insert_task.trace_context
+    );
+END
+$$;
+
+-- Stop handing out the tasks of a queue; running ones go on, new ones are accepted and wait. Returns the new state.
+CREATE OR REPLACE FUNCTION orchestrator.pause_queue(queue text, reason text DEFAULT NULL)
+RETURNS text
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$ SELECT orchestrator.set_queue_state(queue, 'paused', reason) $$;
+
+-- Statement trigger on DELETE of orchestrator.tasks: write audit, and free the idempotency keys of what is gone.
+-- Only hands name the root; workers name the leaf, and their tasks keep their keys.
+CREATE OR REPLACE FUNCTION orchestrator.record_hands_delete()
+RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)
+    SELECT
+        'delete', b.id, b.queue, nullif(current_setting('orchestrator.reason', true), ''),
+        jsonb_build_object('from', b.status, 'type', b.type)
+    FROM old_tasks AS b
+    ORDER BY b.id;
+
+    DELETE FROM orchestrator.idempotency_keys AS k
+    USING old_tasks AS b
+    WHERE k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id;
+    RETURN NULL;
+END
+$$;
+
+-- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, and wake the
+-- workers of the queues that got work back. Only hands name the root; workers name the leaf. A row that moved
+-- between leaves is in both transition tables, which is why this needs no row trigger.
+CREATE OR REPLACE FUNCTION orchestrator.record_hands_update()
+RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)
+    SELECT
+        CASE
+            WHEN a.status <> b.status AND a.status = 'cancelled' THEN 'cancel'
+            WHEN a.status <> b.status AND b.status NOT IN ('scheduled', 'pending') THEN 'requeue'
+            WHEN a.run_at <> b.run_at OR a.status <> b.status THEN 'run_at'
+            WHEN a.priority <> b.priority THEN 'priority'
+            ELSE 'edit'
+        END,
+        a.id,
+        a.queue,
+        nullif(current_setting('orchestrator.reason', true), ''),
+        jsonb_build_object('from', b.status, 'to', a.status)
+            || CASE WHEN a.priority <> b.priority THEN jsonb_build_object('priority', a.priority) ELSE '{}' END
+            || CASE WHEN a.run_at <> b.run_at THEN jsonb_build_object('run_at', a.run_at) ELSE '{}' END
+    FROM new_tasks AS a
+    JOIN old_tasks AS b ON b.id = a.id
+    ORDER BY a.id;
+
+    PERFORM orchestrator.ring(array_agg(n.queue), n.due)
+    FROM (
+        SELECT DISTINCT a.queue, a.run_at AS due
+        FROM new_tasks AS a
+        JOIN old_tasks AS b ON b.id = a.id
+        WHERE a.status IN ('pending', 'scheduled') AND (a.status <> b.status OR a.run_at <> b.run_at)
+    ) AS n
+    GROUP BY n.due;
+    RETURN NULL;
+END
+$$;
+
+-- Run one finished, cancelled, dead-lettered or stuck task again, with fresh attempts. The same as
+-- UPDATE orchestrator.tasks SET status = 'pending' WHERE id = …, but an unknown id is an error and a reason is kept.
+CREATE OR REPLACE FUNCTION orchestrator.requeue(task_id bigint, reason text DEFAULT NULL)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    PERFORM set_config('orchestrator.reason', coalesce(requeue.reason, ''), true);
+    UPDATE orchestrator.tasks AS t SET status = 'pending' WHERE t.id = requeue.task_id;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR004',
+            MESSAGE = format('there is no task %s', requeue.task_id),
+            HINT = 'It may have been deleted, or removed by retention.';
+    END IF;
+    PERFORM set_config('orchestrator.reason', '', true);
+    RETURN true;
+END
+$$;
+
+-- Run all finished tasks again that match, oldest first, with fresh attempts; returns how many. With dry_run it
+-- only counts. At least one filter must be given; without a status it takes dead letters.
+CREATE OR REPLACE FUNCTION orchestrator.requeue_where(
+    status text DEFAULT NULL,
+    queue text DEFAULT NULL,
+    type text DEFAULT NULL,
+    error_class text DEFAULT NULL,
+    finished_after timestamptz DEFAULT NULL,
+    finished_before timestamptz DEFAULT NULL,
+    at_most bigint DEFAULT NULL,
+    dry_run boolean DEFAULT false,
+    reason text DEFAULT NULL
+)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    ids bigint[];
+BEGIN
+    IF num_nonnulls(requeue_where.status, requeue_where.queue, requeue_where.type, requeue_where.error_class,
+        requeue_where.finished_after, requeue_where.finished_before) = 0
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = 'requeue_where needs at least one filter',
+            HINT = 'For all dead letters: SELECT orchestrator.requeue_where(status => ''dead_letter'')';
+    END IF;
+    IF coalesce(requeue_where.status, 'dead_letter') NOT IN ('dead_letter', 'completed', 'cancelled') THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('requeue_where takes finished tasks, not %s ones', requeue_where.status),
+            HINT = 'The status may be dead_letter, completed or cancelled.';
+    END IF;
+    SELECT array_agg(found.id ORDER BY found.id) INTO ids
+    FROM (
+        SELECT t.id
+        FROM orchestrator.tasks AS t
+        WHERE t.status = coalesce(requeue_where.status, 'dead_letter')
+            AND (requeue_where.queue IS NULL OR t.queue = requeue_where.queue)
+            AND (requeue_where.type IS NULL OR t.type = requeue_where.type)
+            AND (requeue_where.error_class IS NULL OR t.error ->> 'class' = requeue_where.error_class)
+            AND (requeue_where.finished_after IS NULL OR t.finished_at >= requeue_where.finished_after)
+            AND (requeue_where.finished_before IS NULL OR t.finished_at < requeue_where.finished_before)
+        ORDER BY t.finished_at, t.id
+        LIMIT requeue_where.at_most
+    ) AS found;
+    IF requeue_where.dry_run OR ids IS NULL THEN
+        RETURN coalesce(cardinality(ids), 0);
+    END IF;
+    PERFORM set_config('orchestrator.reason', coalesce(requeue_where.reason, ''), true);
+    -- The status again: a task that somebody else requeued meanwhile is not fenced off its new worker.
+    UPDATE orchestrator.tasks AS t
+    SET status = 'pending'
+    WHERE t.id = ANY (ids) AND t.status = coalesce(requeue_where.status, 'dead_letter');
+    GET DIAGNOSTICS at_most = ROW_COUNT;
+    PERFORM set_config('orchestrator.reason', '', true);
+    RETURN at_most;
+END
+$$;
+
+-- Open a paused or draining queue again. Returns the new state.
+CREATE OR REPLACE FUNCTION orchestrator.resume_queue(queue text, reason text DEFAULT NULL)
+RETURNS text
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$ SELECT orchestrator.set_queue_state(queue, 'active', reason) $$;
+
+-- Wake the sleepers of these queues: one NOTIFY for each queue on which some worker is idle, none otherwise,
+-- because a NOTIFY makes its transaction's commit wait for every other's. `due` names the moment the tasks
+-- become ready; who is going to wake before it anyway is left asleep. Carries no data but the queue.
+CREATE OR REPLACE FUNCTION orchestrator.ring(queues text[], due timestamptz DEFAULT NULL)
+RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    SELECT pg_notify('orchestrator', q.name)
+    FROM (SELECT DISTINCT unnest(ring.queues) AS name) AS q
+    WHERE EXISTS (
+        SELECT
+        FROM orchestrator.workers AS w
+        WHERE w.idle_until > greatest(orchestrator.clock(), ring.due) AND q.name = ANY (w.queues)
+    )
+$$;
+
+-- Statement trigger on INSERT: wake the sleepers who could run what was just inserted.
+CREATE OR REPLACE FUNCTION orchestrator.ring_for_new_tasks()
+RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    PERFORM orchestrator.ring(array_agg(n.queue), n.due)
+    FROM (SELECT DISTINCT t.queue, t.run_at AS due FROM new_tasks AS t WHERE t.status IN ('pending', 'scheduled')) AS n
+    GROUP BY n.due;
+    RETURN NULL;
+END
+$$;
+
+-- What pause_queue, resume_queue and drain_queue share: the row, the audit, the wake-up. Returns the new state.
+-- A queue that exists only because tasks name it gets its row here; any other name is taken for a slip.
+CREATE OR REPLACE FUNCTION orchestrator.set_queue_state(queue text, new_state text, reason text)
+RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    old_state text;
+BEGIN
+    IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue) THEN
+        IF NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_queue_state.queue) THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR005',
+                MESSAGE = format('there is no queue %s', quote_nullable(set_queue_state.queue)),
+                HINT = (SELECT format('Known are %s.', string_agg(q.name, ', ' ORDER BY q.name)) FROM orchestrator.queues AS q);
+        END IF;
+        INSERT INTO orchestrator.queues (name) VALUES (set_queue_state.queue) ON CONFLICT DO NOTHING;
+    END IF;
+    SELECT q.state INTO old_state FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue FOR UPDATE;
+    UPDATE orchestrator.queues AS q
+    SET state = set_queue_state.new_state, state_since = orchestrator.clock(),
+        state_by = session_user, state_reason = set_queue_state.reason
+    WHERE q.name = set_queue_state.queue;
+    INSERT INTO orchestrator.audit (action, queue, reason, details)
+    VALUES (
+        CASE set_queue_state.new_state WHEN 'paused' THEN 'pause' WHEN 'draining' THEN 'drain' ELSE 'resume' END,
+        set_queue_state.queue, set_queue_state.reason,
+        jsonb_build_object('from', old_state, 'to', set_queue_state.new_state)
+    );
+    IF set_queue_state.new_state <> 'paused' THEN
+        PERFORM orchestrator.ring(ARRAY[set_queue_state.queue]);
+    END IF;
+    RETURN set_queue_state.new_state;
+END
+$$;
+
+-- Take an idempotency key for a task, or learn who has it. Returns the id of the holder: the given task's when
+-- the key was free, expired, or its task is gone; another's otherwise.
+-- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted.
+CREATE OR REPLACE FUNCTION orchestrator.take_key(task_type text, task_key text, new_id bigint, key_window interval)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    holder bigint;
+BEGIN
+    IF key_window <= interval '0' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = 'key_window must be longer than nothing',
+            HINT = 'Leave the key out if the task may be enqueued twice.';
+    END IF;
+    -- Ends: each round either answers, or somebody else changed this very key since the round began.
+    FOR round IN 1 .. 100 LOOP
+        -- The WHERE may look at the key's own row only: after waiting for another transaction, a subquery
+        -- would still see the tasks of before it, think them gone, and hand the key out twice.
+        INSERT INTO orchestrator.idempotency_keys AS k (type, key, task_id, expires_at)
+        VALUES (task_type, task_key, new_id, orchestrator.clock() + key_window)
+        ON CONFLICT (type, key) DO UPDATE
+            SET task_id = excluded.task_id, expires_at = excluded.expires_at
+            WHERE k.expires_at <= orchestrator.clock();
+        IF FOUND THEN
+            RETURN new_id;
+        END IF;
+        SELECT k.task_id INTO holder
+        FROM orchestrator.idempotency_keys AS k
+        WHERE k.type = task_type AND k.key = task_key;
+        CONTINUE WHEN NOT FOUND;
+        IF holder = new_id OR EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder) THEN
+            RETURN holder;
+        END IF;
+        UPDATE orchestrator.idempotency_keys AS k
+        SET task_id = new_id, expires_at = orchestrator.clock() + key_window
+        WHERE k.type = task_type AND k.key = task_key AND k.task_id = holder;
+        IF FOUND THEN
+            RETURN new_id;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION USING
+        ERRCODE = '40001',
+        MESSAGE = 'the idempotency key kept changing hands while it was being taken',
+        HINT = 'Try again.';
+END
+$$;

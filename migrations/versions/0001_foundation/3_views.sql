@@ -1,0 +1,137 @@
+-- The views of the first revision.
+
+-- What was given up, newest first. The payload stays in orchestrator.tasks: a list should not carry it.
+CREATE OR REPLACE VIEW orchestrator.dead_letters
+WITH (security_invoker = true) AS
+SELECT
+    t.id,
+    t.queue,
+    t.type,
+    t.attempt,
+    t.max_attempts,
+    t.losses,
+    t.error ->> 'class' AS error_class,
+    t.error ->> 'message' AS error_message,
+    t.created_at,
+    t.finished_at
+FROM orchestrator.tasks_dead AS t
+ORDER BY t.finished_at DESC;
+
+-- The worker that holds the lead, if its term has not run out.
+CREATE OR REPLACE VIEW orchestrator.leader
+WITH (security_invoker = true) AS
+SELECT w.id, w.host, w.pid, w.term, w.leader_until
+FROM orchestrator.workers AS w
+WHERE w.is_leader AND w.leader_until > orchestrator.clock();
+
+-- The workers that are alive by the heartbeat rule: a beat within the last 30 seconds.
+CREATE OR REPLACE VIEW orchestrator.live_workers
+WITH (security_invoker = true) AS
+SELECT
+    w.id,
+    w.host,
+    w.pid,
+    w.version,
+    w.queues,
+    w.capacity,
+    w.state,
+    (SELECT count(*) FROM orchestrator.tasks_live AS t WHERE t.worker_id = w.id) AS holds,
+    w.started_at,
+    orchestrator.clock() - w.beat_at AS last_beat_age,
+    w.is_leader
+FROM orchestrator.workers AS w
+WHERE w.state IN ('running', 'draining') AND w.beat_at > orchestrator.clock() - interval '30 seconds'
+ORDER BY w.host, w.pid;
+
+-- One row a queue: its state, how many tasks wait, run and were given up, and how long the oldest ready one waits.
+-- A queue that only tasks name is listed too.
+CREATE OR REPLACE VIEW orchestrator.queue_summary
+WITH (security_invoker = true) AS
+WITH live AS (
+    SELECT
+        t.queue,
+        count(*) FILTER (WHERE t.status = 'pending') AS pending,
+        count(*) FILTER (WHERE t.status = 'scheduled') AS scheduled,
+        count(*) FILTER (WHERE t.status = 'blocked') AS blocked,
+        count(*) FILTER (WHERE t.status = 'claimed') AS claimed,
+        count(*) FILTER (WHERE t.status = 'running') AS running,
+        min(t.run_at) FILTER (WHERE t.status = 'pending') AS oldest_ready_at,
+        min(t.run_at) FILTER (WHERE t.status = 'scheduled') AS next_due_at
+    FROM orchestrator.tasks_live AS t
+    GROUP BY t.queue
+),
+dead AS (
+    SELECT t.queue, count(*) AS dead_letters
+    FROM orchestrator.tasks_dead AS t
+    GROUP BY t.queue
+),
+names AS (
+    SELECT q.name FROM orchestrator.queues AS q
+    UNION
+    SELECT l.queue FROM live AS l
+    UNION
+    SELECT d.queue FROM dead AS d
+)
+SELECT
+    n.name AS queue,
+    coalesce(q.state, 'active') AS state,
+    coalesce(l.pending, 0) AS pending,
+    coalesce(l.scheduled, 0) AS scheduled,
+    coalesce(l.blocked, 0) AS blocked,
+    coalesce(l.claimed, 0) AS claimed,
+    coalesce(l.running, 0) AS running,
+    coalesce(d.dead_letters, 0) AS dead_letters,
+    orchestrator.clock() - l.oldest_ready_at AS oldest_ready_age,
+    l.next_due_at
+FROM names AS n
+LEFT JOIN orchestrator.queues AS q ON q.name = n.name
+LEFT JOIN live AS l ON l.queue = n.name
+LEFT JOIN dead AS d ON d.queue = n.name
+ORDER BY n.name;
+
+-- Who holds what, longest first: claimed and running tasks with the worker's host and pid.
+CREATE OR REPLACE VIEW orchestrator.running_tasks
+WITH (security_invoker = true) AS
+SELECT
+    t.id,
+    t.queue,
+    t.type,
+    t.status,
+    t.attempt,
+    t.max_attempts,
+    t.claimed_at,
+    t.started_at,
+    orchestrator.clock() - t.claimed_at AS held_for,
+    t.timeout,
+    t.progress,
+    t.worker_id,
+    w.host,
+    w.pid,
+    orchestrator.clock() - w.beat_at AS last_beat_age
+FROM orchestrator.tasks_live AS t
+LEFT JOIN orchestrator.workers AS w ON w.id = t.worker_id
+WHERE t.worker_id IS NOT NULL
+ORDER BY t.claimed_at;
+
+-- What happened to a task, one row an event: SELECT * FROM orchestrator.task_history WHERE task_id = 42 ORDER BY at.
+CREATE OR REPLACE VIEW orchestrator.task_history
+WITH (security_invoker = true) AS
+SELECT t.id AS task_id, t.created_at AS at, 'created' AS event, NULL::text AS actor, 'in queue ' || t.queue AS detail
+FROM orchestrator.tasks AS t
+UNION ALL
+SELECT t.id, t.started_at, 'started', t.worker_id::text, format('attempt %s of %s', t.attempt, t.max_attempts)
+FROM orchestrator.tasks AS t
+WHERE t.started_at IS NOT NULL
+UNION ALL
+SELECT t.id, t.finished_at, t.status, t.worker_id::text, t.error ->> 'message'
+FROM orchestrator.tasks AS t
+WHERE t.finished_at IS NOT NULL
+UNION ALL
+SELECT
+    a.task_id, a.finished_at, 'attempt ' || a.outcome, a.worker_id::text,
+    format('attempt %s: %s: %s', a.attempt, a.error ->> 'class', a.error ->> 'message')
+FROM orchestrator.attempts AS a
+UNION ALL
+SELECT u.task_id, u.at, u.action, u.actor, concat_ws(': ', u.reason, (u.details ->> 'from') || ' to ' || (u.details ->> 'to'))
+FROM orchestrator.audit AS u
+WHERE u.task_id IS NOT NULL;

@@ -1,0 +1,50 @@
+-- The triggers of the first revision.
+
+-- WHEN is false for rows that come complete (our own bulk path): a row trigger that fires costs COPY more than
+-- half its speed. Also false for rows that move here from another leaf.
+CREATE OR REPLACE TRIGGER tasks_fill
+BEFORE INSERT ON orchestrator.tasks
+FOR EACH ROW
+WHEN (NEW.aging_us IS NULL)
+EXECUTE FUNCTION orchestrator.fill_new_task();
+
+-- A write that sets or clears the lease is a worker's. Two of its writes leave the lease alone, and are known
+-- by what no hand writes: the start of an attempt sets started_at, the sweep frees only what is due.
+CREATE OR REPLACE TRIGGER tasks_guard
+BEFORE UPDATE ON orchestrator.tasks
+FOR EACH ROW
+WHEN (
+    OLD.lease IS NOT DISTINCT FROM NEW.lease
+    AND (
+        OLD.status IS DISTINCT FROM NEW.status
+        OR OLD.priority IS DISTINCT FROM NEW.priority
+        OR OLD.run_at IS DISTINCT FROM NEW.run_at
+    )
+    AND NOT (OLD.status = 'claimed' AND NEW.status = 'running' AND OLD.started_at IS DISTINCT FROM NEW.started_at)
+    AND NOT (
+        OLD.status = 'scheduled' AND NEW.status = 'pending' AND OLD.run_at = NEW.run_at
+        AND OLD.run_at <= orchestrator.clock()
+    )
+)
+EXECUTE FUNCTION orchestrator.guard_hands_update();
+
+-- Only hands name the root; a worker's DELETE names tasks_live, and its task keeps its key.
+CREATE OR REPLACE TRIGGER tasks_record_delete
+AFTER DELETE ON orchestrator.tasks
+REFERENCING OLD TABLE AS old_tasks
+FOR EACH STATEMENT
+EXECUTE FUNCTION orchestrator.record_hands_delete();
+
+-- Only hands name the root, so only their statements are recorded.
+CREATE OR REPLACE TRIGGER tasks_record_update
+AFTER UPDATE ON orchestrator.tasks
+REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks
+FOR EACH STATEMENT
+EXECUTE FUNCTION orchestrator.record_hands_update();
+
+-- Only an INSERT that names the root fires this; a worker's move into tasks_done names the leaf.
+CREATE OR REPLACE TRIGGER tasks_ring
+AFTER INSERT ON orchestrator.tasks
+REFERENCING NEW TABLE AS new_tasks
+FOR EACH STATEMENT
+EXECUTE FUNCTION orchestrator.ring_for_new_tasks();

@@ -1,0 +1,3 @@
+-- Day leaves for today and a week ahead.
+SELECT orchestrator.ensure_partition((orchestrator.clock() AT TIME ZONE 'UTC')::date + n)
+FROM generate_series(0, 7) AS n;

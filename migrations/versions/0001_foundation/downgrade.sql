@@ -1,0 +1,15 @@
+-- Take away everything 1_tables to 5_leaves made, the tasks with it.
+DROP VIEW orchestrator.dead_letters, orchestrator.leader, orchestrator.live_workers,
+    orchestrator.queue_summary, orchestrator.running_tasks, orchestrator.task_history;
+DROP TABLE orchestrator.tasks, orchestrator.audit, orchestrator.idempotency_keys, orchestrator.attempts,
+    orchestrator.workers, orchestrator.types, orchestrator.queues, orchestrator.settings;
+DROP SEQUENCE orchestrator.tasks_id_seq, orchestrator.term_seq;
+DO $$
+DECLARE
+    routine regprocedure;
+BEGIN
+    FOR routine IN SELECT p.oid::regprocedure FROM pg_proc AS p WHERE p.pronamespace = 'orchestrator'::regnamespace LOOP
+        EXECUTE format('DROP FUNCTION %s', routine);
+    END LOOP;
+END
+$$;

@@ -1,0 +1,123 @@
+"""What may be set, read once, checked as a whole, then passed along frozen.
+
+Every setting has one name: `poll_seconds` here is ORCHESTRATOR_POLL_SECONDS in the environment. An argument beats
+the environment. All faults are listed together, since mending them one at a time costs a deploy each.
+"""
+
+import difflib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from orchestrator.errors import ConfigError
+
+PREFIX = "ORCHESTRATOR_"
+# Of the test suite and of nothing else; not a slip of the pen.
+FOREIGN = frozenset({"ORCHESTRATOR_TEST_SERVER"})
+
+NO_URL = (
+    "no database was named: give its URL, or set ORCHESTRATOR_DATABASE_URL. "
+    "To try things out without a server, install pg-orchestrator[embedded] and use embedded:./pgdata"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The settings; the defaults are meant to be right for most."""
+
+    database_url: str = field(default="", repr=False)  # may hold a password
+    queues: tuple[str, ...] = ("default",)
+    concurrency: int = 20
+    grace_seconds: float = 30.0
+    poll_seconds: float = 5.0
+    heartbeat_seconds: float = 5.0
+    dead_after_seconds: float = 30.0
+    payload_bytes_max: int = 262_144
+    result_bytes_max: int = 1_048_576
+    pool_size: int = 10
+    pool_timeout_seconds: float = 30.0
+
+    @classmethod
+    def load(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Self:
+        """Merge arguments over the environment over the defaults, and refuse all faults at once.
+
+        A `None` among the arguments means: not given.
+        """
+        faults: list[str] = []
+        values: dict[str, Any] = {}
+        known = {f.name: f for f in fields(cls)}
+        for name, text in (os.environ if environment is None else environment).items():
+            if name.startswith(PREFIX) and name not in FOREIGN:
+                setting = name.removeprefix(PREFIX).lower()
+                if setting in known:
+                    values[setting] = parsed(name, text, known[setting].default, faults)
+                elif close := did_you_mean(setting, known):
+                    faults.append(f"{name} is not a setting; did you mean {PREFIX}{close.upper()}?")
+        for name, value in given.items():
+            if name not in known:
+                close = did_you_mean(name, known)
+                faults.append(f"{name} is not a setting" + (f"; did you mean {close}?" if close else ""))
+            elif value is not None:
+                values[name] = tuple(value) if name == "queues" and not isinstance(value, str) else value
+        if not faults:
+            config = cls(**values)
+            faults = config.faults()
+            if not faults:
+                return config
+        raise ConfigError("; ".join(faults))
+
+    def faults(self) -> list[str]:
+        """Name every setting that cannot work, alone or beside another."""
+        found = []
+        if not self.database_url:
+            found.append(NO_URL)
+        if not self.queues or any(not isinstance(q, str) or not q or len(q) > 200 for q in self.queues):
+            found.append(
+                f"queues must name at least one queue, each 1 to 200 characters, not {self.queues!r}"
+            )
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:
+                found.append(f"{name} must be a number of at least {least}, not {value!r}")
+        if not found and self.dead_after_seconds < 3 * self.heartbeat_seconds:
+            found.append(
+                f"dead_after_seconds ({self.dead_after_seconds}) must be at least three times heartbeat_seconds "
+                f"({self.heartbeat_seconds}), or one late beat would cost a worker its tasks"
+            )
+        return found
+
+
+LEAST: Mapping[str, float] = {
+    "concurrency": 1,
+    "grace_seconds": 0,
+    "poll_seconds": 0.01,
+    "heartbeat_seconds": 0.05,
+    "dead_after_seconds": 0.15,
+    "payload_bytes_max": 2,
+    "result_bytes_max": 2,
+    "pool_size": 1,
+    "pool_timeout_seconds": 0,
+}
+
+
+def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
+    """Read a variable as the kind its default is; note a fault where it is not."""
+    try:
+        match default:
+            case tuple():
+                return tuple(part.strip() for part in text.split(",") if part.strip())
+            case int():
+                return int(text)
+            case float():
+                return float(text)
+            case _:
+                return text
+    except ValueError:
+        faults.append(f"{name} must be a number, not {text!r}")
+        return default
+
+
+def did_you_mean(name: str, known: Mapping[str, object]) -> str | None:
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
+    return close[0] if close else None

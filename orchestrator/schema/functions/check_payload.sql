@@ -1,0 +1,50 @@
+-- Refuse a payload that a worker could not read back: not an object, too large, nested too deep, or holding a
+-- number that Python will not parse. Size is judged on the text, since a 900-byte body can print as 13 MB.
+-- A function and not a CHECK: a CHECK runs at every update, and its error would print the row.
+CREATE OR REPLACE FUNCTION orchestrator.check_payload(payload jsonb)
+RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    body text;
+    body_bytes integer;
+    bytes_max integer;
+BEGIN
+    IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR002',
+            MESSAGE = format('the payload must be a JSON object, not %s', coalesce(jsonb_typeof(payload), 'NULL')),
+            HINT = 'Its members are the handler''s keyword arguments, for example {"user_id": 1}.';
+    END IF;
+    body := payload::text;
+    body_bytes := octet_length(body);
+    -- Nothing below can happen in a body this short.
+    IF body_bytes <= 128 THEN
+        RETURN;
+    END IF;
+    SELECT s.payload_bytes_max INTO STRICT bytes_max FROM orchestrator.settings AS s;
+    IF body_bytes > bytes_max THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR002',
+            MESSAGE = format('the payload is %s bytes of text; at most %s are allowed', body_bytes, bytes_max),
+            HINT = 'Store the data elsewhere and enqueue a reference to it, or raise orchestrator.settings.payload_bytes_max.';
+    END IF;
+    -- In lax mode .** also unwraps arrays; strict counts each level once.
+    IF jsonb_path_exists(payload, 'strict $.**{64}.type() ? (@ == "object" || @ == "array")') THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR002',
+            MESSAGE = 'the payload is nested more than 64 levels deep',
+            HINT = 'Flatten it.';
+    END IF;
+    IF body_bytes > 4300 AND body ~ '[0-9]{4301}' THEN
+        -- Digits inside a string are harmless; only a number that long is not.
+        IF jsonb_path_exists(payload, 'strict $.** ? (@.type() == "number" && (@ >= 1e4300 || @ <= -1e4300))') THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR002',
+                MESSAGE = 'the payload holds a number of more than 4300 digits',
+                HINT = 'Python refuses to read such a number; send it as a string.';
+        END IF;
+    END IF;
+END
+$$;

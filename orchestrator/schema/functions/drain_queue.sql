@@ -1,0 +1,6 @@
+-- Let a queue run dry: new tasks are refused, those it has are finished. Returns the new state.
+CREATE OR REPLACE FUNCTION orchestrator.drain_queue(queue text, reason text DEFAULT NULL)
+RETURNS text
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$ SELECT orchestrator.set_queue_state(queue, 'draining', reason) $$;

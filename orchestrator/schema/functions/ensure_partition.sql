@@ -1,0 +1,34 @@
+-- Make the leaf of tasks_done for a UTC day, if it is missing; returns its name. CREATE + ATTACH and not
+-- CREATE … PARTITION OF: ATTACH lets the workers go on finishing while it runs (SHARE UPDATE EXCLUSIVE on
+-- tasks_done, which also makes two of these take turns).
+CREATE OR REPLACE FUNCTION orchestrator.ensure_partition(day date DEFAULT NULL)
+RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    the_day CONSTANT date := coalesce(day, (orchestrator.clock() AT TIME ZONE 'UTC')::date);
+    leaf CONSTANT text := 'tasks_done_' || to_char(the_day, 'YYYYMMDD');
+BEGIN
+    IF the_day NOT BETWEEN '1970-01-01' AND '9000-01-01' THEN
+        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = format('%s is no day for a leaf', the_day);
+    END IF;
+    IF to_regclass(format('orchestrator.%I', leaf)) IS NOT NULL THEN
+        RETURN leaf;
+    END IF;
+    LOCK TABLE ONLY orchestrator.tasks_done IN SHARE UPDATE EXCLUSIVE MODE;
+    IF to_regclass(format('orchestrator.%I', leaf)) IS NOT NULL THEN
+        RETURN leaf;
+    END IF;
+    EXECUTE format(
+        'CREATE TABLE orchestrator.%I (LIKE orchestrator.tasks_done INCLUDING DEFAULTS INCLUDING GENERATED'
+        ' INCLUDING CONSTRAINTS, CONSTRAINT %I PRIMARY KEY (id))',
+        leaf, leaf || '_pkey'
+    );
+    EXECUTE format(
+        'ALTER TABLE orchestrator.tasks_done ATTACH PARTITION orchestrator.%I FOR VALUES FROM (%L) TO (%L)',
+        leaf, the_day::timestamp AT TIME ZONE 'UTC', (the_day + 1)::timestamp AT TIME ZONE 'UTC'
+    );
+    RETURN leaf;
+END
+$$;

@@ -1,0 +1,77 @@
+-- Row trigger: complete and check a task that was inserted without its derived columns (aging_us is how it
+-- tells: no producer may write it). What the insert left out comes from the type, then the queue, then the
+-- house. SECURITY DEFINER, since a producer may read neither table, nor write keys.
+CREATE OR REPLACE FUNCTION orchestrator.fill_new_task()
+RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    of_type orchestrator.types%ROWTYPE;
+    of_queue orchestrator.queues%ROWTYPE;
+    fault text;
+BEGIN
+    SELECT * INTO of_type FROM orchestrator.types AS t WHERE t.name = NEW.type;
+    IF NOT FOUND AND NEW.type <> '' THEN
+        RAISE NOTICE USING
+            MESSAGE = format('nobody has declared the task type %s yet', quote_literal(left(NEW.type, 200))),
+            HINT = 'It will wait in its queue until a worker that knows it starts there.';
+    END IF;
+    NEW.queue := coalesce(NEW.queue, of_type.queue, 'default');
+    SELECT * INTO of_queue FROM orchestrator.queues AS q WHERE q.name = NEW.queue;
+
+    NEW.priority := coalesce(NEW.priority, of_type.priority, of_queue.priority, 50);
+    NEW.max_attempts := coalesce(NEW.max_attempts, of_type.max_attempts, of_queue.max_attempts, 4);
+    NEW.timeout := coalesce(NEW.timeout, of_type.timeout, of_queue.timeout, interval '300 seconds');
+    NEW.run_at := coalesce(NEW.run_at, orchestrator.clock());
+    NEW.aging_us := (date_part('epoch', coalesce(of_queue.aging, interval '1000 years')) * 1000000)::bigint;
+
+    fault := CASE
+        WHEN NEW.type IS NULL OR NEW.type = '' THEN 'the type is empty'
+        WHEN char_length(NEW.type) > 200 THEN format('the type has %s characters; at most 200 are allowed', char_length(NEW.type))
+        WHEN NEW.queue = '' THEN 'the queue is empty'
+        WHEN char_length(NEW.queue) > 200 THEN format('the queue has %s characters; at most 200 are allowed', char_length(NEW.queue))
+        WHEN NEW.type ~ '[[:cntrl:]]' THEN 'the type holds a control character'
+        WHEN NEW.queue ~ '[[:cntrl:]]' THEN 'the queue holds a control character'
+        WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
+        WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
+        WHEN NEW.timeout < interval '0' THEN 'the timeout is negative; 0 means none'
+        WHEN NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            THEN format('run_at is %s; it must lie between the years 1970 and 9000', NEW.run_at)
+        WHEN NEW.idempotency_key = '' THEN 'the idempotency key is empty'
+        WHEN char_length(NEW.idempotency_key) > 500
+            THEN format('the idempotency key has %s characters; at most 500 are allowed', char_length(NEW.idempotency_key))
+    END;
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
+    END IF;
+    IF NEW.status NOT IN ('pending', 'scheduled')
+        OR NEW.attempt <> 0 OR NEW.losses <> 0
+        OR num_nonnulls(NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at) <> 0
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR001',
+            MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', NEW.status),
+            HINT = 'Leave status, lease, worker_id, attempt, losses and the attempt''s times out of the INSERT.';
+    END IF;
+    IF of_queue.state = 'draining' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR003',
+            MESSAGE = format('queue %s is draining and takes no new tasks', quote_literal(NEW.queue)),
+            HINT = format('SELECT orchestrator.resume_queue(%L) opens it again.', NEW.queue);
+    END IF;
+    PERFORM orchestrator.check_payload(NEW.payload);
+
+    NEW.status := CASE WHEN NEW.run_at > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END;
+    -- enqueue and enqueue_many have taken the key already; a bare INSERT takes it here.
+    IF NEW.idempotency_key IS NOT NULL
+        AND NEW.id <> orchestrator.take_key(NEW.type, NEW.idempotency_key, NEW.id, interval '24 hours')
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = '23505',
+            MESSAGE = 'a task of this type already has this idempotency key',
+            HINT = 'SELECT orchestrator.enqueue(type, payload, key => …) returns the id of the task that has it.';
+    END IF;
+    RETURN NEW;
+END
+$$;

@@ -1,0 +1,21 @@
+-- Statement trigger on DELETE of orchestrator.tasks: write audit, and free the idempotency keys of what is gone.
+-- Only hands name the root; workers name the leaf, and their tasks keep their keys.
+CREATE OR REPLACE FUNCTION orchestrator.record_hands_delete()
+RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)
+    SELECT
+        'delete', b.id, b.queue, nullif(current_setting('orchestrator.reason', true), ''),
+        jsonb_build_object('from', b.status, 'type', b.type)
+    FROM old_tasks AS b
+    ORDER BY b.id;
+
+    DELETE FROM orchestrator.idempotency_keys AS k
+    USING old_tasks AS b
+    WHERE k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id;
+    RETURN NULL;
+END
+$$;

@@ -1,0 +1,60 @@
+-- Run all finished tasks again that match, oldest first, with fresh attempts; returns how many. With dry_run it
+-- only counts. At least one filter must be given; without a status it takes dead letters.
+CREATE OR REPLACE FUNCTION orchestrator.requeue_where(
+    status text DEFAULT NULL,
+    queue text DEFAULT NULL,
+    type text DEFAULT NULL,
+    error_class text DEFAULT NULL,
+    finished_after timestamptz DEFAULT NULL,
+    finished_before timestamptz DEFAULT NULL,
+    at_most bigint DEFAULT NULL,
+    dry_run boolean DEFAULT false,
+    reason text DEFAULT NULL
+)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    ids bigint[];
+BEGIN
+    IF num_nonnulls(requeue_where.status, requeue_where.queue, requeue_where.type, requeue_where.error_class,
+        requeue_where.finished_after, requeue_where.finished_before) = 0
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = 'requeue_where needs at least one filter',
+            HINT = 'For all dead letters: SELECT orchestrator.requeue_where(status => ''dead_letter'')';
+    END IF;
+    IF coalesce(requeue_where.status, 'dead_letter') NOT IN ('dead_letter', 'completed', 'cancelled') THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('requeue_where takes finished tasks, not %s ones', requeue_where.status),
+            HINT = 'The status may be dead_letter, completed or cancelled.';
+    END IF;
+    SELECT array_agg(found.id ORDER BY found.id) INTO ids
+    FROM (
+        SELECT t.id
+        FROM orchestrator.tasks AS t
+        WHERE t.status = coalesce(requeue_where.status, 'dead_letter')
+            AND (requeue_where.queue IS NULL OR t.queue = requeue_where.queue)
+            AND (requeue_where.type IS NULL OR t.type = requeue_where.type)
+            AND (requeue_where.error_class IS NULL OR t.error ->> 'class' = requeue_where.error_class)
+            AND (requeue_where.finished_after IS NULL OR t.finished_at >= requeue_where.finished_after)
+            AND (requeue_where.finished_before IS NULL OR t.finished_at < requeue_where.finished_before)
+        ORDER BY t.finished_at, t.id
+        LIMIT requeue_where.at_most
+    ) AS found;
+    IF requeue_where.dry_run OR ids IS NULL THEN
+        RETURN coalesce(cardinality(ids), 0);
+    END IF;
+    PERFORM set_config('orchestrator.reason', coalesce(requeue_where.reason, ''), true);
+    -- The status again: a task that somebody else requeued meanwhile is not fenced off its new worker.
+    UPDATE orchestrator.tasks AS t
+    SET status = 'pending'
+    WHERE t.id = ANY (ids) AND t.status = coalesce(requeue_where.status, 'dead_letter');
+    GET DIAGNOSTICS at_most = ROW_COUNT;
+    PERFORM set_config('orchestrator.reason', '', true);
+    RETURN at_most;
+END
+$$;

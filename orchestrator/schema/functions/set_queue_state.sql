@@ -1,0 +1,36 @@
+-- What pause_queue, resume_queue and drain_queue share: the row, the audit, the wake-up. Returns the new state.
+-- A queue that exists only because tasks name it gets its row here; any other name is taken for a slip.
+CREATE OR REPLACE FUNCTION orchestrator.set_queue_state(queue text, new_state text, reason text)
+RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    old_state text;
+BEGIN
+    IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue) THEN
+        IF NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_queue_state.queue) THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR005',
+                MESSAGE = format('there is no queue %s', quote_nullable(set_queue_state.queue)),
+                HINT = (SELECT format('Known are %s.', string_agg(q.name, ', ' ORDER BY q.name)) FROM orchestrator.queues AS q);
+        END IF;
+        INSERT INTO orchestrator.queues (name) VALUES (set_queue_state.queue) ON CONFLICT DO NOTHING;
+    END IF;
+    SELECT q.state INTO old_state FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue FOR UPDATE;
+    UPDATE orchestrator.queues AS q
+    SET state = set_queue_state.new_state, state_since = orchestrator.clock(),
+        state_by = session_user, state_reason = set_queue_state.reason
+    WHERE q.name = set_queue_state.queue;
+    INSERT INTO orchestrator.audit (action, queue, reason, details)
+    VALUES (
+        CASE set_queue_state.new_state WHEN 'paused' THEN 'pause' WHEN 'draining' THEN 'drain' ELSE 'resume' END,
+        set_queue_state.queue, set_queue_state.reason,
+        jsonb_build_object('from', old_state, 'to', set_queue_state.new_state)
+    );
+    IF set_queue_state.new_state <> 'paused' THEN
+        PERFORM orchestrator.ring(ARRAY[set_queue_state.queue]);
+    END IF;
+    RETURN set_queue_state.new_state;
+END
+$$;

@@ -1,0 +1,49 @@
+-- Take an idempotency key for a task, or learn who has it. Returns the id of the holder: the given task's when
+-- the key was free, expired, or its task is gone; another's otherwise.
+-- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted.
+CREATE OR REPLACE FUNCTION orchestrator.take_key(task_type text, task_key text, new_id bigint, key_window interval)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    holder bigint;
+BEGIN
+    IF key_window <= interval '0' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = 'key_window must be longer than nothing',
+            HINT = 'Leave the key out if the task may be enqueued twice.';
+    END IF;
+    -- Ends: each round either answers, or somebody else changed this very key since the round began.
+    FOR round IN 1 .. 100 LOOP
+        -- The WHERE may look at the key's own row only: after waiting for another transaction, a subquery
+        -- would still see the tasks of before it, think them gone, and hand the key out twice.
+        INSERT INTO orchestrator.idempotency_keys AS k (type, key, task_id, expires_at)
+        VALUES (task_type, task_key, new_id, orchestrator.clock() + key_window)
+        ON CONFLICT (type, key) DO UPDATE
+            SET task_id = excluded.task_id, expires_at = excluded.expires_at
+            WHERE k.expires_at <= orchestrator.clock();
+        IF FOUND THEN
+            RETURN new_id;
+        END IF;
+        SELECT k.task_id INTO holder
+        FROM orchestrator.idempotency_keys AS k
+        WHERE k.type = task_type AND k.key = task_key;
+        CONTINUE WHEN NOT FOUND;
+        IF holder = new_id OR EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder) THEN
+            RETURN holder;
+        END IF;
+        UPDATE orchestrator.idempotency_keys AS k
+        SET task_id = new_id, expires_at = orchestrator.clock() + key_window
+        WHERE k.type = task_type AND k.key = task_key AND k.task_id = holder;
+        IF FOUND THEN
+            RETURN new_id;
+        END IF;
+    END LOOP;
+    RAISE EXCEPTION USING
+        ERRCODE = '40001',
+        MESSAGE = 'the idempotency key kept changing hands while it was being taken',
+        HINT = 'Try again.';
+END
+$$;

@@ -1,0 +1,85 @@
+-- Who may do what. Run after everything else exists. A role that is missing is created where the migrating role
+-- may, and skipped with a notice where it may not; run `orchestrator migrate` again after creating it by hand.
+-- PUBLIC has nothing. Leaves get no grants: people name the root, workers tasks_live, tasks_done and tasks_dead.
+REVOKE ALL ON ALL TABLES IN SCHEMA orchestrator FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA orchestrator FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA orchestrator FROM PUBLIC;
+REVOKE ALL ON SCHEMA orchestrator FROM PUBLIC;
+
+DO $$
+DECLARE
+    role_name text;
+BEGIN
+    FOREACH role_name IN ARRAY ARRAY[
+        'orchestrator_producer', 'orchestrator_worker', 'orchestrator_operator', 'orchestrator_reader'
+    ] LOOP
+        IF to_regrole(role_name) IS NULL THEN
+            IF (SELECT r.rolsuper OR r.rolcreaterole FROM pg_roles AS r WHERE r.rolname = current_user) THEN
+                BEGIN
+                    EXECUTE format('CREATE ROLE %I NOLOGIN', role_name);
+                EXCEPTION WHEN duplicate_object OR unique_violation THEN
+                    NULL;  -- another database of this cluster is being migrated at the same time
+                END;
+            ELSE
+                RAISE NOTICE 'role % is missing and % may not create it: its grants are skipped', role_name, current_user;
+                CONTINUE;
+            END IF;
+        END IF;
+        EXECUTE format('GRANT USAGE ON SCHEMA orchestrator TO %I', role_name);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION orchestrator.clock() TO %I', role_name);
+    END LOOP;
+
+    -- Enqueue, and nothing else: a producer cannot read a payload, nor set a status.
+    IF to_regrole('orchestrator_producer') IS NOT NULL THEN
+        GRANT INSERT (type, payload, queue, priority, run_at, idempotency_key, max_attempts, timeout, tags, metadata, trace_context)
+            ON orchestrator.tasks TO orchestrator_producer;
+        GRANT SELECT (id) ON orchestrator.tasks TO orchestrator_producer;
+        GRANT USAGE ON SEQUENCE orchestrator.tasks_id_seq TO orchestrator_producer;
+        GRANT EXECUTE ON FUNCTION
+            orchestrator.enqueue(text, jsonb, text, integer, timestamptz, interval, text, interval, integer, interval, text[], jsonb, jsonb),
+            orchestrator.enqueue_many(jsonb)
+            TO orchestrator_producer;
+    END IF;
+
+    -- The lifecycle columns of the leaf, never a payload. Handlers enqueue too.
+    IF to_regrole('orchestrator_worker') IS NOT NULL THEN
+        GRANT SELECT ON ALL TABLES IN SCHEMA orchestrator TO orchestrator_worker;
+        GRANT UPDATE (status, lease, worker_id, attempt, losses, run_at, claimed_at, started_at, error, progress)
+            ON orchestrator.tasks_live TO orchestrator_worker;
+        GRANT DELETE ON orchestrator.tasks_live TO orchestrator_worker;
+        GRANT INSERT ON orchestrator.tasks_done, orchestrator.tasks_dead, orchestrator.attempts TO orchestrator_worker;
+        GRANT INSERT, UPDATE, DELETE ON orchestrator.workers TO orchestrator_worker;
+        GRANT INSERT, UPDATE ON orchestrator.types TO orchestrator_worker;
+        GRANT INSERT ON orchestrator.queues TO orchestrator_worker;
+        GRANT INSERT (type, payload, queue, priority, run_at, idempotency_key, max_attempts, timeout, tags, metadata, trace_context)
+            ON orchestrator.tasks TO orchestrator_worker;
+        GRANT USAGE ON SEQUENCE orchestrator.tasks_id_seq, orchestrator.term_seq TO orchestrator_worker;
+        GRANT EXECUTE ON FUNCTION
+            orchestrator.enqueue(text, jsonb, text, integer, timestamptz, interval, text, interval, integer, interval, text[], jsonb, jsonb),
+            orchestrator.enqueue_many(jsonb),
+            orchestrator.ensure_partition(date),
+            orchestrator.ring(text[], timestamptz)
+            TO orchestrator_worker;
+    END IF;
+
+    -- Everything is readable; of a task only what a hand may change.
+    IF to_regrole('orchestrator_operator') IS NOT NULL THEN
+        GRANT SELECT ON ALL TABLES IN SCHEMA orchestrator TO orchestrator_operator;
+        GRANT UPDATE (status, priority, run_at), DELETE ON orchestrator.tasks TO orchestrator_operator;
+        GRANT EXECUTE ON FUNCTION
+            orchestrator.requeue(bigint, text),
+            orchestrator.requeue_where(text, text, text, text, timestamptz, timestamptz, bigint, boolean, text),
+            orchestrator.cancel(bigint, text),
+            orchestrator.pause_queue(text, text),
+            orchestrator.resume_queue(text, text),
+            orchestrator.drain_queue(text, text),
+            orchestrator.set_queue_state(text, text, text),
+            orchestrator.ensure_partition(date)
+            TO orchestrator_operator;
+    END IF;
+
+    IF to_regrole('orchestrator_reader') IS NOT NULL THEN
+        GRANT SELECT ON ALL TABLES IN SCHEMA orchestrator TO orchestrator_reader;
+    END IF;
+END
+$$;

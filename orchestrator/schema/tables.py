@@ -1,0 +1,185 @@
+"""The tables for SQLAlchemy: what Alembic compares against, and what users write their own queries with.
+
+Leaves are not here: people name `tasks`, and which leaf a row lies in is told by its status. What SQLAlchemy has
+no words for (partitions, storage settings, grants) is in the migrations alone.
+"""
+
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Computed,
+    DateTime,
+    Double,
+    Identity,
+    Index,
+    Integer,
+    Interval,
+    MetaData,
+    PrimaryKeyConstraint,
+    Sequence,
+    SmallInteger,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+
+metadata = MetaData(schema="orchestrator")
+CLOCK = text("orchestrator.clock()")
+MOMENT = DateTime(timezone=True)
+
+tasks_id_seq = Sequence("tasks_id_seq", metadata=metadata, data_type=BigInteger)
+term_seq = Sequence("term_seq", metadata=metadata, data_type=BigInteger)
+
+NEXT_ID = text("nextval('orchestrator.tasks_id_seq'::regclass)")
+
+POSITION = (
+    "(date_part('epoch'::text, (run_at AT TIME ZONE 'UTC'::text)) * (1000000)::double precision)::bigint"
+    " + (aging_us * (100 - priority))"
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    # Unique, but only leaf by leaf: a key of the root would have to hold the partition key.
+    Column("id", BigInteger, tasks_id_seq, server_default=NEXT_ID, nullable=False),
+    Column("position", BigInteger, Computed(POSITION, persisted=True), nullable=False),
+    Column("lease", BigInteger),
+    Column("run_at", MOMENT, nullable=False),
+    Column("created_at", MOMENT, server_default=CLOCK, nullable=False),
+    Column("claimed_at", MOMENT),
+    Column("started_at", MOMENT),
+    Column("finished_at", MOMENT),
+    Column("aging_us", BigInteger, nullable=False),
+    Column("timeout", Interval, nullable=False),
+    Column("worker_id", Uuid),
+    Column("priority", SmallInteger, nullable=False),
+    Column("attempt", SmallInteger, server_default="0", nullable=False),
+    Column("max_attempts", SmallInteger, nullable=False),
+    Column("losses", SmallInteger, server_default="0", nullable=False),
+    Column("status", Text, server_default="pending", nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("payload", JSONB, server_default="{}", nullable=False),
+    Column("idempotency_key", Text),
+    Column("result", JSONB),
+    Column("error", JSONB),
+    Column("progress", JSONB),
+    Column("tags", ARRAY(Text)),
+    Column("metadata", JSONB),
+    Column("trace_context", JSONB),
+    CheckConstraint("priority BETWEEN 0 AND 100", name="tasks_priority_check"),
+    CheckConstraint("max_attempts >= 1", name="tasks_max_attempts_check"),
+    CheckConstraint(
+        "status IN ('scheduled', 'blocked', 'pending', 'claimed', 'running', 'completed', 'cancelled', 'dead_letter')",
+        name="tasks_status_check",
+    ),
+    postgresql_partition_by="LIST (status)",
+)
+
+types = Table(
+    "types",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("queue", Text, server_default="default", nullable=False),
+    Column("priority", SmallInteger),
+    Column("max_attempts", SmallInteger),
+    Column("timeout", Interval),
+    Column("backoff_base", Interval, server_default=text("interval '1 second'"), nullable=False),
+    Column("backoff_factor", Double, server_default="2", nullable=False),
+    Column("backoff_cap", Interval, server_default=text("interval '300 seconds'"), nullable=False),
+    Column("backoff_jitter", Double, server_default="0.1", nullable=False),
+    Column("declared_at", MOMENT, server_default=CLOCK, nullable=False),
+)
+
+queues = Table(
+    "queues",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("state", Text, server_default="active", nullable=False),
+    Column("state_since", MOMENT, server_default=CLOCK, nullable=False),
+    Column("state_by", Text),
+    Column("state_reason", Text),
+    Column("priority", SmallInteger),
+    Column("max_attempts", SmallInteger),
+    Column("timeout", Interval),
+    Column("aging", Interval, server_default=text("interval '1000 years'"), nullable=False),
+    Column("keep_finished", Interval, server_default=text("interval '7 days'"), nullable=False),
+    Column("keep_dead", Interval, server_default=text("interval '30 days'"), nullable=False),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    Column("id", Uuid, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("version", Text, nullable=False),
+    Column("queues", ARRAY(Text), nullable=False),
+    Column("capacity", Integer, nullable=False),
+    Column("state", Text, server_default="running", nullable=False),
+    Column("started_at", MOMENT, server_default=CLOCK, nullable=False),
+    Column("beat_at", MOMENT, server_default=CLOCK, nullable=False),
+    Column("idle_until", MOMENT),
+    Column("beacon", BigInteger),
+    Column("is_leader", Boolean, server_default=text("false"), nullable=False),
+    Column("leader_until", MOMENT),
+    Column("term", BigInteger),
+    Index("workers_one_leader_idx", "is_leader", unique=True, postgresql_where=text("is_leader")),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("task_id", BigInteger, nullable=False),
+    Column("attempt", SmallInteger, nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("error", JSONB),
+    Column("lease", BigInteger),
+    Column("worker_id", Uuid),
+    Column("started_at", MOMENT),
+    Column("finished_at", MOMENT, server_default=CLOCK, nullable=False),
+    Index("attempts_task_idx", "task_id"),
+    Index("attempts_finished_idx", "finished_at"),
+)
+
+idempotency_keys = Table(
+    "idempotency_keys",
+    metadata,
+    Column("type", Text, nullable=False),
+    Column("key", Text, nullable=False),
+    Column("task_id", BigInteger, nullable=False),
+    Column("expires_at", MOMENT, nullable=False),
+    PrimaryKeyConstraint("type", "key", name="idempotency_keys_pkey"),
+    Index("idempotency_keys_expires_idx", "expires_at"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("at", MOMENT, server_default=CLOCK, nullable=False),
+    Column("actor", Text, server_default=text("session_user"), nullable=False),
+    Column("action", Text, nullable=False),
+    Column("task_id", BigInteger),
+    Column("queue", Text),
+    Column("reason", Text),
+    Column("details", JSONB),
+    Index("audit_task_idx", "task_id"),
+    Index("audit_at_idx", "at"),
+)
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("only_row", Boolean, server_default=text("true"), primary_key=True),
+    Column("oldest_code", Integer, nullable=False),
+    Column("payload_bytes_max", Integer, server_default="262144", nullable=False),
+)

@@ -1,0 +1,6 @@
+-- Only hands name the root, so only their statements are recorded.
+CREATE OR REPLACE TRIGGER tasks_record_update
+AFTER UPDATE ON orchestrator.tasks
+REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks
+FOR EACH STATEMENT
+EXECUTE FUNCTION orchestrator.record_hands_update();
