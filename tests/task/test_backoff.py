@@ -1,0 +1,97 @@
+"""How long a failed task waits: growing, capped, spread."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from orchestrator.task.backoff import Backoff, delay_seconds
+
+
+def in_the_middle() -> float:
+    """Return the draw that moves a wait by nothing."""
+    return 0.5
+
+
+def test_waits_double_from_one_second() -> None:
+    """The first failure waits the base, each further one twice as long as the last."""
+    waits = [delay_seconds(Backoff(), attempt, in_the_middle) for attempt in (1, 2, 3, 4, 9)]
+
+    assert [1.0, 2.0, 4.0, 8.0, 256.0] == waits
+
+
+@pytest.mark.parametrize("attempt", [10, 1_025, 10_000, 2_000_000_000])
+@pytest.mark.parametrize("factor", [2.0, 2, 1.5, 1e308])
+def test_waits_end_at_the_cap_and_never_overflow(attempt: int, factor: float) -> None:
+    """A task that may be tried for ever is tried for ever."""
+    assert 300.0 == delay_seconds(Backoff(base_seconds=8, factor=factor), attempt, in_the_middle)
+
+
+def test_a_factor_of_one_waits_the_same_each_time() -> None:
+    """However often it fails."""
+    assert 5.0 == delay_seconds(Backoff(base_seconds=5.0, factor=1.0), 10_000, in_the_middle)
+
+
+def test_a_base_of_zero_never_waits() -> None:
+    """Zero grows to nothing, not even where the factor overflows."""
+    assert 0.0 == delay_seconds(Backoff(base_seconds=0.0), 10_000, in_the_middle)
+
+
+def test_jitter_moves_both_ways_and_past_the_cap() -> None:
+    """Tasks that failed together and have reached the cap would otherwise stay together for ever."""
+    policy = Backoff(cap_seconds=100.0, jitter=0.1)
+    draws = iter([0.0, 0.5, 1.0])
+    waits = [delay_seconds(policy, 50, draws.__next__) for _ in range(3)]
+
+    assert pytest.approx([90.0, 100.0, 110.0]) == waits
+
+
+@given(
+    base=st.floats(0, 1e6),
+    factor=st.floats(1, 1e6),
+    cap=st.floats(1e6, 1e9),
+    jitter=st.floats(0, 1),
+    attempt=st.integers(1, 10**6),
+)
+def test_every_wait_is_finite_and_within_the_jittered_cap(
+    base: float, factor: float, cap: float, jitter: float, attempt: int
+) -> None:
+    """With the real randomness, for every sound policy."""
+    wait = delay_seconds(Backoff(base, factor, cap, jitter), attempt)
+
+    assert 0 <= wait <= cap * (1 + jitter) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"base_seconds": -1}, "base_seconds"),
+        ({"base_seconds": math.nan}, "base_seconds"),
+        ({"base_seconds": math.inf, "cap_seconds": math.inf}, "base_seconds"),
+        ({"factor": 0.5}, "factor"),
+        ({"factor": math.inf}, "factor"),
+        ({"cap_seconds": 0.5}, "cap_seconds"),
+        ({"cap_seconds": math.nan}, "cap_seconds"),
+        ({"jitter": 1.1}, "jitter"),
+        ({"jitter": -0.1}, "jitter"),
+        ({"jitter": math.nan}, "jitter"),
+    ],
+)
+def test_a_policy_that_makes_no_sense_is_refused(fields: dict[str, Any], named: str) -> None:
+    """At declaration, not at the first failure in the night."""
+    with pytest.raises(ValueError, match=named):
+        Backoff(**fields)
+
+
+def test_all_faults_of_a_policy_are_listed_together() -> None:
+    """Who mends one fault should not have to come back for the next."""
+    with pytest.raises(ValueError, match=r"factor must be .*; jitter must"):
+        Backoff(factor=0, jitter=2)
+
+
+def test_attempts_are_counted_from_one() -> None:
+    """A zeroth attempt has not failed."""
+    with pytest.raises(ValueError, match="counted from 1"):
+        delay_seconds(Backoff(), 0)
