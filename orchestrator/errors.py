@@ -68,7 +68,7 @@ class RegistryError(OrchestratorError):
     """A task type is declared twice, or without a usable name."""
 
 
-class HandlerSignal(Exception):  # noqa: N818 - a signal says how an attempt ended, it is not an error
+class HandlerSignal(Exception):
     """How a handler says that its attempt ended other than by returning or failing."""
 
 

@@ -40,13 +40,13 @@ def downgrade(url: str, *, to: str) -> None:
 
 def move(url: str, *, to: str) -> None:
     """Migrate to a revision, up or down as it lies."""
-    with engine.connecting(url) as connection:
-        here = current(connection)
-    target = revision_number(to)
-    if here is not None and target < int(here):
-        downgrade(url, to=to)
-    else:
-        upgrade(url, to=to)
+    here, _ = state(url)
+    (downgrade if goes_down(here, to) else upgrade)(url, to=to)
+
+
+def goes_down(here: str | None, to: str) -> bool:
+    """Tell whether going there takes something away."""
+    return here is not None and revision_number(to) < int(here)
 
 
 def state(url: str) -> tuple[str | None, str]:

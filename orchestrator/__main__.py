@@ -1,0 +1,5 @@
+"""`python -m orchestrator` is the command `orchestrator`."""
+
+from orchestrator.cli import main
+
+main()

@@ -1,0 +1,38 @@
+-- Claim up to `batch_size` ready tasks for one worker, under one lease, in the order of position.
+-- In: queues (rotated by the caller at each call: in a fixed order the first queue would take every slot),
+--     batch_size, lease (random, new for each statement), worker_id. Out: the claimed rows.
+-- Locks: the claimed rows, SKIP LOCKED. Path: tasks_live_claim_idx once a queue, stopping at the outer limit.
+-- Named by ctid through an array: the rows are locked, so their ctid holds, and no plan can join its way to a
+-- sequential scan. The join with queues makes a pause hold at once; a queue without a row is active.
+-- Commits without waiting for the disk: a claim is a hint, and the lease is random, so one that a server
+-- crash forgot can never be mistaken for a later one.
+WITH hint AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true) AS setting
+)
+UPDATE orchestrator.tasks_live AS t
+SET status = 'claimed',
+    lease = %(lease)s,
+    worker_id = %(worker_id)s,
+    claimed_at = orchestrator.clock(),
+    started_at = NULL,
+    attempt = t.attempt + 1
+FROM hint
+WHERE t.ctid = ANY (ARRAY(
+    SELECT found.ctid
+    FROM unnest(%(queues)s::text[]) AS wanted (queue)
+    LEFT JOIN orchestrator.queues AS q ON q.name = wanted.queue
+    CROSS JOIN LATERAL (
+        SELECT ready.ctid
+        FROM orchestrator.tasks_live AS ready
+        WHERE ready.queue = wanted.queue AND ready.status = 'pending'
+        ORDER BY ready.position, ready.id
+        LIMIT %(batch_size)s
+        FOR UPDATE SKIP LOCKED
+    ) AS found
+    WHERE coalesce(q.state, 'active') <> 'paused'
+    LIMIT %(batch_size)s
+))
+RETURNING t.id, t.queue, t.type, t.attempt, t.max_attempts, t.losses, t.priority,
+    date_part('epoch', t.timeout) AS timeout_seconds, t.payload::text AS payload,
+    t.run_at, t.created_at, t.tags, t.metadata::text AS metadata,
+    coalesce((t.error ->> 'put_back')::integer, 0) AS put_back, t.position

@@ -1,0 +1,47 @@
+"""The command `orchestrator`: translates words into calls, and errors into sentences. Holds no logic.
+
+Exit codes: 0 done · 1 it could not be done, and the message says why · 2 the command line was wrong.
+"""
+
+import sys
+
+import click
+
+from orchestrator.cli.migrate import migrate
+from orchestrator.cli.worker import worker
+from orchestrator.errors import OrchestratorError
+from orchestrator.version import __version__
+
+
+@click.group(context_settings={"auto_envvar_prefix": "ORCHESTRATOR", "help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="orchestrator")
+def orchestrator() -> None:
+    """Background jobs on the PostgreSQL you already have.
+
+    \b
+    Begin with:
+      orchestrator migrate            bring the tables into the database
+      orchestrator worker MODULE:APP  run tasks
+
+    The database is named by ORCHESTRATOR_DATABASE_URL, or by --url:
+    postgresql://user@host:5432/database, or embedded:./pgdata to try
+    things out without a server (needs pg-orchestrator[embedded]).
+    """
+
+
+orchestrator.add_command(migrate)
+orchestrator.add_command(worker)
+
+
+def main() -> None:
+    """Run the command; what goes wrong is said in a sentence, not in a traceback."""
+    try:
+        orchestrator.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except OrchestratorError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)

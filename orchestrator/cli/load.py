@@ -1,0 +1,37 @@
+"""Find the application that a person names on the command line as MODULE:NAME."""
+
+import importlib
+import os
+import sys
+
+import click
+
+from orchestrator.app import Orchestrator
+
+
+def load_app(spec: str) -> Orchestrator:
+    """Import MODULE and take NAME (default `app`) from it; the current folder is on the path, as with python -m."""
+    module_name, _, name = spec.partition(":")
+    name = name or "app"
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and module_name.split(".")[0] == error.name.split(".")[0]:
+            raise click.UsageError(
+                f"there is no module {error.name!r}; run this in the folder that holds it, or set PYTHONPATH"
+            ) from None
+        raise click.ClickException(f"{module_name} cannot be imported: it needs {error.name!r}") from None
+    except (ValueError, TypeError):
+        raise click.UsageError(
+            f"{spec!r} does not name an application; write MODULE:APP, as in shop.jobs:app"
+        ) from None
+    found = getattr(module, name, None)
+    if not isinstance(found, Orchestrator):
+        apps = sorted(key for key, value in vars(module).items() if isinstance(value, Orchestrator))
+        advice = f"; did you mean {module_name}:{apps[0]}?" if apps else ""
+        what = "has no" if found is None else "has something else as"
+        raise click.UsageError(f"{module_name} {what} {name!r}, where an Orchestrator was expected{advice}")
+    return found

@@ -1,0 +1,50 @@
+"""`orchestrator migrate`: bring the schema to where this version needs it."""
+
+import click
+
+from orchestrator.cli.load import load_app
+from orchestrator.config import Config
+from orchestrator.execute import declare
+from orchestrator.postgres import connect
+from orchestrator.schema import migrate as schema
+
+
+@click.command()
+@click.argument("app", required=False)
+@click.option("--url", help="The database; else ORCHESTRATOR_DATABASE_URL.")
+@click.option(
+    "--to",
+    default="head",
+    show_default=True,
+    metavar="REVISION",
+    help="Where to go; `base` removes everything.",
+)
+@click.option("--check", is_flag=True, help="Change nothing; exit 1 if the database is behind.")
+@click.option("--sql", is_flag=True, help="Change nothing; print the SQL, for somebody else to run.")
+@click.option("--yes", is_flag=True, help="Do not ask before removing things.")
+def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool, yes: bool) -> None:
+    """Bring the database's schema to this version. Safe to run from many hosts at once.
+
+    With APP (MODULE:APP) it also declares that application's task types, so that SQL enqueues get their defaults
+    before the first worker starts.
+    """
+    if sql:
+        click.echo(schema.script())
+        return
+    application = load_app(app) if app else None
+    url = url or (application.config.database_url if application else Config.load().database_url)
+    before, newest = schema.state(url)
+    if check:
+        click.echo(f"the database is at {before or 'nothing'}; this version brings {newest}")
+        raise click.exceptions.Exit(0 if before is not None and int(before) >= int(newest) else 1)
+    if schema.goes_down(before, to) and not yes:
+        click.confirm(
+            f"going from {before} down to {to} deletes tables, with the tasks in them. Go on?", abort=True
+        )
+    schema.move(url, to=to)
+    after, _ = schema.state(url)
+    click.echo(f"the database was at {before or 'nothing'} and is at {after or 'nothing'} now")
+    if application is not None and after is not None:
+        with connect.open_sync(connect.conninfo(url)) as connection:
+            declare(connection, application.registry)
+        click.echo(f"declared {len(application.registry)} task types")

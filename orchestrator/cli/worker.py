@@ -1,0 +1,72 @@
+"""`orchestrator worker`: run tasks in this process until told to stop."""
+
+import asyncio
+import os
+import signal
+import sys
+
+import click
+
+from orchestrator import observe
+from orchestrator.cli.load import load_app
+from orchestrator.worker import Worker
+
+
+@click.command()
+@click.argument("app")
+@click.option("--url", help="The database; else what APP was made with, else ORCHESTRATOR_DATABASE_URL.")
+@click.option("-q", "--queues", help="Queues to serve, separated by commas.  [default: default]")
+@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Tasks at once.  [default: 20]")
+@click.option(
+    "--until-empty", is_flag=True, help="End when the queues hold nothing ready, held or waiting for a retry."
+)
+@click.option(
+    "--grace", type=click.FloatRange(min=0), help="Seconds running tasks get at shutdown.  [default: 30]"
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The least level of lines on standard error; successes are debug.",
+)
+def worker(
+    app: str,
+    url: str | None,
+    queues: str | None,
+    concurrency: int | None,
+    grace: float | None,
+    log_level: str,
+    *,
+    until_empty: bool,
+) -> None:
+    """Run the tasks of APP (MODULE:APP, as in shop.jobs:app).
+
+    The first SIGTERM or Ctrl-C stops claiming and lets running tasks finish; the second gives them back at once.
+    """
+    application = load_app(app)
+    observe.follow(minimum=log_level)
+    made = application.worker(
+        queues=tuple(name.strip() for name in queues.split(",") if name.strip())
+        if queues is not None
+        else None,
+        concurrency=concurrency,
+        until_empty=until_empty,
+        database_url=url,
+        grace_seconds=grace,
+    )
+    asyncio.run(serve(made))
+    application.close()
+    if made.abandoned_threads:
+        # The interpreter would wait for them for ever.
+        sys.stderr.flush()
+        sys.stdout.flush()
+        os._exit(0)
+
+
+async def serve(made: Worker) -> None:
+    """Run a worker that stops on signals."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, made.stop)
+    await made.run()

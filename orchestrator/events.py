@@ -1,0 +1,220 @@
+"""Everything that happens, as frozen dataclasses. Stations emit; who wants to know subscribes.
+
+A subscriber runs on the emitter's thread and must be quick. One that raises is left out of that event, and
+never hurts a task.
+"""
+
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStarted(Event):
+    """A worker has its row and begins to claim."""
+
+    worker_id: UUID
+    queues: tuple[str, ...]
+    concurrency: int
+    types: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStopping(Event):
+    """A worker has stopped claiming and lets its tasks finish."""
+
+    worker_id: UUID
+    running: int
+    grace_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStopped(Event):
+    """A worker has given everything back and taken its row off the list of the living."""
+
+    worker_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDeclaredDead(Event):
+    """A worker's beat was missing for so long that its tasks were given away; it goes on as a new worker."""
+
+    worker_id: UUID
+    new_worker_id: UUID
+    dropped: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskStarted(Event):
+    """An attempt begins."""
+
+    task_id: int
+    type: str
+    queue: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCompleted(Event):
+    """A task's success is written down."""
+
+    task_id: int
+    type: str
+    queue: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed(Event):
+    """An attempt failed; there will be another."""
+
+    task_id: int
+    type: str
+    queue: str
+    attempt: int
+    error_class: str
+    message: str
+    retry_after_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBuried(Event):
+    """A task has become a dead letter."""
+
+    task_id: int
+    type: str
+    queue: str
+    attempt: int
+    error_class: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCancelled(Event):
+    """A task was cancelled by its handler."""
+
+    task_id: int
+    type: str
+    queue: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSnoozed(Event):
+    """A handler asked to be called later."""
+
+    task_id: int
+    type: str
+    queue: str
+    after_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPutBack(Event):
+    """A claimed task is of a type this worker does not know; it waits for one that does."""
+
+    task_id: int
+    type: str
+    queue: str
+    after_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReleased(Event):
+    """A task was given back unfinished, its attempt not counted."""
+
+    task_id: int
+    type: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class StaleOutcome(Event):
+    """An outcome came too late: somebody else holds the task by now. It was dropped."""
+
+    task_id: int
+    type: str
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class GhostsReleased(Event):
+    """Tasks that the database held for this worker and the worker did not know of were given back."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TasksRecovered(Event):
+    """Tasks of dead workers were given back or buried."""
+
+    returned: int
+    buried: int
+    workers: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLost(Event):
+    """A statement failed in a way that may pass; it will be tried again."""
+
+    purpose: str
+    reason: str
+    wait_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionRestored(Event):
+    """The database answers again."""
+
+    purpose: str
+    tries: int
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadAbandoned(Event):
+    """A `def` handler ignored its timeout; its thread cannot be ended from outside and is left behind."""
+
+    task_id: int
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class DutyFailed(Event):
+    """A duty raised; it is tried again at the next beat, and the others go on."""
+
+    duty: str
+    error_class: str
+    message: str
+
+
+Subscriber = Callable[[Event], None]
+_subscribers: list[Subscriber] = []
+
+
+def subscribe(subscriber: Subscriber) -> Callable[[], None]:
+    """Call this for every event from now on; returns what ends it."""
+    _subscribers.append(subscriber)
+
+    def unsubscribe() -> None:
+        with suppress(ValueError):
+            _subscribers.remove(subscriber)
+
+    return unsubscribe
+
+
+def emit(event: Event) -> None:
+    """Tell everybody who subscribed."""
+    for subscriber in tuple(_subscribers):
+        try:
+            subscriber(event)
+        except Exception as error:
+            sys.stderr.write(
+                f"orchestrator: a subscriber failed on {type(event).__name__}: {type(error).__name__}\n"
+            )

@@ -1,0 +1,109 @@
+"""One attempt, as a pipeline: open the payload, call the handler, judge what came of it.
+
+    opened → called → judged → last attempt? then buried
+
+Only a cancellation from outside (the worker's, at shutdown or when the lease is gone) leaves as an exception.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+
+from orchestrator import events
+from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
+from orchestrator.execute import context, fault
+from orchestrator.execute.context import Context
+from orchestrator.execute.registry import Handler
+from orchestrator.execute.threads import Threads
+from orchestrator.task import backoff, payload
+from orchestrator.task.model import Claimed
+from orchestrator.task.outcome import Buried, Cancelled, Completed, End, Failed, Fault, Snoozed
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A task in the hands of its handler."""
+
+    task: Claimed
+    handler: Handler
+    threads: Threads
+    result_bytes_max: int
+    context: Context | None = field(default=None, init=False)
+
+    async def run(self) -> End:
+        """Run the handler to its end, and return which end it was."""
+        try:
+            self.context = context.of(self.task)
+            arguments = self.handler.bind(payload.decode(self.task.payload), self.context)
+        except (PayloadRefused, TypeError) as error:
+            reason = f"the payload does not fit the handler {self.handler.type}: {fault.message(error)}"
+            return Buried(Fault(fault.class_name(error), fault.clean(reason)), "discarded")
+        end = await self._call(arguments)
+        return exhausted_if_last(end, self.task)
+
+    async def _call(self, arguments: dict[str, object]) -> End:
+        seconds = self.task.timeout_seconds or None
+        try:
+            async with asyncio.timeout(seconds) as scope:
+                value = await self._value(arguments)
+            if value is None:
+                return Completed(None)
+            return Completed(payload.encode_result(value, bytes_max=self.result_bytes_max))
+        except TimeoutError as error:
+            # The handler's own TimeoutError is an ordinary failure.
+            return self._timed_out() if scope.expired() else self._failed(error)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                self._cancel_handler()
+                raise
+            return self._failed(error)
+        except HandlerSignal as signal:
+            return self._signalled(signal)
+        except BaseException as error:
+            # SystemExit and KeyboardInterrupt too: a handler must not end the worker, nor pass for a success.
+            return self._failed(error)
+
+    async def _value(self, arguments: dict[str, object]) -> object:
+        if self.handler.is_async:
+            return await self.handler.function(**arguments)
+        return await self.threads.call(self.handler.function, arguments)
+
+    def _timed_out(self) -> Failed:
+        self._cancel_handler()
+        reason = f"no result within {self.task.timeout_seconds:g} s"
+        return Failed(Fault("Timeout", reason), "timeout", self._backoff_seconds())
+
+    def _cancel_handler(self) -> None:
+        if self.context is not None:
+            self.context.cancel()
+        if not self.handler.is_async:
+            self.threads.abandon()
+            events.emit(events.ThreadAbandoned(self.task.id, self.task.type))
+
+    def _failed(self, error: BaseException) -> Failed:
+        return Failed(fault.of(error), "failed", self._backoff_seconds())
+
+    def _signalled(self, signal: HandlerSignal) -> End:
+        match signal:
+            case Snooze(after_seconds=after_seconds):
+                return Snoozed(after_seconds)
+            case Cancel(reason=reason):
+                return Cancelled(fault.cut(reason, fault.MESSAGE_CHARACTERS_MAX))
+            case Discard(reason=reason):
+                return Buried(Fault("Discard", fault.cut(reason, fault.MESSAGE_CHARACTERS_MAX)), "discarded")
+            case Retry(after_seconds=after_seconds, reason=reason):
+                wait = self._backoff_seconds() if after_seconds is None else after_seconds
+                return Failed(Fault("Retry", fault.cut(reason, fault.MESSAGE_CHARACTERS_MAX)), "failed", wait)
+            case _:
+                return self._failed(signal)
+
+    def _backoff_seconds(self) -> float:
+        return backoff.delay_seconds(self.handler.backoff, self.task.attempt, random.random)
+
+
+def exhausted_if_last(end: End, task: Claimed) -> End:
+    """Turn a failure into a dead letter when no attempt is left."""
+    if isinstance(end, Failed) and task.attempt >= task.max_attempts:
+        return Buried(end.fault, end.kind)
+    return end

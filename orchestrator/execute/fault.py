@@ -1,0 +1,59 @@
+"""Turn whatever a handler raised into text that PostgreSQL can hold and a person can read.
+
+An exception is user code: its __str__ may raise, or return a hundred megabytes, or NUL. The attempt ends all the
+same.
+"""
+
+import traceback
+
+from orchestrator.task.outcome import Fault
+
+MESSAGE_CHARACTERS_MAX = 2_000
+TRACEBACK_CHARACTERS_MAX = 16_000
+# The frames between the loop and the handler tell the reader nothing.
+OUR_FRAMES = ("orchestrator.execute.", "asyncio.", "concurrent.futures.")
+
+
+def of(error: BaseException) -> Fault:
+    """Describe an exception: class, message, traceback."""
+    return Fault(class_name(error), cut(message(error), MESSAGE_CHARACTERS_MAX), trace(error))
+
+
+def class_name(error: BaseException) -> str:
+    """Name the class as a person would grep for it: builtins without their module."""
+    kind = type(error)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    return clean(name)[:200]
+
+
+def message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as broken:
+        return f"(its __str__ raised {type(broken).__name__})"
+
+
+def trace(error: BaseException) -> str:
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith(OUR_FRAMES):
+        frames = frames.tb_next
+    try:
+        # The last frames of each cause alone: a recursion error has a thousand.
+        text = "".join(traceback.format_exception(type(error), error, frames, limit=-50))
+    except Exception as broken:
+        text = f"(its traceback could not be written: {type(broken).__name__})"
+    return cut(text, TRACEBACK_CHARACTERS_MAX)
+
+
+def cut(text: str, characters_max: int) -> str:
+    """Keep the beginning and, since a traceback tells most at its end, the longer end."""
+    if len(text) > characters_max:
+        head = characters_max // 4
+        left_out = len(text) - characters_max
+        text = f"{text[:head]}\n… {left_out} characters left out …\n{text[head - characters_max :]}"
+    return clean(text)
+
+
+def clean(text: str) -> str:
+    """Replace what PostgreSQL's text cannot hold: NUL and lone surrogates."""
+    return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")

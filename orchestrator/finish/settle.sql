@@ -1,0 +1,79 @@
+-- Write every end that is no success: back among the waiting (retry, snooze, put back, release), cancelled, or a
+-- dead letter. In, pairwise and sorted by id: ids, leases; ends: 'waiting', 'cancelled' or 'dead_letter';
+-- delays in seconds (NULL: keep the old place); charged: whether the attempt counts; errors (JSON text or NULL:
+-- keep the last); records: what to write into attempts (NULL: nothing); worker_id. Out: the ids accepted.
+-- Locks: the task rows, in the order of the ids. Path: tasks_live_pkey, as in complete.sql.
+WITH given AS (
+    SELECT g.id, g.lease, g.ending, g.delay_seconds, g.charged, g.error::jsonb AS error, g.record
+    FROM unnest(
+        %(ids)s::bigint[], %(leases)s::bigint[], %(ends)s::text[], %(delays)s::double precision[],
+        %(charged)s::boolean[], %(errors)s::text[], %(records)s::text[]
+    ) AS g (id, lease, ending, delay_seconds, charged, error, record)
+),
+gone AS (
+    DELETE FROM orchestrator.tasks_live AS t
+    USING given AS g
+    WHERE t.id = g.id AND t.lease = g.lease AND g.ending IN ('cancelled', 'dead_letter')
+    RETURNING
+        t.id, t.lease, t.run_at, t.created_at, t.claimed_at, t.started_at, t.aging_us, t.timeout, t.worker_id,
+        t.priority, t.attempt, t.max_attempts, t.losses, t.queue, t.type, t.payload, t.idempotency_key,
+        t.progress, t.tags, t.metadata, t.trace_context,
+        coalesce(g.error, t.error) AS error, g.ending, g.record
+),
+cancelled AS (
+    INSERT INTO orchestrator.tasks_done (
+        id, lease, run_at, created_at, claimed_at, started_at, finished_at, aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, losses, status, queue, type, payload, idempotency_key,
+        error, progress, tags, metadata, trace_context
+    )
+    SELECT
+        id, lease, run_at, created_at, claimed_at, started_at, orchestrator.clock(), aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, losses, ending, queue, type, payload, idempotency_key,
+        error, progress, tags, metadata, trace_context
+    FROM gone
+    WHERE ending = 'cancelled'
+),
+buried AS (
+    INSERT INTO orchestrator.tasks_dead (
+        id, lease, run_at, created_at, claimed_at, started_at, finished_at, aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, losses, status, queue, type, payload, idempotency_key,
+        error, progress, tags, metadata, trace_context
+    )
+    SELECT
+        id, lease, run_at, created_at, claimed_at, started_at, orchestrator.clock(), aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, losses, ending, queue, type, payload, idempotency_key,
+        error, progress, tags, metadata, trace_context
+    FROM gone
+    WHERE ending = 'dead_letter'
+),
+back AS (
+    -- claimed_at and started_at stay, and tell of the last attempt until the next claim.
+    UPDATE orchestrator.tasks_live AS t
+    SET status = CASE WHEN g.delay_seconds > 0 THEN 'scheduled' ELSE 'pending' END,
+        run_at = CASE
+            WHEN g.delay_seconds IS NULL THEN t.run_at
+            ELSE orchestrator.clock() + make_interval(secs => g.delay_seconds)
+        END,
+        attempt = t.attempt - CASE WHEN g.charged THEN 0 ELSE 1 END,
+        lease = NULL,
+        worker_id = NULL,
+        error = coalesce(g.error, t.error)
+    FROM given AS g
+    WHERE t.id = g.id AND t.lease = g.lease AND g.ending = 'waiting'
+    RETURNING t.id, t.attempt, t.queue, t.type, t.started_at, g.lease, g.error, g.record
+),
+recorded AS (
+    INSERT INTO orchestrator.attempts (
+        task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at
+    )
+    SELECT id, attempt, record, queue, type, error, lease, %(worker_id)s::uuid, started_at
+    FROM (
+        SELECT id, attempt, record, queue, type, error, lease, started_at FROM back
+        UNION ALL
+        SELECT id, attempt, record, queue, type, error, lease, started_at FROM gone
+    ) AS ended
+    WHERE record IS NOT NULL
+)
+SELECT id FROM back
+UNION ALL
+SELECT id FROM gone

@@ -1,0 +1,105 @@
+-- Declare workers dead whose beat is older than `dead_after_seconds`, and take their tasks back.
+-- What had not begun gets its attempt back and its old place; what had begun counts a loss, is written into
+-- attempts, and runs again if attempts are left and it has not cost three workers. Out: one row: tasks returned,
+-- tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while it returns that many.
+-- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several may call at once. A worker that
+-- beats at this moment has its row locked and is left alone. Path: tasks_live_worker_idx.
+-- A dead worker's row stays dead: when the process comes back, its beat finds no row, and it starts anew.
+-- Tasks whose worker has no row at all (somebody deleted it) are taken back too: a row is written before the
+-- first claim, so its absence is proof.
+WITH late AS (
+    SELECT w.id, w.host, w.pid
+    FROM orchestrator.workers AS w
+    WHERE w.state IN ('running', 'draining', 'dead')
+        AND w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
+        AND (w.state <> 'dead' OR EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.worker_id = w.id))
+    ORDER BY w.id
+    LIMIT 100
+    FOR UPDATE SKIP LOCKED
+),
+dead AS (
+    SELECT l.id, l.host, l.pid FROM late AS l
+    UNION ALL
+    (
+        SELECT DISTINCT t.worker_id, '?', 0
+        FROM orchestrator.tasks_live AS t
+        WHERE t.worker_id IS NOT NULL
+            AND NOT EXISTS (SELECT FROM orchestrator.workers AS w WHERE w.id = t.worker_id)
+        LIMIT 100
+    )
+),
+declared AS (
+    UPDATE orchestrator.workers AS w
+    SET state = 'dead', idle_until = NULL
+    FROM late AS d
+    WHERE w.id = d.id AND w.state <> 'dead'
+    RETURNING w.id
+),
+orphan AS (
+    SELECT t.id, t.lease, t.status, t.attempt, t.max_attempts, t.losses, t.queue, t.type, t.started_at,
+        d.id AS worker_id,
+        jsonb_build_object(
+            'class', 'WorkerLost',
+            'message', format('worker %%s (%%s, pid %%s) was gone while it ran this', d.id, d.host, d.pid),
+            'traceback', ''
+        ) AS error
+    FROM dead AS d
+    CROSS JOIN LATERAL (
+        SELECT l.id, l.lease, l.status, l.attempt, l.max_attempts, l.losses, l.queue, l.type, l.started_at
+        FROM orchestrator.tasks_live AS l
+        WHERE l.worker_id = d.id
+        ORDER BY l.id
+        LIMIT %(batch_size)s
+        FOR UPDATE SKIP LOCKED
+    ) AS t
+    LIMIT %(batch_size)s
+),
+lost AS (
+    INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
+    SELECT o.id, o.attempt, 'lost', o.queue, o.type, o.error, o.lease, o.worker_id, o.started_at
+    FROM orphan AS o
+    WHERE o.status = 'running'
+),
+back AS (
+    UPDATE orchestrator.tasks_live AS t
+    SET status = 'pending',
+        attempt = t.attempt - CASE WHEN o.status = 'running' THEN 0 ELSE 1 END,
+        losses = t.losses + CASE WHEN o.status = 'running' THEN 1 ELSE 0 END,
+        error = CASE WHEN o.status = 'running' THEN o.error ELSE t.error END,
+        lease = NULL,
+        worker_id = NULL
+    FROM orphan AS o
+    WHERE t.id = o.id AND t.lease = o.lease
+        AND NOT (o.status = 'running' AND (o.attempt >= o.max_attempts OR o.losses >= 2))
+    RETURNING t.queue
+),
+gone AS (
+    DELETE FROM orchestrator.tasks_live AS t
+    USING orphan AS o
+    WHERE t.id = o.id AND t.lease = o.lease
+        AND o.status = 'running' AND (o.attempt >= o.max_attempts OR o.losses >= 2)
+    RETURNING
+        t.id, t.lease, t.run_at, t.created_at, t.claimed_at, t.started_at, t.aging_us, t.timeout, t.worker_id,
+        t.priority, t.attempt, t.max_attempts, t.losses + 1 AS losses, t.queue, t.type, t.payload,
+        t.idempotency_key, t.progress, t.tags, t.metadata, t.trace_context, o.error
+),
+buried AS (
+    INSERT INTO orchestrator.tasks_dead (
+        id, lease, run_at, created_at, claimed_at, started_at, finished_at, aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, losses, status, queue, type, payload, idempotency_key,
+        error, progress, tags, metadata, trace_context
+    )
+    SELECT
+        id, lease, run_at, created_at, claimed_at, started_at, orchestrator.clock(), aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, losses, 'dead_letter', queue, type, payload, idempotency_key,
+        error, progress, tags, metadata, trace_context
+    FROM gone
+),
+rung AS MATERIALIZED (
+    SELECT orchestrator.ring(array_agg(DISTINCT b.queue)) AS rang FROM back AS b HAVING count(*) > 0
+)
+SELECT
+    (SELECT count(*) FROM back) AS returned,
+    (SELECT count(*) FROM gone) AS buried,
+    (SELECT count(*) FROM declared) AS workers,
+    (SELECT count(*) FROM rung) AS rings

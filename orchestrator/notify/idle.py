@@ -1,0 +1,15 @@
+"""Mark a worker asleep or awake in its row."""
+
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from orchestrator.postgres import statement
+
+IDLE = statement.load(__file__, "idle.sql")
+
+
+async def idle(connection: psycopg.AsyncConnection[Any], *, worker_id: UUID, seconds: float) -> None:
+    """Ask to be rung for the next seconds; 0 takes the mark away."""
+    await connection.execute(IDLE, {"worker_id": worker_id, "seconds": seconds})

@@ -1,0 +1,2 @@
+-- Hear what orchestrator.ring() sends.
+LISTEN orchestrator

@@ -1,0 +1,70 @@
+"""The connections an application enqueues with when it hands none in: one pool for threads, one a loop.
+
+Opened when first needed, so that importing an application connects to nothing.
+"""
+
+import asyncio
+import threading
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import psycopg
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
+
+from orchestrator.config import Config
+from orchestrator.postgres import connect
+
+
+class Pools:
+    """The pools of one application."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._guard = threading.Lock()
+        self._sync: ConnectionPool[psycopg.Connection[Any]] | None = None
+        self._async: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, AsyncConnectionPool[psycopg.AsyncConnection[Any]]
+        ] = WeakKeyDictionary()
+
+    def sync(self) -> ConnectionPool[psycopg.Connection[Any]]:
+        """Return the pool for threads."""
+        with self._guard:
+            if self._sync is None:
+                self._sync = ConnectionPool(self._info(), open=True, **self._settings())
+            return self._sync
+
+    async def on_loop(self) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
+        """Return the pool of the running loop."""
+        loop = asyncio.get_running_loop()
+        with self._guard:
+            pool = self._async.get(loop)
+            if pool is None:
+                pool = self._async[loop] = AsyncConnectionPool(self._info(), open=False, **self._settings())
+        await pool.open()
+        return pool
+
+    def close(self) -> None:
+        """Close the pool for threads."""
+        with self._guard:
+            pool, self._sync = self._sync, None
+        if pool is not None:
+            pool.close()
+
+    async def aclose(self) -> None:
+        """Close the pool of the running loop."""
+        with self._guard:
+            pool = self._async.pop(asyncio.get_running_loop(), None)
+        if pool is not None:
+            await pool.close()
+
+    def _info(self) -> str:
+        return connect.conninfo(self._config.database_url, application_name="orchestrator producer")
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "min_size": 0,
+            "max_size": self._config.pool_size,
+            "timeout": self._config.pool_timeout_seconds,
+            "kwargs": {"autocommit": True},
+            "name": "orchestrator",
+        }

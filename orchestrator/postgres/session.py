@@ -1,0 +1,71 @@
+"""One connection that comes back: the reconnect policy, for everything on the event loop.
+
+`run` hands the connection to a piece of work, and hands it a new one for as long as the work fails in a way
+that may pass. The work must bear being run twice: after a lost connection nobody knows how far it came.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import psycopg
+
+from orchestrator import events
+from orchestrator.postgres import connect, statement, transient
+
+SETTINGS = statement.load(__file__, "session.sql")
+T = TypeVar("T")
+Connection = psycopg.AsyncConnection[Any]
+
+
+class Session:
+    """A connection of the worker's own, opened when first needed and again whenever it breaks."""
+
+    def __init__(self, info: str, *, purpose: str) -> None:
+        self._info = info
+        self._purpose = purpose
+        self._connection: Connection | None = None
+
+    async def run(
+        self, work: Callable[[Connection], Awaitable[T]], *, give_up_on: Callable[[Exception], bool]
+    ) -> T:
+        """Run the work until it succeeds, fails for good, or fails in the way the caller wants to see itself."""
+        for tries, wait_seconds in enumerate(transient.waits(), start=1):
+            try:
+                answer = await work(await self._open())
+            except Exception as error:
+                if not transient.connection_survives(error):
+                    await self.close()
+                if give_up_on(error) or not transient.is_transient(error):
+                    raise
+                reason = str(error).strip() or type(error).__name__
+                events.emit(events.ConnectionLost(self._purpose, reason, wait_seconds))
+                await asyncio.sleep(wait_seconds)
+            except BaseException:
+                # Cancelled in the middle of a statement: its answer would be read by the next one.
+                await self.close()
+                raise
+            else:
+                if tries > 1:
+                    events.emit(events.ConnectionRestored(self._purpose, tries))
+                return answer
+        raise AssertionError("waits() never ends")
+
+    async def close(self) -> None:
+        """Close the connection; the next run opens another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                await connection.close()
+
+    async def _open(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            connection = await connect.open_async(self._info)
+            try:
+                await connection.execute(SETTINGS)
+            except BaseException:
+                await connection.close()
+                raise
+            self._connection = connection
+        return self._connection

@@ -1,0 +1,18 @@
+"""The conductor: the one room that knows every station, and carries a task from claim to outcome.
+
+    start    heartbeat (schema checked, row and types written) → listener → outbox
+    loop     free slots → sweep what is due → claim → mark running → run → outbox
+             nothing there → say so, look again after 2, 10, 50, 250 ms, then sleep until rung or due
+    stop     no more claims → running tasks finish, up to the grace → the rest is given back uncharged
+             → outcomes written → row marked stopped
+
+A worker is one process and one row, with a new id at each start. Its beat comes from a thread with a connection of
+its own, so that a handler which blocks the loop does not cost the worker its life. Who was declared dead all the
+same has lost every lease; it drops what it holds and goes on under a new id.
+
+Connections: claims, outcomes, LISTEN, beat. Each heals on its own (postgres/session.py).
+"""
+
+from orchestrator.worker.worker import Worker
+
+__all__ = ["Worker"]

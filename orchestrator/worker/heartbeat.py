@@ -1,0 +1,144 @@
+"""Stay on the list of the living, from a thread of its own with a connection of its own.
+
+The thread also does what must be done by somebody at a slow beat: take back the tasks of dead workers, and have
+tomorrow's leaf ready. What the database says about us comes back to the loop through one callback.
+"""
+
+import os
+import platform
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from orchestrator import events
+from orchestrator.config import Config
+from orchestrator.execute import Registry, declare
+from orchestrator.maintain import partitions, recover
+from orchestrator.postgres import connect, statement, transient
+from orchestrator.schema import fits
+from orchestrator.version import __version__
+
+REGISTER = statement.load(__file__, "register.sql")
+BEAT = statement.load(__file__, "beat.sql")
+DEREGISTER = statement.load(__file__, "deregister.sql")
+
+PARTITIONS_EVERY_SECONDS = 3600.0
+
+
+class Heartbeat:
+    """The row of one worker, and the thread that keeps it fresh."""
+
+    def __init__(
+        self, info: str, config: Config, registry: Registry, *, declared_dead: Callable[[UUID, UUID], None]
+    ) -> None:
+        self._info = info
+        self._config = config
+        self._registry = registry
+        self._declared_dead = declared_dead
+        self._connection: psycopg.Connection[Any] | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="orchestrator heartbeat", daemon=True)
+        self._state = "running"
+        self._leaves_at = 0.0
+        self.worker_id = uuid4()
+
+    def start(self) -> None:
+        """Check the schema, write the row and the types, and begin to beat. Raises what a user should see."""
+        connection = self._open()
+        fits.require(connection)
+        declare(connection, self._registry, queues=self._config.queues)
+        self._register(connection)
+        self._thread.start()
+
+    def drain(self) -> None:
+        """Let the row say that this worker claims no more."""
+        self._state = "draining"
+
+    def stop(self) -> None:
+        """Stop beating and take the row off the list of the living."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        try:
+            if self._thread.ident is not None:
+                self._open().execute(DEREGISTER, {"id": self.worker_id})
+        except Exception as error:
+            # Nothing is lost: without a beat the row is declared dead in a while.
+            events.emit(events.DutyFailed("deregister", type(error).__name__, str(error)))
+        finally:
+            self._close()
+
+    def _run(self) -> None:
+        waits = transient.waits()
+        wait_seconds = self._config.heartbeat_seconds
+        while not self._stop.wait(wait_seconds):
+            try:
+                self._beat(self._open())
+            except Exception as error:
+                self._close()
+                wait_seconds = min(next(waits), self._config.heartbeat_seconds)
+                events.emit(events.ConnectionLost("heartbeat", str(error).strip(), wait_seconds))
+                continue
+            waits = transient.waits()
+            wait_seconds = self._config.heartbeat_seconds
+            self._attend("recover", self._recover)
+            self._attend("partitions", self._make_leaves)
+
+    def _beat(self, connection: psycopg.Connection[Any]) -> None:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(BEAT, {"id": self.worker_id, "state": self._state})
+            alive = cursor.fetchone() is not None
+        if not alive:
+            old = self.worker_id
+            self.worker_id = uuid4()
+            self._register(connection)
+            self._declared_dead(old, self.worker_id)
+
+    def _attend(self, duty: str, work: Callable[[psycopg.Connection[Any]], None]) -> None:
+        try:
+            work(self._open())
+        except Exception as error:
+            # A duty must not cost the worker its beat, nor the other duties their turn.
+            if not transient.connection_survives(error):
+                self._close()
+            events.emit(events.DutyFailed(duty, type(error).__name__, str(error).strip()))
+
+    def _recover(self, connection: psycopg.Connection[Any]) -> None:
+        # Ends: each round takes a full batch of a dead worker's tasks away, and the beat comes first.
+        deadline = time.monotonic() + self._config.heartbeat_seconds / 2
+        while recover(connection, dead_after_seconds=self._config.dead_after_seconds).may_be_more:
+            if time.monotonic() > deadline:
+                return
+
+    def _make_leaves(self, connection: psycopg.Connection[Any]) -> None:
+        if time.monotonic() >= self._leaves_at:
+            partitions(connection)
+            self._leaves_at = time.monotonic() + PARTITIONS_EVERY_SECONDS
+
+    def _register(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute(
+            REGISTER,
+            {
+                "id": self.worker_id,
+                "host": platform.node()[:200],
+                "pid": os.getpid(),
+                "version": __version__,
+                "queues": list(self._config.queues),
+                "capacity": self._config.concurrency,
+            },
+        )
+
+    def _open(self) -> psycopg.Connection[Any]:
+        if self._connection is None or self._connection.closed:
+            self._connection = connect.open_sync(self._info)
+        return self._connection
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None

@@ -1,0 +1,270 @@
+"""One worker: start, claim, run, finish, stop."""
+
+import asyncio
+import random
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from orchestrator import claim, events, execute, notify
+from orchestrator.config import Config
+from orchestrator.execute import Registry
+from orchestrator.finish import Outbox
+from orchestrator.postgres import connect
+from orchestrator.postgres.session import Session
+from orchestrator.postgres.transient import is_transient
+from orchestrator.task.model import Claimed
+from orchestrator.worker.heartbeat import Heartbeat
+from orchestrator.worker.slots import Slots
+
+# When nothing was found: look again so soon, each once, then sleep. A producer may have looked for sleepers
+# before we said that we are one, and committed after it.
+LOOKS_SECONDS = (0.002, 0.010, 0.050, 0.250)
+# While there is work, nobody rings for a task that falls due; so we look for it at this beat.
+SWEEP_WHEN_BUSY_SECONDS = 0.1
+RECONCILE_EVERY_SECONDS = 30.0
+
+
+class Worker:
+    """Serves queues with the handlers of a registry, until told to stop, or until they are empty."""
+
+    def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
+        self._config = config
+        self._until_empty = until_empty
+        self._info = connect.conninfo(config.database_url, application_name="orchestrator worker")
+        self._claims = Session(self._info, purpose="claims")
+        self._outcomes = Session(self._info, purpose="outcomes")
+        self._heartbeat = Heartbeat(self._info, config, registry, declared_dead=self._declared_dead)
+        self._outbox = Outbox(self._outcomes, limit=max(1000, 2 * config.concurrency))
+        self._slots = Slots(config, registry, self._outbox, freed=self._wake)
+        self._listener = notify.Listener(
+            Session(self._info, purpose="listen"), queues=config.queues, heard=self._heard
+        )
+        self._types = tuple(handler.type for handler in registry)
+        self._queues = list(config.queues)
+        self._worker_id = self._heartbeat.worker_id
+        self._reborn: UUID | None = None
+        self._awake = asyncio.Event()
+        self._stopping = False
+        self._grace_seconds = config.grace_seconds
+        self._looks = 0
+        self._marked_idle = False
+        self._sweep_at = 0.0
+        self._reconcile_at = 0.0
+
+    async def run(self) -> None:
+        """Serve. When cancelled: stop cleanly first, then be cancelled."""
+        self._loop = asyncio.get_running_loop()
+        life = asyncio.create_task(self._live(), name="orchestrator worker")
+        try:
+            await asyncio.shield(life)
+        except asyncio.CancelledError:
+            self.stop()
+            while not life.done():
+                try:
+                    await asyncio.shield(life)
+                except asyncio.CancelledError:
+                    self.stop(grace_seconds=0)
+            raise
+
+    def stop(self, *, grace_seconds: float | None = None) -> None:
+        """Claim no more, let running tasks finish within the grace, give the rest back. Again: hurry."""
+        hurry = self._stopping
+        self._stopping = True
+        if grace_seconds is not None or hurry:
+            self._grace_seconds = grace_seconds or 0.0
+        self._wake()
+
+    @property
+    def abandoned_threads(self) -> int:
+        """How many threads ignored their timeout and may still run."""
+        return self._slots.abandoned_threads
+
+    async def _live(self) -> None:
+        try:
+            await asyncio.to_thread(self._heartbeat.start)
+            events.emit(
+                events.WorkerStarted(
+                    self._worker_id, self._config.queues, self._config.concurrency, self._types
+                )
+            )
+            await first_fault(self._serve(), self._outbox.run(), self._listener.run())
+        finally:
+            await self._close()
+        events.emit(events.WorkerStopped(self._worker_id))
+
+    async def _serve(self) -> None:
+        await self._claim_until_told()
+        await self._drain()
+
+    async def _claim_until_told(self) -> None:
+        while not self._stopping:
+            if self._reborn is not None:
+                await self._begin_anew(self._reborn)
+            self._awake.clear()
+            if self._slots.free <= 0:
+                await self._awake.wait()
+                continue
+            if time.monotonic() >= self._sweep_at:
+                await self._sweep()
+            if await self._claim():
+                self._looks = 0
+                self._sweep_at = min(self._sweep_at, time.monotonic() + SWEEP_WHEN_BUSY_SECONDS)
+            elif self._until_empty and await self._is_empty():
+                return
+            else:
+                await self._rest()
+
+    async def _claim(self) -> bool:
+        """Claim for the free slots, and start what was claimed; tell whether there was anything."""
+        ready = partial(
+            claim.batch, worker_id=self._worker_id, queues=tuple(self._queues), batch_size=self._slots.free
+        )
+        # In a fixed order the first queue would take every slot.
+        self._queues.append(self._queues.pop(0))
+        try:
+            tasks = await self._claims.run(ready, give_up_on=always)
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            # Whether the claim was committed is unknown: what is in our name and not in our hands goes back.
+            self._reconcile_at = 0.0
+            tasks = []
+        if time.monotonic() >= self._reconcile_at:
+            await self._reconcile(tasks)
+        if tasks:
+            await self._start(tasks)
+        return bool(tasks)
+
+    async def _start(self, tasks: list[Claimed]) -> None:
+        if self._marked_idle:
+            self._marked_idle = False
+            await self._mark_idle(0.0)
+        known = [task for task in tasks if self._slots.knows(task)]
+        for task in tasks:
+            if task not in known:
+                await self._slots.put_back(task, worker_id=self._worker_id)
+        if known:
+            begun = await self._claims.run(partial(execute.begin, tasks=known), give_up_on=never)
+            self._slots.start(begun, worker_id=self._worker_id)
+
+    async def _sweep(self) -> None:
+        swept = await self._claims.run(claim.sweep, give_up_on=never)
+        busy = SWEEP_WHEN_BUSY_SECONDS if self._slots.held() else self._config.poll_seconds
+        self._sweep_at = time.monotonic() + min(busy, swept.next_due_seconds or busy)
+        if swept.moved >= claim.SWEEP_BATCH_SIZE:
+            self._sweep_at = 0.0
+        foreign = [queue for queue in swept.queues if queue not in self._config.queues]
+        if foreign or swept.moved > self._slots.free:
+            await self._claims.run(partial(notify.ring, queues=swept.queues), give_up_on=never)
+
+    async def _reconcile(self, just_claimed: list[Claimed]) -> None:
+        held = [*just_claimed, *self._slots.held(), *self._outbox.held()]
+        work = partial(claim.reconcile, worker_id=self._worker_id, held=held)
+        ghosts = await self._claims.run(work, give_up_on=never)
+        self._reconcile_at = time.monotonic() + RECONCILE_EVERY_SECONDS
+        if ghosts:
+            events.emit(events.GhostsReleased(len(ghosts)))
+
+    async def _rest(self) -> None:
+        """Nothing was found: wait a little, or sleep until rung, until something is due, or for one poll."""
+        until_due = self._sweep_at - time.monotonic()
+        if self._looks < len(LOOKS_SECONDS):
+            seconds = LOOKS_SECONDS[self._looks]
+            if self._looks == 0:
+                self._marked_idle = True
+                await self._mark_idle(self._config.poll_seconds + 1)
+            self._looks += 1
+        else:
+            seconds = self._config.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - a jitter is no secret
+            self._looks = 0
+        if self._until_empty:
+            # Nobody rings when the last task of another worker ends.
+            seconds = min(seconds, LOOKS_SECONDS[-1])
+        await self._sleep(min(seconds, until_due))
+
+    async def _is_empty(self) -> bool:
+        if self._slots.held() or self._outbox.held():
+            return False
+        work = partial(claim.remaining, queues=self._config.queues)
+        return not await self._claims.run(work, give_up_on=never)
+
+    async def _mark_idle(self, seconds: float) -> None:
+        work = partial(notify.idle, worker_id=self._worker_id, seconds=seconds)
+        await self._claims.run(work, give_up_on=never)
+
+    async def _drain(self) -> None:
+        self._heartbeat.drain()
+        self._stopping = True
+        running = len(self._slots.held())
+        events.emit(events.WorkerStopping(self._worker_id, running, self._grace_seconds))
+        begun = time.monotonic()
+        # Ends: the grace passes; stop() may shorten it meanwhile.
+        while self._slots.held() and (left := begun + self._grace_seconds - time.monotonic()) > 0:
+            self._awake.clear()
+            await self._sleep(left)
+        await self._slots.give_back()
+        await self._outbox.flush()
+
+    async def _sleep(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, seconds)):
+                await self._awake.wait()
+
+    async def _close(self) -> None:
+        await self._slots.drop()
+        await self._listener.close()
+        await self._claims.close()
+        await self._outcomes.close()
+        self._slots.stop()
+        await asyncio.to_thread(self._heartbeat.stop)
+
+    async def _begin_anew(self, worker_id: UUID) -> None:
+        """We were declared dead: our leases are void. Drop what we hold, and go on under the new id."""
+        old, self._worker_id, self._reborn = self._worker_id, worker_id, None
+        dropped = await self._slots.drop()
+        self._marked_idle = False
+        events.emit(events.WorkerDeclaredDead(old, worker_id, dropped))
+
+    def _declared_dead(self, _old: UUID, new: UUID) -> None:
+        """Called on the heartbeat's thread."""
+        self._loop.call_soon_threadsafe(self._be_reborn, new)
+
+    def _be_reborn(self, worker_id: UUID) -> None:
+        self._reborn = worker_id
+        self._wake()
+
+    def _heard(self) -> None:
+        # It may be a task that falls due sooner than we thought.
+        self._sweep_at = 0.0
+        self._looks = 0
+        self._wake()
+
+    def _wake(self) -> None:
+        self._awake.set()
+
+
+async def first_fault(serving: Coroutine[Any, Any, None], *helpers: Coroutine[Any, Any, None]) -> None:
+    """Serve until done, with the helpers beside; a helper that fails ends it all, with its exception."""
+    main = asyncio.create_task(serving)
+    tasks = [main, *map(asyncio.create_task, helpers)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in tasks:
+            if task.done():
+                await task
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def never(_error: Exception) -> bool:
+    return False
+
+
+def always(_error: Exception) -> bool:
+    return True
