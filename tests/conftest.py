@@ -1,0 +1,88 @@
+"""Databases for tests: one server per pytest process, and a fresh database for every test that asks for one.
+
+With pytest-xdist each worker has its own server: one start more (0.5 s), and nothing to share or to agree on.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from orchestrator.schema import migrate
+from tests import servers
+
+
+@pytest.fixture(scope="session")
+def server_url() -> Iterator[str]:
+    """The URL of the server that `ORCHESTRATOR_TEST_SERVER` picks, as its superuser."""
+    with servers.shared_server(os.environ.get("ORCHESTRATOR_TEST_SERVER", "embedded")) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def administrator(server_url: str) -> Iterator[psycopg.Connection]:
+    """A superuser's session, to make and drop databases with."""
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture(scope="session")
+def template_database(administrator: psycopg.Connection, server_url: str) -> Iterator[str]:
+    """The name of a migrated database, to be cloned; nobody can connect to it."""
+    with _database(administrator) as name:
+        migrate.upgrade(servers.url_of(server_url, name))
+        template = sql.Identifier(name)
+        administrator.execute(
+            sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false IS_TEMPLATE true").format(template)
+        )
+        yield name
+        administrator.execute(sql.SQL("ALTER DATABASE {} IS_TEMPLATE false").format(template))
+
+
+@pytest.fixture
+def database_url(administrator: psycopg.Connection, server_url: str, template_database: str) -> Iterator[str]:
+    """The URL of a fresh, migrated database."""
+    with _database(administrator, template=template_database) as name:
+        yield servers.url_of(server_url, name)
+
+
+@pytest.fixture
+def empty_database_url(administrator: psycopg.Connection, server_url: str) -> Iterator[str]:
+    """The URL of a fresh database without anything in it."""
+    with _database(administrator) as name:
+        yield servers.url_of(server_url, name)
+
+
+@pytest.fixture
+def connection(database_url: str) -> Iterator[psycopg.Connection]:
+    """A session on the test's database, in autocommit mode."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        yield connection
+
+
+@contextmanager
+def _database(administrator: psycopg.Connection, *, template: str = "template0") -> Iterator[str]:
+    # Unique also among runs that share a server given by its URL.
+    name = f"orchestrator_test_{uuid4().hex}"
+    # 6.7 ms, and 8.7 ms with wal_log: medians of 15, migrated database, in memory; on a disk 226 and 316.
+    statement = "CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy"
+    administrator.execute(sql.SQL(statement).format(sql.Identifier(name), sql.Identifier(template)))
+    try:
+        yield name
+    finally:
+        _let_sessions_end(administrator, name)
+        administrator.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def _let_sessions_end(administrator: psycopg.Connection, name: str) -> None:
+    # A closed session's backend needs a moment to go. DROP DATABASE that finds it sleeps for 100 ms, and this
+    # wait is 0.1 to 1 ms. It ends after 50 looks: who is still there was left open, and FORCE ends it.
+    for _ in range(50):
+        if not administrator.execute("SELECT FROM pg_stat_activity WHERE datname = %s", [name]).fetchall():
+            return
+        time.sleep(0.001)

