@@ -12,7 +12,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 import psycopg
 from psycopg_pool import PoolTimeout
@@ -58,6 +58,23 @@ class Orchestrator:
         if self._pools is None:
             self._pools = Pools(self.config)
         return self._pools
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> "TaskFunction[P, R]": ...
+
+    @overload
+    def task(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: Priority | None = None,
+        max_attempts: int | None = None,
+        timeout: timedelta | float | None = None,
+        backoff: Backoff | None = None,
+    ) -> "Callable[[Callable[P, R]], TaskFunction[P, R]]": ...
 
     def task(
         self,
@@ -137,7 +154,7 @@ class Orchestrator:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sender(Generic[P]):
+class Sender:
     """Where and how a task is to be enqueued. Immutable: `using` makes another."""
 
     app: Orchestrator
@@ -145,7 +162,7 @@ class Sender(Generic[P]):
     options: Options
     target: Target | None = None
 
-    def enqueue(self, *args: P.args, **arguments: P.kwargs) -> Enqueued:
+    def enqueue(self, *args: Any, **arguments: Any) -> Enqueued:
         """Enqueue; on the connection handed to `using`, in its transaction, or on one of our own."""
         requests = [self._request(args, arguments)]
         match connection_of(self.target):
@@ -162,7 +179,7 @@ class Sender(Generic[P]):
                     raise no_connection(self.app.config) from error
         return enqueued
 
-    async def aenqueue(self, *args: P.args, **arguments: P.kwargs) -> Enqueued:
+    async def aenqueue(self, *args: Any, **arguments: Any) -> Enqueued:
         """The same on the event loop."""
         requests = [self._request(args, arguments)]
         match connection_of(self.target):
@@ -209,15 +226,15 @@ class TaskFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<task {self.name}>"
 
-    def enqueue(self, *args: P.args, **arguments: P.kwargs) -> Enqueued:
+    def enqueue(self, *args: Any, **arguments: Any) -> Enqueued:
         """Enqueue with these arguments, on a connection of our own, committed at once."""
         return self.using().enqueue(*args, **arguments)
 
-    async def aenqueue(self, *args: P.args, **arguments: P.kwargs) -> Enqueued:
+    async def aenqueue(self, *args: Any, **arguments: Any) -> Enqueued:
         """The same on the event loop."""
         return await self.using().aenqueue(*args, **arguments)
 
-    def using(self, target: Target | None = None, /, **options: Any) -> Sender[P]:
+    def using(self, target: Target | None = None, /, **options: Any) -> Sender:
         """Say on which connection, and how: queue, priority, run_at, delay, key, key_window, max_attempts,
         timeout, tags, metadata."""
         connection_of(target)

@@ -3,7 +3,8 @@
 --     batch_size, lease (random, new for each statement), worker_id. Out: the claimed rows.
 -- Locks: the claimed rows, SKIP LOCKED. Path: tasks_live_claim_idx once a queue, stopping at the outer limit.
 -- Named by ctid through an array: the rows are locked, so their ctid holds, and no plan can join its way to a
--- sequential scan. The join with queues makes a pause hold at once; a queue without a row is active.
+-- sequential scan. The join with queues makes a pause hold at once; a queue without a row is active. A worker that
+-- was declared dead gets nothing: it does not know it yet, and would lose again what it claims.
 -- Commits without waiting for the disk: a claim is a hint, and the lease is random, so one that a server
 -- crash forgot can never be mistaken for a later one.
 WITH hint AS MATERIALIZED (
@@ -19,7 +20,8 @@ SET status = 'claimed',
 FROM hint
 WHERE t.ctid = ANY (ARRAY(
     SELECT found.ctid
-    FROM unnest(%(queues)s::text[]) AS wanted (queue)
+    FROM orchestrator.workers AS me
+    CROSS JOIN unnest(%(queues)s::text[]) AS wanted (queue)
     LEFT JOIN orchestrator.queues AS q ON q.name = wanted.queue
     CROSS JOIN LATERAL (
         SELECT ready.ctid
@@ -29,7 +31,8 @@ WHERE t.ctid = ANY (ARRAY(
         LIMIT %(batch_size)s
         FOR UPDATE SKIP LOCKED
     ) AS found
-    WHERE coalesce(q.state, 'active') <> 'paused'
+    WHERE me.id = %(worker_id)s AND me.state IN ('running', 'draining')
+        AND coalesce(q.state, 'active') <> 'paused'
     LIMIT %(batch_size)s
 ))
 RETURNING t.id, t.queue, t.type, t.attempt, t.max_attempts, t.losses, t.priority,

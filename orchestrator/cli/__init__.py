@@ -6,6 +6,7 @@ Exit codes: 0 done · 1 it could not be done, and the message says why · 2 the 
 import sys
 
 import click
+import psycopg
 
 from orchestrator.cli.migrate import migrate
 from orchestrator.cli.worker import worker
@@ -44,4 +45,8 @@ def main() -> None:
         sys.exit(error.exit_code)
     except OrchestratorError as error:
         click.echo(f"error: {error}", err=True)
+        sys.exit(1)
+    except psycopg.Error as error:
+        # The primary message alone: DETAIL may print a row.
+        click.echo(f"error: PostgreSQL: {error.diag.message_primary or str(error).strip()}", err=True)
         sys.exit(1)

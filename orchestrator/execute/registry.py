@@ -94,7 +94,7 @@ def handler_of(
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.POSITIONAL_ONLY:
             raise RegistryError(
-                f"{kind}: parameter {parameter.name!r} is positional-only, but a payload's members are keyword arguments"
+                f"{kind}: parameter {parameter.name!r} is positional-only, but payloads hold keyword arguments"
             )
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise RegistryError(

@@ -5,7 +5,7 @@ once. Whatever happens to the database, an outcome is held until it is written o
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from uuid import UUID
 
@@ -17,7 +17,7 @@ from orchestrator.finish.announce import announce
 from orchestrator.finish.record import record, record_unlocked, written_before
 from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Buried, Fault, Outcome
+from orchestrator.task.outcome import Buried, Failed, Fault, Outcome, PutBack, Snoozed
 
 BATCH_SIZE = 500
 
@@ -30,11 +30,13 @@ REFUSED = "OutcomeRefused"
 
 
 class Outbox:
-    """The outcomes of one worker on their way into the database."""
+    """The outcomes of one worker on their way into the database. `put_off` is called when one that waits for a
+    later time has been written."""
 
-    def __init__(self, session: Session, *, limit: int) -> None:
+    def __init__(self, session: Session, *, limit: int, put_off: Callable[[], None]) -> None:
         self._session = session
         self._limit = limit
+        self._put_off = put_off
         self._waiting: list[tuple[UUID, Outcome]] = []
         self._sending: list[tuple[UUID, Outcome]] = []
         self._changed = asyncio.Condition()
@@ -49,6 +51,8 @@ class Outbox:
                 self._waiting = [pair for pair in self._waiting if pair not in self._sending]
                 self._changed.notify_all()
             await self._send([outcome for _, outcome in self._sending], worker_id)
+            if any(isinstance(outcome.end, Failed | Snoozed | PutBack) for _, outcome in self._sending):
+                self._put_off()
             async with self._changed:
                 self._sending = []
                 self._changed.notify_all()

@@ -20,6 +20,7 @@ from orchestrator.config import Config
 from orchestrator.execute import Registry, declare
 from orchestrator.maintain import partitions, recover
 from orchestrator.postgres import connect, statement, transient
+from orchestrator.postgres.session import SETTINGS
 from orchestrator.schema import fits
 from orchestrator.version import __version__
 
@@ -34,9 +35,9 @@ class Heartbeat:
     """The row of one worker, and the thread that keeps it fresh."""
 
     def __init__(
-        self, info: str, config: Config, registry: Registry, *, declared_dead: Callable[[UUID, UUID], None]
+        self, config: Config, registry: Registry, *, declared_dead: Callable[[UUID, UUID], None]
     ) -> None:
-        self._info = info
+        self._info = connect.conninfo(config.database_url, application_name="orchestrator heartbeat")
         self._config = config
         self._registry = registry
         self._declared_dead = declared_dead
@@ -136,6 +137,7 @@ class Heartbeat:
     def _open(self) -> psycopg.Connection[Any]:
         if self._connection is None or self._connection.closed:
             self._connection = connect.open_sync(self._info)
+            self._connection.execute(SETTINGS)
         return self._connection
 
     def _close(self) -> None:

@@ -34,14 +34,15 @@ class Worker:
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
         self._config = config
         self._until_empty = until_empty
-        self._info = connect.conninfo(config.database_url, application_name="orchestrator worker")
-        self._claims = Session(self._info, purpose="claims")
-        self._outcomes = Session(self._info, purpose="outcomes")
-        self._heartbeat = Heartbeat(self._info, config, registry, declared_dead=self._declared_dead)
-        self._outbox = Outbox(self._outcomes, limit=max(1000, 2 * config.concurrency))
+        self._claims = self._session("claims")
+        self._outcomes = self._session("outcomes")
+        self._heartbeat = Heartbeat(config, registry, declared_dead=self._declared_dead)
+        self._outbox = Outbox(
+            self._outcomes, limit=max(1000, 2 * config.concurrency), put_off=self._look_for_due
+        )
         self._slots = Slots(config, registry, self._outbox, freed=self._wake)
         self._listener = notify.Listener(
-            Session(self._info, purpose="listen"), queues=config.queues, heard=self._heard
+            self._session("listener"), queues=config.queues, heard=self._look_for_due
         )
         self._types = tuple(handler.type for handler in registry)
         self._queues = list(config.queues)
@@ -153,8 +154,8 @@ class Worker:
 
     async def _sweep(self) -> None:
         swept = await self._claims.run(claim.sweep, give_up_on=never)
-        busy = SWEEP_WHEN_BUSY_SECONDS if self._slots.held() else self._config.poll_seconds
-        self._sweep_at = time.monotonic() + min(busy, swept.next_due_seconds or busy)
+        longest = self._config.poll_seconds
+        self._sweep_at = time.monotonic() + min(longest, swept.next_due_seconds or longest)
         if swept.moved >= claim.SWEEP_BATCH_SIZE:
             self._sweep_at = 0.0
         foreign = [queue for queue in swept.queues if queue not in self._config.queues]
@@ -237,8 +238,13 @@ class Worker:
         self._reborn = worker_id
         self._wake()
 
-    def _heard(self) -> None:
-        # It may be a task that falls due sooner than we thought.
+    def _session(self, purpose: str) -> Session:
+        # Each under a name of its own, for whoever looks into pg_stat_activity.
+        info = connect.conninfo(self._config.database_url, application_name=f"orchestrator {purpose}")
+        return Session(info, purpose=purpose)
+
+    def _look_for_due(self) -> None:
+        """We were rung, or put a task off ourselves: it may fall due sooner than we thought."""
         self._sweep_at = 0.0
         self._looks = 0
         self._wake()
