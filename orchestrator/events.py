@@ -194,6 +194,13 @@ class DutyFailed(Event):
     message: str
 
 
+@dataclass(frozen=True, slots=True)
+class DatabaseNotice(Event):
+    """The server said something that a person should read while the schema was migrated."""
+
+    message: str
+
+
 Subscriber = Callable[[Event], None]
 _subscribers: list[Subscriber] = []
 

@@ -14,7 +14,7 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.version import __version__
 
 
-@click.group(context_settings={"auto_envvar_prefix": "ORCHESTRATOR", "help_option_names": ["-h", "--help"]})
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="orchestrator")
 def orchestrator() -> None:
     """Background jobs on the PostgreSQL you already have.

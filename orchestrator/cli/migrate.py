@@ -2,6 +2,7 @@
 
 import click
 
+from orchestrator import events
 from orchestrator.cli.load import load_app
 from orchestrator.config import Config
 from orchestrator.execute import declare
@@ -41,10 +42,17 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
         click.confirm(
             f"going from {before} down to {to} deletes tables, with the tasks in them. Go on?", abort=True
         )
+    stop_telling = events.subscribe(tell)
     schema.move(url, to=to)
+    stop_telling()
     after, _ = schema.state(url)
     click.echo(f"the database was at {before or 'nothing'} and is at {after or 'nothing'} now")
     if application is not None and after is not None:
         with connect.open_sync(connect.conninfo(url)) as connection:
             declare(connection, application.registry)
         click.echo(f"declared {len(application.registry)} task types")
+
+
+def tell(event: events.Event) -> None:
+    if isinstance(event, events.DatabaseNotice):
+        click.echo(f"notice: {event.message}", err=True)

@@ -7,6 +7,7 @@ once. Whatever happens to the database, an outcome is held until it is written o
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from uuid import UUID
 
 import psycopg
@@ -47,8 +48,10 @@ class Outbox:
             async with self._changed:
                 await self._changed.wait_for(lambda: bool(self._waiting))
                 worker_id = self._waiting[0][0]
-                self._sending = [pair for pair in self._waiting[:BATCH_SIZE] if pair[0] == worker_id]
-                self._waiting = [pair for pair in self._waiting if pair not in self._sending]
+                # One worker id a batch; it changes only when we were declared dead.
+                batch = self._waiting[:BATCH_SIZE]
+                self._sending = list(takewhile(partial(sent_by, worker_id), batch))
+                del self._waiting[: len(self._sending)]
                 self._changed.notify_all()
             await self._send([outcome for _, outcome in self._sending], worker_id)
             if any(isinstance(outcome.end, Failed | Snoozed | PutBack) for _, outcome in self._sending):
@@ -116,7 +119,8 @@ async def write(
         accepted, left = await record_unlocked(connection, outcomes, worker_id=worker_id)
     else:
         accepted = await record(connection, outcomes, worker_id=worker_id)
-    done = [outcome for outcome in outcomes if outcome not in left] if left else outcomes
+    locked = {outcome.task.id for outcome in left}
+    done = [outcome for outcome in outcomes if outcome.task.id not in locked]
     refused = [outcome for outcome in done if outcome.task.id not in accepted]
     # An earlier try may have got through although its answer did not.
     accepted |= await written_before(connection, refused) if refused else set()
@@ -126,6 +130,10 @@ async def write(
         else:
             events.emit(events.StaleOutcome(outcome.task.id, outcome.task.type, outcome.task.queue))
     return left
+
+
+def sent_by(worker_id: UUID, pair: tuple[UUID, Outcome]) -> bool:
+    return pair[0] == worker_id
 
 
 def is_locked(error: Exception) -> bool:

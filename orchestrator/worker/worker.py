@@ -146,7 +146,7 @@ class Worker:
             await self._mark_idle(0.0)
         known = [task for task in tasks if self._slots.knows(task)]
         for task in tasks:
-            if task not in known:
+            if not self._slots.knows(task):
                 await self._slots.put_back(task, worker_id=self._worker_id)
         if known:
             begun = await self._claims.run(partial(execute.begin, tasks=known), give_up_on=never)
