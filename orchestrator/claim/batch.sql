@@ -3,8 +3,9 @@
 --     batch_size, lease (random, new for each statement), worker_id. Out: the claimed rows.
 -- Locks: the claimed rows, SKIP LOCKED. Path: tasks_live_claim_idx once a queue, stopping at the outer limit.
 -- Named by ctid through an array: the rows are locked, so their ctid holds, and no plan can join its way to a
--- sequential scan. The join with queues makes a pause hold at once; a queue without a row is active. A worker that
--- was declared dead gets nothing: it does not know it yet, and would lose again what it claims.
+-- sequential scan. The look into queues makes a pause hold at once; a queue without a row is active. It is no join:
+-- a hash join may read queues first, and then the queues come in the order of that table, not in the caller's.
+-- A worker that was declared dead gets nothing: it does not know it yet, and would lose again what it claims.
 -- Commits without waiting for the disk: a claim is a hint, and the lease is random, so one that a server
 -- crash forgot can never be mistaken for a later one.
 WITH hint AS MATERIALIZED (
@@ -22,7 +23,6 @@ WHERE t.ctid = ANY (ARRAY(
     SELECT found.ctid
     FROM orchestrator.workers AS me
     CROSS JOIN unnest(%(queues)s::text[]) AS wanted (queue)
-    LEFT JOIN orchestrator.queues AS q ON q.name = wanted.queue
     CROSS JOIN LATERAL (
         SELECT ready.ctid
         FROM orchestrator.tasks_live AS ready
@@ -32,7 +32,7 @@ WHERE t.ctid = ANY (ARRAY(
         FOR UPDATE SKIP LOCKED
     ) AS found
     WHERE me.id = %(worker_id)s AND me.state IN ('running', 'draining')
-        AND coalesce(q.state, 'active') <> 'paused'
+        AND coalesce((SELECT q.state FROM orchestrator.queues AS q WHERE q.name = wanted.queue), 'active') <> 'paused'
     LIMIT %(batch_size)s
 ))
 RETURNING t.id, t.queue, t.type, t.attempt, t.max_attempts, t.losses, t.priority,

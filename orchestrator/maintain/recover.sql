@@ -6,13 +6,33 @@
 -- beats at this moment has its row locked and is left alone. Path: tasks_live_worker_idx.
 -- A dead worker's row stays dead: when the process comes back, its beat finds no row, and it starts anew.
 -- Tasks whose worker has no row at all (somebody deleted it) are taken back too: a row is written before the
--- first claim, so its absence is proof.
-WITH late AS (
+-- first claim, so its absence is proof. Who holds tasks is read by leaps through the index, one row a worker: however
+-- many tasks the living hold, and whatever the statistics say of a column that is NULL nearly everywhere.
+WITH RECURSIVE holder AS (
+    (
+        SELECT t.worker_id
+        FROM orchestrator.tasks_live AS t
+        WHERE t.worker_id IS NOT NULL
+        ORDER BY t.worker_id
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT t.worker_id
+        FROM orchestrator.tasks_live AS t
+        WHERE t.worker_id > h.worker_id
+        ORDER BY t.worker_id
+        LIMIT 1
+    )
+    FROM holder AS h
+    WHERE h.worker_id IS NOT NULL
+),
+late AS (
     SELECT w.id, w.host, w.pid
     FROM orchestrator.workers AS w
     WHERE w.state IN ('running', 'draining', 'dead')
         AND w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
-        AND (w.state <> 'dead' OR EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.worker_id = w.id))
+        AND (w.state <> 'dead' OR w.id IN (SELECT h.worker_id FROM holder AS h))
     ORDER BY w.id
     LIMIT 100
     FOR UPDATE SKIP LOCKED
@@ -21,10 +41,10 @@ dead AS (
     SELECT l.id, l.host, l.pid FROM late AS l
     UNION ALL
     (
-        SELECT DISTINCT t.worker_id, '?', 0
-        FROM orchestrator.tasks_live AS t
-        WHERE t.worker_id IS NOT NULL
-            AND NOT EXISTS (SELECT FROM orchestrator.workers AS w WHERE w.id = t.worker_id)
+        SELECT h.worker_id, '?', 0
+        FROM holder AS h
+        WHERE h.worker_id IS NOT NULL
+            AND NOT EXISTS (SELECT FROM orchestrator.workers AS w WHERE w.id = h.worker_id)
         LIMIT 100
     )
 ),
