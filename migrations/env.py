@@ -9,13 +9,11 @@ from alembic import context
 from sqlalchemy import Connection, text
 
 from orchestrator.config import Config
-from orchestrator.errors import SchemaError
-from orchestrator.schema import engine, tables
+from orchestrator.schema import engine, migrate, tables
 
 SCHEMA = "orchestrator"
 # Any constant nobody else is likely to use; the same in every release, or two releases could migrate at once.
 ADVISORY_LOCK = 7_221_480_913_350_201
-OLDEST_SERVER = 15
 
 
 def run() -> None:
@@ -24,14 +22,17 @@ def run() -> None:
         return
     connection = context.config.attributes.get("connection")
     if connection is not None:
-        migrate(connection)
+        bring(connection)
         return
     with engine.connecting(Config.load().database_url) as own, own.begin():
-        migrate(own)
+        bring(own)
 
 
-def migrate(connection: Connection) -> None:
-    refuse_old_server(connection)
+def bring(connection: Connection) -> None:
+    number, version = connection.execute(
+        text("SELECT current_setting('server_version_num')::int, current_setting('server_version')")
+    ).one()
+    migrate.refuse_old_server(number, version)
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
     # Not CREATE SCHEMA IF NOT EXISTS: that wants the right to create even when there is nothing to create.
     if connection.scalar(text("SELECT to_regnamespace(:name) IS NULL"), {"name": SCHEMA}):
@@ -44,7 +45,9 @@ def write_script() -> None:
     configure(url="postgresql+psycopg://", literal_binds=True)
     with context.begin_transaction():
         context.execute(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
-        context.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+        context.execute(
+            f"DO $$ BEGIN IF to_regnamespace('{SCHEMA}') IS NULL THEN CREATE SCHEMA {SCHEMA}; END IF; END $$"
+        )
         context.run_migrations()
 
 
@@ -64,16 +67,6 @@ def is_ours(name: str | None, kind: str, _parents: object) -> bool:
     if kind == "schema":
         return name == SCHEMA
     return kind != "table" or not str(name).startswith(("tasks_live", "tasks_done", "tasks_dead"))
-
-
-def refuse_old_server(connection: Connection) -> None:
-    number, version = connection.execute(
-        text("SELECT current_setting('server_version_num')::int, current_setting('server_version')")
-    ).one()
-    if number < OLDEST_SERVER * 10_000:
-        raise SchemaError(
-            f"this server is PostgreSQL {version}; orchestrator needs {OLDEST_SERVER} or newer. Nothing was changed."
-        )
 
 
 run()

@@ -1,7 +1,8 @@
 """The foundation: tasks and their leaves, types, queues, workers, attempts, keys, audit.
 
-The SQL lies in the folder of the same name and is frozen with the first release: what `schema/` says today is
-for later revisions to bring, and a test holds both equal.
+The SQL lies in the folder of the same name. Until the first release it may still change (migrations/freeze.py
+copies schema/ into it); with that release it is frozen, and what `schema/` says then is for later revisions to
+bring. A test holds both equal.
 """
 
 from pathlib import Path

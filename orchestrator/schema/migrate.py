@@ -19,6 +19,7 @@ from orchestrator.errors import SchemaError
 from orchestrator.schema import engine
 
 SCHEMA = "orchestrator"
+OLDEST_SERVER = 15
 PACKAGE = Path(__file__).parents[1]
 
 
@@ -81,6 +82,14 @@ def current(connection: Connection) -> str | None:
     ).get_current_revision()
 
 
+def refuse_old_server(number: int, version: str) -> None:
+    """Refuse a server below the oldest we support, by its `server_version_num`, before anything is changed."""
+    if number < OLDEST_SERVER * 10_000:
+        raise SchemaError(
+            f"this server is PostgreSQL {version}; orchestrator needs {OLDEST_SERVER} or newer. Nothing was changed."
+        )
+
+
 def steer(connection: Connection, to: str, go: Callable[[AlembicConfig, str], None]) -> None:
     revision_number(to)
     config = alembic_config()
@@ -95,7 +104,7 @@ def revision_number(to: str) -> int:
     if to == "head":
         return int(head())
     try:
-        found = ScriptDirectory.from_config(alembic_config()).get_revision(to)
+        found = ScriptDirectory.from_config(alembic_config()).get_revision(to) if to else None
     except CommandError:
         found = None
     if found is None:

@@ -1,6 +1,6 @@
 -- Who may do what. Run after everything else exists. A role that is missing is created where the migrating role
 -- may, and skipped with a notice where it may not; run `orchestrator migrate` again after creating it by hand.
--- PUBLIC has nothing. Leaves get no grants: people name the root, workers tasks_live, tasks_done and tasks_dead.
+-- PUBLIC has nothing. The day leaves get no grants: people name the root, workers tasks_live, tasks_done and tasks_dead.
 REVOKE ALL ON ALL TABLES IN SCHEMA orchestrator FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA orchestrator FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA orchestrator FROM PUBLIC;
@@ -9,6 +9,7 @@ REVOKE ALL ON SCHEMA orchestrator FROM PUBLIC;
 DO $$
 DECLARE
     role_name text;
+    readable text;
 BEGIN
     FOREACH role_name IN ARRAY ARRAY[
         'orchestrator_producer', 'orchestrator_worker', 'orchestrator_operator', 'orchestrator_reader'
@@ -29,6 +30,11 @@ BEGIN
         EXECUTE format('GRANT EXECUTE ON FUNCTION orchestrator.clock() TO %I', role_name);
     END LOOP;
 
+    SELECT string_agg(c.oid::regclass::text, ', ') INTO readable
+    FROM pg_class AS c
+    WHERE c.relnamespace = 'orchestrator'::regnamespace AND c.relkind IN ('r', 'p', 'v')
+        AND c.relname !~ '^tasks_done_[0-9]';
+
     -- Enqueue, and nothing else: a producer cannot read a payload, nor set a status.
     IF to_regrole('orchestrator_producer') IS NOT NULL THEN
         GRANT INSERT (type, payload, queue, priority, run_at, idempotency_key, max_attempts, timeout, tags, metadata, trace_context)
@@ -43,7 +49,7 @@ BEGIN
 
     -- The lifecycle columns of the leaf, never a payload. Handlers enqueue too.
     IF to_regrole('orchestrator_worker') IS NOT NULL THEN
-        GRANT SELECT ON ALL TABLES IN SCHEMA orchestrator TO orchestrator_worker;
+        EXECUTE format('GRANT SELECT ON %s TO orchestrator_worker', readable);
         GRANT UPDATE (status, lease, worker_id, attempt, losses, run_at, claimed_at, started_at, error, progress)
             ON orchestrator.tasks_live TO orchestrator_worker;
         GRANT DELETE ON orchestrator.tasks_live TO orchestrator_worker;
@@ -64,7 +70,7 @@ BEGIN
 
     -- Everything is readable; of a task only what a hand may change.
     IF to_regrole('orchestrator_operator') IS NOT NULL THEN
-        GRANT SELECT ON ALL TABLES IN SCHEMA orchestrator TO orchestrator_operator;
+        EXECUTE format('GRANT SELECT ON %s TO orchestrator_operator', readable);
         GRANT UPDATE (status, priority, run_at), DELETE ON orchestrator.tasks TO orchestrator_operator;
         GRANT EXECUTE ON FUNCTION
             orchestrator.requeue(bigint, text),
@@ -79,7 +85,7 @@ BEGIN
     END IF;
 
     IF to_regrole('orchestrator_reader') IS NOT NULL THEN
-        GRANT SELECT ON ALL TABLES IN SCHEMA orchestrator TO orchestrator_reader;
+        EXECUTE format('GRANT SELECT ON %s TO orchestrator_reader', readable);
     END IF;
 END
 $$;

@@ -58,9 +58,9 @@ tasks = Table(
     Column("timeout", Interval, nullable=False),
     Column("worker_id", Uuid),
     Column("priority", SmallInteger, nullable=False),
-    Column("attempt", SmallInteger, server_default="0", nullable=False),
+    Column("attempt", SmallInteger, server_default=text("0"), nullable=False),
     Column("max_attempts", SmallInteger, nullable=False),
-    Column("losses", SmallInteger, server_default="0", nullable=False),
+    Column("losses", SmallInteger, server_default=text("0"), nullable=False),
     Column("status", Text, server_default="pending", nullable=False),
     Column("queue", Text, nullable=False),
     Column("type", Text, nullable=False),
@@ -90,10 +90,13 @@ types = Table(
     Column("max_attempts", SmallInteger),
     Column("timeout", Interval),
     Column("backoff_base", Interval, server_default=text("interval '1 second'"), nullable=False),
-    Column("backoff_factor", Double, server_default="2", nullable=False),
+    Column("backoff_factor", Double, server_default=text("2"), nullable=False),
     Column("backoff_cap", Interval, server_default=text("interval '300 seconds'"), nullable=False),
-    Column("backoff_jitter", Double, server_default="0.1", nullable=False),
+    Column("backoff_jitter", Double, server_default=text("0.1"), nullable=False),
     Column("declared_at", MOMENT, server_default=CLOCK, nullable=False),
+    CheckConstraint("priority BETWEEN 0 AND 100", name="types_priority_check"),
+    CheckConstraint("max_attempts >= 1", name="types_max_attempts_check"),
+    CheckConstraint("timeout >= interval '0'", name="types_timeout_check"),
 )
 
 queues = Table(
@@ -110,6 +113,13 @@ queues = Table(
     Column("aging", Interval, server_default=text("interval '1000 years'"), nullable=False),
     Column("keep_finished", Interval, server_default=text("interval '7 days'"), nullable=False),
     Column("keep_dead", Interval, server_default=text("interval '30 days'"), nullable=False),
+    CheckConstraint("state IN ('active', 'paused', 'draining')", name="queues_state_check"),
+    CheckConstraint("priority BETWEEN 0 AND 100", name="queues_priority_check"),
+    CheckConstraint("max_attempts >= 1", name="queues_max_attempts_check"),
+    CheckConstraint("timeout >= interval '0'", name="queues_timeout_check"),
+    CheckConstraint("aging BETWEEN interval '0' AND interval '1000 years'", name="queues_aging_check"),
+    CheckConstraint("keep_finished >= interval '0'", name="queues_keep_finished_check"),
+    CheckConstraint("keep_dead >= interval '0'", name="queues_keep_dead_check"),
 )
 
 workers = Table(
@@ -129,6 +139,10 @@ workers = Table(
     Column("is_leader", Boolean, server_default=text("false"), nullable=False),
     Column("leader_until", MOMENT),
     Column("term", BigInteger),
+    CheckConstraint("state IN ('running', 'draining', 'stopped', 'dead')", name="workers_state_check"),
+    CheckConstraint(
+        "NOT is_leader OR (term IS NOT NULL AND leader_until IS NOT NULL)", name="workers_leader_check"
+    ),
     Index("workers_one_leader_idx", "is_leader", unique=True, postgresql_where=text("is_leader")),
 )
 
@@ -146,6 +160,7 @@ attempts = Table(
     Column("worker_id", Uuid),
     Column("started_at", MOMENT),
     Column("finished_at", MOMENT, server_default=CLOCK, nullable=False),
+    CheckConstraint("outcome IN ('failed', 'timeout', 'lost', 'discarded')", name="attempts_outcome_check"),
     Index("attempts_task_idx", "task_id"),
     Index("attempts_finished_idx", "finished_at"),
 )
@@ -181,5 +196,7 @@ settings = Table(
     metadata,
     Column("only_row", Boolean, server_default=text("true"), primary_key=True),
     Column("oldest_code", Integer, nullable=False),
-    Column("payload_bytes_max", Integer, server_default="262144", nullable=False),
+    Column("payload_bytes_max", Integer, server_default=text("262144"), nullable=False),
+    CheckConstraint("only_row", name="settings_only_row_check"),
+    CheckConstraint("payload_bytes_max > 0", name="settings_payload_bytes_max_check"),
 )

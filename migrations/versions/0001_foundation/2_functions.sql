@@ -1,4 +1,4 @@
--- The functions of the first revision.
+-- The functions, frozen.
 
 -- They call each other, so their bodies are checked when they are first run.
 SET LOCAL check_function_bodies = off;
@@ -64,14 +64,19 @@ BEGIN
             MESSAGE = 'the payload is nested more than 64 levels deep',
             HINT = 'Flatten it.';
     END IF;
-    IF body_bytes > 4300 AND body ~ '[0-9]{4301}' THEN
-        -- Digits inside a string are harmless; only a number that long is not.
-        IF jsonb_path_exists(payload, 'strict $.** ? (@.type() == "number" && (@ >= 1e4300 || @ <= -1e4300))') THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'OR002',
-                MESSAGE = 'the payload holds a number of more than 4300 digits',
-                HINT = 'Python refuses to read such a number; send it as a string.';
-        END IF;
+    -- The regular expression keeps the walk to bodies with many digits in a row (255 is the most it can count); in a
+    -- string they are harmless.
+    -- A whole number may print as 4300 characters, sign and all; one with a point is read as a float.
+    IF body_bytes > 308 AND body ~ '[0-9]{255}' AND EXISTS (
+        SELECT
+        FROM jsonb_path_query(payload, 'strict $.** ? (@.type() == "number" && (@ >= 1e308 || @ <= -1e308))') AS n (value)
+        WHERE octet_length(n.value::text) > 4300
+            OR abs(n.value::numeric) > 1.7976931348623157e308 AND strpos(n.value::text, '.') > 0
+    ) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR002',
+            MESSAGE = 'the payload holds a number of more than 4300 digits, or a decimal beyond 1.8e308',
+            HINT = 'Python refuses to read such a number; send it as a string.';
     END IF;
 END
 $$;
@@ -202,8 +207,11 @@ BEGIN
                     HINT = format('Known are %s.', array_to_string(known, ', '));
             END IF;
             CONTINUE WHEN holders[n] <> new_ids[n];
-            IF item.value ? 'run_at' AND item.value ? 'delay' THEN
+            IF item.value ->> 'run_at' IS NOT NULL AND item.value ->> 'delay' IS NOT NULL THEN
                 RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
+            END IF;
+            IF jsonb_typeof(item.value -> 'tags') NOT IN ('array', 'null') THEN
+                RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'its tags are no array', HINT = 'For example ["urgent"].';
             END IF;
             PERFORM orchestrator.insert_task(
                 new_ids[n],
@@ -299,6 +307,8 @@ BEGIN
     NEW.max_attempts := coalesce(NEW.max_attempts, of_type.max_attempts, of_queue.max_attempts, 4);
     NEW.timeout := coalesce(NEW.timeout, of_type.timeout, of_queue.timeout, interval '300 seconds');
     NEW.run_at := coalesce(NEW.run_at, orchestrator.clock());
+    NEW.created_at := coalesce(NEW.created_at, orchestrator.clock());
+    NEW.id := coalesce(NEW.id, nextval('orchestrator.tasks_id_seq'));
     NEW.aging_us := (date_part('epoch', coalesce(of_queue.aging, interval '1000 years')) * 1000000)::bigint;
 
     fault := CASE
@@ -320,14 +330,17 @@ BEGIN
     IF fault IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
     END IF;
+    -- IS DISTINCT FROM, since a NULL that slipped through would end in a constraint's error, which prints the row.
     IF NEW.status NOT IN ('pending', 'scheduled')
-        OR NEW.attempt <> 0 OR NEW.losses <> 0
-        OR num_nonnulls(NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at) <> 0
+        OR NEW.attempt IS DISTINCT FROM 0 OR NEW.losses IS DISTINCT FROM 0
+        OR num_nonnulls(
+            NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at, NEW.result, NEW.error, NEW.progress
+        ) <> 0
     THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
             MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', NEW.status),
-            HINT = 'Leave status, lease, worker_id, attempt, losses and the attempt''s times out of the INSERT.';
+            HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
     IF of_queue.state = 'draining' THEN
         RAISE EXCEPTION USING
@@ -490,10 +503,14 @@ AS $$ SELECT orchestrator.set_queue_state(queue, 'paused', reason) $$;
 
 -- Statement trigger on DELETE of orchestrator.tasks: write audit, and free the idempotency keys of what is gone.
 -- Only hands name the root; workers name the leaf, and their tasks keep their keys.
+-- Without other joins the keys are looked up one by one: a plan kept from a DELETE of many rows would otherwise
+-- read all keys for each later DELETE of one.
 CREATE OR REPLACE FUNCTION orchestrator.record_hands_delete()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_hashjoin = off
+SET enable_mergejoin = off
 AS $$
 BEGIN
     INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)
@@ -511,13 +528,18 @@ END
 $$;
 
 -- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, and wake the
--- workers of the queues that got work back. Only hands name the root; workers name the leaf. A row that moved
+-- workers of the queues whose tasks wait. Only hands name the root; workers name the leaf. A row that moved
 -- between leaves is in both transition tables, which is why this needs no row trigger.
+-- Without nested loops the two tables are hashed or merged: the plan is kept from this session's first UPDATE with
+-- its number of rows, and a nested loop kept from one row makes a later UPDATE of 100,000 never end.
 CREATE OR REPLACE FUNCTION orchestrator.record_hands_update()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_nestloop = off
 AS $$
+DECLARE
+    stated_reason CONSTANT text := nullif(current_setting('orchestrator.reason', true), '');
 BEGIN
     INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)
     SELECT
@@ -530,22 +552,23 @@ BEGIN
         END,
         a.id,
         a.queue,
-        nullif(current_setting('orchestrator.reason', true), ''),
+        stated_reason,
         jsonb_build_object('from', b.status, 'to', a.status)
             || CASE WHEN a.priority <> b.priority THEN jsonb_build_object('priority', a.priority) ELSE '{}' END
             || CASE WHEN a.run_at <> b.run_at THEN jsonb_build_object('run_at', a.run_at) ELSE '{}' END
     FROM new_tasks AS a
     JOIN old_tasks AS b ON b.id = a.id
+    WHERE a IS DISTINCT FROM b
     ORDER BY a.id;
 
-    PERFORM orchestrator.ring(array_agg(n.queue), n.due)
+    -- Whatever waits now: a sleeper rung for a task that was there before finds nothing new and sleeps on.
+    PERFORM orchestrator.ring(ARRAY[n.queue], n.due)
     FROM (
-        SELECT DISTINCT a.queue, a.run_at AS due
+        SELECT a.queue, min(a.run_at) AS due
         FROM new_tasks AS a
-        JOIN old_tasks AS b ON b.id = a.id
-        WHERE a.status IN ('pending', 'scheduled') AND (a.status <> b.status OR a.run_at <> b.run_at)
-    ) AS n
-    GROUP BY n.due;
+        WHERE a.status IN ('pending', 'scheduled')
+        GROUP BY a.queue
+    ) AS n;
     RETURN NULL;
 END
 $$;
@@ -590,6 +613,7 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
     ids bigint[];
+    requeued bigint;
 BEGIN
     IF num_nonnulls(requeue_where.status, requeue_where.queue, requeue_where.type, requeue_where.error_class,
         requeue_where.finished_after, requeue_where.finished_before) = 0
@@ -626,9 +650,9 @@ BEGIN
     UPDATE orchestrator.tasks AS t
     SET status = 'pending'
     WHERE t.id = ANY (ids) AND t.status = coalesce(requeue_where.status, 'dead_letter');
-    GET DIAGNOSTICS at_most = ROW_COUNT;
+    GET DIAGNOSTICS requeued = ROW_COUNT;
     PERFORM set_config('orchestrator.reason', '', true);
-    RETURN at_most;
+    RETURN requeued;
 END
 $$;
 
@@ -656,22 +680,27 @@ AS $$
     )
 $$;
 
--- Statement trigger on INSERT: wake the sleepers who could run what was just inserted.
+-- Statement trigger on INSERT: wake the sleepers who could run what was just inserted. The earliest task of a
+-- queue decides: who sleeps past any of them sleeps past that one.
 CREATE OR REPLACE FUNCTION orchestrator.ring_for_new_tasks()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 BEGIN
-    PERFORM orchestrator.ring(array_agg(n.queue), n.due)
-    FROM (SELECT DISTINCT t.queue, t.run_at AS due FROM new_tasks AS t WHERE t.status IN ('pending', 'scheduled')) AS n
-    GROUP BY n.due;
+    PERFORM orchestrator.ring(ARRAY[n.queue], n.due)
+    FROM (
+        SELECT t.queue, min(t.run_at) AS due
+        FROM new_tasks AS t
+        WHERE t.status IN ('pending', 'scheduled')
+        GROUP BY t.queue
+    ) AS n;
     RETURN NULL;
 END
 $$;
 
 -- What pause_queue, resume_queue and drain_queue share: the row, the audit, the wake-up. Returns the new state.
--- A queue that exists only because tasks name it gets its row here; any other name is taken for a slip.
+-- A queue that exists only because tasks or types name it gets its row here; any other name is taken for a slip.
 CREATE OR REPLACE FUNCTION orchestrator.set_queue_state(queue text, new_state text, reason text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -681,7 +710,9 @@ DECLARE
     old_state text;
 BEGIN
     IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue) THEN
-        IF NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_queue_state.queue) THEN
+        IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = set_queue_state.queue)
+            AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_queue_state.queue)
+        THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR005',
                 MESSAGE = format('there is no queue %s', quote_nullable(set_queue_state.queue)),
@@ -709,7 +740,8 @@ $$;
 
 -- Take an idempotency key for a task, or learn who has it. Returns the id of the holder: the given task's when
 -- the key was free, expired, or its task is gone; another's otherwise.
--- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted.
+-- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted. A key that
+-- is simply taken is learned without a lock: else each enqueue with it would wait for the one before to commit.
 CREATE OR REPLACE FUNCTION orchestrator.take_key(task_type text, task_key text, new_id bigint, key_window interval)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -723,6 +755,13 @@ BEGIN
             ERRCODE = 'OR006',
             MESSAGE = 'key_window must be longer than nothing',
             HINT = 'Leave the key out if the task may be enqueued twice.';
+    END IF;
+    SELECT k.task_id INTO holder
+    FROM orchestrator.idempotency_keys AS k
+    WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock()
+        AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = k.task_id);
+    IF FOUND THEN
+        RETURN holder;
     END IF;
     -- Ends: each round either answers, or somebody else changed this very key since the round began.
     FOR round IN 1 .. 100 LOOP

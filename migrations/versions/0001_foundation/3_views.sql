@@ -1,4 +1,4 @@
--- The views of the first revision.
+-- The views, frozen.
 
 -- What was given up, newest first. The payload stays in orchestrator.tasks: a list should not carry it.
 CREATE OR REPLACE VIEW orchestrator.dead_letters

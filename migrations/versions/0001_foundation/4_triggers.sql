@@ -1,4 +1,4 @@
--- The triggers of the first revision.
+-- The triggers, frozen.
 
 -- WHEN is false for rows that come complete (our own bulk path): a row trigger that fires costs COPY more than
 -- half its speed. Also false for rows that move here from another leaf.
@@ -9,7 +9,8 @@ WHEN (NEW.aging_us IS NULL)
 EXECUTE FUNCTION orchestrator.fill_new_task();
 
 -- A write that sets or clears the lease is a worker's. Two of its writes leave the lease alone, and are known
--- by what no hand writes: the start of an attempt sets started_at, the sweep frees only what is due.
+-- by what no hand writes: the start of an attempt sets started_at, the sweep frees only what is due and changes
+-- nothing else.
 CREATE OR REPLACE TRIGGER tasks_guard
 BEFORE UPDATE ON orchestrator.tasks
 FOR EACH ROW
@@ -20,10 +21,13 @@ WHEN (
         OR OLD.priority IS DISTINCT FROM NEW.priority
         OR OLD.run_at IS DISTINCT FROM NEW.run_at
     )
-    AND NOT (OLD.status = 'claimed' AND NEW.status = 'running' AND OLD.started_at IS DISTINCT FROM NEW.started_at)
     AND NOT (
-        OLD.status = 'scheduled' AND NEW.status = 'pending' AND OLD.run_at = NEW.run_at
-        AND OLD.run_at <= orchestrator.clock()
+        OLD.priority IS NOT DISTINCT FROM NEW.priority
+        AND OLD.run_at IS NOT DISTINCT FROM NEW.run_at
+        AND (
+            OLD.status = 'claimed' AND NEW.status = 'running' AND OLD.started_at IS DISTINCT FROM NEW.started_at
+            OR OLD.status = 'scheduled' AND NEW.status = 'pending' AND OLD.run_at <= orchestrator.clock()
+        )
     )
 )
 EXECUTE FUNCTION orchestrator.guard_hands_update();

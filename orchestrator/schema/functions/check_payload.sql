@@ -37,14 +37,19 @@ BEGIN
             MESSAGE = 'the payload is nested more than 64 levels deep',
             HINT = 'Flatten it.';
     END IF;
-    IF body_bytes > 4300 AND body ~ '[0-9]{4301}' THEN
-        -- Digits inside a string are harmless; only a number that long is not.
-        IF jsonb_path_exists(payload, 'strict $.** ? (@.type() == "number" && (@ >= 1e4300 || @ <= -1e4300))') THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'OR002',
-                MESSAGE = 'the payload holds a number of more than 4300 digits',
-                HINT = 'Python refuses to read such a number; send it as a string.';
-        END IF;
+    -- The regular expression keeps the walk to bodies with many digits in a row (255 is the most it can count); in a
+    -- string they are harmless.
+    -- A whole number may print as 4300 characters, sign and all; one with a point is read as a float.
+    IF body_bytes > 308 AND body ~ '[0-9]{255}' AND EXISTS (
+        SELECT
+        FROM jsonb_path_query(payload, 'strict $.** ? (@.type() == "number" && (@ >= 1e308 || @ <= -1e308))') AS n (value)
+        WHERE octet_length(n.value::text) > 4300
+            OR abs(n.value::numeric) > 1.7976931348623157e308 AND strpos(n.value::text, '.') > 0
+    ) THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR002',
+            MESSAGE = 'the payload holds a number of more than 4300 digits, or a decimal beyond 1.8e308',
+            HINT = 'Python refuses to read such a number; send it as a string.';
     END IF;
 END
 $$;

@@ -64,8 +64,11 @@ BEGIN
                     HINT = format('Known are %s.', array_to_string(known, ', '));
             END IF;
             CONTINUE WHEN holders[n] <> new_ids[n];
-            IF item.value ? 'run_at' AND item.value ? 'delay' THEN
+            IF item.value ->> 'run_at' IS NOT NULL AND item.value ->> 'delay' IS NOT NULL THEN
                 RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
+            END IF;
+            IF jsonb_typeof(item.value -> 'tags') NOT IN ('array', 'null') THEN
+                RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'its tags are no array', HINT = 'For example ["urgent"].';
             END IF;
             PERFORM orchestrator.insert_task(
                 new_ids[n],

@@ -24,6 +24,8 @@ BEGIN
     NEW.max_attempts := coalesce(NEW.max_attempts, of_type.max_attempts, of_queue.max_attempts, 4);
     NEW.timeout := coalesce(NEW.timeout, of_type.timeout, of_queue.timeout, interval '300 seconds');
     NEW.run_at := coalesce(NEW.run_at, orchestrator.clock());
+    NEW.created_at := coalesce(NEW.created_at, orchestrator.clock());
+    NEW.id := coalesce(NEW.id, nextval('orchestrator.tasks_id_seq'));
     NEW.aging_us := (date_part('epoch', coalesce(of_queue.aging, interval '1000 years')) * 1000000)::bigint;
 
     fault := CASE
@@ -45,14 +47,17 @@ BEGIN
     IF fault IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
     END IF;
+    -- IS DISTINCT FROM, since a NULL that slipped through would end in a constraint's error, which prints the row.
     IF NEW.status NOT IN ('pending', 'scheduled')
-        OR NEW.attempt <> 0 OR NEW.losses <> 0
-        OR num_nonnulls(NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at) <> 0
+        OR NEW.attempt IS DISTINCT FROM 0 OR NEW.losses IS DISTINCT FROM 0
+        OR num_nonnulls(
+            NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at, NEW.result, NEW.error, NEW.progress
+        ) <> 0
     THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
             MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', NEW.status),
-            HINT = 'Leave status, lease, worker_id, attempt, losses and the attempt''s times out of the INSERT.';
+            HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
     IF of_queue.state = 'draining' THEN
         RAISE EXCEPTION USING

@@ -1,11 +1,16 @@
 -- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, and wake the
--- workers of the queues that got work back. Only hands name the root; workers name the leaf. A row that moved
+-- workers of the queues whose tasks wait. Only hands name the root; workers name the leaf. A row that moved
 -- between leaves is in both transition tables, which is why this needs no row trigger.
+-- Without nested loops the two tables are hashed or merged: the plan is kept from this session's first UPDATE with
+-- its number of rows, and a nested loop kept from one row makes a later UPDATE of 100,000 never end.
 CREATE OR REPLACE FUNCTION orchestrator.record_hands_update()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_nestloop = off
 AS $$
+DECLARE
+    stated_reason CONSTANT text := nullif(current_setting('orchestrator.reason', true), '');
 BEGIN
     INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)
     SELECT
@@ -18,22 +23,23 @@ BEGIN
         END,
         a.id,
         a.queue,
-        nullif(current_setting('orchestrator.reason', true), ''),
+        stated_reason,
         jsonb_build_object('from', b.status, 'to', a.status)
             || CASE WHEN a.priority <> b.priority THEN jsonb_build_object('priority', a.priority) ELSE '{}' END
             || CASE WHEN a.run_at <> b.run_at THEN jsonb_build_object('run_at', a.run_at) ELSE '{}' END
     FROM new_tasks AS a
     JOIN old_tasks AS b ON b.id = a.id
+    WHERE a IS DISTINCT FROM b
     ORDER BY a.id;
 
-    PERFORM orchestrator.ring(array_agg(n.queue), n.due)
+    -- Whatever waits now: a sleeper rung for a task that was there before finds nothing new and sleeps on.
+    PERFORM orchestrator.ring(ARRAY[n.queue], n.due)
     FROM (
-        SELECT DISTINCT a.queue, a.run_at AS due
+        SELECT a.queue, min(a.run_at) AS due
         FROM new_tasks AS a
-        JOIN old_tasks AS b ON b.id = a.id
-        WHERE a.status IN ('pending', 'scheduled') AND (a.status <> b.status OR a.run_at <> b.run_at)
-    ) AS n
-    GROUP BY n.due;
+        WHERE a.status IN ('pending', 'scheduled')
+        GROUP BY a.queue
+    ) AS n;
     RETURN NULL;
 END
 $$;

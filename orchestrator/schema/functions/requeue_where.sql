@@ -17,6 +17,7 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
     ids bigint[];
+    requeued bigint;
 BEGIN
     IF num_nonnulls(requeue_where.status, requeue_where.queue, requeue_where.type, requeue_where.error_class,
         requeue_where.finished_after, requeue_where.finished_before) = 0
@@ -53,8 +54,8 @@ BEGIN
     UPDATE orchestrator.tasks AS t
     SET status = 'pending'
     WHERE t.id = ANY (ids) AND t.status = coalesce(requeue_where.status, 'dead_letter');
-    GET DIAGNOSTICS at_most = ROW_COUNT;
+    GET DIAGNOSTICS requeued = ROW_COUNT;
     PERFORM set_config('orchestrator.reason', '', true);
-    RETURN at_most;
+    RETURN requeued;
 END
 $$;

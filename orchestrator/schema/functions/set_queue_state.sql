@@ -1,5 +1,5 @@
 -- What pause_queue, resume_queue and drain_queue share: the row, the audit, the wake-up. Returns the new state.
--- A queue that exists only because tasks name it gets its row here; any other name is taken for a slip.
+-- A queue that exists only because tasks or types name it gets its row here; any other name is taken for a slip.
 CREATE OR REPLACE FUNCTION orchestrator.set_queue_state(queue text, new_state text, reason text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -9,7 +9,9 @@ DECLARE
     old_state text;
 BEGIN
     IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue) THEN
-        IF NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_queue_state.queue) THEN
+        IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = set_queue_state.queue)
+            AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_queue_state.queue)
+        THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR005',
                 MESSAGE = format('there is no queue %s', quote_nullable(set_queue_state.queue)),

@@ -1,6 +1,7 @@
 -- Take an idempotency key for a task, or learn who has it. Returns the id of the holder: the given task's when
 -- the key was free, expired, or its task is gone; another's otherwise.
--- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted.
+-- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted. A key that
+-- is simply taken is learned without a lock: else each enqueue with it would wait for the one before to commit.
 CREATE OR REPLACE FUNCTION orchestrator.take_key(task_type text, task_key text, new_id bigint, key_window interval)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -14,6 +15,13 @@ BEGIN
             ERRCODE = 'OR006',
             MESSAGE = 'key_window must be longer than nothing',
             HINT = 'Leave the key out if the task may be enqueued twice.';
+    END IF;
+    SELECT k.task_id INTO holder
+    FROM orchestrator.idempotency_keys AS k
+    WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock()
+        AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = k.task_id);
+    IF FOUND THEN
+        RETURN holder;
     END IF;
     -- Ends: each round either answers, or somebody else changed this very key since the round began.
     FOR round IN 1 .. 100 LOOP

@@ -1,0 +1,210 @@
+"""One key, one task: over time, over deletion, over rollback, and among many who ask at once."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from tests.schema.rows import insert, one, put, refusal
+from tests.servers import wait_until
+
+ENQUEUE = "SELECT orchestrator.enqueue('mail', key => 'k')"
+TASKS = "SELECT count(*) FROM orchestrator.tasks"
+
+
+def together(database_url: str, count: int, act: Callable[[psycopg.Connection, int], Any]) -> list[Any]:
+    """Let this many threads act at one moment, each on its own connection; return what they return."""
+    barrier = threading.Barrier(count)
+
+    def one_of_them(number: int) -> Any:
+        with psycopg.connect(database_url, autocommit=True) as connection:
+            connection.execute("SET deadlock_timeout = '50ms'")
+            barrier.wait(60)
+            return act(connection, number)
+
+    with ThreadPoolExecutor(count) as threads:
+        return list(threads.map(one_of_them, range(count)))
+
+
+def waits_for_a_lock(connection: psycopg.Connection, pid: int) -> bool:
+    return bool(one(connection, "SELECT cardinality(pg_blocking_pids(%s)) > 0", [pid]))
+
+
+def test_the_same_key_gives_the_first_task(connection: psycopg.Connection) -> None:
+    """Whatever else the second asks for; another type has keys of its own."""
+    first = one(connection, ENQUEUE)
+
+    assert first == one(
+        connection, "SELECT orchestrator.enqueue('mail', '{\"n\": 2}', key => 'k', priority => 99)"
+    )
+    assert first != one(connection, "SELECT orchestrator.enqueue('sms', key => 'k')")
+    assert 2 == one(connection, TASKS)
+
+
+@pytest.mark.parametrize("status", ["running", "completed", "cancelled", "dead_letter"])
+def test_a_key_holds_whatever_became_of_its_task(connection: psycopg.Connection, status: str) -> None:
+    """A finished task still answers for its key, in whichever leaf it lies."""
+    task_id = put(connection, status)
+    connection.execute(
+        "INSERT INTO orchestrator.idempotency_keys (type, key, task_id, expires_at)"
+        " VALUES ('mail', 'k', %s, clock_timestamp() + interval '1 day')",
+        [task_id],
+    )
+
+    assert task_id == one(connection, ENQUEUE)
+
+
+def test_after_its_window_a_key_makes_a_new_task(connection: psycopg.Connection) -> None:
+    """24 hours by default, or what was asked for."""
+    first = one(connection, ENQUEUE)
+    left = one(connection, "SELECT expires_at - clock_timestamp() FROM orchestrator.idempotency_keys")
+    assert timedelta(hours=23, minutes=59) < left <= timedelta(hours=24)
+    short = one(connection, "SELECT orchestrator.enqueue('sms', key => 'k', key_window => '1 microsecond')")
+    connection.execute(
+        "UPDATE orchestrator.idempotency_keys SET expires_at = clock_timestamp() WHERE type = 'mail'"
+    )
+
+    assert first != one(connection, ENQUEUE)
+    assert short != one(connection, "SELECT orchestrator.enqueue('sms', key => 'k')")
+
+
+def test_a_deleted_task_frees_its_key(connection: psycopg.Connection) -> None:
+    """A hand's DELETE takes the key along, and no other task's."""
+    first = one(connection, ENQUEUE)
+    other = one(connection, "SELECT orchestrator.enqueue('sms', key => 'k')")
+
+    connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [first])
+
+    assert first != one(connection, ENQUEUE)
+    assert other == one(connection, "SELECT orchestrator.enqueue('sms', key => 'k')")
+
+
+@pytest.mark.parametrize("pruned", ["DELETE FROM {}", "DROP TABLE {}"])
+def test_a_pruned_task_frees_its_key(connection: psycopg.Connection, pruned: str) -> None:
+    """Retention takes the row from its leaf, or drops the leaf, and never looks at keys."""
+    first = one(connection, ENQUEUE)
+    connection.execute("UPDATE orchestrator.tasks SET status = 'cancelled'")
+    leaf = one(connection, "SELECT tableoid::regclass::text FROM orchestrator.tasks")
+    assert first == one(connection, ENQUEUE)
+
+    connection.execute(pruned.format(leaf).encode())
+
+    second = one(connection, ENQUEUE)
+    assert first != second
+    assert second == one(connection, ENQUEUE)
+
+
+@pytest.mark.parametrize("state", ["new", "expired", "pruned"])
+def test_of_thirty_two_at_once_one_makes_the_task(
+    connection: psycopg.Connection, database_url: str, state: str
+) -> None:
+    """All get the same id, also where the key had to be taken over from a task that is gone."""
+    if state != "new":
+        old = one(connection, ENQUEUE)
+        connection.execute("DELETE FROM orchestrator.tasks_live")
+    if state == "expired":
+        connection.execute("UPDATE orchestrator.idempotency_keys SET expires_at = clock_timestamp()")
+        old = put(connection)
+
+    ids = together(database_url, 32, lambda own, _: one(own, ENQUEUE))
+
+    assert 1 == len(set(ids))
+    assert state == "new" or old not in ids
+    assert [(ids[0],)] == connection.execute(
+        "SELECT id FROM orchestrator.tasks WHERE idempotency_key = 'k'"
+    ).fetchall()
+
+
+def test_a_rolled_back_enqueue_leaves_the_key_free(connection: psycopg.Connection) -> None:
+    """Whole transaction or savepoint."""
+    with connection.transaction(force_rollback=True):
+        first = one(connection, ENQUEUE)
+    with connection.transaction(), connection.transaction(force_rollback=True):
+        second = one(connection, ENQUEUE)
+
+    assert one(connection, ENQUEUE) not in (first, second)
+    assert 1 == one(connection, TASKS)
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_who_comes_second_waits_for_the_first(
+    connection: psycopg.Connection, database_url: str, commits: bool
+) -> None:
+    """After its commit he gets its id, after its rollback he makes the task."""
+    with (
+        psycopg.connect(database_url) as first,
+        psycopg.connect(database_url, autocommit=True) as second,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        first_id = one(first, ENQUEUE)
+        answer = thread.submit(one, second, ENQUEUE)
+        wait_until(lambda: waits_for_a_lock(connection, second.info.backend_pid), "the second one waits")
+        if commits:
+            first.commit()
+        else:
+            first.rollback()
+
+        assert commits == (first_id == answer.result(60))
+        assert 1 == one(connection, TASKS)
+
+
+def test_a_taken_key_is_learned_without_waiting(connection: psycopg.Connection, database_url: str) -> None:
+    """An open transaction that asked for a taken key keeps nobody else from asking."""
+    first_id = one(connection, ENQUEUE)
+    with psycopg.connect(database_url) as open_one:
+        assert first_id == one(open_one, ENQUEUE)
+        connection.execute("SET lock_timeout = '1s'")
+
+        assert first_id == one(connection, ENQUEUE)
+
+
+def test_a_bare_insert_with_a_taken_key_is_a_unique_violation(connection: psycopg.Connection) -> None:
+    """As of any unique key, with a HINT and without the key or the row; a free key is taken by it."""
+    first = insert(connection, type="mail", idempotency_key="k")
+    said = refusal(connection, "INSERT INTO orchestrator.tasks (type, idempotency_key) VALUES ('mail', 'k')")
+
+    assert "23505" == said.sqlstate
+    assert "orchestrator.enqueue" in (said.message_hint or "")
+    assert first == one(connection, ENQUEUE)
+
+
+def test_the_same_key_twice_in_a_set_makes_one_task(connection: psycopg.Connection) -> None:
+    """The earlier item makes it, the later gets its id."""
+    items = [
+        {"type": "mail", "key": "k"},
+        {"type": "mail"},
+        {"type": "mail", "key": "k"},
+        {"type": "sms", "key": "k"},
+    ]
+    answers = connection.execute(
+        "SELECT id, created FROM orchestrator.enqueue_many(%s)", [Jsonb(items)]
+    ).fetchall()
+
+    assert [True, True, False, True] == [created for _, created in answers]
+    assert answers[0][0] == answers[2][0]
+    assert 3 == one(connection, TASKS)
+
+
+def test_two_sets_in_opposite_orders_never_deadlock(
+    connection: psycopg.Connection, database_url: str
+) -> None:
+    """Keys are taken sorted, so whoever has the first gets all; 40 rounds of 20 fresh keys, four sessions."""
+
+    def rounds(own: psycopg.Connection, number: int) -> list[list[int]]:
+        answers = []
+        for n in range(40):
+            items = [{"type": "mail", "key": f"{n}-{k}"} for k in range(20)]
+            ordered = items if number % 2 else items[::-1]
+            rows = own.execute("SELECT id FROM orchestrator.enqueue_many(%s)", [Jsonb(ordered)]).fetchall()
+            answers.append(sorted(row[0] for row in rows))
+        return answers
+
+    first, *others = together(database_url, 4, rounds)
+
+    assert all(first == other for other in others)
+    assert 800 == one(connection, TASKS)

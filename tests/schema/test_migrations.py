@@ -1,0 +1,182 @@
+"""Migrating: from nothing, again, back, by ten at once, with few rights, beside somebody else's Alembic."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from orchestrator.errors import SchemaError
+from orchestrator.schema import migrate
+from tests.schema.rows import one
+from tests.schema.test_schema_equals_migrations import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
+
+REVISION = "SELECT version_num FROM orchestrator.alembic_version"
+
+
+@pytest.fixture
+def empty(empty_database_url: str) -> Iterator[psycopg.Connection]:
+    """A session on the empty database."""
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def newcomer(administrator: psycopg.Connection) -> Iterator[str]:
+    """A role that may log in and nothing else; asked for before the database in which it will own things."""
+    name = f"newcomer_{uuid4().hex[:12]}"
+    administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
+    yield name
+    administrator.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
+
+
+def everything(connection: psycopg.Connection) -> list[object]:
+    """Return what the catalogs say about the whole schema."""
+    return [catalog(connection, query) for query in (COLUMNS, CONSTRAINTS, INDEXES, GRANTS, *KINDS.values())]
+
+
+def test_an_empty_database_is_migrated_and_again_is_nothing(
+    empty: psycopg.Connection, empty_database_url: str
+) -> None:
+    """The second time finds the newest revision there and leaves everything as it is."""
+    assert (None, migrate.head()) == migrate.state(empty_database_url)
+    migrate.upgrade(empty_database_url)
+    before = everything(empty)
+
+    migrate.upgrade(empty_database_url)
+
+    assert before == everything(empty)
+    assert (migrate.head(), migrate.head()) == migrate.state(empty_database_url)
+
+
+def test_a_downgrade_takes_everything_away_and_an_upgrade_brings_it_back(
+    connection: psycopg.Connection, database_url: str
+) -> None:
+    """Only the schema and its empty version table stay."""
+    before = everything(connection)
+    connection.execute("SELECT orchestrator.enqueue('mail', key => 'k')")
+
+    migrate.downgrade(database_url, to="base")
+
+    left = connection.execute(
+        "SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = 'orchestrator'::regnamespace"
+        " UNION ALL SELECT p.proname FROM pg_proc AS p WHERE p.pronamespace = 'orchestrator'::regnamespace"
+        " UNION ALL SELECT t.typname FROM pg_type AS t WHERE t.typnamespace = 'orchestrator'::regnamespace"
+        " ORDER BY 1"
+    ).fetchall()
+    assert {"alembic_version", "_alembic_version", "alembic_version_pkc"} == {name for (name,) in left}
+    assert [] == connection.execute(REVISION).fetchall()
+    migrate.move(database_url, to="head")
+    assert before == everything(connection)
+
+
+def test_ten_processes_at_once_migrate_once(empty: psycopg.Connection, empty_database_url: str) -> None:
+    """All ten come home without an error; there is one revision."""
+    code = "import sys; from orchestrator.schema import migrate; migrate.upgrade(sys.argv[1])"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, empty_database_url], stderr=subprocess.PIPE, text=True)
+        for _ in range(10)
+    ]
+
+    errors = [process.communicate(timeout=120)[1] for process in processes]
+
+    assert [(0, "")] * 10 == [
+        (process.returncode, error) for process, error in zip(processes, errors, strict=True)
+    ]
+    assert [(migrate.head(),)] == empty.execute(REVISION).fetchall()
+
+
+@pytest.mark.parametrize(
+    "right", ["ALTER SCHEMA orchestrator OWNER TO {}", "GRANT CREATE, USAGE ON SCHEMA orchestrator TO {}"]
+)
+def test_a_role_that_may_not_create_a_schema_can_migrate_one_that_exists(
+    newcomer: str, empty: psycopg.Connection, empty_database_url: str, right: str
+) -> None:
+    """Owner of the schema, or allowed to create in it: either is enough, and tasks can be enqueued."""
+    empty.execute("CREATE SCHEMA orchestrator")
+    empty.execute(sql.SQL(right).format(sql.Identifier(newcomer)))
+
+    migrate.upgrade(make_conninfo(empty_database_url, user=newcomer))
+
+    with psycopg.connect(make_conninfo(empty_database_url, user=newcomer)) as own:
+        assert 1 == one(own, "SELECT orchestrator.enqueue('mail')")
+
+
+def test_missing_roles_are_skipped_with_a_notice(server_url: str, newcomer: str) -> None:
+    """Who may not create them is told which grants are missing, and migrates all the same.
+
+    The roles are the cluster's, and other tests need them: so the block that makes them runs with other names.
+    """
+    roles = (migrate.PACKAGE / "schema" / "roles.sql").read_text()
+    loop = roles[roles.index("    FOREACH") : roles.index("    END LOOP;")].replace(
+        "'orchestrator_", "'absent_"
+    )
+    block = f"DO $$ DECLARE role_name text; BEGIN {loop} END LOOP; END $$"
+    notices: list[str | None] = []
+
+    with psycopg.connect(make_conninfo(server_url, user=newcomer)) as own:
+        own.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+        own.execute(block.encode())
+
+    expected = [
+        f"role absent_{kind} is missing and {newcomer} may not create it: its grants are skipped"
+        for kind in ("producer", "worker", "operator", "reader")
+    ]
+    assert expected == notices
+
+
+def test_the_applications_own_alembic_is_left_alone(
+    empty: psycopg.Connection, empty_database_url: str
+) -> None:
+    """Its version table in public stays as it is; ours lies in our schema."""
+    empty.execute("CREATE TABLE public.alembic_version (version_num varchar(32) PRIMARY KEY)")
+    empty.execute("INSERT INTO public.alembic_version VALUES ('theirs')")
+
+    migrate.upgrade(empty_database_url)
+    migrate.downgrade(empty_database_url, to="base")
+
+    assert [("theirs",)] == empty.execute("SELECT version_num FROM public.alembic_version").fetchall()
+
+
+def test_the_script_makes_the_same_database(
+    connection: psycopg.Connection, empty: psycopg.Connection
+) -> None:
+    """Run by hand, through a plain connection, it ends where upgrade() ends."""
+    empty.execute(migrate.script().encode())
+
+    assert everything(connection) == everything(empty)
+    assert [(migrate.head(),)] == empty.execute(REVISION).fetchall()
+
+
+def test_the_script_needs_no_right_to_create_a_schema(newcomer: str, empty: psycopg.Connection) -> None:
+    """As with upgrade(): an existing schema is enough."""
+    empty.execute("CREATE SCHEMA orchestrator")
+    empty.execute(sql.SQL("ALTER SCHEMA orchestrator OWNER TO {}").format(sql.Identifier(newcomer)))
+    empty.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(newcomer)))
+
+    empty.execute(migrate.script().encode())
+
+    assert [(migrate.head(),)] == empty.execute(REVISION).fetchall()
+
+
+@pytest.mark.parametrize("revision", ["9999", "nonsense", "", "-1", "0002:0001"])
+def test_an_unknown_revision_is_refused(empty_database_url: str, revision: str) -> None:
+    """With a sentence that names the newest, and nothing of Alembic's; nothing is changed."""
+    with pytest.raises(SchemaError, match=f"there is no revision '{revision}'.*'{migrate.head()}'"):
+        migrate.move(empty_database_url, to=revision)
+    with pytest.raises(SchemaError):
+        migrate.upgrade(empty_database_url, to=revision)
+
+    assert None is migrate.state(empty_database_url)[0]
+
+
+def test_an_old_server_is_refused() -> None:
+    """PostgreSQL 14 by name, with what is needed; 15 to 18 pass."""
+    with pytest.raises(SchemaError, match=r"PostgreSQL 14\.13 \(Debian\).* needs 15 or newer"):
+        migrate.refuse_old_server(140_013, "14.13 (Debian)")
+    for version in (15, 16, 17, 18):
+        migrate.refuse_old_server(version * 10_000, f"{version}.0")

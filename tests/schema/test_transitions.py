@@ -1,0 +1,268 @@
+"""What an UPDATE or DELETE by hand does to a task, and what is refused: the database's copy of TRANSITIONS."""
+
+from itertools import product
+
+import psycopg
+import pytest
+
+from orchestrator.task.status import FINISHED, LEASED, TRANSITIONS, Status, Who, may
+from tests.schema.rows import FUTURE, insert, one, put, read, refusal, rings, sleeping_worker
+
+PAIRS = [(old, new) for old, new in product(Status, Status) if old is not new]
+REQUEUE = "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s"
+STEP = "UPDATE orchestrator.tasks SET status = %s, run_at = coalesce(%s, run_at) WHERE id = %s"
+CANCEL = "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s"
+
+
+def test_the_database_lets_a_hand_do_exactly_what_transitions_say(connection: psycopg.Connection) -> None:
+    """All pairs of two different statuses: done where TRANSITIONS has a hand, refused everywhere else."""
+    for old, new in PAIRS:
+        task_id = put(connection, old)
+        # `scheduled` is asked for together with its time.
+        params = [new, FUTURE if new is Status.SCHEDULED else None, task_id]
+        if may(Who.HAND, old, new):
+            connection.execute(STEP, params)
+            assert new == read(connection, task_id, "status")
+        else:
+            said = refusal(connection, STEP, params)
+            assert ("OR001", f"task {task_id} is {old} and cannot become {new} by hand") == (
+                said.sqlstate,
+                said.message_primary,
+            )
+            assert said.message_hint
+            assert old == read(connection, task_id, "status")
+
+
+def test_only_a_hand_leads_back_from_an_end() -> None:
+    """No worker ever writes to a finished task."""
+    assert not any(Who.WORKER in who for end in FINISHED for who in TRANSITIONS[end].values())
+
+
+@pytest.mark.parametrize("status", Status)
+def test_setting_the_same_status_changes_nothing(connection: psycopg.Connection, status: Status) -> None:
+    """A requeue of what is pending and a cancel of what is cancelled leave the row, its lease and its times."""
+    task_id = put(connection, status)
+    before = read(connection, task_id, "*")
+
+    connection.execute("UPDATE orchestrator.tasks SET status = status WHERE id = %s", [task_id])
+
+    assert before == read(connection, task_id, "*")
+    assert 0 == one(connection, "SELECT count(*) FROM orchestrator.audit")
+
+
+def test_an_unknown_status_is_refused_with_the_known_ones(connection: psycopg.Connection) -> None:
+    """A slip of the pen gets the list."""
+    said = refusal(
+        connection, "UPDATE orchestrator.tasks SET status = 'done' WHERE id = %s", [put(connection)]
+    )
+
+    assert "OR001" == said.sqlstate
+    assert "dead_letter" in (said.message_hint or "")
+
+
+def test_a_status_of_null_is_refused(connection: psycopg.Connection) -> None:
+    """NULL is no status, and no hole in the guard."""
+    said = refusal(connection, "UPDATE orchestrator.tasks SET status = NULL WHERE id = %s", [put(connection)])
+
+    assert "OR001" == said.sqlstate
+
+
+@pytest.mark.parametrize("status", [*sorted(FINISHED), *sorted(LEASED)])
+def test_a_requeue_starts_afresh_in_the_live_part(connection: psycopg.Connection, status: Status) -> None:
+    """Attempt, losses, error, result, progress, lease, worker and times are gone; the row is ready now."""
+    task_id = put(connection, status)
+
+    connection.execute(REQUEUE, [task_id])
+
+    expected = ("pending", "orchestrator.tasks_live", 0, 0, 8, True)
+    assert expected == read(
+        connection, task_id, "status", "tableoid::regclass::text", "attempt", "losses",
+        "num_nulls(error, result, progress, lease, worker_id, claimed_at, started_at, finished_at)",
+        "run_at BETWEEN clock_timestamp() - interval '1 minute' AND clock_timestamp()",
+    )  # fmt: skip
+
+
+def test_a_requeue_for_later_waits_with_fresh_attempts(connection: psycopg.Connection) -> None:
+    """A dead letter may be given a time as it is requeued."""
+    task_id = put(connection, "dead_letter")
+
+    connection.execute(
+        "UPDATE orchestrator.tasks SET status = 'pending', run_at = %s WHERE id = %s", [FUTURE, task_id]
+    )
+
+    assert ("scheduled", FUTURE, 0) == read(connection, task_id, "status", "run_at", "attempt")
+
+
+def test_a_retry_that_is_hurried_keeps_its_attempts(connection: psycopg.Connection) -> None:
+    """What only waits has not ended: pending by hand means now, not afresh."""
+    task_id = put(connection, "scheduled", attempt=2)
+
+    connection.execute(REQUEUE, [task_id])
+
+    assert ("pending", 2, True) == read(
+        connection, task_id, "status", "attempt", "run_at <= clock_timestamp()"
+    )
+
+
+def test_a_running_task_that_is_cancelled_is_done_and_fenced_off(connection: psycopg.Connection) -> None:
+    """It moves to tasks_done, its lease is void, and worker_id tells who it was."""
+    task_id = put(connection, "running")
+
+    connection.execute(CANCEL, [task_id])
+
+    assert ("cancelled", None, True, True) == read(
+        connection, task_id, "status", "lease", "worker_id IS NOT NULL",
+        "tableoid::regclass::text LIKE 'orchestrator.tasks_done_%%'",
+    )  # fmt: skip
+
+
+def test_a_new_priority_changes_the_order(connection: psycopg.Connection) -> None:
+    """`position` follows, at once."""
+    first, second = put(connection, aging_us=10**15), put(connection, aging_us=10**15)
+
+    connection.execute("UPDATE orchestrator.tasks SET priority = 75 WHERE id = %s", [second])
+
+    order = connection.execute("SELECT id FROM orchestrator.tasks ORDER BY position").fetchall()
+    assert [(second,), (first,)] == order
+
+
+@pytest.mark.parametrize("priority", [101, -1, None])
+@pytest.mark.parametrize("status", ["pending", "scheduled"])
+def test_an_impossible_priority_is_refused(
+    connection: psycopg.Connection, priority: int | None, status: str
+) -> None:
+    """By name, and not by a constraint that prints the row; also where a due task is freed by the way."""
+    task_id = put(connection, status, run_at="2020-01-01 UTC")
+
+    for statement in (
+        "UPDATE orchestrator.tasks SET priority = %s WHERE id = %s",
+        "UPDATE orchestrator.tasks SET status = 'pending', priority = %s WHERE id = %s",
+    ):
+        said = refusal(connection, statement, [priority, task_id])
+        assert "OR006" == said.sqlstate
+        assert said.message_hint
+
+
+def test_a_future_run_at_schedules_and_a_past_one_frees(connection: psycopg.Connection) -> None:
+    """The status follows the time, both ways."""
+    task_id = put(connection)
+
+    seen = []
+    for run_at in ("2999-01-01 UTC", "2020-01-01 UTC"):
+        connection.execute("UPDATE orchestrator.tasks SET run_at = %s WHERE id = %s", [run_at, task_id])
+        seen.append(read(connection, task_id, "status"))
+
+    assert ["scheduled", "pending"] == seen
+
+
+@pytest.mark.parametrize("status", sorted(FINISHED | LEASED))
+def test_the_time_of_what_no_longer_waits_is_refused(connection: psycopg.Connection, status: Status) -> None:
+    """The HINT has the statement that was meant."""
+    said = refusal(
+        connection, "UPDATE orchestrator.tasks SET run_at = now() WHERE id = %s", [put(connection, status)]
+    )
+
+    assert "OR001" == said.sqlstate
+    assert "SET status = 'pending', run_at" in (said.message_hint or "")
+
+
+@pytest.mark.parametrize("run_at", ["infinity", "-infinity", "1969-12-31 UTC", "9000-01-02 UTC", None])
+def test_an_impossible_time_is_refused(connection: psycopg.Connection, run_at: str | None) -> None:
+    """Python could not load it."""
+    said = refusal(
+        connection, "UPDATE orchestrator.tasks SET run_at = %s WHERE id = %s", [run_at, put(connection)]
+    )
+
+    assert "OR006" == said.sqlstate
+
+
+def test_a_delete_frees_the_key_and_is_recorded(connection: psycopg.Connection) -> None:
+    """The same key makes a new task at once."""
+    first = one(connection, "SELECT orchestrator.enqueue('mail', key => 'k')")
+
+    connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [first])
+
+    assert first != one(connection, "SELECT orchestrator.enqueue('mail', key => 'k')")
+    audit = connection.execute(
+        "SELECT action, task_id, actor = session_user FROM orchestrator.audit"
+    ).fetchall()
+    assert [("delete", first, True)] == audit
+
+
+def test_what_a_hand_does_is_recorded(connection: psycopg.Connection) -> None:
+    """Action, actor, from and to, and the reason where a function took one; once each."""
+    task_id = put(connection)
+
+    connection.execute("UPDATE orchestrator.tasks SET priority = 10 WHERE id = %s", [task_id])
+    connection.execute("UPDATE orchestrator.tasks SET run_at = %s WHERE id = %s", [FUTURE, task_id])
+    connection.execute("SELECT orchestrator.cancel(%s, 'not wanted')", [task_id])
+    connection.execute("SELECT orchestrator.requeue(%s, 'wanted after all')", [task_id])
+
+    expected = [
+        ("priority", None, "pending", "pending", True),
+        ("run_at", None, "pending", "scheduled", True),
+        ("cancel", "not wanted", "scheduled", "cancelled", True),
+        ("requeue", "wanted after all", "cancelled", "pending", True),
+    ]
+    assert (
+        expected
+        == connection.execute(
+            "SELECT action, reason, details ->> 'from', details ->> 'to', actor = session_user"
+            " FROM orchestrator.audit WHERE task_id = %s ORDER BY id",
+            [task_id],
+        ).fetchall()
+    )
+
+
+def test_a_reason_is_not_left_behind_for_the_next_statement(connection: psycopg.Connection) -> None:
+    """Of two acts in one transaction, only the one with a reason has it."""
+    first, second = put(connection), put(connection)
+
+    with connection.transaction():
+        connection.execute("SELECT orchestrator.cancel(%s, 'because')", [first])
+        connection.execute(CANCEL, [second])
+
+    reasons = connection.execute("SELECT reason FROM orchestrator.audit ORDER BY id").fetchall()
+    assert [("because",), (None,)] == reasons
+
+
+def test_only_sleepers_are_rung_for(connection: psycopg.Connection) -> None:
+    """An insert and a requeue ring once for each queue on which somebody sleeps; busy queues get nothing."""
+    sleeping_worker(connection, "mail", "reports")
+    sleeping_worker(connection, "busy", seconds=-1)
+    connection.execute("LISTEN orchestrator")
+
+    connection.execute(
+        "INSERT INTO orchestrator.tasks (type, queue)"
+        " VALUES ('t', 'mail'), ('t', 'mail'), ('t', 'reports'), ('t', 'busy')"
+    )
+    after_insert = rings(connection)
+    connection.execute(REQUEUE, [put(connection, "dead_letter", queue="mail")])
+
+    # put() is an insert too, but of a dead letter: nobody has to wake for that.
+    assert (["mail", "reports"], ["mail"]) == (after_insert, rings(connection))
+
+
+def test_nobody_is_rung_for_what_comes_after_his_sleep(connection: psycopg.Connection) -> None:
+    """A task due tomorrow leaves a worker that wakes within the minute asleep; one due in ten seconds does not."""
+    sleeping_worker(connection, "default", seconds=60)
+    connection.execute("LISTEN orchestrator")
+
+    connection.execute("SELECT orchestrator.enqueue('t', delay => '1 day')")
+    tomorrow = rings(connection)
+    connection.execute("SELECT orchestrator.enqueue('t', delay => '10 seconds')")
+
+    assert ([], ["default"]) == (tomorrow, rings(connection))
+
+
+def test_a_rolled_back_enqueue_rings_for_nobody(connection: psycopg.Connection) -> None:
+    """Nor does one whose savepoint was rolled back; and neither leaves a task."""
+    sleeping_worker(connection, "default")
+    connection.execute("LISTEN orchestrator")
+
+    with connection.transaction(force_rollback=True):
+        insert(connection, type="t")
+    with connection.transaction(), connection.transaction(force_rollback=True):
+        insert(connection, type="t")
+
+    assert ([], 0) == (rings(connection), one(connection, "SELECT count(*) FROM orchestrator.tasks"))
