@@ -40,7 +40,7 @@ class Orchestrator:
     """An application's tasks and the database they live in. Connects to nothing before it must."""
 
     def __init__(self, url: str | None = None, /, **settings: Any) -> None:
-        self._settings = {**settings, "database_url": url}
+        self._settings = settings if url is None else {**settings, "database_url": url}
         self._config: Config | None = None
         self._pools: Pools | None = None
         self.registry = Registry()
@@ -219,7 +219,7 @@ class TaskFunction(Generic[P, R]):
         self.__doc__ = function.__doc__
         self.__wrapped__ = function
 
-    def __call__(self, *args: P.args, **arguments: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **arguments: P.kwargs) -> R:
         """Call the function, here and now."""
         return self._function(*args, **arguments)
 
@@ -239,11 +239,22 @@ class TaskFunction(Generic[P, R]):
         timeout, tags, metadata."""
         connection_of(target)
         try:
-            return Sender(self._app, self.handler, Options(**options), target)
+            return Sender(self._app, self.handler, defaulted(Options(**options), self.handler), target)
         except TypeError:
             known = ", ".join(field.name for field in dataclasses.fields(Options))
             unknown = ", ".join(sorted(set(options) - {field.name for field in dataclasses.fields(Options)}))
             raise TypeError(f"using() knows no option {unknown}; known are {known}") from None
+
+
+def defaulted(options: Options, handler: Handler) -> Options:
+    """Let the decorator's word hold also where no worker has declared the type to the database yet."""
+    return dataclasses.replace(
+        options,
+        queue=handler.queue if options.queue is None else options.queue,
+        priority=handler.priority if options.priority is None else options.priority,
+        max_attempts=handler.max_attempts if options.max_attempts is None else options.max_attempts,
+        timeout=handler.timeout_seconds if options.timeout is None else options.timeout,
+    )
 
 
 def connection_of(target: Target | None) -> psycopg.Connection[Any] | psycopg.AsyncConnection[Any] | None:

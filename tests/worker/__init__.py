@@ -1,0 +1,1 @@
+"""The worker, in this process and in processes of its own."""

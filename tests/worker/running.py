@@ -1,0 +1,101 @@
+"""Run workers in this process, and wait for what they do: by conditions with deadlines, never by naps."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, LiteralString, NamedTuple
+
+import psycopg
+from psycopg.rows import namedtuple_row
+
+from orchestrator import Orchestrator, events
+from orchestrator.task.backoff import Backoff
+
+# Longer than anything takes on a busy machine: to wait this long is to fail.
+PATIENCE_SECONDS = 30.0
+
+AT_ONCE = Backoff(base_seconds=0.0, jitter=0.0)
+"""Retry without a wait."""
+
+
+def run_until_empty(app: Orchestrator, **options: Any) -> None:
+    """Run a worker until its queues are empty."""
+
+    async def run() -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await app.arun_worker(until_empty=True, **options)
+
+    asyncio.run(run())
+
+
+@asynccontextmanager
+async def working(app: Orchestrator, **options: Any) -> AsyncIterator[asyncio.Task[None]]:
+    """Run a worker beside the block, and stop it cleanly afterwards; a worker that fails fails the test."""
+    worker = asyncio.create_task(app.arun_worker(**options))
+    try:
+        yield worker
+    finally:
+        worker.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait_for(worker, PATIENCE_SECONDS)
+
+
+async def until(holds: Callable[[], object], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:
+    """Return as soon as a condition holds; fail with its description when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        await asyncio.sleep(0.003)
+
+
+@contextmanager
+def recorded(*kinds: type[events.Event]) -> Iterator[list[Any]]:
+    """Collect the events of these kinds (of all kinds, if none is named) that happen in the block."""
+    seen: list[Any] = []
+
+    def note(event: events.Event) -> None:
+        if not kinds or isinstance(event, kinds):
+            seen.append(event)
+
+    unsubscribe = events.subscribe(note)
+    try:
+        yield seen
+    finally:
+        unsubscribe()
+
+
+def task(connection: psycopg.Connection, task_id: int) -> Any:
+    """Return a task's row, its columns as attributes."""
+    with connection.cursor(row_factory=namedtuple_row) as cursor:
+        row: NamedTuple | None = cursor.execute(
+            "SELECT * FROM orchestrator.tasks WHERE id = %s", [task_id]
+        ).fetchone()
+    assert row is not None, f"there is no task {task_id}"
+    return row
+
+
+def status(connection: psycopg.Connection, task_id: int) -> str:
+    """Return a task's status."""
+    return str(value(connection, "SELECT status FROM orchestrator.tasks WHERE id = %s", task_id))
+
+
+def statuses(connection: psycopg.Connection) -> dict[str, int]:
+    """Count the tasks by status."""
+    rows = connection.execute("SELECT status, count(*) FROM orchestrator.tasks GROUP BY status").fetchall()
+    return {name: int(count) for name, count in rows}
+
+
+def value(connection: psycopg.Connection, statement: LiteralString, *params: object) -> Any:
+    """Return the single value that a statement yields."""
+    row = connection.execute(statement, params).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def attempts(connection: psycopg.Connection, task_id: int) -> list[tuple[int, str]]:
+    """Return what is on record of a task's attempts that did not end well: their numbers and outcomes."""
+    rows = connection.execute(
+        "SELECT attempt, outcome FROM orchestrator.attempts WHERE task_id = %s ORDER BY id", [task_id]
+    ).fetchall()
+    return [(int(number), str(outcome)) for number, outcome in rows]
