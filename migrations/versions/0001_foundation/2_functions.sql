@@ -503,14 +503,15 @@ AS $$ SELECT orchestrator.set_queue_state(queue, 'paused', reason) $$;
 
 -- Statement trigger on DELETE of orchestrator.tasks: write audit, and free the idempotency keys of what is gone.
 -- Only hands name the root; workers name the leaf, and their tasks keep their keys.
--- Without other joins the keys are looked up one by one: a plan kept from a DELETE of many rows would otherwise
--- read all keys for each later DELETE of one.
+-- Without other joins and scans the keys are looked up one by one: a plan kept from a DELETE of many rows, or from
+-- when there were no keys, would otherwise read all of them for each later DELETE of one.
 CREATE OR REPLACE FUNCTION orchestrator.record_hands_delete()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_seqscan = off
 AS $$
 BEGIN
     INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)
@@ -742,10 +743,12 @@ $$;
 -- the key was free, expired, or its task is gone; another's otherwise.
 -- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted. A key that
 -- is simply taken is learned without a lock: else each enqueue with it would wait for the one before to commit.
+-- All it asks has its index; a plan kept from when the tables were empty would read them from end to end.
 CREATE OR REPLACE FUNCTION orchestrator.take_key(task_type text, task_key text, new_id bigint, key_window interval)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
 AS $$
 DECLARE
     holder bigint;

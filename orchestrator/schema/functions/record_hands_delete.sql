@@ -1,13 +1,14 @@
 -- Statement trigger on DELETE of orchestrator.tasks: write audit, and free the idempotency keys of what is gone.
 -- Only hands name the root; workers name the leaf, and their tasks keep their keys.
--- Without other joins the keys are looked up one by one: a plan kept from a DELETE of many rows would otherwise
--- read all keys for each later DELETE of one.
+-- Without other joins and scans the keys are looked up one by one: a plan kept from a DELETE of many rows, or from
+-- when there were no keys, would otherwise read all of them for each later DELETE of one.
 CREATE OR REPLACE FUNCTION orchestrator.record_hands_delete()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 SET enable_hashjoin = off
 SET enable_mergejoin = off
+SET enable_seqscan = off
 AS $$
 BEGIN
     INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)

@@ -2,10 +2,12 @@
 -- the key was free, expired, or its task is gone; another's otherwise.
 -- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted. A key that
 -- is simply taken is learned without a lock: else each enqueue with it would wait for the one before to commit.
+-- All it asks has its index; a plan kept from when the tables were empty would read them from end to end.
 CREATE OR REPLACE FUNCTION orchestrator.take_key(task_type text, task_key text, new_id bigint, key_window interval)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
 AS $$
 DECLARE
     holder bigint;

@@ -1,0 +1,204 @@
+"""Who may do what: each role as somebody who is its member and nothing more."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+import orchestrator
+from tests.schema.rows import insert, one, put, sleeping_worker
+
+ROOT = Path(orchestrator.__file__).parent
+DENIED = "42501"
+Login = Callable[[str], psycopg.Connection]
+
+ENQUEUES = [
+    "INSERT INTO orchestrator.tasks (type, payload) VALUES ('mail', '{}') RETURNING id",
+    "INSERT INTO orchestrator.tasks (type, queue, priority, run_at, idempotency_key, max_attempts, timeout, tags,"
+    " metadata, trace_context) VALUES ('mail', 'q', 1, now(), 'k', 1, '1 s', '{}', '{}', '{}')",
+    "SELECT orchestrator.enqueue('mail', '{}', key => 'l')",
+    'SELECT id, created FROM orchestrator.enqueue_many(\'[{"type": "mail"}]\')',
+]
+READS = [
+    "SELECT * FROM orchestrator.tasks",
+    *(
+        f"SELECT * FROM orchestrator.{view.stem}"
+        for view in sorted((ROOT / "schema" / "views").glob("*.sql"))
+    ),
+    *(f"SELECT * FROM orchestrator.{table}" for table in ("types", "queues", "workers", "attempts", "audit")),
+]
+OPERATES = [
+    "SELECT orchestrator.cancel(1, 'r')",
+    "SELECT orchestrator.requeue(1, 'r')",
+    "SELECT orchestrator.requeue_where(status => 'cancelled')",
+    "UPDATE orchestrator.tasks SET priority = 75 WHERE id = 1",
+    "UPDATE orchestrator.tasks SET run_at = '2999-01-01' WHERE id = 1",
+    "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = 1",
+    "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = 1",
+    "SELECT orchestrator.pause_queue('default')",
+    "SELECT orchestrator.drain_queue('default')",
+    "SELECT orchestrator.resume_queue('default')",
+    "SELECT orchestrator.ensure_partition('2030-01-01')",
+    "DELETE FROM orchestrator.tasks WHERE id = 1",
+]
+EDITS = [
+    "UPDATE orchestrator.tasks SET payload = '{}'",
+    "UPDATE orchestrator.tasks_live SET payload = '{}'",
+    "UPDATE orchestrator.tasks SET lease = 1",
+    "INSERT INTO orchestrator.tasks (type, status) VALUES ('mail', 'completed')",
+    "INSERT INTO orchestrator.tasks (type, lease) VALUES ('mail', 1)",
+    "INSERT INTO orchestrator.tasks (type, aging_us) VALUES ('mail', 1)",
+    "UPDATE orchestrator.settings SET payload_bytes_max = 1",
+    "UPDATE orchestrator.queues SET state = 'paused'",
+    "DELETE FROM orchestrator.audit",
+    "INSERT INTO orchestrator.idempotency_keys VALUES ('a', 'b', 1, now())",
+    "SELECT orchestrator.take_key('a', 'b', 1, '1 s')",
+    "TRUNCATE orchestrator.tasks",
+    "CREATE TABLE orchestrator.mine (n int)",
+    "UPDATE orchestrator.alembic_version SET version_num = '9'",
+]
+MAY = {
+    "producer": [ENQUEUES],
+    "operator": [READS, OPERATES],
+    "reader": [READS],
+    "worker": [READS, ENQUEUES],
+}
+
+
+@pytest.fixture
+def login(
+    administrator: psycopg.Connection, database_url: str, connection: psycopg.Connection
+) -> Iterator[Login]:
+    """Log in as a fresh member of one of the roles; of none for the name `public`."""
+    name = f"person_{uuid4().hex[:12]}"
+    person = sql.Identifier(name)
+    administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(person))
+    opened: list[psycopg.Connection] = []
+
+    def log_in(role: str) -> psycopg.Connection:
+        if role != "public":
+            member_of = sql.Identifier(f"orchestrator_{role}")
+            administrator.execute(sql.SQL("GRANT {} TO {}").format(member_of, person))
+        opened.append(psycopg.connect(make_conninfo(database_url, user=name), autocommit=True))
+        return opened[-1]
+
+    put(connection)
+    yield log_in
+    for session in opened:
+        session.close()
+    administrator.execute(sql.SQL("DROP ROLE {}").format(person))
+
+
+def verdict(session: psycopg.Connection, statement: str) -> str | None:
+    """Return the SQLSTATE with which a statement ends, or None; it is rolled back."""
+    try:
+        with session.transaction(force_rollback=True):
+            session.execute(statement.encode())
+    except psycopg.Error as error:
+        return error.sqlstate
+    return None
+
+
+@pytest.mark.parametrize("role", ["producer", "operator", "reader", "worker", "public"])
+def test_a_role_may_do_its_work_and_nothing_else(login: Login, role: str) -> None:
+    """Every statement of every role's work, and what nobody may: done or denied."""
+    session = login(role)
+    may = [statement for group in MAY.get(role, []) for statement in group]
+    if role == "worker":
+        may.append("SELECT orchestrator.ensure_partition('2030-01-01')")
+    tried = [*ENQUEUES, *READS, *OPERATES, *EDITS]
+
+    seen = {statement: verdict(session, statement) for statement in tried}
+
+    assert {statement: None if statement in may else DENIED for statement in tried} == seen
+
+
+@pytest.mark.parametrize("columns", ["payload", "status", "*", "result", "idempotency_key"])
+def test_a_producer_reads_ids_alone(login: Login, columns: str) -> None:
+    """Not what others have enqueued; not by RETURNING either."""
+    session = login("producer")
+
+    assert DENIED == verdict(session, f"SELECT {columns} FROM orchestrator.tasks")
+    assert DENIED == verdict(
+        session, f"INSERT INTO orchestrator.tasks (type) VALUES ('t') RETURNING {columns}"
+    )
+    assert None is verdict(session, "SELECT id FROM orchestrator.tasks")
+
+
+def test_a_worker_may_run_every_statement_of_its_stations(
+    login: Login, connection: psycopg.Connection
+) -> None:
+    """A task goes from claim to its end, and another back, by a login that is a member of worker alone."""
+    session = login("worker")
+    worker_id = sleeping_worker(connection, "default")
+    done, given_back = insert(connection, type="mail"), put(connection)
+    connection.execute("DELETE FROM orchestrator.tasks WHERE id NOT IN (%s, %s)", [done, given_back])
+    held = {"ids": [done], "leases": [9]}
+    given = {"queues": ["default"], "batch_size": 9, "lease": 9, "worker_id": worker_id}
+
+    def run(station: str, **params: object) -> int:
+        return session.execute((ROOT / station).read_bytes(), params).rowcount
+
+    assert 1 == run("claim/sweep.sql", batch_size=9)
+    assert 2 == run("claim/batch.sql", **given)
+    assert 1 == run("claim/reconcile.sql", worker_id=worker_id, **held)
+    assert 1 == run("execute/begin.sql", **held)
+    assert 1 == run("finish/complete.sql", results=["1"], **held)
+    assert 1 == run("finish/recorded.sql", **held)
+    assert 1 == run("maintain/recover.sql", dead_after_seconds=30, batch_size=9)
+    assert 1 == run("worker/beat.sql", id=worker_id, state="running")
+    assert 1 == run("worker/deregister.sql", id=worker_id)
+    assert 8 == run("maintain/partitions.sql")
+    assert 1 == run("schema/fits.sql")
+
+
+def test_what_a_hand_does_is_recorded_under_its_own_name(
+    login: Login, connection: psycopg.Connection
+) -> None:
+    """Not under the owner's, although the trigger and the functions run as the owner."""
+    session = login("operator")
+
+    session.execute("UPDATE orchestrator.tasks SET priority = 75")
+    session.execute("SELECT orchestrator.pause_queue('default')")
+
+    actors = connection.execute("SELECT DISTINCT actor FROM orchestrator.audit").fetchall()
+    assert [(session.info.user,)] == actors
+    assert session.info.user == one(connection, "SELECT state_by FROM orchestrator.queues")
+
+
+def test_public_has_nothing(connection: psycopg.Connection) -> None:
+    """No grant to PUBLIC on the schema, nor on any table, sequence or function in it."""
+    granted = connection.execute(
+        "SELECT o.name FROM ("
+        " SELECT relname AS name, relacl AS acl FROM pg_class WHERE relnamespace = 'orchestrator'::regnamespace"
+        " UNION ALL SELECT proname, coalesce(proacl, acldefault('f', proowner)) FROM pg_proc"
+        " WHERE pronamespace = 'orchestrator'::regnamespace"
+        " UNION ALL SELECT nspname, nspacl FROM pg_namespace WHERE nspname = 'orchestrator'"
+        ") AS o WHERE EXISTS (SELECT FROM aclexplode(o.acl) AS a WHERE a.grantee = 0)"
+    ).fetchall()
+
+    assert [] == granted
+
+
+def test_every_function_that_runs_as_its_owner_pins_its_path(connection: psycopg.Connection) -> None:
+    """pg_temp last; else a caller's own upper() would run with the owner's rights. The others pin it too."""
+    rows = connection.execute(
+        "SELECT proname, 'search_path=pg_catalog, orchestrator, pg_temp' = ANY (coalesce(proconfig, '{}'))"
+        " FROM pg_proc WHERE pronamespace = 'orchestrator'::regnamespace"
+    ).fetchall()
+
+    assert ["clock"] == [name for name, pinned in rows if not pinned]
+
+
+def test_the_clock_is_the_statements_time_and_nothing_else(connection: psycopg.Connection) -> None:
+    """No setting can move it: any role may set those."""
+    assert "SELECT statement_timestamp()" == one(
+        connection, "SELECT btrim(prosrc) FROM pg_proc WHERE oid = 'orchestrator.clock'::regproc"
+    )
+    assert ("s", False) == connection.execute(
+        "SELECT provolatile::text, prosecdef FROM pg_proc WHERE oid = 'orchestrator.clock'::regproc"
+    ).fetchone()
