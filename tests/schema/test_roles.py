@@ -25,11 +25,8 @@ ENQUEUES = [
 ]
 READS = [
     "SELECT * FROM orchestrator.tasks",
-    *(
-        f"SELECT * FROM orchestrator.{view.stem}"
-        for view in sorted((ROOT / "schema" / "views").glob("*.sql"))
-    ),
-    *(f"SELECT * FROM orchestrator.{table}" for table in ("types", "queues", "workers", "attempts", "audit")),
+    *(f"TABLE orchestrator.{view.stem}" for view in sorted((ROOT / "schema" / "views").glob("*.sql"))),
+    *(f"TABLE orchestrator.{table}" for table in ("types", "queues", "workers", "attempts", "audit")),
 ]
 OPERATES = [
     "SELECT orchestrator.cancel(1, 'r')",
@@ -117,15 +114,19 @@ def test_a_role_may_do_its_work_and_nothing_else(login: Login, role: str) -> Non
     assert {statement: None if statement in may else DENIED for statement in tried} == seen
 
 
-@pytest.mark.parametrize("columns", ["payload", "status", "*", "result", "idempotency_key"])
-def test_a_producer_reads_ids_alone(login: Login, columns: str) -> None:
+def test_a_producer_reads_ids_alone(login: Login) -> None:
     """Not what others have enqueued; not by RETURNING either."""
     session = login("producer")
+    tried = [
+        "SELECT payload FROM orchestrator.tasks",
+        "SELECT status, result FROM orchestrator.tasks",
+        "SELECT idempotency_key FROM orchestrator.tasks",
+        "TABLE orchestrator.tasks_live",
+        "INSERT INTO orchestrator.tasks (type) VALUES ('t') RETURNING payload",
+        "INSERT INTO orchestrator.tasks (type) VALUES ('t') RETURNING *",
+    ]
 
-    assert DENIED == verdict(session, f"SELECT {columns} FROM orchestrator.tasks")
-    assert DENIED == verdict(
-        session, f"INSERT INTO orchestrator.tasks (type) VALUES ('t') RETURNING {columns}"
-    )
+    assert dict.fromkeys(tried, DENIED) == {statement: verdict(session, statement) for statement in tried}
     assert None is verdict(session, "SELECT id FROM orchestrator.tasks")
 
 
