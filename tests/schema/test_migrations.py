@@ -12,8 +12,8 @@ from psycopg.conninfo import make_conninfo
 
 from orchestrator.errors import SchemaError
 from orchestrator.schema import migrate
+from tests.schema.catalog import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
 from tests.schema.rows import one
-from tests.schema.test_schema_equals_migrations import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
 
 REVISION = "SELECT version_num FROM orchestrator.alembic_version"
 
