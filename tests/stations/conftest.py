@@ -1,0 +1,29 @@
+"""What the tests of the stations share: the database's clock, and workers to call the stations as."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+
+import psycopg
+import pytest
+
+from tests.clock import Clock
+from tests.stations.crew import Mate
+
+
+@pytest.fixture
+def clock(connection: psycopg.Connection) -> Clock:
+    """The database's clock, which stands still."""
+    return Clock(connection)
+
+
+@pytest.fixture
+def hire(database_url: str) -> Iterator[Callable[[], Mate]]:
+    """Make one more worker on the test's database."""
+    with ExitStack() as crew:
+        yield lambda: crew.enter_context(closing(Mate(database_url)))
+
+
+@pytest.fixture
+def worker(hire: Callable[[], Mate]) -> Mate:
+    """A worker on the test's database."""
+    return hire()

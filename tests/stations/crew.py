@@ -1,0 +1,82 @@
+"""A worker's side of the stations: one row, one session with a worker's settings, each station one call.
+
+    worker.take("mail")  →  worker.finish(Outcome(task, Completed(None)))
+
+Synchronous for the tests' sake; underneath the stations run as they do in a worker, on a loop of their own.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
+from uuid import uuid4
+
+from orchestrator import claim, execute, finish
+from orchestrator.claim import Swept
+from orchestrator.finish.record import written_before
+from orchestrator.postgres import connect
+from orchestrator.postgres.session import Connection, Session
+from orchestrator.task.model import Claimed
+from orchestrator.task.outcome import End, Outcome
+
+T = TypeVar("T")
+REGISTER = "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity) VALUES (%s, %s, %s, '0', %s, 1)"
+
+
+class Mate:
+    """One of the crew: the stations as a worker calls them, one at a time."""
+
+    host = "test-host"
+    pid = 4711
+
+    def __init__(self, url: str) -> None:
+        self.id = uuid4()
+        self._runner = asyncio.Runner()
+        self._session = Session(connect.conninfo(url, application_name=f"mate {self.id}"), purpose="test")
+        self.call(lambda c: c.execute(REGISTER, [self.id, self.host, self.pid, ["default"]]))
+
+    def close(self) -> None:
+        """Close the session; the worker's row stays, as after a crash."""
+        self._runner.run(self._session.close())
+        self._runner.close()
+
+    def call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """Run a piece of work on the session; whatever it raises comes out."""
+        return self._runner.run(self._session.run(work, give_up_on=lambda _error: True))
+
+    def claim(self, *queues: str, batch_size: int = 10) -> list[Claimed]:
+        """Claim, from `default` if no queue is named."""
+        wanted = queues or ("default",)
+        return self.call(lambda c: claim.batch(c, worker_id=self.id, queues=wanted, batch_size=batch_size))
+
+    def claim_one(self) -> Claimed:
+        """Claim the only task there is."""
+        (task,) = self.claim()
+        return task
+
+    def take_one(self) -> Claimed:
+        """Claim the only task there is, and begin it."""
+        (task,) = self.begin([self.claim_one()])
+        return task
+
+    def begin(self, tasks: list[Claimed]) -> list[Claimed]:
+        return self.call(lambda c: execute.begin(c, tasks))
+
+    def finish(self, task: Claimed, end: End) -> bool:
+        """Write how a task ended; tell whether it was accepted."""
+        outcomes = [Outcome(task, end)]
+        return task.id in self.call(lambda c: finish.record(c, outcomes, worker_id=self.id))
+
+    def finish_unlocked(self, outcomes: list[Outcome]) -> tuple[set[int], list[Outcome]]:
+        return self.call(lambda c: finish.record_unlocked(c, outcomes, worker_id=self.id))
+
+    def has_written(self, task: Claimed, end: End) -> bool:
+        return task.id in self.call(lambda c: written_before(c, [Outcome(task, end)]))
+
+    def sweep(self) -> Swept:
+        return self.call(claim.sweep)
+
+    def reconcile(self, held: Iterable[Claimed] = ()) -> list[int]:
+        return self.call(lambda c: claim.reconcile(c, worker_id=self.id, held=held))
+
+    def remaining(self, *queues: str) -> bool:
+        return self.call(lambda c: claim.remaining(c, queues=queues or ("default",)))

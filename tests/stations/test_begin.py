@@ -1,0 +1,62 @@
+"""Beginning: who may start, and what is marked."""
+
+import psycopg
+
+from tests.clock import Clock
+from tests.schema.rows import put, read
+from tests.stations.crew import Mate
+
+
+def test_begun_tasks_are_running(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+    """What a crash finds `claimed` has not begun, and gets its attempt back; so the mark comes first."""
+    task_id = put(connection)
+    task = worker.claim_one()
+    clock.advance(seconds=3)
+
+    assert [task] == worker.begin([task])
+
+    assert ("running", clock.now, task.lease) == read(connection, task_id, "status", "started_at", "lease")
+
+
+def test_beginning_twice_is_beginning_once(connection: psycopg.Connection, worker: Mate) -> None:
+    """When the first answer was lost, the second says the same."""
+    task_id = put(connection)
+    task = worker.claim_one()
+
+    assert [task] == worker.begin([task]) == worker.begin([task])
+    assert ("running", 1) == read(connection, task_id, "status", "attempt")
+
+
+def test_who_lost_the_lease_may_not_begin(connection: psycopg.Connection, worker: Mate) -> None:
+    """A requeue between claim and start, then a new claim: the old lease starts nothing."""
+    tasks = {put(connection), put(connection)}
+    first, second = worker.claim()
+    assert tasks == {first.id, second.id}
+    connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [first.id])
+    again = worker.claim_one()
+    assert (first.id, True) == (again.id, first.lease != again.lease)
+
+    assert [second] == worker.begin([first, second])
+
+    assert ("claimed", again.lease, None) == read(connection, first.id, "status", "lease", "started_at")
+
+
+def test_a_cancelled_or_deleted_task_does_not_begin(connection: psycopg.Connection, worker: Mate) -> None:
+    """A hand may change its mind up to the start."""
+    for _ in range(3):
+        put(connection)
+    cancelled, deleted, left = worker.claim()
+    connection.execute("UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s", [cancelled.id])
+    connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [deleted.id])
+
+    assert [left] == worker.begin([cancelled, deleted, left])
+
+
+def test_the_order_of_the_claim_is_kept(connection: psycopg.Connection, worker: Mate) -> None:
+    """Locks are taken by id; the tasks come back in the order of execution."""
+    for priority in (10, 30, 20):
+        put(connection, priority=priority, aging_us=10**15)
+    tasks = worker.claim()
+
+    assert [30, 20, 10] == [task.priority for task in tasks]
+    assert tasks == worker.begin(tasks)

@@ -1,0 +1,252 @@
+"""Claiming: in which order, how many, and never what another one has."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+
+import psycopg
+
+from orchestrator.task.model import Claimed
+from tests.clock import Clock
+from tests.schema.rows import insert, one, put, read
+from tests.stations.crew import Mate
+
+
+def ids(tasks: list[Claimed]) -> list[int]:
+    return [task.id for task in tasks]
+
+
+def claim_singly(worker: Mate, count: int) -> list[int]:
+    """Claim one at a time; the order within one batch is Python's doing."""
+    return [task.id for _ in range(count) for task in worker.claim(batch_size=1)]
+
+
+def test_a_higher_priority_is_claimed_first(connection: psycopg.Connection, worker: Mate) -> None:
+    """However long the others have waited: the default is strict priority."""
+    low, high, normal = (insert(connection, type="mail", priority=priority) for priority in (25, 75, 50))
+
+    assert [high, normal, low] == claim_singly(worker, 3)
+
+
+def test_within_a_priority_the_older_is_claimed_first(connection: psycopg.Connection, worker: Mate) -> None:
+    """First in, first out, by run_at, whatever the ids."""
+    now = one(connection, "SELECT now()")
+    ages = (1, 3, 2)
+    young, old, middle = (insert(connection, type="mail", run_at=now - timedelta(hours=age)) for age in ages)
+
+    assert [old, middle, young] == claim_singly(worker, 3)
+
+
+def test_ids_decide_between_equals(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+    """Tasks of one moment, as those of one transaction are, run in the order in which they were made."""
+    tasks = [insert(connection, type="mail") for _ in range(5)]
+
+    assert tasks == claim_singly(worker, 5)
+
+
+def test_a_batch_comes_in_the_order_of_execution(connection: psycopg.Connection, worker: Mate) -> None:
+    """UPDATE … RETURNING promises no order; the claim does."""
+    tasks = [insert(connection, type="mail", priority=priority) for priority in range(20)]
+
+    assert tasks[::-1] == ids(worker.claim(batch_size=20))
+
+
+def test_aging_lets_a_low_one_through(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+    """With an hour a point, 25 points of priority are worth 25 hours of waiting, and no more."""
+    connection.execute("UPDATE orchestrator.queues SET aging = '1 hour' WHERE name = 'default'")
+    low = insert(connection, type="mail", priority=25)
+    clock.advance(hours=24)
+    soon = insert(connection, type="mail", priority=50)
+    clock.advance(hours=2)
+    late = insert(connection, type="mail", priority=50)
+
+    assert [soon, low, late] == claim_singly(worker, 3)
+
+
+def test_a_paused_queue_hands_out_nothing_at_once(connection: psycopg.Connection, worker: Mate) -> None:
+    """The claim looks; no worker has to be told."""
+    tasks = [insert(connection, type="mail") for _ in range(2)]
+    assert tasks[:1] == claim_singly(worker, 1)
+    connection.execute("SELECT orchestrator.pause_queue('default')")
+
+    assert [] == worker.claim()
+
+    connection.execute("SELECT orchestrator.resume_queue('default')")
+    assert tasks[1:] == claim_singly(worker, 1)
+
+
+def test_a_paused_queue_does_not_stop_the_others(connection: psycopg.Connection, worker: Mate) -> None:
+    """Of the queues of one claim only the paused one is left out."""
+    insert(connection, type="mail", queue="held")
+    free = insert(connection, type="mail", queue="free")
+    connection.execute("SELECT orchestrator.pause_queue('held')")
+
+    assert [free] == ids(worker.claim("held", "free"))
+
+
+def test_a_draining_queue_hands_out_what_it_has(connection: psycopg.Connection, worker: Mate) -> None:
+    """Draining refuses new tasks and finishes the old."""
+    task = insert(connection, type="mail")
+    connection.execute("SELECT orchestrator.drain_queue('default')")
+
+    assert [task] == ids(worker.claim())
+
+
+def test_the_first_queue_is_served_first(connection: psycopg.Connection, worker: Mate) -> None:
+    """In the order of the call, not in that of the queues' table: the rotation of the caller rests on it."""
+    names = ["c", "a", "b"]
+    connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('a'), ('b'), ('c')")
+    tasks = {queue: put(connection, queue=queue) for queue in sorted(names)}
+
+    served = [worker.claim(*names[n:], *names[:n], batch_size=1) for n in range(3)]
+
+    assert [[tasks[queue]] for queue in names] == [ids(batch) for batch in served]
+
+
+def test_two_backlogged_queues_are_served_alike(connection: psycopg.Connection, worker: Mate) -> None:
+    """A worker that rotates its queues at each claim serves both within 20 %, full slots or not."""
+    backlog(connection, "a", 500)
+    backlog(connection, "b", 500)
+    queues = ["a", "b"]
+
+    counts = {"a": 0, "b": 0}
+    for n in range(40):
+        for task in worker.claim(*queues, batch_size=1 + n // 2 % 7):
+            counts[task.queue] += 1
+        queues.append(queues.pop(0))
+
+    assert 0.8 < counts["a"] / counts["b"] < 1.25
+
+
+def test_a_queue_listed_first_does_not_starve_the_second(
+    connection: psycopg.Connection, worker: Mate
+) -> None:
+    """A backlog of more urgent tasks in one queue costs a single task of another one claim of waiting."""
+    backlog(connection, "first", 500)
+    task = put(connection, queue="second", priority=0)
+
+    assert task not in ids(worker.claim("first", "second", batch_size=10))
+    assert task == worker.claim("second", "first", batch_size=10)[0].id
+
+
+def test_the_limit_counts_over_all_queues(connection: psycopg.Connection, worker: Mate) -> None:
+    """What the first queue leaves of the slots goes to the next, and not one more."""
+    backlog(connection, "a", 4)
+    backlog(connection, "b", 20)
+    backlog(connection, "c", 20)
+
+    assert ["a"] * 4 + ["b"] * 6 == [task.queue for task in worker.claim("a", "b", "c", batch_size=10)]
+
+
+def test_ten_workers_and_two_tasks(connection: psycopg.Connection, hire: Callable[[], Mate]) -> None:
+    """Each is claimed by one worker, once, however many reach for it at the same time."""
+    crew = [hire() for _ in range(10)]
+    for _ in range(10):
+        tasks = [put(connection) for _ in range(2)]
+
+        with ThreadPoolExecutor(len(crew)) as pool:
+            claimed = [task for batch in pool.map(lambda mate: mate.claim(), crew) for task in batch]
+
+        assert tasks == sorted(ids(claimed))
+        assert {(task.id, task.lease) for task in claimed} == set(
+            connection.execute("SELECT id, lease FROM orchestrator.tasks_live WHERE id = ANY(%s)", [tasks])
+        )
+
+
+def test_many_workers_share_a_backlog(connection: psycopg.Connection, hire: Callable[[], Mate]) -> None:
+    """Workers that claim at once get different tasks, and together all of them."""
+    backlog(connection, "default", 400)
+    crew = [hire() for _ in range(8)]
+
+    with ThreadPoolExecutor(len(crew)) as pool:
+        batches = list(pool.map(claim_all, crew))
+
+    claimed = [task_id for batch in batches for task_id in batch]
+    assert 400 == len(claimed) == len(set(claimed))
+
+
+def claim_all(worker: Mate) -> list[int]:
+    """Claim until nothing comes; ends with the backlog."""
+    found: list[int] = []
+    while batch := worker.claim(batch_size=7):
+        found += ids(batch)
+    return found
+
+
+def test_each_claim_has_a_lease_of_its_own(connection: psycopg.Connection, worker: Mate) -> None:
+    """A random 63-bit number for each statement, the same for all its tasks: nobody can guess or repeat it."""
+    backlog(connection, "default", 40)
+    batches = [worker.claim(batch_size=2) for _ in range(20)]
+
+    leases = [{task.lease for task in batch} for batch in batches]
+
+    assert all(len(lease) == 1 for lease in leases)
+    assert 20 == len(set().union(*leases))
+    assert all(0 <= lease < 2**63 for lease in set().union(*leases))
+    # None of 20 above 2⁵⁷ would happen once in 10³⁶ runs.
+    assert max(set().union(*leases)) > 2**57
+
+
+def test_a_claim_counts_the_attempt_and_signs(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """The row names the worker, the lease and the moment, and nothing of an earlier attempt's start."""
+    task_id = put(connection, attempt=1, started_at=clock.now - timedelta(hours=1))
+
+    task = worker.claim_one()
+
+    assert 2 == task.attempt
+    columns = read(connection, task_id, "status", "attempt", "worker_id", "lease", "claimed_at", "started_at")
+    assert ("claimed", 2, worker.id, task.lease, clock.now, None) == columns
+
+
+def test_a_locked_task_is_passed_over(
+    connection: psycopg.Connection, database_url: str, worker: Mate
+) -> None:
+    """A hand that has a row open holds nobody up."""
+    locked, free = (put(connection, priority=priority) for priority in (75, 50))
+    with psycopg.connect(database_url) as hand:
+        hand.execute("UPDATE orchestrator.tasks SET priority = 80 WHERE id = %s", [locked])
+        assert [free] == ids(worker.claim())
+
+    assert [locked] == ids(worker.claim())
+
+
+def test_nothing_is_claimed_before_its_time(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """A future task waits for its moment, and for the sweep that frees it."""
+    task = insert(connection, type="mail", run_at=clock.now + timedelta(seconds=10))
+    clock.advance(seconds=9)
+    worker.sweep()
+    assert [] == worker.claim()
+
+    clock.advance(seconds=1)
+    worker.sweep()
+
+    assert [task] == ids(worker.claim())
+
+
+def test_a_dead_worker_claims_nothing(connection: psycopg.Connection, worker: Mate) -> None:
+    """Who was declared dead and does not know it yet would lose again what it claims."""
+    put(connection)
+    connection.execute("UPDATE orchestrator.workers SET state = 'dead' WHERE id = %s", [worker.id])
+
+    assert [] == worker.claim()
+
+
+def test_a_publication_for_all_tables_breaks_nothing(connection: psycopg.Connection, worker: Mate) -> None:
+    """Every table that is updated or deleted from has a key to be replicated by."""
+    connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
+    task = put(connection)
+
+    assert [task] == ids(worker.begin(worker.claim()))
+
+
+def backlog(connection: psycopg.Connection, queue: str, count: int) -> None:
+    """Fill a queue with ready tasks."""
+    connection.execute(
+        "INSERT INTO orchestrator.tasks (type, queue, priority, max_attempts, timeout, aging_us, run_at)"
+        " SELECT 'mail', %s, 50, 4, '5 minutes', 0, now() FROM generate_series(1, %s)",
+        [queue, count],
+    )

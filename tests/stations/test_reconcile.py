@@ -1,0 +1,72 @@
+"""Reconciling: a claim whose answer was lost leaves tasks with a worker that does not know of them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import psycopg
+
+from tests.clock import Clock
+from tests.schema.rows import put, read
+from tests.stations.crew import Mate
+
+
+def test_what_is_mine_and_not_held_goes_back(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """Uncharged, in its old place, ready at once."""
+    task_id = put(connection, attempt=2)
+    before = read(connection, task_id, "position", "run_at")
+    worker.claim()
+
+    assert [task_id] == worker.reconcile()
+
+    columns = read(connection, task_id, "status", "attempt", "lease", "worker_id")
+    assert ("pending", 2, None, None) == columns
+    assert before == read(connection, task_id, "position", "run_at")
+
+
+def test_what_is_held_stays(connection: psycopg.Connection, worker: Mate) -> None:
+    """Claimed or running: the outbox's tasks count as held too, so the caller names them."""
+    for _ in range(3):
+        put(connection)
+    claimed, running, ghost = worker.claim()
+    worker.begin([running])
+
+    assert [ghost.id] == worker.reconcile([claimed, running])
+
+    assert "claimed" == read(connection, claimed.id, "status")
+    assert "running" == read(connection, running.id, "status")
+
+
+def test_a_task_held_under_an_older_lease_is_a_ghost(connection: psycopg.Connection, worker: Mate) -> None:
+    """Requeued by a hand and claimed again by ourselves, unknowingly: the lease we hold is not this one."""
+    put(connection)
+    task = worker.claim_one()
+    older = replace(task, lease=task.lease ^ 1)
+
+    assert [task.id] == worker.reconcile([older])
+
+
+def test_another_workers_tasks_are_not_mine(
+    connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate]
+) -> None:
+    """Nobody reconciles for anybody else."""
+    put(connection)
+    task = hire().claim_one()
+
+    assert [] == worker.reconcile()
+    assert "claimed" == read(connection, task.id, "status")
+
+
+def test_a_locked_ghost_waits_for_the_next_time(
+    connection: psycopg.Connection, database_url: str, worker: Mate
+) -> None:
+    """A hand that has a row open holds nobody up."""
+    for _ in range(2):
+        put(connection)
+    locked, free = worker.claim()
+    with psycopg.connect(database_url) as hand:
+        hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [locked.id])
+        assert [free.id] == worker.reconcile()
+
+    assert [locked.id] == worker.reconcile()
