@@ -1,0 +1,268 @@
+"""Recovering: what dead workers held comes back, each task once, and its loss is charged only if it had begun."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from typing import Any
+
+import psycopg
+import pytest
+
+from orchestrator.maintain import Recovered, recover
+from orchestrator.task.outcome import Completed, Failed, Fault
+from tests.clock import Clock
+from tests.schema.rows import one, put, read
+from tests.stations.crew import Mate
+from tests.stations.rows import attempts, changes, row
+
+BATCH_SIZE = 1000
+DEAD_AFTER_SECONDS = 30.0
+
+
+def rescue(connection: psycopg.Connection) -> Recovered:
+    return recover(connection, dead_after_seconds=DEAD_AFTER_SECONDS)
+
+
+def lost(worker: Mate) -> dict[str, str]:
+    """The error that names a worker as lost."""
+    message = f"worker {worker.id} ({worker.host}, pid {worker.pid}) was gone while it ran this"
+    return {"class": "WorkerLost", "message": message, "traceback": ""}
+
+
+def test_a_task_that_had_not_begun_comes_back_uncharged(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """In its old place, as if it had never been claimed; and no loss is counted."""
+    task_id = put(connection, attempt=1)
+    before = row(connection, task_id)
+    worker.claim()
+    claimed_at = clock.now
+    clock.advance(seconds=31)
+
+    assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+
+    assert {"claimed_at": claimed_at} == changes(before, row(connection, task_id))
+    assert [] == attempts(connection, task_id)
+
+
+def test_a_task_that_had_begun_counts_a_loss(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """It runs again, its attempt charged; task and attempts name the worker, its host and its pid."""
+    put(connection)
+    task = worker.take_one()
+    before = row(connection, task.id)
+    clock.advance(seconds=31)
+
+    assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+
+    back = {"status": "pending", "losses": 1, "error": lost(worker), "lease": None, "worker_id": None}
+    assert back == changes(before, row(connection, task.id))
+    (record,) = attempts(connection, task.id)
+    expected = {"attempt": 1, "outcome": "lost", "error": lost(worker), "lease": task.lease}
+    expected |= {"worker_id": worker.id, "started_at": before["started_at"], "finished_at": clock.now}
+    assert expected == {column: record[column] for column in expected}
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [{"attempt": 2, "max_attempts": 3}, {"losses": 2, "max_attempts": 100}],
+    ids=["last attempt", "third loss"],
+)
+def test_the_last_loss_buries(
+    connection: psycopg.Connection, worker: Mate, clock: Clock, columns: dict[str, Any]
+) -> None:
+    """No attempt left, or the third worker taken along: a dead letter that names the last one."""
+    put(connection, **columns)
+    task = worker.take_one()
+    before = row(connection, task.id)
+    clock.advance(seconds=31)
+
+    assert Recovered(returned=0, buried=1, workers=1) == rescue(connection)
+
+    dead = {
+        "status": "dead_letter",
+        "finished_at": clock.now,
+        "losses": task.losses + 1,
+        "error": lost(worker),
+    }
+    assert dead == changes(before, row(connection, task.id))
+    assert ["lost"] == [record["outcome"] for record in attempts(connection, task.id)]
+
+
+def test_a_task_survives_two_losses(
+    connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock
+) -> None:
+    """A deploy that kills workers is no poison; the third loss is taken for one, with all three on record."""
+    task_id = put(connection, max_attempts=100)
+    statuses = []
+    for _ in range(3):
+        hire().take_one()
+        clock.advance(seconds=31)
+        rescue(connection)
+        statuses.append(read(connection, task_id, "status"))
+
+    assert ["pending", "pending", "dead_letter"] == statuses
+    assert 3 == len({record["worker_id"] for record in attempts(connection, task_id)})
+
+
+def test_the_living_are_left_alone(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+    """Not a moment before the limit."""
+    put(connection)
+    task = worker.take_one()
+    connection.execute("UPDATE orchestrator.workers SET beat_at = orchestrator.clock()")
+    clock.advance(seconds=DEAD_AFTER_SECONDS)
+
+    assert Recovered(returned=0, buried=0, workers=0) == rescue(connection)
+
+    assert "running" == read(connection, task.id, "status")
+    assert "running" == one(connection, "SELECT state FROM orchestrator.workers")
+
+
+def test_a_worker_that_beats_at_this_moment_is_left_alone(
+    connection: psycopg.Connection, database_url: str, worker: Mate, clock: Clock
+) -> None:
+    """Its row is locked by the beat; who waited for the lock would judge by an old time."""
+    put(connection)
+    task = worker.take_one()
+    clock.advance(seconds=31)
+    with psycopg.connect(database_url) as beat:
+        beat.execute(
+            "UPDATE orchestrator.workers SET beat_at = orchestrator.clock() WHERE id = %s", [worker.id]
+        )
+        assert Recovered(returned=0, buried=0, workers=0) == rescue(connection)
+
+    assert Recovered(returned=0, buried=0, workers=0) == rescue(connection)
+    assert "running" == read(connection, task.id, "status")
+
+
+def test_a_worker_without_a_row_is_dead(connection: psycopg.Connection, worker: Mate) -> None:
+    """A row is written before the first claim, so somebody has deleted it; its tasks are not forgotten."""
+    put(connection)
+    put(connection)
+    tasks = worker.claim()
+    worker.begin(tasks[:1])
+    connection.execute("DELETE FROM orchestrator.workers")
+
+    assert Recovered(returned=2, buried=0, workers=0) == rescue(connection)
+
+    assert [1, 0] == [read(connection, task.id, "losses") for task in tasks]
+    message = read(connection, tasks[0].id, "error ->> 'message'")
+    assert f"worker {worker.id} (?, pid 0) was gone while it ran this" == message
+
+
+def test_what_a_dead_worker_claims_after_its_death_is_taken_back_too(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """A claim that was on its way when the row was declared dead is not left with nobody."""
+    put(connection)
+    task = worker.take_one()
+    connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
+    clock.advance(seconds=31)
+
+    assert Recovered(returned=1, buried=0, workers=0) == rescue(connection)
+    assert "pending" == read(connection, task.id, "status")
+
+
+def test_a_round_is_bounded(connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock) -> None:
+    """However much the dead held, one round takes a batch and says that there may be more."""
+    crew = [hire() for _ in range(3)]
+    for worker in crew:
+        hold(connection, worker, 500)
+    clock.advance(seconds=31)
+
+    rounds = [rescue(connection) for _ in range(3)]
+
+    assert [BATCH_SIZE, 500, 0] == [each.returned for each in rounds]
+    assert [True, False, False] == [each.may_be_more for each in rounds]
+    assert 1500 == one(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE status = 'pending'")
+
+
+def test_recovering_at_once_is_recovering_once(
+    connection: psycopg.Connection, database_url: str, hire: Callable[[], Mate], clock: Clock
+) -> None:
+    """Whoever does it: each task comes back once, each loss is counted once."""
+    for _ in range(6):
+        hold(connection, hire(), 200)
+    clock.advance(seconds=31)
+
+    with ThreadPoolExecutor(4) as pool:
+        rounds = list(chain.from_iterable(pool.map(rescue_all, [database_url] * 4)))
+
+    assert 1200 == sum(each.returned for each in rounds)
+    assert 6 == sum(each.workers for each in rounds)
+    assert 1200 == one(
+        connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE status = 'pending' AND losses = 1"
+    )
+    assert 1200 == one(connection, "SELECT count(DISTINCT task_id) FROM orchestrator.attempts")
+
+
+def rescue_all(database_url: str) -> list[Recovered]:
+    """Recover until nothing is left to do; ends with the tasks, since what is locked is being recovered."""
+    rounds = []
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        while one(
+            connection, "SELECT EXISTS (SELECT FROM orchestrator.tasks_live WHERE worker_id IS NOT NULL)"
+        ):
+            rounds.append(rescue(connection))
+    return rounds
+
+
+def test_a_late_outcome_of_the_dead_is_stale(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """It changes nothing, and is not taken for one that was written before: the record of the loss is not its."""
+    put(connection)
+    task = worker.take_one()
+    clock.advance(seconds=31)
+    rescue(connection)
+    before = row(connection, task.id)
+
+    for end in (Completed(None), Failed(Fault("ValueError", ""), "failed", 1)):
+        assert not worker.finish(task, end)
+        assert not worker.has_written(task, end)
+
+    assert before == row(connection, task.id)
+
+
+def test_a_late_outcome_of_what_was_buried_is_stale(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """The dead letter keeps the lease, and still the outcome is not what made it one."""
+    put(connection, max_attempts=1)
+    task = worker.take_one()
+    clock.advance(seconds=31)
+    rescue(connection)
+
+    assert not worker.finish(task, Completed(None))
+    assert not worker.has_written(task, Completed(None))
+
+
+def test_recovered_tasks_wake_the_sleepers(
+    connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate], clock: Clock
+) -> None:
+    """Nobody polls for a minute while a task lies ready."""
+    put(connection)
+    worker.take_one()
+    connection.execute("LISTEN orchestrator")
+    clock.advance(seconds=31)
+    sleeper = hire()
+    connection.execute(
+        "UPDATE orchestrator.workers SET idle_until = orchestrator.clock() + interval '5 s' WHERE id = %s",
+        [sleeper.id],
+    )
+
+    rescue(connection)
+
+    assert ["default"] == [note.payload for note in connection.notifies(timeout=5, stop_after=1)]
+
+
+def hold(connection: psycopg.Connection, worker: Mate, count: int) -> None:
+    """Have a worker run so many tasks."""
+    connection.execute(
+        "INSERT INTO orchestrator.tasks (type, queue, priority, max_attempts, timeout, aging_us, run_at, status,"
+        " attempt, lease, worker_id, claimed_at, started_at)"
+        " SELECT 'mail', 'default', 50, 4, '5 minutes', 0, now(), 'running', 1, n, %s, now(), now()"
+        " FROM generate_series(1, %s) AS n",
+        [worker.id, count],
+    )
