@@ -37,7 +37,7 @@ class Attempt:
             arguments = self.handler.bind(payload.decode(self.task.payload), self.context)
         except (PayloadRefused, TypeError) as error:
             reason = f"the payload does not fit the handler {self.handler.type}: {fault.message(error)}"
-            return Buried(Fault(fault.class_name(error), fault.clean(reason)), "discarded")
+            return Buried(Fault(fault.class_name(error), reason), "discarded")
         end = await self._call(arguments)
         return exhausted_if_last(end, self.task)
 
@@ -89,12 +89,12 @@ class Attempt:
             case Snooze(after_seconds=after_seconds):
                 return Snoozed(after_seconds)
             case Cancel(reason=reason):
-                return Cancelled(fault.cut(reason, fault.MESSAGE_CHARACTERS_MAX))
+                return Cancelled(fault.message(reason))
             case Discard(reason=reason):
-                return Buried(Fault("Discard", fault.cut(reason, fault.MESSAGE_CHARACTERS_MAX)), "discarded")
+                return Buried(Fault("Discard", fault.message(reason)), "discarded")
             case Retry(after_seconds=after_seconds, reason=reason):
                 wait = self._backoff_seconds() if after_seconds is None else after_seconds
-                return Failed(Fault("Retry", fault.cut(reason, fault.MESSAGE_CHARACTERS_MAX)), "failed", wait)
+                return Failed(Fault("Retry", fault.message(reason)), "failed", wait)
             case _:
                 return self._failed(signal)
 

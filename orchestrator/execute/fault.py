@@ -16,7 +16,7 @@ OUR_FRAMES = ("orchestrator.execute.", "asyncio.", "concurrent.futures.")
 
 def of(error: BaseException) -> Fault:
     """Describe an exception: class, message, traceback."""
-    return Fault(class_name(error), cut(message(error), MESSAGE_CHARACTERS_MAX), trace(error))
+    return Fault(class_name(error), message(error), trace(error))
 
 
 def class_name(error: BaseException) -> str:
@@ -26,11 +26,14 @@ def class_name(error: BaseException) -> str:
     return clean(name)[:200]
 
 
-def message(error: BaseException) -> str:
+def message(said: object) -> str:
+    """Return what an exception says, or the reason that a handler gave, which should be text and may be anything."""
     try:
-        return str(error)
-    except Exception as broken:
-        return f"(its __str__ raised {type(broken).__name__})"
+        text = str(said)
+    except BaseException as broken:
+        # SystemExit too: it would end the worker.
+        text = f"(its __str__ raised {type(broken).__name__})"
+    return cut(text, MESSAGE_CHARACTERS_MAX)
 
 
 def trace(error: BaseException) -> str:

@@ -1,0 +1,320 @@
+"""Whatever a handler throws, its attempt ends, its worker lives, and it never passes for a success."""
+
+import asyncio
+import concurrent.futures
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from typing import Any, NoReturn
+
+import psycopg
+import pytest
+
+from orchestrator import Cancel, Context, Discard, Orchestrator, Retry, Snooze, events
+from tests.worker.running import (
+    AT_ONCE,
+    attempts,
+    recorded,
+    run_until_empty,
+    status,
+    task,
+    until,
+    value,
+    working,
+)
+
+
+class Rude(BaseException):
+    """Derives from nothing that `except Exception` would catch."""
+
+
+class Mute(Exception):
+    """Cannot be told."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("ask me nothing")
+
+
+class Deadly(Exception):
+    """Ends the process of whoever asks what it says."""
+
+    def __str__(self) -> str:
+        raise SystemExit(3)
+
+
+class Odd(Exception):
+    """Says something that is no text."""
+
+    def __str__(self) -> str:
+        return 7  # type: ignore[return-value]  # that is the point
+
+
+class HalfMade(Snooze):
+    """A signal whose maker forgot to call the constructor above."""
+
+    def __init__(self) -> None:
+        pass
+
+
+def throw(error: BaseException) -> Callable[[], NoReturn]:
+    def thrower() -> NoReturn:
+        raise error
+
+    return thrower
+
+
+def recurse() -> NoReturn:
+    recurse()
+    raise AssertionError("unreachable")
+
+
+def in_a_circle() -> NoReturn:
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+    raise first
+
+
+def in_a_group() -> NoReturn:
+    raise BaseExceptionGroup("several", [Rude("one"), ValueError("two")])
+
+
+ZOO: dict[str, tuple[Callable[[], NoReturn], str, str]] = {
+    "SystemExit": (throw(SystemExit(1)), "SystemExit", "1"),
+    "SystemExit of success": (lambda: sys.exit(0), "SystemExit", "0"),
+    "KeyboardInterrupt": (throw(KeyboardInterrupt()), "KeyboardInterrupt", ""),
+    "GeneratorExit": (throw(GeneratorExit("bye")), "GeneratorExit", "bye"),
+    "asyncio.CancelledError": (
+        throw(asyncio.CancelledError("mine")),
+        "asyncio.exceptions.CancelledError",
+        "mine",
+    ),
+    "futures.CancelledError": (
+        throw(concurrent.futures.CancelledError("pool")),
+        "concurrent.futures._base.CancelledError",
+        "pool",
+    ),
+    "a BaseException": (throw(Rude("!")), "tests.worker.test_hostile_handlers.Rude", "!"),
+    "MemoryError": (throw(MemoryError("no room")), "MemoryError", "no room"),
+    "StopAsyncIteration": (throw(StopAsyncIteration("end")), "StopAsyncIteration", "end"),
+    "StopIteration": (throw(StopIteration("end")), "RuntimeError", ""),
+    "RecursionError": (recurse, "RecursionError", "maximum recursion depth exceeded"),
+    "a mute exception": (throw(Mute()), "Mute", "its __str__ raised RuntimeError"),
+    "a deadly exception": (throw(Deadly()), "Deadly", "its __str__ raised SystemExit"),
+    "an odd exception": (throw(Odd()), "Odd", "its __str__ raised TypeError"),
+    "NUL": (throw(ValueError("a\x00b")), "ValueError", "a\\x00b"),
+    "a lone surrogate": (throw(ValueError("a\ud800b")), "ValueError", "a\\ud800b"),
+    "ten megabytes": (throw(ValueError("x" * 10_000_000)), "ValueError", "characters left out"),
+    "causes in a circle": (in_a_circle, "ValueError", "first"),
+    "a group": (in_a_group, "BaseExceptionGroup", "several"),
+    "a signal of bad make": (throw(HalfMade()), "HalfMade", ""),
+    "Cancel without a text": (throw(Cancel(404)), "cancelled", "404"),  # type: ignore[arg-type]  # a slip
+    "Discard without a text": (throw(Discard(None)), "Discard", "None"),  # type: ignore[arg-type]  # a slip
+    "Retry without a text": (throw(Retry(0, b"no")), "Retry", "no"),  # type: ignore[arg-type]  # a slip
+}
+
+
+@pytest.mark.parametrize("colour", ["async", "def"])
+@pytest.mark.parametrize("animal", ZOO)
+def test_whatever_a_handler_raises_ends_its_attempt_alone(
+    app: Orchestrator, connection: psycopg.Connection, colour: str, animal: str
+) -> None:
+    """Class and message are on record, and the same worker goes on with the next task."""
+    raiser, class_name, message = ZOO[animal]
+
+    async def on_loop() -> None:
+        raiser()
+
+    hostile = app.task(name="hostile", max_attempts=1)(on_loop if colour == "async" else raiser)
+
+    @app.task(name="civil")
+    async def civil() -> str:
+        return "served"
+
+    first, second = hostile.enqueue(), civil.enqueue()
+    run_until_empty(app, concurrency=1)
+
+    row = task(connection, first.id)
+    assert (row.status, row.result) in [("dead_letter", None), ("cancelled", None)]
+    assert class_name.lower() in row.error["class"].lower()
+    assert message in row.error["message"]
+    assert len(row.error["message"]) <= 2_100
+    assert len(row.error["traceback"]) <= 16_100
+    assert ("completed", "served") == (status(connection, second.id), task(connection, second.id).result)
+
+
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        ({1, 2}, "result is a set"),
+        (object(), "result is a object"),
+        ({"at": [datetime(2026, 1, 1)]}, "result.at[0] is a datetime without a UTC offset"),
+        (float("nan"), "result is nan"),
+        ({"a": "\x00"}, "result.a contains \\u0000"),
+        ("x" * 2_000_000, "result takes 2,000,002 bytes"),
+        ({1: 2}, "result has a key of type int"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and len(value) < 99 else "",
+)
+def test_a_result_that_is_not_json_is_a_failed_attempt(
+    app: Orchestrator, connection: psycopg.Connection, result: object, reason: str
+) -> None:
+    """Failed, and tried again as its attempts allow; the reason names the place, and nothing is cut."""
+    calls = []
+
+    @app.task(name="returning", max_attempts=2, backoff=AT_ONCE)
+    async def returning() -> object:
+        calls.append(1)
+        return result
+
+    enqueued = returning.enqueue()
+    run_until_empty(app)
+
+    row = task(connection, enqueued.id)
+    assert ("dead_letter", None, 2) == (row.status, row.result, len(calls))
+    assert reason in row.error["message"]
+    assert [(1, "failed"), (2, "failed")] == attempts(connection, enqueued.id)
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        ("{}", "missing a required argument: 'user_id'"),
+        ('{"user_id": 1, "colour": "red"}', "got an unexpected keyword argument 'colour'"),
+        ('{"user_id": 1, "me": 2}', "'me' is the handler's Context and cannot come from the payload"),
+    ],
+)
+@pytest.mark.parametrize("colour", ["async", "def"])
+def test_a_payload_that_does_not_fit_is_a_dead_letter(
+    app: Orchestrator, connection: psycopg.Connection, payload: str, reason: str, colour: str
+) -> None:
+    """At once, with that reason: a second try would not fit either. The handler is never called."""
+    calls = []
+
+    def greet(user_id: int, me: Context) -> None:
+        calls.append(1)
+
+    async def greet_on_loop(user_id: int, me: Context) -> None:
+        calls.append(1)
+
+    app.task(name="greet")(greet_on_loop if colour == "async" else greet)
+    task_id = by_hand(connection, "greet", payload)
+    run_until_empty(app)
+
+    row = task(connection, task_id)
+    assert ("dead_letter", 1, []) == (row.status, row.attempt, calls)
+    assert f"the payload does not fit the handler greet: {reason}" == row.error["message"]
+    assert [(1, "discarded")] == attempts(connection, task_id)
+
+
+@pytest.mark.parametrize(
+    ("column", "body"),
+    [
+        ("payload", "[1]"),
+        ("payload", '{"n": 1e5000}'),
+        ("payload", "[" * 2000 + "]" * 2000),
+        ("metadata", "7"),
+    ],
+    ids=["no object", "a number Python refuses", "nested too deep", "metadata"],
+)
+def test_an_unreadable_body_costs_one_task_and_not_the_batch(
+    app: Orchestrator, connection: psycopg.Connection, column: str, body: str
+) -> None:
+    """What PostgreSQL stores and Python refuses is a dead letter with the reason; its neighbours complete."""
+
+    @app.task(name="any")
+    async def anything(context: Context, **payload: Any) -> None: ...
+
+    ids = [by_hand(connection, "any", "{}") for _ in range(5)]
+    # Past the door: the insert trigger would have refused it.
+    connection.execute(
+        f"UPDATE orchestrator.tasks SET {column} = %s::jsonb WHERE id = %s",  # noqa: S608 - one of the columns above
+        [body, ids[2]],
+    )
+    run_until_empty(app)
+
+    found = [status(connection, task_id) for task_id in ids]
+    assert ["completed", "completed", "dead_letter", "completed", "completed"] == found
+    message = "SELECT error ->> 'message' FROM orchestrator.tasks WHERE id = %s"
+    assert "cannot be read back" in value(connection, message, ids[2])
+
+
+def test_a_handler_is_found_in_the_registry_only(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """A type is a key: one that names an importable function is as unknown as any other."""
+    names = [
+        "os.getcwd",
+        "orchestrator.app.Orchestrator",
+        "tests.worker.shop.app",
+        "builtins.exec",
+        "__class__",
+    ]
+
+    @app.task(name="known")
+    async def known() -> None: ...
+
+    ids = [by_hand(connection, name, "{}") for name in names]
+    before = set(sys.modules)
+    with recorded(events.TaskStarted) as started:
+        known.enqueue()
+        run_until_empty(app)
+
+    assert ["known"] == [event.type for event in started]
+    assert ["UnknownType"] * len(names) == [task(connection, task_id).error["class"] for task_id in ids]
+    assert not {"tests.worker.shop"} & (set(sys.modules) - before)
+
+
+def test_a_handler_that_outlives_its_cancellation_costs_the_worker_nothing(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """A value returned in spite of the timeout is a value: the work was done."""
+
+    @app.task(name="stubborn", timeout=0.05)
+    async def stubborn() -> str:
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return "finished all the same"
+
+    enqueued = stubborn.enqueue()
+    run_until_empty(app)
+
+    assert "finished all the same" == task(connection, enqueued.id).result
+
+
+def test_two_hundred_short_tasks_leave_no_threads(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Threads are as many as slots, and go with their worker."""
+    most: list[int] = []
+
+    @app.task(name="short")
+    def short() -> None:
+        most.append(threading.active_count())
+
+    before = set(threading.enumerate())
+
+    async def main() -> None:
+        async with working(app, concurrency=4):
+            for _ in range(200):
+                await short.aenqueue()
+            await until(lambda: len(most) == 200, "all have run")
+        await app.aclose()
+        await until(lambda: not handlers(before), "the handlers' threads are gone")
+
+    asyncio.run(main())
+
+    # Four slots; beside them the heartbeat and the loop's own helpers.
+    assert max(most) <= len(before) + 4 + 8
+    assert set() == set(threading.enumerate()) - before
+
+
+def handlers(before: set[threading.Thread]) -> list[str]:
+    return [
+        t.name for t in threading.enumerate() if t not in before and t.name.startswith("orchestrator-handler")
+    ]
+
+
+def by_hand(connection: psycopg.Connection, kind: str, payload: str) -> int:
+    row = connection.execute(
+        "INSERT INTO orchestrator.tasks (type, payload) VALUES (%s, %s::jsonb) RETURNING id", [kind, payload]
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
