@@ -74,8 +74,8 @@ def let_traverse(path: Path, owner: Account) -> None:
 def socket_dir(home: Path, owner: Account) -> Path:
     """Return where the socket goes: into the home, or where its path is not too long."""
     inside = home / "socket"
-    # A comma would make two hosts of it in the URL, a line break two lines of it in postmaster.pid.
-    if _fits(inside) and "," not in str(inside) and str(inside).isprintable():
+    # A comma would make two hosts of it in the URL.
+    if _fits(inside) and "," not in str(inside):
         return inside
     user_id = os.geteuid() if owner is None else owner.pw_uid
     name = hashlib.sha256(os.fsencode(home)).hexdigest()[:16]
