@@ -1,11 +1,13 @@
 """Gather outcomes and send them in batches, as long as it takes.
 
 Batches form by themselves: what is put while one is on its way goes with the next; a single outcome goes out at
-once. Whatever happens to the database, an outcome is held until it is written or known to be stale.
+once. Whatever happens to the database, an outcome is held until it is written or known to be stale. All that is
+held counts against the limit, and one that waits for somebody's lock keeps no other waiting.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import takewhile
 from uuid import UUID
@@ -29,85 +31,113 @@ LOCKED_WAIT_SECONDS_MAX = 1.0
 
 REFUSED = "OutcomeRefused"
 
+# An outcome, and the id under which its worker held the task.
+Addressed = tuple[UUID, Outcome]
+
 
 class Outbox:
     """The outcomes of one worker on their way into the database. `put_off` is called when one that waits for a
-    later time has been written."""
+    later time has been written.
+
+        put ──► waiting ──► sending ──► written, or stale
+                   ▲           │
+                   └── locked ◄┘   somebody's lock is in the way: again after a while, the others go on
+    """
 
     def __init__(self, session: Session, *, limit: int, put_off: Callable[[], None]) -> None:
         self._session = session
         self._limit = limit
         self._put_off = put_off
-        self._waiting: list[tuple[UUID, Outcome]] = []
-        self._sending: list[tuple[UUID, Outcome]] = []
+        self._waiting: list[Addressed] = []
+        self._sending: list[Addressed] = []
+        self._locked: list[Addressed] = []
+        self._locked_until = 0.0
+        self._locked_wait_seconds = LOCKED_WAIT_SECONDS
         self._changed = asyncio.Condition()
 
     async def run(self) -> None:
         """Send what is put, for ever; `flush` before cancelling it, to lose nothing."""
         while True:
+            # Where there are locks there may be more: a plain batch would wait lock_timeout for each.
+            wary = bool(self._locked)
             async with self._changed:
-                await self._changed.wait_for(lambda: bool(self._waiting))
+                await self._work()
                 worker_id = self._waiting[0][0]
                 # One worker id a batch; it changes only when we were declared dead.
                 batch = self._waiting[:BATCH_SIZE]
                 self._sending = list(takewhile(partial(sent_by, worker_id), batch))
                 del self._waiting[: len(self._sending)]
-                self._changed.notify_all()
-            await self._send([outcome for _, outcome in self._sending], worker_id)
+            left = await self._send([outcome for _, outcome in self._sending], worker_id, wary=wary)
             if any(isinstance(outcome.end, Failed | Snoozed | PutBack) for _, outcome in self._sending):
                 self._put_off()
             async with self._changed:
                 self._sending = []
+                self._put_aside([(worker_id, outcome) for outcome in left])
                 self._changed.notify_all()
+
+    async def _work(self) -> None:
+        """Wait for something to send: what was put, or the moment to try again what was locked."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(self._locked_until if self._locked else None):
+                await self._changed.wait_for(lambda: bool(self._waiting))
+        if not self._waiting or asyncio.get_running_loop().time() >= self._locked_until:
+            self._waiting[:0] = self._locked
+            self._locked = []
+
+    def _put_aside(self, left: Sequence[Addressed]) -> None:
+        if left and not self._locked:
+            self._locked_until = asyncio.get_running_loop().time() + self._locked_wait_seconds
+            self._locked_wait_seconds = min(self._locked_wait_seconds * 2, LOCKED_WAIT_SECONDS_MAX)
+        self._locked += left
+        if not self._locked:
+            self._locked_wait_seconds = LOCKED_WAIT_SECONDS
 
     async def put(self, outcome: Outcome, *, worker_id: UUID) -> None:
         """Hand an outcome over; waits while the outbox is full."""
         async with self._changed:
-            await self._changed.wait_for(lambda: len(self._waiting) < self._limit)
+            await self._changed.wait_for(lambda: len(self.held()) < self._limit)
             self._waiting.append((worker_id, outcome))
             self._changed.notify_all()
 
     async def flush(self) -> None:
         """Wait until everything put so far is written."""
         async with self._changed:
-            await self._changed.wait_for(lambda: not self._waiting and not self._sending)
+            await self._changed.wait_for(lambda: not self.held())
 
     def held(self) -> list[Claimed]:
         """Return the tasks whose outcomes are not written yet."""
-        return [outcome.task for _, outcome in (*self._waiting, *self._sending)]
+        return [outcome.task for _, outcome in (*self._waiting, *self._sending, *self._locked)]
 
-    async def _send(self, batch: Sequence[Outcome], worker_id: UUID) -> None:
-        """Write a batch, whatever it takes. Ends: a round writes, or waits for somebody's lock to be let go."""
-        wait_seconds = LOCKED_WAIT_SECONDS
-        wary = False
-        while batch:
-            work = partial(write, outcomes=batch, worker_id=worker_id, wary=wary)
+    async def _send(
+        self, batch: Sequence[Outcome], worker_id: UUID, *, wary: bool = False
+    ) -> Sequence[Outcome]:
+        """Write a batch, however often the connection breaks; return what somebody's locks kept out."""
+        for careful in (wary, True):
+            work = partial(write, outcomes=batch, worker_id=worker_id, wary=careful)
             try:
-                batch = await self._session.run(work, give_up_on=is_locked)
+                return await self._session.run(work, give_up_on=is_locked)
             except LOCKED:
-                pass
+                continue
             except (errors.DataError, errors.IntegrityError) as error:
-                await self._send_singly(batch, worker_id, error)
-                return
-            if batch:
-                wary = True
-                await asyncio.sleep(wait_seconds)
-                wait_seconds = min(wait_seconds * 2, LOCKED_WAIT_SECONDS_MAX)
+                return await self._send_singly(batch, worker_id, error)
+        # Even so: it is the table that is locked.
+        return batch
 
-    async def _send_singly(self, batch: Sequence[Outcome], worker_id: UUID, error: psycopg.Error) -> None:
+    async def _send_singly(
+        self, batch: Sequence[Outcome], worker_id: UUID, error: psycopg.Error
+    ) -> Sequence[Outcome]:
         """One of these cannot be stored: find it, and bury its task with that as the reason."""
         if len(batch) > 1:
-            for outcome in batch:
-                await self._send([outcome], worker_id)
-            return
+            return [left for outcome in batch for left in await self._send([outcome], worker_id, wary=True)]
         (outcome,) = batch
         match outcome.end:
             case Buried(Fault(class_name), _) if class_name == REFUSED:
                 events.emit(events.StaleOutcome(outcome.task.id, outcome.task.type, outcome.task.queue))
+                return ()
             case _:
                 # The primary message alone: DETAIL and parameters may hold the result.
                 fault = Fault(REFUSED, f"PostgreSQL refused the outcome: {error.diag.message_primary}")
-                await self._send([Outcome(outcome.task, Buried(fault, "discarded"))], worker_id)
+                return await self._send([Outcome(outcome.task, Buried(fault, "discarded"))], worker_id)
 
 
 async def write(
@@ -132,7 +162,7 @@ async def write(
     return left
 
 
-def sent_by(worker_id: UUID, pair: tuple[UUID, Outcome]) -> bool:
+def sent_by(worker_id: UUID, pair: Addressed) -> bool:
     return pair[0] == worker_id
 
 

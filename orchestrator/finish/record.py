@@ -52,7 +52,7 @@ async def record_unlocked(
     """Write those outcomes whose rows nobody has locked; return the ids accepted and the outcomes left out."""
     async with connection.transaction():
         free = await answered(connection, UNLOCKED, outcomes)
-        accepted = await write(connection, [o for o in outcomes if o.task.id in free], worker_id)
+        accepted = await record(connection, [o for o in outcomes if o.task.id in free], worker_id=worker_id)
     return accepted, [o for o in outcomes if o.task.id not in free]
 
 

@@ -209,7 +209,10 @@ def test_ends_of_one_batch_do_not_mix(connection: psycopg.Connection, worker: Ma
     assert statuses == [read(connection, task.id, "status") for task in tasks]
 
 
-def test_a_missing_leaf_is_made(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+@pytest.mark.parametrize("behind_locks", [False, True])
+def test_a_missing_leaf_is_made(
+    connection: psycopg.Connection, worker: Mate, clock: Clock, behind_locks: bool
+) -> None:
     """When the maker of leaves is late, the finish helps itself and loses nothing."""
     put(connection)
     task = worker.take_one()
@@ -217,7 +220,10 @@ def test_a_missing_leaf_is_made(connection: psycopg.Connection, worker: Mate, cl
     leaf = f"orchestrator.tasks_done_{clock.now:%Y%m%d}"
     assert None is one(connection, "SELECT to_regclass(%s)", [leaf])
 
-    assert worker.finish(task, Completed(None))
+    if behind_locks:
+        assert ({task.id}, []) == worker.finish_unlocked([Outcome(task, Completed(None))])
+    else:
+        assert worker.finish(task, Completed(None))
 
     assert 1 == one(connection, f"SELECT count(*) FROM {leaf}")  # noqa: S608 - a date
 

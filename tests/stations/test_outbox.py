@@ -1,0 +1,289 @@
+"""The outbox: whatever happens to locks and connections, each outcome is written once, and none holds up another."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+
+import psycopg
+import pytest
+
+from orchestrator import events
+from orchestrator.finish import Outbox
+from orchestrator.postgres import connect
+from orchestrator.postgres.session import Session
+from orchestrator.task.model import Claimed
+from orchestrator.task.outcome import Completed, End, Failed, Fault, Outcome
+from tests.schema.rows import one, put, read
+from tests.stations.crew import Mate
+
+NAME = "outbox under test"
+WAIT_SECONDS = 20
+
+
+@pytest.fixture
+def heard() -> Iterator[list[events.Event]]:
+    """Every event of this test."""
+    found: list[events.Event] = []
+    unsubscribe = events.subscribe(found.append)
+    yield found
+    unsubscribe()
+
+
+def of(heard: list[events.Event], kind: type[events.Event]) -> list[int]:
+    """Return the ids of the tasks that events of a kind named."""
+    return [event.task_id for event in heard if isinstance(event, kind)]  # type: ignore[attr-defined] # task events
+
+
+def taken(connection: psycopg.Connection, worker: Mate, count: int) -> list[Claimed]:
+    """Have so many running tasks in the hands of a worker."""
+    for _ in range(count):
+        put(connection)
+    return worker.begin(worker.claim(batch_size=count))
+
+
+@asynccontextmanager
+async def running(url: str, *, limit: int = 1000) -> AsyncIterator[Outbox]:
+    """Run an outbox on a session of its own; at the end everything must have been written."""
+    session = Session(connect.conninfo(url, application_name=NAME), purpose="outcomes")
+    box = Outbox(session, limit=limit, put_off=lambda: None)
+    sending = asyncio.create_task(box.run())
+    try:
+        yield box
+        async with asyncio.timeout(WAIT_SECONDS):
+            await box.flush()
+        assert [] == box.held()
+    finally:
+        sending.cancel()
+        with suppress(asyncio.CancelledError):
+            await sending
+        await session.close()
+
+
+async def until(holds: Callable[[], bool], what: str) -> None:
+    """Wait for a condition, to a deadline."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while not holds():  # noqa: ASYNC110 - the event is in the database
+            await asyncio.sleep(0.005)
+
+
+def statuses(connection: psycopg.Connection, tasks: list[Claimed]) -> list[str]:
+    return [read(connection, task.id, "status") for task in tasks]
+
+
+def go(work: Callable[[], Awaitable[None]]) -> None:
+    asyncio.run(asyncio.wait_for(work(), 2 * WAIT_SECONDS))
+
+
+def test_what_is_put_is_written(
+    connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
+) -> None:
+    """More than one batch of them, each once, each announced."""
+    tasks = taken(connection, worker, 1200)
+
+    async def work() -> None:
+        async with running(database_url) as box:
+            for task in tasks:
+                await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+
+    go(work)
+
+    assert {"completed"} == set(statuses(connection, tasks))
+    assert [task.id for task in tasks] == of(heard, events.TaskCompleted)
+
+
+def test_a_hands_open_update_holds_up_only_its_own_rows(
+    connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
+) -> None:
+    """The others of the batch are written beside it, and so is what comes later; the locked ones when it ends."""
+    *batch, later = taken(connection, worker, 6)
+    locked, free = batch[:2], batch[2:]
+
+    async def work() -> None:
+        with psycopg.connect(database_url) as hand:
+            ids = [task.id for task in locked]
+            hand.execute("UPDATE orchestrator.tasks SET priority = 80 WHERE id = ANY(%s)", [ids])
+            async with running(database_url) as box:
+                for task in batch:
+                    await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+                await until(lambda: {"completed"} == set(statuses(connection, free)), "the free are written")
+                await box.put(Outcome(later, Completed(None)), worker_id=worker.id)
+                await until(lambda: "completed" == read(connection, later.id, "status"), "the later one too")
+                assert {task.id for task in box.held()} == set(ids)
+                assert ["running", "running"] == statuses(connection, locked)
+                hand.commit()
+
+    go(work)
+
+    assert {("completed", 80)} == {read(connection, task.id, "status", "priority") for task in locked}
+    assert sorted(task.id for task in (*batch, later)) == sorted(of(heard, events.TaskCompleted))
+    assert [] == of(heard, events.StaleOutcome)
+
+
+def test_locked_outcomes_count_against_the_limit(
+    connection: psycopg.Connection, database_url: str, worker: Mate
+) -> None:
+    """What a lock keeps here is held in memory as well; a full outbox takes no more, and claiming stops."""
+    tasks = taken(connection, worker, 4)
+
+    async def work() -> None:
+        with psycopg.connect(database_url) as hand:
+            hand.execute("LOCK TABLE orchestrator.tasks_live IN SHARE MODE")
+            async with running(database_url, limit=2) as box:
+                for task in tasks[:2]:
+                    await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+                putting = [
+                    asyncio.create_task(box.put(Outcome(task, Completed(None)), worker_id=worker.id))
+                    for task in tasks[2:]
+                ]
+                for _ in range(3):
+                    await until(lambda: is_waiting_for_a_lock(connection), "a batch waits for the lock")
+                    await until(lambda: not is_waiting_for_a_lock(connection), "and gives up")
+                assert 2 == len(box.held())
+                assert not any(put.done() for put in putting)
+                hand.commit()
+                await asyncio.gather(*putting)
+
+    go(work)
+
+    assert {"completed"} == set(statuses(connection, tasks))
+
+
+def is_waiting_for_a_lock(connection: psycopg.Connection) -> bool:
+    query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock')"
+    return bool(one(connection, query, [NAME]))
+
+
+def test_a_full_outbox_takes_no_more(connection: psycopg.Connection, database_url: str, worker: Mate) -> None:
+    """Who wants to put waits, and goes on when there is room again; nothing is dropped."""
+    tasks = taken(connection, worker, 3)
+    session = Session(connect.conninfo(database_url), purpose="outcomes")
+
+    async def work() -> None:
+        box = Outbox(session, limit=2, put_off=lambda: None)
+        for task in tasks[:2]:
+            await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+        waiting = asyncio.create_task(box.put(Outcome(tasks[2], Completed(None)), worker_id=worker.id))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+
+        sending = asyncio.create_task(box.run())
+        await waiting
+        await box.flush()
+        sending.cancel()
+        await session.close()
+
+    go(work)
+
+    assert {"completed"} == set(statuses(connection, tasks))
+
+
+def test_a_result_that_postgresql_refuses_buries_its_own_task_only(
+    connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
+) -> None:
+    """The others of its batch are written; the dead letter says why, without showing the result."""
+    tasks = taken(connection, worker, 5)
+    result_with_nul = '{"token": "s3cret\\u0000"}'
+
+    async def work() -> None:
+        async with running(database_url) as box:
+            for task in tasks:
+                result = result_with_nul if task is tasks[2] else None
+                await box.put(Outcome(task, Completed(result)), worker_id=worker.id)
+
+    go(work)
+
+    done = "completed"
+    assert [done, done, "dead_letter", done, done] == statuses(connection, tasks)
+    error = read(connection, tasks[2].id, "error")
+    assert "OutcomeRefused" == error["class"]
+    assert "unsupported Unicode escape sequence" in error["message"]
+    assert "s3cret" not in str(error)
+    assert [tasks[2].id] == of(heard, events.TaskBuried)
+
+
+def test_a_batch_survives_the_death_of_its_backend(
+    connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
+) -> None:
+    """In the middle of a statement: it is sent again on a new connection."""
+    tasks = taken(connection, worker, 20)
+
+    async def work() -> None:
+        with psycopg.connect(database_url) as hand:
+            hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [tasks[0].id])
+            async with running(database_url) as box:
+                for task in tasks:
+                    await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+                await until(lambda: is_waiting_for_a_lock(connection), "the batch is in the server's hands")
+                assert 1 == terminate(connection)
+                hand.rollback()
+
+    go(work)
+
+    assert {"completed"} == set(statuses(connection, tasks))
+    assert sorted(task.id for task in tasks) == sorted(of(heard, events.TaskCompleted))
+    assert [] == of(heard, events.StaleOutcome)
+    assert any(isinstance(event, events.ConnectionLost) for event in heard)
+
+
+def test_outcomes_survive_terminations_all_along(
+    connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
+) -> None:
+    """Whenever the backend is told to go: each outcome is written once, and none is called stale."""
+    tasks = taken(connection, worker, 300)
+
+    async def work() -> None:
+        async with running(database_url) as box:
+            for n, task in enumerate(tasks):
+                await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+                if n % 60 == 30:
+                    await until(lambda: terminate(connection) > 0, "there is a backend to end")
+
+    go(work)
+
+    assert {"completed"} == set(statuses(connection, tasks))
+    assert sorted(task.id for task in tasks) == sorted(of(heard, events.TaskCompleted))
+    assert [] == of(heard, events.StaleOutcome)
+
+
+def terminate(connection: psycopg.Connection) -> int:
+    """End the outbox's backends; return how many there were."""
+    query = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = %s"
+    return int(one(connection, query, [NAME]))
+
+
+@pytest.mark.parametrize("end", [Completed(None), Failed(Fault("ValueError", ""), "failed", 1)])
+def test_an_outcome_whose_answer_was_lost_is_no_stale_one(
+    connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event], end: End
+) -> None:
+    """It was written the first time; the second says what the first would have said."""
+    (task,) = taken(connection, worker, 1)
+    worker.finish(task, end)
+
+    async def work() -> None:
+        async with running(database_url) as box:
+            await box.put(Outcome(task, end), worker_id=worker.id)
+
+    go(work)
+
+    assert [task.id] == of(heard, events.TaskCompleted) + of(heard, events.TaskFailed)
+    assert [] == of(heard, events.StaleOutcome)
+
+
+def test_a_stale_outcome_is_said_aloud(
+    connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
+) -> None:
+    """Dropped, and the others of its batch are written."""
+    requeued, left = taken(connection, worker, 2)
+    connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [requeued.id])
+
+    async def work() -> None:
+        async with running(database_url) as box:
+            for task in (requeued, left):
+                await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+
+    go(work)
+
+    assert [requeued.id] == of(heard, events.StaleOutcome)
+    assert [left.id] == of(heard, events.TaskCompleted)
+    assert ["pending", "completed"] == statuses(connection, [requeued, left])
