@@ -1,0 +1,360 @@
+"""What a worker takes, in which order, and when: through real workers."""
+
+import asyncio
+import time
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+
+from orchestrator import Context, Orchestrator, events
+from tests.worker.running import (
+    recorded,
+    run_until_empty,
+    status,
+    statuses,
+    task,
+    until,
+    value,
+    working,
+)
+
+
+def test_higher_first_and_fifo_inside_a_priority(app: Orchestrator) -> None:
+    """With one slot the order of execution is the order of the queue."""
+    order: list[str] = []
+
+    @app.task(name="note")
+    async def note(name: str) -> None:
+        order.append(name)
+
+    for name in ("a", "b", "c"):
+        for priority in ("low", "critical", "normal", "high"):
+            note.using(priority=priority).enqueue(name=f"{priority} {name}")
+    run_until_empty(app, concurrency=1)
+
+    expected = [f"{p} {n}" for p in ("critical", "high", "normal", "low") for n in ("a", "b", "c")]
+    assert expected == order
+
+
+def test_aging_lets_a_low_one_through(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Where a point of priority is worth a second of waiting, a minute overtakes 50 points, and not 75."""
+    order: list[str] = []
+
+    @app.task(name="note")
+    async def note(name: str) -> None:
+        order.append(name)
+
+    connection.execute("UPDATE orchestrator.queues SET aging = '1 second' WHERE name = 'default'")
+    waited = datetime.now(UTC) - timedelta(minutes=1)
+    note.using(priority="high").enqueue(name="high and new")
+    note.using(priority="low", run_at=waited).enqueue(name="low and old")
+    note.using(priority="critical").enqueue(name="critical and new")
+    run_until_empty(app, concurrency=1)
+
+    assert ["critical and new", "low and old", "high and new"] == order
+
+
+def test_two_backlogged_queues_are_served_alike(app: Orchestrator) -> None:
+    """Neither the queue named first nor the one filled first starves the other."""
+    order: list[str] = []
+
+    @app.task(name="note")
+    async def note(context: Context) -> None:
+        order.append(context.queue)
+
+    for queue in ("first", "second"):
+        for _ in range(60):
+            note.using(queue=queue).enqueue()
+    run_until_empty(app, queues=["first", "second"], concurrency=3)
+
+    half = order[:60]
+    assert 24 <= half.count("first") <= 36
+    assert 120 == len(order)
+
+
+def test_a_paused_queue_is_left_alone_until_resumed(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """A pause holds at once, for a worker that serves already; resuming it wakes the worker."""
+
+    @app.task(name="work", queue="paused")
+    async def work() -> None: ...
+
+    @app.task(name="other")
+    async def other() -> None: ...
+
+    async def main() -> None:
+        async with working(app, queues=["paused", "default"]):
+            first = await work.aenqueue()
+            await until(lambda: status(connection, first.id) == "completed", "the queue is served")
+            connection.execute("SELECT orchestrator.pause_queue('paused')")
+            held, free = await work.aenqueue(), await other.aenqueue()
+            await until(lambda: status(connection, free.id) == "completed", "the other queue is served")
+            assert "pending" == status(connection, held.id)
+            connection.execute("SELECT orchestrator.resume_queue('paused')")
+            await until(lambda: status(connection, held.id) == "completed", "the queue is served again")
+        await app.aclose()
+
+    asyncio.run(main())
+
+
+def test_only_the_named_queues_are_served(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """A worker for mail leaves reports alone, and ends without waiting for them."""
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    mine, theirs = work.using(queue="mail").enqueue(), work.using(queue="reports").enqueue()
+    run_until_empty(app, queues=["mail"])
+
+    assert ["completed", "pending"] == [status(connection, mine.id), status(connection, theirs.id)]
+
+
+def test_scheduled_tasks_start_when_due(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """On an idle worker that polls once a minute, and on a busy one; enqueued before it started, and after."""
+    app = quiet(app)
+    enough = asyncio.Event()
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    @app.task(name="busy")
+    async def busy() -> None:
+        await enough.wait()
+
+    async def main() -> list[int]:
+        ids = [(await work.using(delay=0.4).aenqueue()).id]
+        async with working(app, concurrency=2):
+            ids += [(await work.using(delay=delay).aenqueue()).id for delay in (0.5, 0.8)]
+            await until(lambda: status(connection, ids[-1]) == "completed", "those due are done, one by one")
+            endless = await busy.aenqueue()
+            await until(lambda: status(connection, endless.id) == "running", "a slot is taken for good")
+            ids.append((await work.using(delay=0.5).aenqueue()).id)
+            await until(lambda: status(connection, ids[-1]) == "completed", "the one beside it is done")
+            enough.set()
+        await app.aclose()
+        return ids
+
+    for task_id in asyncio.run(main()):
+        row = task(connection, task_id)
+        assert timedelta(0) <= row.started_at - row.run_at < timedelta(milliseconds=400)
+
+
+def test_a_nearer_time_set_by_hand_is_kept(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """UPDATE … SET run_at on a task that waits: the sleeping worker hears of it."""
+    app = quiet(app)
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    async def main() -> int:
+        async with working(app):
+            enqueued = await work.using(delay=3600).aenqueue()
+            await until(lambda: asleep(connection), "the worker sleeps")
+            connection.execute(
+                "UPDATE orchestrator.tasks SET run_at = now() + interval '0.3 s' WHERE id = %s", [enqueued.id]
+            )
+            await until(lambda: status(connection, enqueued.id) == "completed", "it ran", seconds=10)
+        await app.aclose()
+        return int(enqueued.id)
+
+    row = task(connection, asyncio.run(main()))
+    assert timedelta(0) <= row.started_at - row.run_at < timedelta(seconds=1)
+
+
+def test_a_ring_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """With a poll once a minute, from the enqueue to the handler's start it takes far less than a second."""
+    app = quiet(app)
+    started: list[float] = []
+
+    @app.task(name="work")
+    async def work() -> None:
+        started.append(time.monotonic())
+
+    async def main() -> list[float]:
+        waits = []
+        async with working(app):
+            for n in range(3):
+                await until(lambda: asleep(connection), "the worker sleeps")
+                # Past its last look (it looks again after 2, 10, 50 and 250 ms): only the ring can wake it.
+                await past_the_looks(connection)
+                begun = time.monotonic()
+                await work.aenqueue()
+                await until(lambda n=n: len(started) > n, "the handler starts", seconds=10)  # type: ignore[misc]
+                waits.append(started[-1] - begun)
+        await app.aclose()
+        return waits
+
+    waits = asyncio.run(main())
+
+    assert max(waits) < 1
+
+
+def test_an_unknown_type_waits_for_a_worker_that_knows_it(
+    app: Orchestrator, database_url: str, connection: psycopg.Connection
+) -> None:
+    """Put back uncharged, visibly, later each time; then somebody comes who knows it, and finds attempt 1."""
+    knowing = Orchestrator(database_url)
+
+    @knowing.task(name="report", max_attempts=1)
+    async def report(context: Context) -> int:
+        return context.attempt
+
+    enqueued = report.enqueue()
+    waits = []
+    with recorded(events.TaskPutBack) as put_back:
+        for _ in range(3):
+            run_until_empty(app)
+            row = task(connection, enqueued.id)
+            assert ("scheduled", 0, None, None) == (row.status, row.attempt, row.lease, row.worker_id)
+            waits.append((row.run_at - value(connection, "SELECT now()")).total_seconds())
+            connection.execute("UPDATE orchestrator.tasks_live SET run_at = now(), status = 'pending'")
+
+    assert [5.0, 10.0, 20.0] == [event.after_seconds for event in put_back]
+    for expected, wait in zip([5.0, 10.0, 20.0], waits, strict=True):
+        assert expected - 3 < wait <= expected
+    error = task(connection, enqueued.id).error
+    assert ("UnknownType", 3) == (error["class"], error["put_back"])
+    assert "serves queue default but has no handler for type report" in error["message"]
+
+    run_until_empty(knowing)
+    knowing.close()
+    row = task(connection, enqueued.id)
+    assert ("completed", 1, None) == (row.status, row.result, row.error)
+
+
+def test_ten_workers_and_two_tasks(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Each runs once."""
+    runs: list[int] = []
+
+    @app.task(name="work")
+    async def work(context: Context) -> None:
+        runs.append(context.id)
+        await asyncio.sleep(0.05)
+
+    ids = [work.enqueue().id for _ in range(2)]
+
+    async def main() -> None:
+        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+            for _ in range(10):
+                group.create_task(app.arun_worker(until_empty=True))
+
+    asyncio.run(main())
+
+    assert ids == sorted(runs)
+    assert {"completed": 2} == statuses(connection)
+
+
+def test_until_empty_waits_for_retries_and_for_nothing_else_in_the_future(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """A retry due in half a second is waited for; a first-time future task, a paused queue, another queue are not."""
+    from_now = []
+
+    @app.task(name="shaky")
+    async def shaky(context: Context) -> None:
+        from_now.append(context.attempt)
+        if context.attempt == 1:
+            raise ValueError("once")
+
+    retried = shaky.enqueue()
+    future = shaky.using(delay=3600).enqueue()
+    connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('paused', 'paused')")
+    paused = shaky.using(queue="paused").enqueue()
+    other = shaky.using(queue="other").enqueue()
+    run_until_empty(app, queues=["default", "paused"])
+
+    ids = [retried.id, future.id, paused.id, other.id]
+    assert ["completed", "scheduled", "pending", "pending"] == [status(connection, i) for i in ids]
+    assert [1, 2] == from_now
+
+
+@pytest.mark.parametrize("state", ["claimed", "running"])
+def test_until_empty_waits_for_what_others_hold(
+    app: Orchestrator, connection: psycopg.Connection, state: str
+) -> None:
+    """What another worker has in its hands may come back; so the end waits for its outcome."""
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    held = work.enqueue()
+    lend(connection, held.id, state)
+
+    async def main() -> None:
+        worker = asyncio.create_task(app.arun_worker(until_empty=True))
+        marker = await work.aenqueue()
+        await until(lambda: status(connection, marker.id) == "completed", "the worker has done what it could")
+        await until(lambda: asleep(connection), "the worker waits")
+        assert not worker.done()
+        connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [held.id])
+        async with asyncio.timeout(5):
+            await worker
+        await app.aclose()
+
+    asyncio.run(main())
+
+
+def test_until_empty_takes_what_becomes_ready_meanwhile(app: Orchestrator) -> None:
+    """A task enqueued by a task is still work."""
+    depth: list[int] = []
+
+    @app.task(name="chain")
+    async def chain(left: int) -> None:
+        depth.append(left)
+        if left:
+            await chain.aenqueue(left=left - 1)
+
+    async def main() -> None:
+        await chain.aenqueue(left=5)
+        async with asyncio.timeout(30):
+            await app.arun_worker(until_empty=True, concurrency=1)
+        await app.aclose()
+
+    asyncio.run(main())
+
+    assert [5, 4, 3, 2, 1, 0] == depth
+
+
+def test_an_empty_queue_ends_it_at_once(app: Orchestrator) -> None:
+    """Half a second is generous: connecting is most of it."""
+    begun = time.monotonic()
+
+    run_until_empty(app)
+
+    assert time.monotonic() - begun < 2
+
+
+def quiet(app: Orchestrator) -> Orchestrator:
+    """Return an application whose workers poll once a minute, so that a poll explains nothing."""
+    return Orchestrator(app.config.database_url, poll_seconds=60.0, heartbeat_seconds=0.5)
+
+
+def asleep(connection: psycopg.Connection) -> bool:
+    """Tell whether the one worker has said that it sleeps."""
+    return bool(value(connection, "SELECT count(*) FROM orchestrator.workers WHERE idle_until > now()"))
+
+
+async def past_the_looks(connection: psycopg.Connection) -> None:
+    """Wait until the worker's claims have rested for longer than its longest look."""
+    await until(
+        lambda: value(
+            connection,
+            "SELECT bool_and(state_change < clock_timestamp() - interval '0.4 s') FROM pg_stat_activity"
+            " WHERE application_name = 'orchestrator claims' AND datname = current_database()",
+        ),
+        "the worker has looked for the last time",
+    )
+
+
+def lend(connection: psycopg.Connection, task_id: int, state: str) -> None:
+    """Let a task be held by a worker that lives, elsewhere."""
+    connection.execute(
+        "WITH w AS (INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at)"
+        " VALUES (gen_random_uuid(), 'elsewhere', 1, '0', '{default}', 1, now() + interval '1 hour') RETURNING id)"
+        " UPDATE orchestrator.tasks_live SET status = %s, lease = 7, worker_id = w.id, attempt = 1,"
+        " claimed_at = now(), started_at = CASE WHEN %s = 'running' THEN now() END FROM w"
+        " WHERE tasks_live.id = %s",
+        [state, state, task_id],
+    )
