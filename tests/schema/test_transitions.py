@@ -182,6 +182,7 @@ def test_a_delete_frees_the_key_and_is_recorded(connection: psycopg.Connection) 
 
     connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [first])
 
+    assert 0 == one(connection, "SELECT count(*) FROM orchestrator.idempotency_keys")
     assert first != one(connection, "SELECT orchestrator.enqueue('mail', key => 'k')")
     audit = connection.execute(
         "SELECT action, task_id, actor = session_user FROM orchestrator.audit"
