@@ -7,7 +7,8 @@
 -- A dead worker's row stays dead: when the process comes back, its beat finds no row, and it starts anew.
 -- Tasks whose worker has no row at all (somebody deleted it) are taken back too: a row is written before the
 -- first claim, so its absence is proof. Who holds tasks is read by leaps through the index, one row a worker: however
--- many tasks the living hold, and whatever the statistics say of a column that is NULL nearly everywhere.
+-- many tasks the living hold, and whatever the statistics say of a column that is NULL nearly everywhere. id + 0: or a
+-- plan kept while the table was empty reads the whole primary key for the order.
 WITH RECURSIVE holder AS (
     (
         SELECT t.worker_id
@@ -68,7 +69,7 @@ orphan AS (
         SELECT l.id, l.lease, l.status, l.attempt, l.max_attempts, l.losses, l.queue, l.type, l.started_at
         FROM orchestrator.tasks_live AS l
         WHERE l.worker_id = d.id
-        ORDER BY l.id
+        ORDER BY l.id + 0
         LIMIT %(batch_size)s
         FOR UPDATE SKIP LOCKED
     ) AS t

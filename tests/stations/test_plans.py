@@ -1,0 +1,231 @@
+"""Every statement of a worker finds its rows through the right index, whatever the tables held when it was planned.
+
+The real files are prepared in a session with a worker's settings, and explained with custom and with generic plans,
+at four moments in the life of one database, with 200,000 tasks ready, future and finished. The worst is a plan
+that was kept: made while the tables were empty, it lasts until somebody analyzes them.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import ClientCursor, sql
+
+import orchestrator
+from orchestrator.postgres.session import SETTINGS
+from tests import servers
+
+COUNT = 200_000
+BATCH = 300
+WORKER = UUID("00000000-0000-4000-8000-000000000001")
+
+CLAIM, DUE, WHOSE, KEY = (
+    "tasks_live_claim_idx",
+    "tasks_live_due_idx",
+    "tasks_live_worker_idx",
+    "tasks_live_pkey",
+)
+PATHS = {
+    "claim/batch": {CLAIM},
+    "claim/sweep": {DUE},
+    "claim/reconcile": {WHOSE},
+    "claim/remaining": {CLAIM, WHOSE, DUE},
+    "execute/begin": {KEY},
+    "finish/complete": {KEY},
+    "finish/settle": {KEY},
+    "finish/unlocked": {KEY},
+    "finish/recorded": set(),
+    "maintain/recover": {WHOSE, KEY},
+}
+"""By statement: the indexes of tasks_live that it uses, these and no other."""
+
+PARAMETERS: dict[str, tuple[str, Any]] = {
+    "lease": ("bigint", 5),
+    "worker_id": ("uuid", WORKER),
+    "queues": ("text[]", ["queue 0", "queue 1", "queue 2"]),
+    "batch_size": ("smallint", 200),
+    "ids": ("bigint[]", list(range(1000, 1000 + BATCH))),
+    "leases": ("bigint[]", [1] * BATCH),
+    "results": ("text[]", ["1"] * BATCH),
+    "ends": ("text[]", ["waiting", "cancelled", "dead_letter"] * (BATCH // 3)),
+    "delays": ("float8[]", [1.0] * BATCH),
+    "charged": ("boolean[]", [True] * BATCH),
+    "errors": ("text[]", ["{}"] * BATCH),
+    "records": ("text[]", ["failed"] * BATCH),
+    "dead_after_seconds": ("float8", 30.0),
+}
+"""By name: the type under which psycopg sends it, and a value."""
+
+MODES = ("force_custom_plan", "force_generic_plan")
+KEPT = "kept since the tables were empty"
+MOMENTS = ("full, statistics of empty tables", "full", "emptied, statistics of full tables", "empty")
+
+# Finished tasks have a lease and a worker, so that the look-up of what was written before has something to miss.
+FILL = """
+INSERT INTO orchestrator.tasks (
+    type, queue, priority, max_attempts, timeout, aging_us, run_at, status,
+    lease, worker_id, attempt, claimed_at, started_at, finished_at
+)
+SELECT
+    'mail', 'queue ' || n %% 4, (ARRAY[25, 50, 75])[1 + n %% 3], 4, '5 minutes', 31557600000000000,
+    now() + n * CASE WHEN %(status)s = 'scheduled' THEN interval '1 s' ELSE interval '-1 s' END, %(status)s,
+    held.lease, held.worker_id, 1, now(), now(), CASE WHEN %(status)s IN ('completed', 'dead_letter') THEN now() END
+FROM generate_series(1, %(count)s) AS n
+LEFT JOIN (SELECT 1 AS lease, %(worker_id)s::uuid AS worker_id) AS held
+    ON %(status)s NOT IN ('pending', 'scheduled')
+"""
+RECORD = """
+INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, lease)
+SELECT n, 1, 'failed', 'queue 0', 'mail', 1 FROM generate_series(1, %s) AS n
+"""
+REGISTER = """
+INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, state)
+VALUES (%s, 'host', 1, '0', '{}', 1, %s)
+"""
+
+
+@dataclass
+class Plan:
+    """What one plan reads: tables from end to end, and indexes by the table they belong to."""
+
+    read_whole: set[str] = field(default_factory=set)
+    indexes: dict[str, set[str]] = field(default_factory=dict)
+
+
+Plans = dict[tuple[str, str, str], Plan]
+
+
+@pytest.fixture(scope="module")
+def plans(administrator: psycopg.Connection, server_url: str, template_database: str) -> Iterator[Plans]:
+    """All plans, by moment, statement and mode."""
+    name = sql.Identifier(f"orchestrator_plans_{uuid4().hex}")
+    administrator.execute(
+        sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, sql.Identifier(template_database))
+    )
+    with psycopg.connect(
+        servers.url_of(server_url, name.as_string(None).strip('"')), autocommit=True, prepare_threshold=None
+    ) as connection:
+        yield life(connection)
+    administrator.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+
+def life(connection: psycopg.Connection) -> Plans:
+    """Lead a database from empty to full to empty, and explain everything at each moment."""
+    connection.execute(SETTINGS)
+    connection.execute(REGISTER, [WORKER, "running"])
+    for _ in range(300):
+        connection.execute(REGISTER, [uuid4(), "stopped"])
+    connection.execute("ANALYZE")
+    connection.execute("SET plan_cache_mode = force_generic_plan")
+    for statement in PATHS:
+        prepare(connection, statement)
+        explain(connection, statement)
+
+    for status in ("pending", "scheduled", "completed"):
+        fill(connection, status, COUNT)
+    fill(connection, "running", 1000)
+    fill(connection, "dead_letter", 10_000)
+    connection.execute(RECORD, [10_000])
+
+    found = {(KEPT, s, "force_generic_plan"): explain(connection, s) for s in PATHS}
+    found |= explain_all(connection, MOMENTS[0])
+    connection.execute("ANALYZE")
+    found |= explain_all(connection, MOMENTS[1])
+    connection.execute("DELETE FROM ONLY orchestrator.tasks_live WHERE status <> 'running'")
+    connection.execute("VACUUM orchestrator.tasks_live")
+    found |= explain_all(connection, MOMENTS[2])
+    connection.execute("ANALYZE")
+    return found | explain_all(connection, MOMENTS[3])
+
+
+def fill(connection: psycopg.Connection, status: str, count: int) -> None:
+    # A finished task was somebody else's: nobody is to find it among his own.
+    worker_id = WORKER if status == "running" else uuid4()
+    connection.execute(FILL, {"status": status, "count": count, "worker_id": worker_id})
+
+
+def explain_all(connection: psycopg.Connection, moment: str) -> Plans:
+    """Explain every statement anew, in both modes."""
+    found = {}
+    for mode in MODES:
+        connection.execute(sql.SQL("SET plan_cache_mode = {}").format(sql.Identifier(mode)))
+        for statement in PATHS:
+            connection.execute(sql.SQL("DEALLOCATE {}").format(sql.Identifier(statement)))
+            prepare(connection, statement)
+            found[moment, statement, mode] = explain(connection, statement)
+    return found
+
+
+def text_of(statement: str) -> str:
+    """Return the statement's file, without the comments."""
+    path = Path(orchestrator.__file__).parent / f"{statement}.sql"
+    return re.sub(r"--.*", "", path.read_text())
+
+
+def names_of(statement: str) -> list[str]:
+    """Return the statement's parameters in the order in which they first occur."""
+    return list(dict.fromkeys(re.findall(r"%\((\w+)\)s", text_of(statement))))
+
+
+def prepare(connection: psycopg.Connection, statement: str) -> None:
+    """Prepare a statement under its own name, as psycopg does: with $1 in place of %(name)s."""
+    names = names_of(statement)
+    numbered = re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", text_of(statement))
+    types = ", ".join(PARAMETERS[name][0] for name in names)
+    head = sql.SQL("PREPARE {} {} AS ").format(
+        sql.Identifier(statement),
+        sql.SQL(f"({types})" if types else ""),
+    )
+    connection.execute(head.as_bytes(connection) + numbered.replace("%%", "%").encode())
+
+
+def explain(connection: psycopg.Connection, statement: str) -> Plan:
+    values = [PARAMETERS[name] for name in names_of(statement)]
+    arguments = ", ".join(f"%s::{kind}" for kind, _ in values)
+    query = sql.SQL("EXPLAIN (FORMAT JSON) EXECUTE {} {}").format(
+        sql.Identifier(statement),
+        sql.SQL(f"({arguments})" if arguments else ""),
+    )
+    row = ClientCursor(connection).execute(query, [value for _, value in values]).fetchone()
+    assert row is not None
+    plan = Plan()
+    read(row[0][0]["Plan"], plan)
+    return plan
+
+
+def read(node: dict[str, Any], plan: Plan) -> None:
+    """Gather what a node and all below it read."""
+    match node["Node Type"]:
+        case "Seq Scan":
+            plan.read_whole.add(node["Relation Name"])
+        case "Index Scan" | "Index Only Scan":
+            plan.indexes.setdefault(node["Relation Name"], set()).add(node["Index Name"])
+        case "Bitmap Heap Scan":
+            plan.read_whole.add(f"{node['Relation Name']} (bitmap)")
+    for child in node.get("Plans", ()):
+        read(child, plan)
+
+
+@pytest.mark.parametrize("statement", PATHS)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_statement_takes_its_path(plans: Plans, moment: str, mode: str, statement: str) -> None:
+    """Through the indexes that its header names, and no table is read from end to end."""
+    plan = plans[moment, statement, mode]
+
+    assert set() == plan.read_whole
+    assert PATHS[statement] == plan.indexes.get("tasks_live", set())
+
+
+@pytest.mark.parametrize("statement", PATHS)
+def test_a_kept_plan_takes_its_path(plans: Plans, statement: str) -> None:
+    """A worker that idled while a burst of tasks came in runs plans that were made for empty tables."""
+    plan = plans[KEPT, statement, "force_generic_plan"]
+
+    assert set() == plan.read_whole
+    assert PATHS[statement] == plan.indexes.get("tasks_live", set())
