@@ -1,0 +1,285 @@
+"""The generated parts of docs/reference/: what the code and a migrated database say of themselves.
+
+A part stands between two comments:
+
+    <!-- generated: view dead_letters -->
+    <!-- end -->
+
+Facts come from the code; of a table the last column is prose, written by hand and kept by the row's first cell.
+`python -m tests.docs.reference` renews all parts in place, on an embedded server of its own, and a test compares.
+"""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, LiteralString
+
+import click
+import psycopg
+
+import orchestrator
+from orchestrator import Context, Orchestrator
+from orchestrator.cli import orchestrator as command_line
+from orchestrator.config import LEAST, PREFIX, Config
+from orchestrator.enqueue import Options
+from orchestrator.postgres import embedded
+from orchestrator.schema import migrate
+from orchestrator.task.backoff import Backoff
+from orchestrator.task.status import TRANSITIONS, Status, Who
+from tests import servers
+from tests.docs.pages import REPOSITORY
+
+PART = re.compile(
+    r"(?P<opening><!-- generated: (?P<name>[^>]+) -->\n)(?P<body>.*?)(?P<closing><!-- end -->)", re.DOTALL
+)
+SQLSTATE = re.compile(r"ERRCODE = '(\w{5})'")
+WIDTH = 80
+
+# Called by the schema's own functions and triggers, and by nobody else.
+INNER = (
+    "check_payload", "fill_new_task", "guard_hands_update", "insert_task", "record_hands_delete",
+    "record_hands_update", "ring", "ring_for_new_tasks", "set_queue_state", "take_key",
+)  # fmt: skip
+
+FUNCTIONS: LiteralString = """
+    SELECT p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)
+    FROM pg_proc AS p
+    WHERE p.pronamespace = 'orchestrator'::regnamespace
+    ORDER BY p.proname
+"""
+COLUMNS: LiteralString = """
+    SELECT c.relname, c.relkind = 'v', a.attname, format_type(a.atttypid, a.atttypmod)
+    FROM pg_class AS c
+    JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+    WHERE c.relnamespace = 'orchestrator'::regnamespace AND c.relkind IN ('r', 'p', 'v') AND NOT c.relispartition
+        AND c.relname <> 'alembic_version'
+    ORDER BY c.relname, a.attnum
+"""
+
+# Takes the part as it stands, and returns it as it should.
+Writer = Callable[[str], str]
+
+
+def renewed(text: str, writers: dict[str, Writer]) -> str:
+    """Return a page with every generated part written anew; an unknown part is an error."""
+
+    def anew(part: re.Match[str]) -> str:
+        return part["opening"] + writers[part["name"]](part["body"]) + part["closing"]
+
+    return PART.sub(anew, text)
+
+
+def parts(text: str) -> list[str]:
+    """Return the names of a page's generated parts."""
+    return [part["name"] for part in PART.finditer(text)]
+
+
+def all_writers(connection: psycopg.Connection[Any]) -> dict[str, dict[str, Writer]]:
+    """Return, for each reference page, what must be on it and who writes it."""
+    return {
+        "docs/reference/sql.md": sql_writers(connection),
+        "docs/reference/python.md": python_writers(),
+        "docs/reference/settings.md": {"settings": settings},
+        "docs/reference/cli.md": {
+            f"command {name}": helper(command, name) for name, command in all_commands()
+        },
+    }
+
+
+def sql_writers(connection: psycopg.Connection[Any]) -> dict[str, Writer]:
+    writers: dict[str, Writer] = {"transitions": lambda _: transitions(), "sqlstates": sqlstates}
+    inner: list[list[str]] = []
+    for name, arguments, result in connection.execute(FUNCTIONS).fetchall():
+        if name in INNER:
+            inner.append([f"`{name}`", f"`{short(arguments)}`" if arguments else "–", f"`{short(result)}`"])
+        else:
+            writers[f"function {name}"] = constant(signature(name, short(arguments), short(result)))
+    writers["inner functions"] = table_writer(["Function", "Arguments", "Returns", "What it does"], inner)
+    columns: dict[str, list[list[str]]] = {}
+    for relation, is_view, name, kind in connection.execute(COLUMNS).fetchall():
+        part = f"{'view' if is_view else 'table'} {relation}"
+        columns.setdefault(part, []).append([f"`{name}`", f"`{short(kind)}`"])
+    for part, rows in columns.items():
+        writers[part] = table_writer(["Column", "Type", "Meaning"], rows)
+    return writers
+
+
+def python_writers() -> dict[str, Writer]:
+    names = [[f"`{name}`", kind_of(getattr(orchestrator, name))] for name in orchestrator.__all__]
+    task = [
+        [f"`{name}`", f"`{parameter.default}`"]
+        for name, parameter in inspect.signature(Orchestrator.task).parameters.items()
+        if parameter.kind is parameter.KEYWORD_ONLY
+    ]
+    return {
+        "names": table_writer(["Name", "Kind", "What it is"], names),
+        "task options": table_writer(["Option", "Default", "Meaning"], task),
+        "using options": table_writer(["Option", "Type", "Meaning"], fields_of(Options)),
+        "context": table_writer(["Attribute", "Type", "Meaning"], fields_of(Context)),
+        "backoff": table_writer(["Field", "Default", "Meaning"], defaults_of(Backoff)),
+        "exceptions": constant(drawing()),
+    }
+
+
+def settings(body: str) -> str:
+    rows = [
+        [f"`{field.name}`", f"`{PREFIX}{field.name.upper()}`", default_text(field.default), least(field.name)]
+        for field in dataclasses.fields(Config)
+    ]
+    return table(body, ["Setting", "Variable", "Default", "At least", "Meaning"], rows)
+
+
+def all_commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield the command and its subcommands, as one types them."""
+    yield "orchestrator", command_line
+    for name, command in sorted(command_line.commands.items()):
+        yield f"orchestrator {name}", command
+
+
+def helper(command: click.Command, name: str) -> Writer:
+    """Return who writes down what --help prints, on a terminal of a fixed width."""
+    context = click.Context(
+        command, info_name=name, terminal_width=WIDTH, max_content_width=WIDTH,
+        help_option_names=["-h", "--help"],
+    )  # fmt: skip
+    return constant(f"```text\n{command.get_help(context)}\n```\n")
+
+
+def transitions() -> str:
+    """Draw TRANSITIONS, which a test holds equal to what the database allows."""
+    header = ["from ＼ to", *(f"`{status}`" for status in Status)]
+    rows = [[f"`{old}`", *(who(TRANSITIONS[old].get(new, Who(0))) for new in Status)] for old in Status]
+    return lines_of([header, ["---"] * len(header), *rows])
+
+
+def who(may: Who) -> str:
+    return " · ".join(str(one.name).lower() for one in Who if one in may)
+
+
+def sqlstates(body: str) -> str:
+    raised: dict[str, list[str]] = {}
+    for path in sorted((REPOSITORY / "orchestrator" / "schema" / "functions").glob("*.sql")):
+        for code in sorted(set(SQLSTATE.findall(path.read_text()))):
+            raised.setdefault(code, []).append(f"`{path.stem}`")
+    rows = [[f"`{code}`", ", ".join(names)] for code, names in sorted(raised.items(), key=in_order)]
+    return table(body, ["SQLSTATE", "Raised in", "When"], rows)
+
+
+def in_order(pair: tuple[str, list[str]]) -> tuple[bool, str]:
+    return not pair[0].startswith("OR"), pair[0]
+
+
+def signature(name: str, arguments: str, result: str) -> str:
+    """Write a function's head, one argument a line where there are many."""
+    # A comma inside numeric(…) or a default would be no separator; there is none, or the page shows it.
+    split = arguments.split(", ")
+    inside = arguments if len(arguments) <= WIDTH else "\n    " + ",\n    ".join(split) + "\n"
+    return f"```text\norchestrator.{name}({inside}) → {result}\n```\n"
+
+
+def short(text: str) -> str:
+    """Say types in their short names, and defaults without their casts."""
+    return re.sub(
+        r"(DEFAULT [^,:]+)::[a-z ]+(?:\[\])?", r"\1", text.replace("timestamp with time zone", "timestamptz")
+    )
+
+
+def table_writer(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Writer:
+    return lambda body: table(body, header, rows)
+
+
+def table(body: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Write a table, its last column kept from the old one where the first cell is the same."""
+    prose = {cells[0]: cells[-1] for line in body.splitlines() if len(cells := cells_of(line)) > 1}
+    full = [[*row, prose.get(row[0], "")] for row in rows]
+    return lines_of([header, ["---"] * len(header), *full])
+
+
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def lines_of(rows: Sequence[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def empty_cells(text: str) -> list[str]:
+    """Return the rows of generated tables whose prose nobody has written yet."""
+    return [
+        line
+        for part in PART.finditer(text)
+        if part["name"] != "transitions"
+        for line in part["body"].splitlines()
+        if (cells := cells_of(line)) and not cells[-1]
+    ]
+
+
+def fields_of(kind: type) -> list[list[str]]:
+    return [
+        [f"`{field.name}`", f"`{annotation(field.type)}`"]
+        for field in dataclasses.fields(kind)
+        if not field.name.startswith("_")
+    ]
+
+
+def annotation(kind: object) -> str:
+    """Write a type as one would in code that imports its names; a bar would end the table's cell."""
+    return re.sub(r"\b(?:\w+\.)+", "", inspect.formatannotation(kind)).replace("|", "\\|")
+
+
+def defaults_of(kind: type) -> list[list[str]]:
+    return [[f"`{field.name}`", f"`{field.default}`"] for field in dataclasses.fields(kind)]
+
+
+def default_text(default: object) -> str:
+    match default:
+        case "":
+            return "none: must be given"
+        case tuple():
+            return f"`{','.join(map(str, default))}`"
+        case float():
+            return f"`{default:g}`"
+        case _:
+            return f"`{default}`"
+
+
+def least(name: str) -> str:
+    return f"`{LEAST[name]:g}`" if name in LEAST else "–"
+
+
+def kind_of(value: object) -> str:
+    if isinstance(value, type) and issubclass(value, BaseException):
+        return "error" if issubclass(value, orchestrator.OrchestratorError) else "signal"
+    return "class"
+
+
+def drawing() -> str:
+    """Return the tree that stands in the docstring of errors.py."""
+    lines = (inspect.getdoc(inspect.getmodule(orchestrator.OrchestratorError)) or "").splitlines()
+    drawn = [line[4:] for line in lines if line.startswith("    ") or not line]
+    return "```text\n" + "\n".join(drawn).strip("\n") + "\n```\n"
+
+
+def constant(text: str) -> Writer:
+    return lambda _: text
+
+
+def main() -> None:
+    """Renew all pages."""
+    with servers.temporary_directory() as folder:
+        url = embedded.start(folder)
+        try:
+            migrate.upgrade(url)
+            with psycopg.connect(url) as connection:
+                for name, writers in all_writers(connection).items():
+                    page = Path(REPOSITORY / name)
+                    page.write_text(renewed(page.read_text(), writers))
+        finally:
+            embedded.release(folder)
+            servers.wait_until_free(folder / "server.lock")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Every block of code in the README and below docs/ runs, in page order, and prints what the page says."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import servers
+from tests.docs.pages import (
+    LANGUAGES,
+    REPOSITORY,
+    RUN,
+    Block,
+    agrees,
+    blocks,
+    commands,
+    pages,
+    statements,
+)
+from tests.docs.session import Session, bare_environment
+
+PAGES = {str(path.relative_to(REPOSITORY)): path.read_text() for path in pages()}
+
+INSTALLING = "the wheel is installed and used by `make wheel`"
+NOT_RUN: dict[str, list[str]] = {
+    "README.md": [INSTALLING, "it would run itself"],
+    "docs/tutorial/first-task.md": [INSTALLING],
+}
+"""All blocks that no test runs, by page, with the reason that the page gives. Keep it short."""
+
+
+@pytest.fixture
+def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, page: str) -> Iterator[Session]:
+    """A reader with an empty folder and a database: migrated, unless migrating is on the page."""
+    migrates = any("orchestrator migrate" in b.text for b in blocks(PAGES[page]) if b.language == "console")
+    url = request.getfixturevalue("empty_database_url" if migrates else "database_url")
+    with servers.temporary_directory() as folder:
+        for name in os.environ.keys() - bare_environment().keys():
+            monkeypatch.delenv(name)
+        monkeypatch.setenv("ORCHESTRATOR_DATABASE_URL", url)
+        monkeypatch.syspath_prepend(folder)
+        monkeypatch.chdir(folder)
+        reader = Session(url, folder, bare_environment())
+        try:
+            yield reader
+        finally:
+            reader.close()
+            # A page may have used an embedded server; the folder is removed when it is gone.
+            for lock in folder.rglob("server.lock"):
+                servers.wait_until_free(lock)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_does_what_it_says(page: str, session: Session) -> None:
+    """A reader who follows it from the top sees what is printed there."""
+    for block in blocks(PAGES[page]):
+        if block.not_run is None:
+            for said, printed in session.run(block):
+                assert said is None or agrees(said, printed), (
+                    f"{page}:{block.line}: the page says\n{said}\nand it printed\n{printed}"
+                )
+
+
+def test_what_is_not_run_is_listed_here() -> None:
+    """An exemption is seen by whoever reviews this file."""
+    exempt = {
+        page: [block.not_run for block in blocks(text) if block.not_run is not None]
+        for page, text in PAGES.items()
+    }
+
+    assert NOT_RUN == {page: reasons for page, reasons in exempt.items() if reasons}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_says_what_it_is(page: str) -> None:
+    """A block without a language, or in one that nobody runs, would never be checked."""
+    assert [] == [
+        f"{page}:{b.line}: {b.language!r}" for b in blocks(PAGES[page]) if b.language not in LANGUAGES
+    ]
+
+
+def test_the_index_leads_to_every_page() -> None:
+    """A page that docs/README.md does not name is found by nobody."""
+    index = PAGES["docs/README.md"]
+    missing = [page for page in PAGES if page.startswith("docs/") and f"({page[5:]})" not in index]
+
+    assert ["docs/README.md"] == missing
+
+
+def test_a_page_is_read_as_meant() -> None:
+    """Blocks with their outputs, files and exemptions."""
+    text = (
+        "# A page\n\n```sql\nSELECT 1;\n```\n\n```text\n1\n```\n\nSave this as `shop.py`:\n\n```python\nx = 1\n```\n\n"
+        "A drawing:\n\n```text\n--->\n```\n\n<!-- not run: it is long -->\n```console\n$ sleep 9\n```\n"
+    )
+
+    expected = [
+        Block(3, "sql", "SELECT 1;\n", output="1\n"),
+        Block(13, "python", "x = 1\n", file="shop.py"),
+        Block(19, "text", "--->\n"),
+        Block(24, "console", "$ sleep 9\n", not_run="it is long"),
+    ]
+    assert expected == blocks(text)
+
+
+def test_commands_and_statements_are_taken_apart() -> None:
+    """Each with what belongs to it."""
+    assert [("a \\\n  b", "1\n2"), ("c", "")] == commands("$ a \\\n  b\n1\n2\n$ c\n")
+    assert ["SELECT 1", "-- two\nSELECT 2"] == statements("SELECT 1;\n-- two\nSELECT 2;\n-- the end\n")
+
+
+@pytest.mark.parametrize(
+    ("said", "printed", "same"),
+    [
+        (" id | n\n----+---\n  1 | 2\n", "id | n\n--+--\n 1 | 2", True),
+        ("id …\n…\nend\n", "id 7\nmore\nand more\nend\n", True),
+        ("…\nend\n", "end\n", True),
+        ("at 2026-01-02 03:04:05+00\n", "at 2027-11-12 13:14:15.161718+00\n", True),
+        ("one\n", "two\n", False),
+        ("one\n", "one\ntwo\n", False),
+        ("a … c\n", "a b\nc\n", False),
+    ],
+)
+def test_what_was_printed_is_compared_by_its_stable_parts(said: str, printed: str, same: bool) -> None:
+    """Times, ids, rulers and white space may differ; anything else may not."""
+    assert same == agrees(said, printed)
+
+
+def test_pages_promise_no_block_in_disguise() -> None:
+    """Code that is fenced as ```text would not be run."""
+    looks_like_code = re.compile(
+        r"^(?:\$ |(?:SELECT|INSERT|UPDATE|DELETE) |import |from \w+ import )", re.MULTILINE
+    )
+
+    assert {} == {
+        f"{page}:{block.line}": block.text
+        for page, text in PAGES.items()
+        for block in blocks(text)
+        if block.language not in RUN and looks_like_code.search(block.text)
+    }
+
+
+def test_a_wrong_page_is_found(database_url: str, tmp_path: Path) -> None:
+    """Python, SQL and a command that print something else than is said."""
+    text = (
+        "```python\nprint(1)\n```\n\n```text\n2\n```\n\n```sql\nSELECT 1 AS n;\n```\n\n```text\nn\n2\n(1 row)\n```\n\n"
+        "```console\n$ echo 1\n2\n```\n"
+    )
+    reader = Session(database_url, tmp_path, bare_environment())
+    try:
+        answers = [pair for block in blocks(text) for pair in reader.run(block)]
+    finally:
+        reader.close()
+
+    assert [False] * 3 == [agrees(said or "", printed) for said, printed in answers]
