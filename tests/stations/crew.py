@@ -63,8 +63,11 @@ class Mate:
 
     def finish(self, task: Claimed, end: End) -> bool:
         """Write how a task ended; tell whether it was accepted."""
-        outcomes = [Outcome(task, end)]
-        return task.id in self.call(lambda c: finish.record(c, outcomes, worker_id=self.id))
+        return task.id in self.finish_all([Outcome(task, end)])
+
+    def finish_all(self, outcomes: list[Outcome]) -> set[int]:
+        """Write outcomes in one batch; return the ids of those that were accepted."""
+        return self.call(lambda c: finish.record(c, outcomes, worker_id=self.id))
 
     def finish_unlocked(self, outcomes: list[Outcome]) -> tuple[set[int], list[Outcome]]:
         return self.call(lambda c: finish.record_unlocked(c, outcomes, worker_id=self.id))

@@ -1,0 +1,114 @@
+"""Four workers drain 50,000 tasks while a hand keeps changing their priorities: nobody fails, nothing runs twice.
+
+An UPDATE that moves a row between leaves makes every concurrent writer of it fail with 40001, even in READ
+COMMITTED; which is why workers finish by DELETE + INSERT. Each worker here is the real stations on a worker's
+session, in a thread of its own, with a worker's batches and no handlers. Waiting behind the hand's locks is no
+failure (55P03, tried again as a worker would); anything else is.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import psycopg
+from psycopg import errors
+
+from orchestrator.task.model import Claimed
+from orchestrator.task.outcome import Completed, Outcome
+from tests.stations.crew import Mate
+
+TASKS = 50_000
+WORKERS = 4
+BATCH_SIZE = 200
+SECONDS_MAX = 60
+
+FILL = """
+INSERT INTO orchestrator.tasks (type, queue, priority, max_attempts, timeout, aging_us, run_at)
+SELECT 'noop', 'default', 50, 4, '5 minutes', 31557600000000000, now() FROM generate_series(1, %s)
+"""
+T = TypeVar("T")
+
+
+@dataclass
+class Work:
+    """What a worker did: which tasks it ran and completed, and which of its statements failed, by SQLSTATE."""
+
+    ran: list[int] = field(default_factory=list)
+    completed: list[int] = field(default_factory=list)
+    failed: Counter[str] = field(default_factory=Counter)
+
+
+def test_a_hand_and_four_workers_do_not_disturb_each_other(
+    connection: psycopg.Connection, database_url: str
+) -> None:
+    """No claim, no finish and no UPDATE of the hand's fails, and every task is completed exactly once."""
+    connection.execute(FILL, [TASKS])
+    done = threading.Event()
+
+    with ThreadPoolExecutor(WORKERS + 1) as pool:
+        hand = pool.submit(change_priorities, database_url, done)
+        crew = [pool.submit(drain, database_url) for _ in range(WORKERS)]
+        try:
+            works = [worker.result(SECONDS_MAX) for worker in crew]
+        finally:
+            done.set()
+        changed = hand.result(SECONDS_MAX)
+
+    assert {"55P03"} >= {sqlstate for work in works for sqlstate in work.failed}
+    assert len(changed) > 1
+    assert {1} == set(Counter(task_id for work in works for task_id in work.ran).values())
+    assert TASKS == len({task_id for work in works for task_id in work.completed})
+    assert [("completed", 1, TASKS)] == connection.execute(
+        "SELECT status, attempt, count(*) FROM orchestrator.tasks GROUP BY status, attempt"
+    ).fetchall()
+
+
+def change_priorities(database_url: str, done: threading.Event) -> list[int]:
+    """Change the priority of all that waits, over and over, each time in one statement; return how many each time."""
+    changed: list[int] = []
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        while not done.is_set():
+            cursor = connection.execute(
+                "UPDATE orchestrator.tasks SET priority = 25 + %s * (id %% 2) WHERE status = 'pending'",
+                [50 * (len(changed) % 2)],
+            )
+            changed.append(cursor.rowcount)
+    return changed
+
+
+def drain(database_url: str) -> Work:
+    """Claim, begin and finish until nothing is left for anybody."""
+    work = Work()
+    with closing(Mate(database_url)) as worker:
+        while worker.remaining():
+            for _ in range(20):
+                tasks = worker.claim(batch_size=BATCH_SIZE)
+                begun = patiently(work, lambda: worker.begin(tasks)) if tasks else []  # noqa: B023 - called at once
+                work.ran += [task.id for task in begun]
+                finish(worker, begun, work)
+    return work
+
+
+def patiently(work: Work, step: Callable[[], T]) -> T:
+    """Take a step, and again for as long as somebody's lock is in the way; ends with that lock."""
+    while True:
+        try:
+            return step()
+        except errors.LockNotAvailable as error:
+            work.failed[str(error.sqlstate)] += 1
+
+
+def finish(worker: Mate, tasks: list[Claimed], work: Work) -> None:
+    """Complete these tasks: in one batch, and what is locked then as it becomes free."""
+    left = [Outcome(task, Completed(None)) for task in tasks]
+    try:
+        work.completed += worker.finish_all(left)
+    except errors.LockNotAvailable as error:
+        work.failed[str(error.sqlstate)] += 1
+        while left:
+            accepted, left = patiently(work, lambda: worker.finish_unlocked(left))  # noqa: B023 - called at once
+            work.completed += accepted
