@@ -14,9 +14,11 @@ from orchestrator.errors import (
     Snooze,
 )
 from orchestrator.execute.context import Context
+from orchestrator.task.backoff import Backoff
 from orchestrator.version import __version__ as __version__
 
 __all__ = [
+    "Backoff",
     "Cancel",
     "ConfigError",
     "Context",

@@ -27,7 +27,7 @@ class Config:
     """The settings; the defaults are meant to be right for most."""
 
     database_url: str = field(default="", repr=False)  # may hold a password
-    queues: tuple[str, ...] = ("default",)
+    queues: tuple[str, ...] = ()  # none named: those that the application's tasks are declared with
     concurrency: int = 20
     grace_seconds: float = 30.0
     poll_seconds: float = 5.0
@@ -60,22 +60,18 @@ class Config:
                 faults.append(f"{name} is not a setting" + (f"; did you mean {close}?" if close else ""))
             elif value is not None:
                 values[name] = tuple(value) if name == "queues" and not isinstance(value, str) else value
-        if not faults:
-            config = cls(**values)
-            faults = config.faults()
-            if not faults:
-                return config
-        raise ConfigError("; ".join(faults))
+        config = cls(**values)
+        if faults := [*faults, *config.faults()]:
+            raise ConfigError("; ".join(faults))
+        return config
 
     def faults(self) -> list[str]:
         """Name every setting that cannot work, alone or beside another."""
         found = []
         if not self.database_url:
             found.append(NO_URL)
-        if not self.queues or any(not isinstance(q, str) or not q or len(q) > 200 for q in self.queues):
-            found.append(
-                f"queues must name at least one queue, each 1 to 200 characters, not {self.queues!r}"
-            )
+        if any(not isinstance(q, str) or not q or len(q) > 200 for q in self.queues):
+            found.append(f"queues must be names of 1 to 200 characters, not {self.queues!r}")
         for name, least in LEAST.items():
             value = getattr(self, name)
             if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:

@@ -4,12 +4,12 @@ A class's docstring is its message when no better one is given.
 
     OrchestratorError
     ├── ConfigError            a setting, a flag or an address is wrong
+    │   └── RegistryError      a task is declared twice, or without a usable name
     ├── SchemaError            the database's schema and this package do not fit together
     ├── DatabaseUnavailable    the database could not be reached, or would not let us in
-    ├── EmbeddedServerError    the embedded PostgreSQL could not be started
-    ├── EnqueueRefused         the database refused a new task (draining queue, taken key, bad option)
-    │   └── PayloadRefused     the payload cannot be stored and given back unchanged
-    └── RegistryError          a task is declared twice, or without a usable name
+    │   └── EmbeddedServerError    the embedded PostgreSQL could not be started
+    └── EnqueueRefused         the database refused a new task (draining queue, taken key, bad option)
+        └── PayloadRefused     the payload cannot be stored and given back unchanged
 
     HandlerSignal              what a handler raises to say how its attempt ended; never an error
     ├── Retry(after)           failed; try again after this long
@@ -40,7 +40,7 @@ class DatabaseUnavailable(OrchestratorError):
     """The database could not be reached; check that it runs and that the URL is right."""
 
 
-class EmbeddedServerError(OrchestratorError):
+class EmbeddedServerError(DatabaseUnavailable):
     """The embedded PostgreSQL could not be started."""
 
 
@@ -64,7 +64,7 @@ class PayloadRefused(EnqueueRefused):
         self.reason = reason
 
 
-class RegistryError(OrchestratorError):
+class RegistryError(ConfigError):
     """A task type is declared twice, or without a usable name."""
 
 

@@ -37,7 +37,8 @@ orchestrator.add_command(worker)
 def main() -> None:
     """Run the command; what goes wrong is said in a sentence, not in a traceback."""
     try:
-        orchestrator.main(standalone_mode=False)
+        # Without standalone mode click returns the code of an early exit instead of exiting.
+        sys.exit(orchestrator.main(standalone_mode=False) or 0)
     except click.exceptions.Abort:
         sys.exit(130)
     except click.ClickException as error:

@@ -15,7 +15,11 @@ from orchestrator.worker import Worker
 @click.command()
 @click.argument("app")
 @click.option("--url", help="The database; else what APP was made with, else ORCHESTRATOR_DATABASE_URL.")
-@click.option("-q", "--queues", help="Queues to serve, separated by commas.  [default: default]")
+@click.option(
+    "-q",
+    "--queues",
+    help="Queues to serve, separated by commas.  [default: those of APP's tasks, and default]",
+)
 @click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Tasks at once.  [default: 20]")
 @click.option(
     "--until-empty", is_flag=True, help="End when the queues hold nothing ready, held or waiting for a retry."
@@ -47,9 +51,7 @@ def worker(
     application = load_app(app)
     observe.follow(minimum=log_level)
     made = application.worker(
-        queues=tuple(name.strip() for name in queues.split(",") if name.strip())
-        if queues is not None
-        else None,
+        queues=named(queues),
         concurrency=concurrency,
         until_empty=until_empty,
         database_url=url,
@@ -62,6 +64,16 @@ def worker(
         sys.stderr.flush()
         sys.stdout.flush()
         os._exit(0)
+
+
+def named(queues: str | None) -> tuple[str, ...] | None:
+    """Read the names of --queues; an empty list is a slip, not a wish for all."""
+    if queues is None:
+        return None
+    names = tuple(name.strip() for name in queues.split(",") if name.strip())
+    if not names:
+        raise click.BadParameter("no queue is named; write for example mail,default", param_hint="--queues")
+    return names
 
 
 async def serve(made: Worker) -> None:

@@ -238,7 +238,7 @@ def default_text(default: object) -> str:
         case "":
             return "none: must be given"
         case tuple():
-            return f"`{','.join(map(str, default))}`"
+            return f"`{','.join(map(str, default))}`" if default else "those of the application's tasks"
         case float():
             return f"`{default:g}`"
         case _:
