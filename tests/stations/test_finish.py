@@ -149,6 +149,20 @@ def test_a_success_on_the_second_try_clears_the_error(connection: psycopg.Connec
     assert ["failed"] == [one["outcome"] for one in attempts(connection, again.id)]
 
 
+@pytest.mark.parametrize("end", [Snoozed(0), Released()], ids=name)
+def test_an_end_that_is_no_failure_keeps_the_last_error(
+    connection: psycopg.Connection, worker: Mate, end: End
+) -> None:
+    """What waits for its third try tells what was wrong with the first, whatever came between."""
+    put(connection)
+    worker.finish(worker.take_one(), Failed(FAULT, "failed", 0))
+
+    again = worker.take_one()
+    assert worker.finish(again, end)
+
+    assert ("pending", 1, ERROR) == read(connection, again.id, "status", "attempt", "error")
+
+
 @pytest.mark.parametrize("end", ENDS, ids=name)
 def test_a_task_claimed_again_is_not_finished_by_its_first_worker(
     connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate], end: End

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from orchestrator.maintain import Recovered, recover
+from orchestrator.postgres.session import SETTINGS
 from orchestrator.task.outcome import Completed, Failed, Fault
 from tests.clock import Clock
 from tests.schema.rows import one, put, read
@@ -20,6 +21,8 @@ DEAD_AFTER_SECONDS = 30.0
 
 
 def rescue(connection: psycopg.Connection) -> Recovered:
+    """Do one round on a session with a worker's settings."""
+    connection.execute(SETTINGS)
     return recover(connection, dead_after_seconds=DEAD_AFTER_SECONDS)
 
 
