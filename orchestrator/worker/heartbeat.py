@@ -53,7 +53,7 @@ class Heartbeat:
         connection = self._open()
         fits.require(connection)
         declare(connection, self._registry, queues=self._config.queues)
-        self._register(connection)
+        self._register(connection, self.worker_id)
         self._thread.start()
 
     def drain(self) -> None:
@@ -76,16 +76,20 @@ class Heartbeat:
 
     def _run(self) -> None:
         waits = transient.waits()
+        tries = 1
         wait_seconds = self._config.heartbeat_seconds
         while not self._stop.wait(wait_seconds):
             try:
                 self._beat(self._open())
             except Exception as error:
                 self._close()
+                tries += 1
                 wait_seconds = min(next(waits), self._config.heartbeat_seconds)
                 events.emit(events.ConnectionLost("heartbeat", str(error).strip(), wait_seconds))
                 continue
-            waits = transient.waits()
+            if tries > 1:
+                events.emit(events.ConnectionRestored("heartbeat", tries))
+            waits, tries = transient.waits(), 1
             wait_seconds = self._config.heartbeat_seconds
             self._attend("recover", self._recover)
             self._attend("partitions", self._make_leaves)
@@ -95,10 +99,11 @@ class Heartbeat:
             cursor.execute(BEAT, {"id": self.worker_id, "state": self._state})
             alive = cursor.fetchone() is not None
         if not alive:
-            old = self.worker_id
-            self.worker_id = uuid4()
-            self._register(connection)
-            self._declared_dead(old, self.worker_id)
+            old, new = self.worker_id, uuid4()
+            self._register(connection, new)
+            # Only now: should the answer have been lost, the next beat makes another row, and this one dies.
+            self.worker_id = new
+            self._declared_dead(old, new)
 
     def _attend(self, duty: str, work: Callable[[psycopg.Connection[Any]], None]) -> None:
         try:
@@ -121,11 +126,11 @@ class Heartbeat:
             partitions(connection)
             self._leaves_at = time.monotonic() + PARTITIONS_EVERY_SECONDS
 
-    def _register(self, connection: psycopg.Connection[Any]) -> None:
+    def _register(self, connection: psycopg.Connection[Any], worker_id: UUID) -> None:
         connection.execute(
             REGISTER,
             {
-                "id": self.worker_id,
+                "id": worker_id,
                 "host": platform.node()[:200],
                 "pid": os.getpid(),
                 "version": __version__,

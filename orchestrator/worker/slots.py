@@ -32,6 +32,7 @@ class Slots:
         self._threads = Threads(config.concurrency)
         self._running: dict[asyncio.Task[None], tuple[Claimed, UUID]] = {}
         self._void: set[asyncio.Task[None]] = set()
+        self._handing_over: set[asyncio.Task[None]] = set()
 
     @property
     def free(self) -> int:
@@ -65,29 +66,25 @@ class Slots:
         )
 
     async def give_back(self) -> None:
-        """Cancel what still runs, and give it back unfinished."""
-        await self._cancel()
+        """Cancel what still runs, and give it back unfinished; what has an outcome hands it over."""
+        await cancel(set(self._running) - self._handing_over)
         # A handler that does not end when cancelled: its lease is given up all the same.
         for attempt, (task, worker_id) in list(self._running.items()):
-            self._void.add(attempt)
-            await self._outbox.put(Outcome(task, Released()), worker_id=worker_id)
+            if attempt not in self._handing_over:
+                self._void.add(attempt)
+                await self._outbox.put(Outcome(task, Released()), worker_id=worker_id)
+        if self._handing_over:
+            await asyncio.wait(set(self._handing_over))
 
     async def drop(self) -> int:
         """Cancel everything whose leases are void; its outcomes are not even written."""
         dropped = len(self._running)
         self._void |= set(self._running)
-        await self._cancel()
+        await cancel(set(self._running))
         return dropped
 
     def stop(self) -> None:
         self._threads.stop()
-
-    async def _cancel(self) -> None:
-        attempts = set(self._running)
-        for attempt in attempts:
-            attempt.cancel()
-        if attempts:
-            await asyncio.wait(attempts, timeout=CANCEL_SECONDS)
 
     async def _run(self, task: Claimed, worker_id: UUID) -> None:
         handler = self._registry.find(task.type)
@@ -99,11 +96,22 @@ class Slots:
         except asyncio.CancelledError:
             # Cancelled by drain or drop, and no further: the outcome is that it was given back.
             end = Released()
-        if asyncio.current_task() not in self._void:
+        this = asyncio.current_task()
+        if this is not None and this not in self._void:
+            # From here on no drain may cancel it: the outcome would be lost between handler and outbox.
+            self._handing_over.add(this)
             await self._outbox.put(Outcome(task, end), worker_id=worker_id)
 
     def _ended(self, attempt: asyncio.Task[None]) -> None:
         # Only now does the task leave our hands: its outcome is in the outbox, so `held` never misses it.
         self._running.pop(attempt, None)
         self._void.discard(attempt)
+        self._handing_over.discard(attempt)
         self._freed()
+
+
+async def cancel(attempts: set[asyncio.Task[None]]) -> None:
+    for attempt in attempts:
+        attempt.cancel()
+    if attempts:
+        await asyncio.wait(attempts, timeout=CANCEL_SECONDS)

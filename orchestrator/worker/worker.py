@@ -5,12 +5,14 @@ import random
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from uuid import UUID
 
 from orchestrator import claim, events, execute, notify
 from orchestrator.config import Config
+from orchestrator.errors import DatabaseUnavailable
 from orchestrator.execute import Registry
 from orchestrator.finish import Outbox
 from orchestrator.postgres import connect
@@ -26,12 +28,15 @@ LOOKS_SECONDS = (0.002, 0.010, 0.050, 0.250)
 # While there is work, nobody rings for a task that falls due; so we look for it at this beat.
 SWEEP_WHEN_BUSY_SECONDS = 0.1
 RECONCILE_EVERY_SECONDS = 30.0
+# For a handler's clean-up and the last outcomes, even when the grace is over.
+LAST_WRITES_SECONDS = 10.0
 
 
 class Worker:
     """Serves queues with the handlers of a registry, until told to stop, or until they are empty."""
 
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
+        config = config if config.queues else replace(config, queues=declared_queues(registry))
         self._config = config
         self._until_empty = until_empty
         self._claims = self._session("claims")
@@ -98,7 +103,13 @@ class Worker:
         events.emit(events.WorkerStopped(self._worker_id))
 
     async def _serve(self) -> None:
-        await self._claim_until_told()
+        try:
+            await self._claim_until_told()
+        except Exception as error:
+            # Told to stop while the database is away. What is ours there and not in our hands goes back when
+            # our beat is missed.
+            if not (self._stopping and is_transient(error)):
+                raise
         await self._drain()
 
     async def _claim_until_told(self) -> None:
@@ -132,6 +143,7 @@ class Worker:
             if not is_transient(error):
                 raise
             # Whether the claim was committed is unknown: what is in our name and not in our hands goes back.
+            events.emit(events.ConnectionLost("claims", str(error).strip(), 0.0))
             self._reconcile_at = 0.0
             tasks = []
         if time.monotonic() >= self._reconcile_at:
@@ -149,23 +161,23 @@ class Worker:
             if not self._slots.knows(task):
                 await self._slots.put_back(task, worker_id=self._worker_id)
         if known:
-            begun = await self._claims.run(partial(execute.begin, tasks=known), give_up_on=never)
+            begun = await self._claims.run(partial(execute.begin, tasks=known), give_up_on=self._told_to_stop)
             self._slots.start(begun, worker_id=self._worker_id)
 
     async def _sweep(self) -> None:
-        swept = await self._claims.run(claim.sweep, give_up_on=never)
+        swept = await self._claims.run(claim.sweep, give_up_on=self._told_to_stop)
         longest = self._config.poll_seconds
         self._sweep_at = time.monotonic() + min(longest, swept.next_due_seconds or longest)
         if swept.moved >= claim.SWEEP_BATCH_SIZE:
             self._sweep_at = 0.0
         foreign = [queue for queue in swept.queues if queue not in self._config.queues]
         if foreign or swept.moved > self._slots.free:
-            await self._claims.run(partial(notify.ring, queues=swept.queues), give_up_on=never)
+            await self._claims.run(partial(notify.ring, queues=swept.queues), give_up_on=self._told_to_stop)
 
     async def _reconcile(self, just_claimed: list[Claimed]) -> None:
         held = [*just_claimed, *self._slots.held(), *self._outbox.held()]
         work = partial(claim.reconcile, worker_id=self._worker_id, held=held)
-        ghosts = await self._claims.run(work, give_up_on=never)
+        ghosts = await self._claims.run(work, give_up_on=self._told_to_stop)
         self._reconcile_at = time.monotonic() + RECONCILE_EVERY_SECONDS
         if ghosts:
             events.emit(events.GhostsReleased(len(ghosts)))
@@ -177,7 +189,8 @@ class Worker:
             seconds = LOOKS_SECONDS[self._looks]
             if self._looks == 0:
                 self._marked_idle = True
-                await self._mark_idle(self._config.poll_seconds + 1)
+                # For longer than the poll with its jitter, or its end would go unrung.
+                await self._mark_idle(1.1 * self._config.poll_seconds + 1)
             self._looks += 1
         else:
             seconds = self._config.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - a jitter is no secret
@@ -191,11 +204,11 @@ class Worker:
         if self._slots.held() or self._outbox.held():
             return False
         work = partial(claim.remaining, queues=self._config.queues)
-        return not await self._claims.run(work, give_up_on=never)
+        return not await self._claims.run(work, give_up_on=self._told_to_stop)
 
     async def _mark_idle(self, seconds: float) -> None:
         work = partial(notify.idle, worker_id=self._worker_id, seconds=seconds)
-        await self._claims.run(work, give_up_on=never)
+        await self._claims.run(work, give_up_on=self._told_to_stop)
 
     async def _drain(self) -> None:
         self._heartbeat.drain()
@@ -207,8 +220,22 @@ class Worker:
         while self._slots.held() and (left := begun + self._grace_seconds - time.monotonic()) > 0:
             self._awake.clear()
             await self._sleep(left)
-        await self._slots.give_back()
-        await self._outbox.flush()
+        await self._write_the_rest(begun + self._grace_seconds)
+
+    async def _write_the_rest(self, at: float) -> None:
+        """Give back what still runs, and write what is in the outbox: until then, or a little longer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(LAST_WRITES_SECONDS, at - time.monotonic())):
+                await self._slots.give_back()
+                await self._outbox.flush()
+        if unwritten := len(self._outbox.held()):
+            raise DatabaseUnavailable(
+                f"stopped with {unwritten} outcomes that could not be written; their tasks will run again"
+            )
+
+    def _told_to_stop(self, _error: Exception) -> bool:
+        """Whether to let an error that may pass end the claiming, since there is to be no more of it."""
+        return self._stopping
 
     async def _sleep(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -253,6 +280,11 @@ class Worker:
         self._awake.set()
 
 
+def declared_queues(registry: Registry) -> tuple[str, ...]:
+    """Return the queues that the handlers were declared with, and the one that takes what names none."""
+    return tuple(sorted({"default", *(handler.queue for handler in registry)}))
+
+
 async def first_fault(serving: Coroutine[Any, Any, None], *helpers: Coroutine[Any, Any, None]) -> None:
     """Serve until done, with the helpers beside; a helper that fails ends it all, with its exception."""
     main = asyncio.create_task(serving)
@@ -266,10 +298,6 @@ async def first_fault(serving: Coroutine[Any, Any, None], *helpers: Coroutine[An
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def never(_error: Exception) -> bool:
-    return False
 
 
 def always(_error: Exception) -> bool:

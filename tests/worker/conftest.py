@@ -1,10 +1,12 @@
-"""An application on the test's own database."""
+"""An application on the test's own database, and a way to take that database away."""
 
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from orchestrator import Orchestrator
+from tests.worker.outage import Outage, possible
 
 
 @pytest.fixture
@@ -13,3 +15,10 @@ def app(database_url: str) -> Iterator[Orchestrator]:
     application = Orchestrator(database_url, poll_seconds=1.0, heartbeat_seconds=0.5, grace_seconds=10.0)
     yield application
     application.close()
+
+
+@pytest.fixture
+def outage(administrator: psycopg.Connection, connection: psycopg.Connection) -> Iterator[Outage]:
+    """An outage of the test's database that has not begun yet; it is over after the test."""
+    with possible(administrator, connection) as outage:
+        yield outage

@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, LiteralString, NamedTuple
+from uuid import UUID
 
 import psycopg
 from psycopg.rows import namedtuple_row
@@ -99,3 +100,14 @@ def attempts(connection: psycopg.Connection, task_id: int) -> list[tuple[int, st
         "SELECT attempt, outcome FROM orchestrator.attempts WHERE task_id = %s ORDER BY id", [task_id]
     ).fetchall()
     return [(int(number), str(outcome)) for number, outcome in rows]
+
+
+def hire(connection: psycopg.Connection) -> UUID:
+    """Add the row of a worker that lives, elsewhere."""
+    worker_id = value(
+        connection,
+        "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at)"
+        " VALUES (gen_random_uuid(), 'elsewhere', 1, '0', '{default}', 1, now() + interval '1 hour') RETURNING id",
+    )
+    assert isinstance(worker_id, UUID)
+    return worker_id

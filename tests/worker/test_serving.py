@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator import Context, Orchestrator, events
 from tests.worker.running import (
+    hire,
     recorded,
     run_until_empty,
     status,
@@ -351,10 +352,7 @@ async def past_the_looks(connection: psycopg.Connection) -> None:
 def lend(connection: psycopg.Connection, task_id: int, state: str) -> None:
     """Let a task be held by a worker that lives, elsewhere."""
     connection.execute(
-        "WITH w AS (INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at)"
-        " VALUES (gen_random_uuid(), 'elsewhere', 1, '0', '{default}', 1, now() + interval '1 hour') RETURNING id)"
-        " UPDATE orchestrator.tasks_live SET status = %s, lease = 7, worker_id = w.id, attempt = 1,"
-        " claimed_at = now(), started_at = CASE WHEN %s = 'running' THEN now() END FROM w"
-        " WHERE tasks_live.id = %s",
-        [state, state, task_id],
+        "UPDATE orchestrator.tasks_live SET status = %s, lease = 7, worker_id = %s, attempt = 1,"
+        " claimed_at = now(), started_at = CASE WHEN %s = 'running' THEN now() END WHERE id = %s",
+        [state, hire(connection), state, task_id],
     )

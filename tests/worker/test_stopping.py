@@ -1,0 +1,294 @@
+"""How a worker ends: told to, in a hurry, with its database away, or by a fault; and what it leaves behind."""
+
+import asyncio
+import signal
+import threading
+from contextlib import suppress
+
+import psycopg
+import pytest
+
+from orchestrator import Context, DatabaseUnavailable, Orchestrator, events
+from orchestrator.claim import batch
+from orchestrator.config import Config
+from orchestrator.execute import begin
+from orchestrator.finish import Outbox
+from orchestrator.postgres import connect
+from orchestrator.postgres.session import Session
+from orchestrator.worker.slots import Slots
+from tests.worker.outage import Outage
+from tests.worker.running import (
+    PATIENCE_SECONDS,
+    hire,
+    recorded,
+    run_until_empty,
+    status,
+    statuses,
+    task,
+    until,
+    value,
+    working,
+)
+
+
+def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """What runs may finish, what waits is left, nothing stays claimed or running, and the row says stopped."""
+    go_on = asyncio.Event()
+
+    @app.task(name="work")
+    async def work() -> str:
+        await go_on.wait()
+        return "finished"
+
+    async def main() -> None:
+        ids = [(await work.aenqueue()).id for _ in range(3)]
+        worker = asyncio.create_task(app.arun_worker(concurrency=2))
+        await until(lambda: statuses(connection) == {"running": 2, "pending": 1}, "two run")
+        with recorded(events.WorkerStopping) as stopping:
+            worker.cancel()
+            await until(lambda: stopping, "the worker stops")
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await worker
+        await app.aclose()
+        assert [(2, 10.0)] == [(event.running, event.grace_seconds) for event in stopping]
+        assert ["completed", "completed", "pending"] == [status(connection, task_id) for task_id in ids]
+
+    asyncio.run(main())
+
+    assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
+    assert 0 == value(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE lease IS NOT NULL")
+
+
+@pytest.mark.parametrize("colour", ["async", "def"])
+def test_a_second_cancel_hurries(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
+    """What still runs is given back at once, uncharged and in its old place, and its handler is told."""
+    told, let_go = threading.Event(), threading.Event()
+
+    @app.task(name="endless")
+    async def on_loop() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.set()
+
+    @app.task(name="endless-thread")
+    def in_thread(context: Context) -> None:
+        while not context.cancelled and not let_go.wait(0.005):
+            pass
+        told.set()
+
+    endless = on_loop if colour == "async" else in_thread
+
+    async def main() -> None:
+        enqueued = await endless.aenqueue()
+        before = task(connection, enqueued.id)
+        worker = asyncio.create_task(app.arun_worker())
+        await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+        with recorded(events.WorkerStopping, events.TaskReleased) as happened:
+            worker.cancel()
+            await until(lambda: happened, "the worker stops")
+            worker.cancel()
+            with suppress(asyncio.CancelledError):
+                async with asyncio.timeout(5):
+                    await worker
+        await app.aclose()
+        after = task(connection, enqueued.id)
+        assert ("pending", 0, None, None) == (after.status, after.attempt, after.lease, after.error)
+        assert before.position == after.position
+        assert [events.WorkerStopping, events.TaskReleased] == [type(event) for event in happened]
+
+    asyncio.run(main())
+
+    assert told.wait(PATIENCE_SECONDS)
+    let_go.set()
+    assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
+
+
+def test_the_grace_ends_by_itself(database_url: str, connection: psycopg.Connection) -> None:
+    """Who needs longer than the grace is given back without a second word."""
+    app = Orchestrator(database_url, grace_seconds=0.1)
+
+    @app.task(name="endless")
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with working(app):
+            await endless.aenqueue()
+            await until(lambda: statuses(connection) == {"running": 1}, "it runs")
+        await app.aclose()
+
+    asyncio.run(main())
+
+    assert {"pending": 1} == statuses(connection)
+
+
+def test_a_stubborn_handler_is_given_back_over_its_head(
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who swallows its cancellation holds up nobody: the lease is given up, and its late outcome is not written."""
+    monkeypatch.setattr("orchestrator.worker.slots.CANCEL_SECONDS", 0.2)
+    app = Orchestrator(database_url, grace_seconds=0)
+    enough = asyncio.Event()
+
+    @app.task(name="stubborn")
+    async def stubborn() -> str:
+        while not enough.is_set():
+            with suppress(asyncio.CancelledError):
+                await enough.wait()
+        return "late"
+
+    async def main() -> None:
+        async with working(app):
+            await stubborn.aenqueue()
+            await until(lambda: statuses(connection) == {"running": 1}, "it runs")
+        assert {"pending": 1} == statuses(connection)
+        enough.set()
+        await app.aclose()
+
+    asyncio.run(main())
+
+    assert {"pending": 1} == statuses(connection)
+    assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
+
+
+def test_a_worker_in_somebodys_process_leaves_signals_alone(app: Orchestrator) -> None:
+    """They belong to whoever owns the process."""
+    numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
+
+    @app.task(name="look")
+    async def look() -> None:
+        seen.append([signal.getsignal(number) for number in numbers])
+
+    seen: list[object] = []
+
+    async def main() -> None:
+        before = [signal.getsignal(number) for number in numbers]
+        await look.aenqueue()
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await app.arun_worker(until_empty=True)
+        await app.aclose()
+        assert [before] == seen
+        assert before == [signal.getsignal(number) for number in numbers]
+
+    asyncio.run(main())
+
+
+def test_a_worker_stops_while_its_database_is_away(
+    app: Orchestrator, connection: psycopg.Connection, outage: Outage
+) -> None:
+    """An idle one at once; it does not wait for the database to come back."""
+
+    async def main() -> None:
+        worker = asyncio.create_task(app.arun_worker())
+        await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.live_workers"), "it serves")
+        with recorded(events.ConnectionLost) as lost:
+            outage.begin()
+            await until(lambda: {"claims", "heartbeat"} <= {event.purpose for event in lost}, "it notices")
+        worker.cancel()
+        with suppress(asyncio.CancelledError):
+            async with asyncio.timeout(12):
+                await worker
+
+    asyncio.run(main())
+
+
+def test_outcomes_that_could_not_be_written_are_said_aloud(
+    database_url: str, connection: psycopg.Connection, outage: Outage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker ends all the same, with an error; another one recovers the task after a while."""
+    monkeypatch.setattr("orchestrator.worker.worker.LAST_WRITES_SECONDS", 0.3)
+    app = Orchestrator(
+        database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4, grace_seconds=0.2
+    )
+    runs: list[int] = []
+
+    @app.task(name="work")
+    async def work() -> None:
+        runs.append(1)
+        if len(runs) == 1:
+            outage.begin()
+
+    async def main() -> None:
+        await work.aenqueue()
+        await app.aclose()
+        worker = asyncio.create_task(app.arun_worker())
+        await until(lambda: runs, "it runs")
+        worker.cancel()
+        with pytest.raises(DatabaseUnavailable, match="stopped with 1 outcomes that could not be written"):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await worker
+
+    asyncio.run(main())
+    outage.end()
+    run_until_empty(app)
+
+    assert ({"completed": 1}, 2) == (statuses(connection), len(runs))
+
+
+def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycopg.Connection) -> None:
+    """Its row does not claim to have stopped in order, so what it held is taken back."""
+    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4)
+    broken, whole = (
+        "ALTER TABLE orchestrator.queues RENAME TO q",
+        "ALTER TABLE orchestrator.q RENAME TO queues",
+    )
+
+    @app.task(name="work")
+    async def work(context: Context) -> int:
+        if context.attempt == 1:
+            await asyncio.Event().wait()
+        return context.attempt
+
+    async def main() -> int:
+        enqueued = await work.aenqueue()
+        await app.aclose()
+        worker = asyncio.create_task(app.arun_worker())
+        await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+        connection.execute(broken)
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await worker
+        connection.execute(whole)
+        return int(enqueued.id)
+
+    task_id = asyncio.run(main())
+    assert "running" == status(connection, task_id)
+    run_until_empty(app)
+
+    row = task(connection, task_id)
+    assert ("completed", 2, 1) == (row.status, row.result, row.losses)
+
+
+def test_no_outcome_is_lost_between_handler_and_outbox(
+    app: Orchestrator, database_url: str, connection: psycopg.Connection
+) -> None:
+    """A drain that cancels attempts leaves alone those which have ended and wait for room in the outbox."""
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    ids = [work.enqueue().id for _ in range(3)]
+    worker_id = hire(connection)
+    config = Config(database_url=database_url)
+
+    async def main() -> None:
+        session = Session(connect.conninfo(database_url), purpose="outcomes")
+        outbox = Outbox(session, limit=1, put_off=lambda: None)
+        slots = Slots(config, app.registry, outbox, freed=lambda: None)
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+            claimed = await batch(other, worker_id=worker_id, queues=["default"], batch_size=3)
+            slots.start(await begin(other, tasks=claimed), worker_id=worker_id)
+        await until(lambda: len(slots.held()) == 2 and len(outbox.held()) == 1, "one is in, two wait outside")
+        sending = asyncio.create_task(outbox.run())
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await slots.give_back()
+            await outbox.flush()
+        sending.cancel()
+        slots.stop()
+        await session.close()
+
+    asyncio.run(main())
+
+    assert ["completed"] * 3 == [status(connection, task_id) for task_id in ids]
