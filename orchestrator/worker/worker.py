@@ -1,7 +1,6 @@
 """One worker: start, claim, run, finish, stop."""
 
 import asyncio
-import random
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
@@ -20,13 +19,9 @@ from orchestrator.postgres.session import Session
 from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
 from orchestrator.worker.heartbeat import Heartbeat
+from orchestrator.worker.rest import Rest
 from orchestrator.worker.slots import Slots
 
-# When nothing was found: look again so soon, each once, then sleep. A producer may have looked for sleepers
-# before we said that we are one, and committed after it.
-LOOKS_SECONDS = (0.002, 0.010, 0.050, 0.250)
-# While there is work, nobody rings for a task that falls due; so we look for it at this beat.
-SWEEP_WHEN_BUSY_SECONDS = 0.1
 RECONCILE_EVERY_SECONDS = 30.0
 # For a handler's clean-up and the last outcomes, even when the grace is over.
 LAST_WRITES_SECONDS = 10.0
@@ -39,26 +34,24 @@ class Worker:
         config = config if config.queues else replace(config, queues=declared_queues(registry))
         self._config = config
         self._until_empty = until_empty
+        self._rest = Rest(poll_seconds=config.poll_seconds, impatient=until_empty)
         self._claims = self._session("claims")
         self._outcomes = self._session("outcomes")
         self._heartbeat = Heartbeat(config, registry, declared_dead=self._declared_dead)
         self._outbox = Outbox(
-            self._outcomes, limit=max(1000, 2 * config.concurrency), put_off=self._look_for_due
+            self._outcomes, limit=max(1000, 2 * config.concurrency), put_off=self._rest.look_for_due
         )
-        self._slots = Slots(config, registry, self._outbox, freed=self._wake)
+        self._slots = Slots(config, registry, self._outbox, freed=self._rest.wake)
         self._listener = notify.Listener(
-            self._session("listener"), queues=config.queues, heard=self._look_for_due
+            self._session("listener"), queues=config.queues, heard=self._rest.look_for_due
         )
         self._types = tuple(handler.type for handler in registry)
         self._queues = list(config.queues)
         self._worker_id = self._heartbeat.worker_id
         self._reborn: UUID | None = None
-        self._awake = asyncio.Event()
         self._stopping = False
         self._grace_seconds = config.grace_seconds
-        self._looks = 0
         self._marked_idle = False
-        self._sweep_at = 0.0
         self._reconcile_at = 0.0
 
     async def run(self) -> None:
@@ -82,7 +75,7 @@ class Worker:
         self._stopping = True
         if grace_seconds is not None or hurry:
             self._grace_seconds = grace_seconds or 0.0
-        self._wake()
+        self._rest.wake()
 
     @property
     def abandoned_threads(self) -> int:
@@ -116,19 +109,18 @@ class Worker:
         while not self._stopping:
             if self._reborn is not None:
                 await self._begin_anew(self._reborn)
-            self._awake.clear()
+            self._rest.forget()
             if self._slots.free <= 0:
-                await self._awake.wait()
+                await self._rest.sleep()
                 continue
-            if time.monotonic() >= self._sweep_at:
+            if self._rest.is_due:
                 await self._sweep()
             if await self._claim():
-                self._looks = 0
-                self._sweep_at = min(self._sweep_at, time.monotonic() + SWEEP_WHEN_BUSY_SECONDS)
+                self._rest.found()
             elif self._until_empty and await self._is_empty():
                 return
             else:
-                await self._rest()
+                await self._rest_a_while()
 
     async def _claim(self) -> bool:
         """Claim for the free slots, and start what was claimed; tell whether there was anything."""
@@ -166,10 +158,7 @@ class Worker:
 
     async def _sweep(self) -> None:
         swept = await self._claims.run(claim.sweep, give_up_on=self._told_to_stop)
-        longest = self._config.poll_seconds
-        self._sweep_at = time.monotonic() + min(longest, swept.next_due_seconds or longest)
-        if swept.moved >= claim.SWEEP_BATCH_SIZE:
-            self._sweep_at = 0.0
+        self._rest.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)
         foreign = [queue for queue in swept.queues if queue not in self._config.queues]
         if foreign or swept.moved > self._slots.free:
             await self._claims.run(partial(notify.ring, queues=swept.queues), give_up_on=self._told_to_stop)
@@ -182,23 +171,11 @@ class Worker:
         if ghosts:
             events.emit(events.GhostsReleased(len(ghosts)))
 
-    async def _rest(self) -> None:
-        """Nothing was found: wait a little, or sleep until rung, until something is due, or for one poll."""
-        until_due = self._sweep_at - time.monotonic()
-        if self._looks < len(LOOKS_SECONDS):
-            seconds = LOOKS_SECONDS[self._looks]
-            if self._looks == 0:
-                self._marked_idle = True
-                # For longer than the poll with its jitter, or its end would go unrung.
-                await self._mark_idle(1.1 * self._config.poll_seconds + 1)
-            self._looks += 1
-        else:
-            seconds = self._config.poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - a jitter is no secret
-            self._looks = 0
-        if self._until_empty:
-            # Nobody rings when the last task of another worker ends.
-            seconds = min(seconds, LOOKS_SECONDS[-1])
-        await self._sleep(min(seconds, until_due))
+    async def _rest_a_while(self) -> None:
+        if self._rest.is_first_look:
+            self._marked_idle = True
+            await self._mark_idle(self._rest.idle_seconds)
+        await self._rest.rest()
 
     async def _is_empty(self) -> bool:
         if self._slots.held() or self._outbox.held():
@@ -218,8 +195,8 @@ class Worker:
         begun = time.monotonic()
         # Ends: the grace passes; stop() may shorten it meanwhile.
         while self._slots.held() and (left := begun + self._grace_seconds - time.monotonic()) > 0:
-            self._awake.clear()
-            await self._sleep(left)
+            self._rest.forget()
+            await self._rest.sleep(left)
         await self._write_the_rest(begun + self._grace_seconds)
 
     async def _write_the_rest(self, at: float) -> None:
@@ -236,11 +213,6 @@ class Worker:
     def _told_to_stop(self, _error: Exception) -> bool:
         """Whether to let an error that may pass end the claiming, since there is to be no more of it."""
         return self._stopping
-
-    async def _sleep(self, seconds: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, seconds)):
-                await self._awake.wait()
 
     async def _close(self) -> None:
         await self._slots.drop()
@@ -263,21 +235,12 @@ class Worker:
 
     def _be_reborn(self, worker_id: UUID) -> None:
         self._reborn = worker_id
-        self._wake()
+        self._rest.wake()
 
     def _session(self, purpose: str) -> Session:
         # Each under a name of its own, for whoever looks into pg_stat_activity.
         info = connect.conninfo(self._config.database_url, application_name=f"orchestrator {purpose}")
         return Session(info, purpose=purpose)
-
-    def _look_for_due(self) -> None:
-        """We were rung, or put a task off ourselves: it may fall due sooner than we thought."""
-        self._sweep_at = 0.0
-        self._looks = 0
-        self._wake()
-
-    def _wake(self) -> None:
-        self._awake.set()
 
 
 def declared_queues(registry: Registry) -> tuple[str, ...]:
