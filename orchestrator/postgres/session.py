@@ -2,9 +2,12 @@
 
 `run` hands the connection to a piece of work, and hands it a new one for as long as the work fails in a way
 that may pass. The work must bear being run twice: after a lost connection nobody knows how far it came.
+
+What is prepared on it is planned anew at times: a worker may have idled on empty tables that are full now.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -15,6 +18,11 @@ from orchestrator import events
 from orchestrator.postgres import connect, statement, transient
 
 SETTINGS = statement.load(__file__, "session.sql")
+REPLAN = statement.load(__file__, "replan.sql")
+
+# So long may a plan be out of date; planning a handful of statements takes a millisecond.
+REPLAN_EVERY_SECONDS = 1.0
+
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[Any]
 
@@ -26,6 +34,7 @@ class Session:
         self._info = info
         self._purpose = purpose
         self._connection: Connection | None = None
+        self._replan_at = 0.0
 
     async def run(
         self, work: Callable[[Connection], Awaitable[T]], *, give_up_on: Callable[[Exception], bool]
@@ -33,7 +42,7 @@ class Session:
         """Run the work until it succeeds, fails for good, or fails in the way the caller wants to see itself."""
         for tries, wait_seconds in enumerate(transient.waits(), start=1):
             try:
-                answer = await work(await self._open())
+                answer = await work(await self._ready())
             except Exception as error:
                 if not transient.connection_survives(error):
                     await self.close()
@@ -59,13 +68,21 @@ class Session:
             with suppress(psycopg.Error):
                 await connection.close()
 
-    async def _open(self) -> Connection:
+    async def _ready(self) -> Connection:
         if self._connection is None or self._connection.closed:
-            connection = await connect.open_async(self._info)
-            try:
-                await connection.execute(SETTINGS)
-            except BaseException:
-                await connection.close()
-                raise
-            self._connection = connection
+            self._connection = await self._open()
+        elif time.monotonic() >= self._replan_at:
+            await self._connection.execute(REPLAN)
+        else:
+            return self._connection
+        self._replan_at = time.monotonic() + REPLAN_EVERY_SECONDS
         return self._connection
+
+    async def _open(self) -> Connection:
+        connection = await connect.open_async(self._info)
+        try:
+            await connection.execute(SETTINGS)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection

@@ -2,9 +2,11 @@
 
 The real files are prepared in a session with a worker's settings, and explained with custom and with generic plans,
 at four moments in the life of one database, with 200,000 tasks ready, future and finished. The worst is a plan
-that was kept: made while the tables were empty, it lasts until somebody analyzes them.
+that is kept: made while the tables were empty, it would last until somebody analyzes them. So a session has its
+statements planned anew every second.
 """
 
+import asyncio
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -17,7 +19,7 @@ import pytest
 from psycopg import ClientCursor, sql
 
 import orchestrator
-from orchestrator.postgres.session import SETTINGS
+from orchestrator.postgres.session import REPLAN, REPLAN_EVERY_SECONDS, SETTINGS, Connection, Session
 from tests import servers
 
 COUNT = 200_000
@@ -62,7 +64,7 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
 """By name: the type under which psycopg sends it, and a value."""
 
 MODES = ("force_custom_plan", "force_generic_plan")
-KEPT = "kept since the tables were empty"
+KEPT = "full since, replanned"
 MOMENTS = ("full, statistics of empty tables", "full", "emptied, statistics of full tables", "empty")
 
 # Finished tasks have a lease and a worker, so that the look-up of what was written before has something to miss.
@@ -91,7 +93,7 @@ VALUES (%s, 'host', 1, '0', '{}', 1, %s)
 
 @dataclass
 class Plan:
-    """What one plan reads: tables from end to end, and indexes by the table they belong to."""
+    """What one plan reads: tables and keys from end to end, and indexes by the table they belong to."""
 
     read_whole: set[str] = field(default_factory=set)
     indexes: dict[str, set[str]] = field(default_factory=dict)
@@ -132,6 +134,7 @@ def life(connection: psycopg.Connection) -> Plans:
     fill(connection, "dead_letter", 10_000)
     connection.execute(RECORD, [10_000])
 
+    connection.execute(REPLAN)
     found = {(KEPT, s, "force_generic_plan"): explain(connection, s) for s in PATHS}
     found |= explain_all(connection, MOMENTS[0])
     connection.execute("ANALYZE")
@@ -203,6 +206,8 @@ def read(node: dict[str, Any], plan: Plan) -> None:
     match node["Node Type"]:
         case "Seq Scan":
             plan.read_whole.add(node["Relation Name"])
+        case "Index Scan" | "Index Only Scan" if node["Index Name"] == KEY and "Index Cond" not in node:
+            plan.read_whole.add(KEY)
         case "Index Scan" | "Index Only Scan":
             plan.indexes.setdefault(node["Relation Name"], set()).add(node["Index Name"])
         case "Bitmap Heap Scan":
@@ -223,9 +228,37 @@ def test_a_statement_takes_its_path(plans: Plans, moment: str, mode: str, statem
 
 
 @pytest.mark.parametrize("statement", PATHS)
-def test_a_kept_plan_takes_its_path(plans: Plans, statement: str) -> None:
-    """A worker that idled while a burst of tasks came in runs plans that were made for empty tables."""
+def test_a_plan_made_for_empty_tables_is_not_kept(plans: Plans, statement: str) -> None:
+    """A worker that idled while a burst of tasks came in runs by plans for what is there."""
     plan = plans[KEPT, statement, "force_generic_plan"]
 
     assert set() == plan.read_whole
     assert PATHS[statement] == plan.indexes.get("tasks_live", set())
+
+
+def test_a_session_has_its_statements_planned_anew(database_url: str) -> None:
+    """At most a second after the tables changed; a plan that was kept would still reckon with one row."""
+
+    async def reckoned(connection: Connection) -> int:
+        cursor = await connection.execute("EXPLAIN (FORMAT JSON) EXECUTE all_rows")
+        row = await cursor.fetchone()
+        assert row is not None
+        return int(row[0][0]["Plan"]["Plan Rows"])
+
+    async def prepare_on_empty(connection: Connection) -> None:
+        await connection.execute("CREATE TABLE things AS SELECT 1 AS thing; ANALYZE things")
+        await connection.execute("PREPARE all_rows AS SELECT thing FROM things")
+        assert 1 == await reckoned(connection)
+        await connection.execute("INSERT INTO things SELECT generate_series(1, 10000)")
+        assert 1 == await reckoned(connection)
+
+    async def work() -> None:
+        session = Session(database_url, purpose="test")
+        await session.run(prepare_on_empty, give_up_on=lambda _error: True)
+        # Ends: a second passes.
+        async with asyncio.timeout(10 * REPLAN_EVERY_SECONDS):
+            while await session.run(reckoned, give_up_on=lambda _error: True) == 1:  # noqa: ASYNC110 - polled
+                await asyncio.sleep(0.01)
+        await session.close()
+
+    asyncio.run(work())

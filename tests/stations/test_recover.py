@@ -167,6 +167,23 @@ def test_what_a_dead_worker_claims_after_its_death_is_taken_back_too(
     assert "pending" == read(connection, task.id, "status")
 
 
+def test_a_locked_orphan_waits_for_the_next_round(
+    connection: psycopg.Connection, database_url: str, worker: Mate, clock: Clock
+) -> None:
+    """A hand that has a row open holds the recovery of no other up, and its task is not forgotten."""
+    put(connection)
+    put(connection)
+    locked, free = worker.begin(worker.claim())
+    clock.advance(seconds=31)
+    with psycopg.connect(database_url) as hand:
+        hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [locked.id])
+        assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+        assert ["running", "pending"] == [read(connection, task.id, "status") for task in (locked, free)]
+
+    assert Recovered(returned=1, buried=0, workers=0) == rescue(connection)
+    assert "pending" == read(connection, locked.id, "status")
+
+
 def test_a_round_is_bounded(connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock) -> None:
     """However much the dead held, one round takes a batch and says that there may be more."""
     crew = [hire() for _ in range(3)]
@@ -239,6 +256,15 @@ def test_a_late_outcome_of_what_was_buried_is_stale(
 
     assert not worker.finish(task, Completed(None))
     assert not worker.has_written(task, Completed(None))
+
+
+def test_a_recovery_is_planned_each_time(connection: psycopg.Connection) -> None:
+    """A plan made for empty tables would be kept, and read them whole at every beat of every worker."""
+    for _ in range(10):
+        rescue(connection)
+
+    names = connection.execute("SELECT statement FROM pg_prepared_statements").fetchall()
+    assert not [statement for (statement,) in names if "orphan" in statement]
 
 
 def test_recovered_tasks_wake_the_sleepers(
