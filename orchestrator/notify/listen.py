@@ -4,9 +4,10 @@ Needs a direct connection: through PgBouncer in transaction mode LISTEN succeeds
 the worker's poll is all there is.
 """
 
+import asyncio
 from collections.abc import Callable
 
-from orchestrator.postgres import statement
+from orchestrator.postgres import statement, transient
 from orchestrator.postgres.session import Connection, Session
 
 LISTEN = statement.load(__file__, "listen.sql")
@@ -22,16 +23,26 @@ class Listener:
 
     async def run(self) -> None:
         """Listen, for ever."""
-        await self._session.run(self._listen, give_up_on=lambda _error: False)
+        while True:
+            await self._session.run(listen, give_up_on=lambda _error: False)
+            # What was sent while nobody listened is lost: look once.
+            self._heard()
+            try:
+                await self._session.run(self._hear, give_up_on=lambda _error: True)
+            except Exception as error:
+                if not transient.is_transient(error):
+                    raise
+                await asyncio.sleep(transient.FIRST_WAIT_SECONDS)
 
     async def close(self) -> None:
         """Close the connection."""
         await self._session.close()
 
-    async def _listen(self, connection: Connection) -> None:
-        await connection.execute(LISTEN)
-        # What was sent while nobody listened is lost: look once.
-        self._heard()
+    async def _hear(self, connection: Connection) -> None:
         async for notification in connection.notifies():
             if notification.payload in self._queues:
                 self._heard()
+
+
+async def listen(connection: Connection) -> None:
+    await connection.execute(LISTEN)

@@ -35,29 +35,35 @@ class Session:
         self._purpose = purpose
         self._connection: Connection | None = None
         self._replan_at = 0.0
+        self._failures = 0
 
     async def run(
         self, work: Callable[[Connection], Awaitable[T]], *, give_up_on: Callable[[Exception], bool]
     ) -> T:
         """Run the work until it succeeds, fails for good, or fails in the way the caller wants to see itself."""
-        for tries, wait_seconds in enumerate(transient.waits(), start=1):
+        for wait_seconds in transient.waits():
             try:
                 answer = await work(await self._ready())
             except Exception as error:
-                if not transient.connection_survives(error):
+                survives, gives_up = transient.connection_survives(error), give_up_on(error)
+                if not survives:
                     await self.close()
-                if give_up_on(error) or not transient.is_transient(error):
+                if not transient.is_transient(error) or (gives_up and survives):
                     raise
+                self._failures += 1
                 reason = str(error).strip() or type(error).__name__
-                events.emit(events.ConnectionLost(self._purpose, reason, wait_seconds))
+                events.emit(events.ConnectionLost(self._purpose, reason, 0.0 if gives_up else wait_seconds))
+                if gives_up:
+                    raise
                 await asyncio.sleep(wait_seconds)
             except BaseException:
                 # Cancelled in the middle of a statement: its answer would be read by the next one.
                 await self.close()
                 raise
             else:
-                if tries > 1:
-                    events.emit(events.ConnectionRestored(self._purpose, tries))
+                if self._failures:
+                    events.emit(events.ConnectionRestored(self._purpose, self._failures + 1))
+                    self._failures = 0
                 return answer
         raise AssertionError("waits() never ends")
 

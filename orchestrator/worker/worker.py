@@ -135,7 +135,6 @@ class Worker:
             if not is_transient(error):
                 raise
             # Whether the claim was committed is unknown: what is in our name and not in our hands goes back.
-            events.emit(events.ConnectionLost("claims", str(error).strip(), 0.0))
             self._reconcile_at = 0.0
             tasks = []
         if time.monotonic() >= self._reconcile_at:
