@@ -16,17 +16,13 @@ PREFIX = "ORCHESTRATOR_"
 # Of the test suite and of nothing else; not a slip of the pen.
 FOREIGN = frozenset({"ORCHESTRATOR_TEST_SERVER"})
 
-NO_URL = (
-    "no database was named: give its URL, or set ORCHESTRATOR_DATABASE_URL. "
-    "To try things out without a server, install pg-orchestrator[embedded] and use embedded:./pgdata"
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """The settings; the defaults are meant to be right for most."""
 
-    database_url: str = field(default="", repr=False)  # may hold a password
+    # May hold a password. May be missing, where only connections of others are used: connect.py asks for it.
+    database_url: str = field(default="", repr=False)
     queues: tuple[str, ...] = ()  # none named: those that the application's tasks are declared with
     concurrency: int = 20
     grace_seconds: float = 30.0
@@ -68,8 +64,6 @@ class Config:
     def faults(self) -> list[str]:
         """Name every setting that cannot work, alone or beside another."""
         found = []
-        if not self.database_url:
-            found.append(NO_URL)
         if any(not isinstance(q, str) or not q or len(q) > 200 for q in self.queues):
             found.append(f"queues must be names of 1 to 200 characters, not {self.queues!r}")
         for name, least in LEAST.items():

@@ -8,8 +8,12 @@ A class's docstring is its message when no better one is given.
     ├── SchemaError            the database's schema and this package do not fit together
     ├── DatabaseUnavailable    the database could not be reached, or would not let us in
     │   └── EmbeddedServerError    the embedded PostgreSQL could not be started
-    └── EnqueueRefused         the database refused a new task (draining queue, taken key, bad option)
-        └── PayloadRefused     the payload cannot be stored and given back unchanged
+    ├── EnqueueRefused         the database refused a new task (draining queue, taken key, bad option)
+    │   └── PayloadRefused     the payload cannot be stored and given back unchanged
+    ├── EnqueueInDoubt         the connection broke before the database confirmed: enqueued, or not
+    ├── TaskFailed             waited for a task, and it became a dead letter
+    ├── TaskCancelled          waited for a task, and it was cancelled
+    └── TaskExpired            waited for a task that is not there
 
     HandlerSignal              what a handler raises to say how its attempt ended; never an error
     ├── Retry(after)           failed; try again after this long
@@ -50,7 +54,7 @@ class EnqueueRefused(OrchestratorError):
     def __init__(
         self, message: str | None = None, *, sqlstate: str | None = None, hint: str | None = None
     ) -> None:
-        super().__init__(f"{message} {hint}" if message and hint else message)
+        super().__init__(f"{message}. {hint}" if message and hint else message)
         self.sqlstate = sqlstate
         self.hint = hint
 
@@ -62,6 +66,43 @@ class PayloadRefused(EnqueueRefused):
         super().__init__(f"{path} {reason}", sqlstate=sqlstate)
         self.path = path
         self.reason = reason
+
+
+class EnqueueInDoubt(OrchestratorError):
+    """The connection broke before the database confirmed: the tasks may be in it or not.
+
+    With a key, enqueue again: it is safe, and tells. Without one, look into orchestrator.tasks first.
+    """
+
+
+class TaskFailed(OrchestratorError):
+    """The task became a dead letter."""
+
+    def __init__(self, task_id: int, error_class: str, message: str, traceback: str) -> None:
+        super().__init__(f"task {task_id} was given up after {error_class}: {message}")
+        self.task_id = task_id
+        self.error_class = error_class
+        self.message = message
+        self.traceback = traceback
+
+
+class TaskCancelled(OrchestratorError):
+    """The task was cancelled."""
+
+    def __init__(self, task_id: int, reason: str | None) -> None:
+        super().__init__(f"task {task_id} was cancelled" + (f": {reason}" if reason else ""))
+        self.task_id = task_id
+        self.reason = reason
+
+
+class TaskExpired(OrchestratorError):
+    """There is no such task: it was deleted, removed by retention, or its transaction is not committed yet."""
+
+    def __init__(self, task_id: int) -> None:
+        super().__init__(
+            f"there is no task {task_id}: it was deleted, removed by retention, or its transaction is not committed yet"
+        )
+        self.task_id = task_id
 
 
 class RegistryError(ConfigError):

@@ -1,3 +1,3 @@
 -- Enqueue a set. In: tasks, a JSON array of objects. Out: one row an item, in order.
 SELECT e.id, e.created
-FROM orchestrator.enqueue_many(%(tasks)s::jsonb) AS e
+FROM orchestrator.enqueue_many(CAST(%(tasks)s AS jsonb)) AS e

@@ -23,12 +23,20 @@ GUARDS: dict[str, Any] = {
 }
 
 
+NO_URL = (
+    "no database was named: give its URL, or set ORCHESTRATOR_DATABASE_URL. "
+    "To try things out without a server, install pg-orchestrator[embedded] and use embedded:./pgdata"
+)
+
+
 def conninfo(url: str, *, application_name: str = "orchestrator") -> str:
     """Turn what a user wrote into a libpq connection string; start the embedded server if it names one.
 
     Takes postgresql:// and postgres://, SQLAlchemy's postgresql+driver://, libpq's key=value, and embedded:PATH.
     The user's own parameters win over the guards.
     """
+    if not url:
+        raise ConfigError(NO_URL)
     if url.startswith("embedded:"):
         path = url.removeprefix("embedded:")
         if not path:

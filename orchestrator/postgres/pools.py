@@ -5,13 +5,16 @@ Opened when first needed, so that importing an application connects to nothing.
 
 import asyncio
 import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import psycopg
-from psycopg_pool import AsyncConnectionPool, ConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from orchestrator.config import Config
+from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect
 
 
@@ -25,6 +28,25 @@ class Pools:
         self._async: WeakKeyDictionary[
             asyncio.AbstractEventLoop, AsyncConnectionPool[psycopg.AsyncConnection[Any]]
         ] = WeakKeyDictionary()
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[Any]]:
+        """Borrow a connection for this thread."""
+        try:
+            with self.sync().connection() as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise self._exhausted() from error
+
+    @asynccontextmanager
+    async def aconnection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+        """Borrow one for this coroutine."""
+        pool = await self.on_loop()
+        try:
+            async with pool.connection() as connection:
+                yield connection
+        except PoolTimeout as error:
+            raise self._exhausted() from error
 
     def sync(self) -> ConnectionPool[psycopg.Connection[Any]]:
         """Return the pool for threads."""
@@ -57,6 +79,14 @@ class Pools:
         if pool is not None:
             await pool.close()
 
+    def _exhausted(self) -> DatabaseUnavailable:
+        config = self._config
+        return DatabaseUnavailable(
+            f"no connection to {connect.describe(self._info())} became free within {config.pool_timeout_seconds:g} s: "
+            f"the database is away, or more than pool_size ({config.pool_size}) are in use at once; then raise "
+            "ORCHESTRATOR_POOL_SIZE"
+        )
+
     def _info(self) -> str:
         return connect.conninfo(self._config.database_url, application_name="orchestrator producer")
 
@@ -65,6 +95,7 @@ class Pools:
             "min_size": 0,
             "max_size": self._config.pool_size,
             "timeout": self._config.pool_timeout_seconds,
-            "kwargs": {"autocommit": True},
+            # No prepared statements: PgBouncer in transaction mode hands each transaction another session.
+            "kwargs": {"autocommit": True, "prepare_threshold": None},
             "name": "orchestrator",
         }

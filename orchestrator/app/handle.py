@@ -1,0 +1,150 @@
+"""What enqueueing returns: the way back to the task.
+
+A handle asks on connections of the application's own pool, so it sees a task only once its transaction is
+committed. Waiting polls, from 10 ms growing to 500 ms: a NOTIFY for each completion would make all commits wait
+for one another.
+"""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, overload
+
+from orchestrator import operate
+from orchestrator.app.producer import Producer
+from orchestrator.enqueue import Enqueued, Many
+from orchestrator.errors import TaskCancelled, TaskExpired, TaskFailed
+from orchestrator.operate import TaskState
+
+POLL_SECONDS = 0.010
+POLL_SECONDS_MAX = 0.500
+FINISHED = frozenset({"completed", "cancelled", "dead_letter"})
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A task that is in the database once its transaction commits. `created` is false when its key was taken:
+    then it is the handle of the task which has the key."""
+
+    id: int
+    created: bool
+    _producer: Producer = field(repr=False, compare=False)
+
+    @classmethod
+    def of(cls, enqueued: Enqueued, producer: Producer) -> Self:
+        """Make the handle of what was enqueued."""
+        return cls(enqueued.id, enqueued.created, producer)
+
+    def refresh(self) -> TaskState:
+        """Return the task as it stands; TaskExpired when it is not there."""
+        with self._producer.pools.connection() as connection:
+            return present(self.id, operate.current(connection, self.id))
+
+    async def arefresh(self) -> TaskState:
+        """The same on the event loop."""
+        async with self._producer.pools.aconnection() as connection:
+            return present(self.id, await operate.acurrent(connection, self.id))
+
+    def status(self) -> str:
+        """Return the task's status."""
+        return self.refresh().status
+
+    async def astatus(self) -> str:
+        """The same on the event loop."""
+        return (await self.arefresh()).status
+
+    def result(self, *, timeout: float | None = None) -> Any:
+        """Wait for the task to finish, and return what its handler returned.
+
+        Raises TaskFailed when it became a dead letter, TaskCancelled, TaskExpired when it is not there (deleted,
+        pruned, or not committed yet), TimeoutError when it is not finished in time; timeout 0 looks once.
+        """
+        patience = Patience(self.id, timeout)
+        while (state := self.refresh()).status not in FINISHED:
+            time.sleep(patience.next_wait())
+        return outcome(self.id, state)
+
+    async def aresult(self, *, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as its twin has it
+        """The same on the event loop."""
+        patience = Patience(self.id, timeout)
+        while (state := await self.arefresh()).status not in FINISHED:  # noqa: ASYNC110 - its event is elsewhere
+            await asyncio.sleep(patience.next_wait())
+        return outcome(self.id, state)
+
+    def cancel(self, reason: str | None = None) -> None:
+        """Cancel the task; an EnqueueRefused says why it cannot be."""
+        with self._producer.pools.connection() as connection:
+            operate.cancel(connection, self.id, reason=reason)
+
+    async def acancel(self, reason: str | None = None) -> None:
+        """The same on the event loop."""
+        async with self._producer.pools.aconnection() as connection:
+            await operate.acancel(connection, self.id, reason=reason)
+
+
+class Handles(Sequence[Handle]):
+    """The handles of a set, in order, made when asked for: a million ids take nine megabytes."""
+
+    def __init__(self, many: Many, producer: Producer) -> None:
+        self._many = many
+        self._producer = producer
+
+    def __len__(self) -> int:
+        return len(self._many)
+
+    @overload
+    def __getitem__(self, index: int) -> Handle: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[Handle]: ...
+
+    def __getitem__(self, index: int | slice) -> Handle | list[Handle]:
+        if isinstance(index, slice):
+            return [Handle.of(enqueued, self._producer) for enqueued in self._many[index]]
+        return Handle.of(self._many[index], self._producer)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} handles>"
+
+
+class Patience:
+    """How long to wait before each look, and when to stop looking."""
+
+    def __init__(self, task_id: int, timeout: float | None) -> None:
+        self._task_id = task_id
+        self._timeout = timeout
+        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._wait_seconds = POLL_SECONDS
+
+    def next_wait(self) -> float:
+        """Return the next wait, never beyond the deadline; TimeoutError once that has passed."""
+        wait_seconds, self._wait_seconds = self._wait_seconds, min(self._wait_seconds * 1.5, POLL_SECONDS_MAX)
+        if self._deadline is None:
+            return wait_seconds
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(
+                f"task {self._task_id} has not finished within {self._timeout:g} s; it goes on"
+            )
+        return min(wait_seconds, left)
+
+
+def present(task_id: int, state: TaskState | None) -> TaskState:
+    if state is None:
+        raise TaskExpired(task_id)
+    return state
+
+
+def outcome(task_id: int, state: TaskState) -> Any:
+    """Return the result of a finished task, or raise what became of it."""
+    match state.status:
+        case "completed":
+            return state.result
+        case "cancelled":
+            raise TaskCancelled(task_id, state.error.message if state.error else None)
+        case _:
+            error = state.error
+            raise TaskFailed(
+                task_id, *(error.class_name, error.message, error.traceback) if error else ("", "", "")
+            )

@@ -1,0 +1,160 @@
+"""One application: its tasks, and the database they live in."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, ParamSpec, TypeVar, overload
+
+from orchestrator.app.handle import Handle, Handles
+from orchestrator.app.producer import Producer
+from orchestrator.app.task import Call, TaskFunction, options_of, requests_of
+from orchestrator.config import Config
+from orchestrator.enqueue import Request
+from orchestrator.enqueue.request import Priority, priority_number, seconds
+from orchestrator.errors import ConfigError, EnqueueRefused
+from orchestrator.execute import Registry
+from orchestrator.execute.registry import handler_of
+from orchestrator.task.backoff import Backoff
+from orchestrator.worker import Worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Orchestrator:
+    """An application's tasks and the database they live in. Connects to nothing before it must."""
+
+    def __init__(self, url: str | None = None, /, **settings: Any) -> None:
+        self._settings = settings if url is None else {**settings, "database_url": url}
+        self._producer = Producer(self._read_config)
+        self.registry = Registry()
+
+    @property
+    def config(self) -> Config:
+        """The settings, read when first asked for."""
+        return self._producer.config
+
+    @overload
+    def task(self, function: Callable[P, R], /) -> "TaskFunction[P, R]": ...
+
+    @overload
+    def task(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: Priority | None = None,
+        max_attempts: int | None = None,
+        timeout: timedelta | float | None = None,
+        backoff: Backoff | None = None,
+    ) -> "Callable[[Callable[P, R]], TaskFunction[P, R]]": ...
+
+    def task(
+        self,
+        function: Callable[P, R] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: Priority | None = None,
+        max_attempts: int | None = None,
+        timeout: timedelta | float | None = None,
+        backoff: Backoff | None = None,
+    ) -> Any:
+        """Declare a function as a task. The name defaults to `module.function`; it is what the database holds."""
+
+        def declare(function: Callable[P, R]) -> TaskFunction[P, R]:
+            try:
+                handler = handler_of(
+                    function,
+                    name=name,
+                    queue=queue,
+                    priority=None if priority is None else priority_number(priority),
+                    max_attempts=max_attempts,
+                    timeout_seconds=None if timeout is None else seconds("timeout", timeout),
+                    backoff=backoff or Backoff(),
+                )
+            except EnqueueRefused as error:
+                raise ConfigError(f"{function.__qualname__}: {error}") from None
+            self.registry.add(handler)
+            return TaskFunction(self._producer, handler, function)
+
+        return declare if function is None else declare(function)
+
+    def enqueue(
+        self, name: str, arguments: Mapping[str, Any], *, using: object = None, **options: Any
+    ) -> Handle:
+        """Enqueue by name a task whose handler may live in another program."""
+        request = self._request(name, arguments, options)
+        return Handle.of(self._producer.send(request, using), self._producer)
+
+    async def aenqueue(
+        self, name: str, arguments: Mapping[str, Any], *, using: object = None, **options: Any
+    ) -> Handle:
+        """The same on the event loop."""
+        request = self._request(name, arguments, options)
+        return Handle.of(await self._producer.asend(request, using), self._producer)
+
+    def enqueue_many(self, calls: Iterable[Call], *, using: object = None) -> Handles:
+        """Enqueue calls of several tasks, all or nothing."""
+        requests = requests_of(calls, bytes_max=self.config.payload_bytes_max)
+        return Handles(self._producer.send_many(requests, using), self._producer)
+
+    async def aenqueue_many(self, calls: Iterable[Call], *, using: object = None) -> Handles:
+        """The same on the event loop."""
+        requests = requests_of(calls, bytes_max=self.config.payload_bytes_max)
+        return Handles(await self._producer.asend_many(requests, using), self._producer)
+
+    def handle(self, task_id: int) -> Handle:
+        """Return the handle of a task whose id is known."""
+        return Handle(task_id, False, self._producer)
+
+    def run_worker(
+        self,
+        *,
+        queues: Iterable[str] | None = None,
+        concurrency: int | None = None,
+        until_empty: bool = False,
+    ) -> None:
+        """Run a worker in this process until it is stopped; installs no signal handlers."""
+        asyncio.run(self.arun_worker(queues=queues, concurrency=concurrency, until_empty=until_empty))
+
+    async def arun_worker(
+        self,
+        *,
+        queues: Iterable[str] | None = None,
+        concurrency: int | None = None,
+        until_empty: bool = False,
+    ) -> None:
+        """Run a worker on this loop; when cancelled, it stops cleanly first."""
+        await self.worker(queues=queues, concurrency=concurrency, until_empty=until_empty).run()
+
+    def worker(
+        self,
+        *,
+        queues: Iterable[str] | None = None,
+        concurrency: int | None = None,
+        until_empty: bool = False,
+        **settings: Any,
+    ) -> Worker:
+        """Make a worker without starting it; its own settings beat the application's."""
+        given = {"queues": queues, "concurrency": concurrency, **settings}
+        own = {name: value for name, value in given.items() if value is not None}
+        config = Config.load(**{**self._settings, **own})
+        return Worker(config, self.registry, until_empty=until_empty)
+
+    def close(self) -> None:
+        """Close the connections opened for threads."""
+        self._producer.close()
+
+    async def aclose(self) -> None:
+        """Close the connections opened on this loop."""
+        await self._producer.aclose()
+
+    def _read_config(self) -> Config:
+        return Config.load(**self._settings)
+
+    def _request(self, name: str, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Request:
+        return Call(name, arguments, options_of(options)).request(bytes_max=self.config.payload_bytes_max)

@@ -1,0 +1,155 @@
+"""A declared task: still the function it was, and the ways to enqueue it."""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from orchestrator import enqueue
+from orchestrator.app.handle import Handle, Handles
+from orchestrator.app.producer import Producer
+from orchestrator.enqueue import Options, Request
+from orchestrator.errors import PayloadRefused
+from orchestrator.execute import Handler
+
+P = ParamSpec("P")
+R = TypeVar("R")
+OPTIONS = tuple(field.name for field in dataclasses.fields(Options))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Call:
+    """A task and its arguments, not enqueued yet: an item for `enqueue_many`."""
+
+    kind: str
+    arguments: Mapping[str, Any]
+    options: Options
+
+    def request(self, *, bytes_max: int) -> Request:
+        """Check and write it down."""
+        return enqueue.request(self.kind, self.arguments, self.options, bytes_max=bytes_max)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sender:
+    """Which task, where and how. Nothing happens before `enqueue`."""
+
+    producer: Producer
+    handler: Handler
+    options: Options
+    held: object
+
+    def enqueue(self, /, *args: Any, **arguments: Any) -> Handle:
+        """Enqueue; on what was handed to `using`, in its transaction, or on a connection of our own."""
+        request = self.call(*args, **arguments).request(bytes_max=self.producer.config.payload_bytes_max)
+        return Handle.of(self.producer.send(request, self.held), self.producer)
+
+    async def aenqueue(self, /, *args: Any, **arguments: Any) -> Handle:
+        """The same on the event loop."""
+        request = self.call(*args, **arguments).request(bytes_max=self.producer.config.payload_bytes_max)
+        return Handle.of(await self.producer.asend(request, self.held), self.producer)
+
+    def enqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
+        """Enqueue a set, all or nothing: mappings of arguments, or calls. Reads a thousand items ahead at most."""
+        return Handles(self.producer.send_many(self._requests(items), self.held), self.producer)
+
+    async def aenqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
+        """The same on the event loop."""
+        return Handles(await self.producer.asend_many(self._requests(items), self.held), self.producer)
+
+    def call(self, /, *args: Any, **arguments: Any) -> Call:
+        """Name the arguments now, enqueue later, with others."""
+        if args:
+            raise TypeError(f"{self.handler.type}: a task's arguments are keyword arguments; name them")
+        self.handler.check(arguments)
+        return Call(self.handler.type, arguments, self.options)
+
+    def _requests(self, items: Iterable[Mapping[str, Any] | Call]) -> Iterator[Request]:
+        calls = (item if isinstance(item, Call) else self._call_of(n, item) for n, item in enumerate(items))
+        return requests_of(calls, bytes_max=self.producer.config.payload_bytes_max)
+
+    def _call_of(self, n: int, item: Mapping[str, Any]) -> Call:
+        if not isinstance(item, Mapping):
+            raise TypeError(
+                f"items[{n}] is a {type(item).__name__}; it must be a mapping of arguments, or a call"
+            )
+        try:
+            self.handler.check(item)
+        except TypeError as error:
+            raise TypeError(f"items[{n}]: {error}") from None
+        return Call(self.handler.type, item, self.options)
+
+
+class TaskFunction(Generic[P, R]):
+    """A declared task: still the function it was, and the way to enqueue it."""
+
+    def __init__(self, producer: Producer, handler: Handler, function: Callable[P, R]) -> None:
+        self._producer = producer
+        self._function = function
+        self.handler = handler
+        self.name = handler.type
+        self.__name__ = function.__name__
+        self.__qualname__ = function.__qualname__
+        self.__module__ = function.__module__
+        self.__doc__ = function.__doc__
+        self.__wrapped__ = function
+
+    def __call__(self, /, *args: P.args, **arguments: P.kwargs) -> R:
+        """Call the function, here and now."""
+        return self._function(*args, **arguments)
+
+    def __repr__(self) -> str:
+        return f"<task {self.name}>"
+
+    def enqueue(self, /, *args: Any, **arguments: Any) -> Handle:
+        """Enqueue with these arguments, on a connection of our own, committed at once."""
+        return self.using().enqueue(*args, **arguments)
+
+    async def aenqueue(self, /, *args: Any, **arguments: Any) -> Handle:
+        """The same on the event loop."""
+        return await self.using().aenqueue(*args, **arguments)
+
+    def enqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
+        """Enqueue a set on a connection of our own, all or nothing."""
+        return self.using().enqueue_many(items)
+
+    async def aenqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
+        """The same on the event loop."""
+        return await self.using().aenqueue_many(items)
+
+    def call(self, /, *args: Any, **arguments: Any) -> Call:
+        """Name the arguments now, enqueue later, with others."""
+        return self.using().call(*args, **arguments)
+
+    def using(self, held: object = None, /, **options: Any) -> Sender:
+        """Say on what, and how: queue, priority, run_at, delay, key, key_window, max_attempts, timeout, tags,
+        metadata. Holds a psycopg connection or cursor, a session or connection of SQLAlchemy, a Django alias."""
+        if held is not None:
+            enqueue.target_of(held)
+        return Sender(self._producer, self.handler, defaulted(options_of(options), self.handler), held)
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    """Read options by name, refusing what is none."""
+    if unknown := sorted(set(given) - set(OPTIONS)):
+        raise TypeError(f"there is no option {', '.join(unknown)}; known are {', '.join(OPTIONS)}")
+    return Options(**given)
+
+
+def defaulted(options: Options, handler: Handler) -> Options:
+    """Let the decorator's word hold also where no worker has declared the type to the database yet."""
+    return dataclasses.replace(
+        options,
+        queue=handler.queue if options.queue is None else options.queue,
+        priority=handler.priority if options.priority is None else options.priority,
+        max_attempts=handler.max_attempts if options.max_attempts is None else options.max_attempts,
+        timeout=handler.timeout_seconds if options.timeout is None else options.timeout,
+    )
+
+
+def requests_of(calls: Iterable[Call], *, bytes_max: int) -> Iterator[Request]:
+    """Write calls down one by one; a refusal names the item."""
+    for n, call in enumerate(calls):
+        try:
+            yield call.request(bytes_max=bytes_max)
+        except PayloadRefused as error:
+            raise PayloadRefused(f"items[{n}].{error.path}", error.reason) from error.__cause__

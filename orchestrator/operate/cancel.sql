@@ -1,0 +1,2 @@
+-- Cancel one task. In: id, reason. Errors as orchestrator.cancel() says them.
+SELECT orchestrator.cancel(%(id)s, %(reason)s)

@@ -1,0 +1,78 @@
+"""Look at one task, and cancel one: in two colours, with one statement each and one reading of rows."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from orchestrator.postgres import statement
+from orchestrator.task import payload
+from orchestrator.task.outcome import Fault
+
+STATE = statement.load(__file__, "state.sql")
+CANCEL = statement.load(__file__, "cancel.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """A task as the database had it a moment ago."""
+
+    status: str
+    type: str
+    queue: str
+    attempt: int
+    max_attempts: int
+    result: Any
+    error: Fault | None
+    progress: Any
+    created_at: datetime
+    run_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+def current(connection: psycopg.Connection[Any], task_id: int) -> TaskState | None:
+    """Return the task, or None where there is none."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return state_of(cursor.execute(STATE, {"id": task_id}).fetchone())
+
+
+async def acurrent(connection: psycopg.AsyncConnection[Any], task_id: int) -> TaskState | None:
+    """The same on the event loop."""
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(STATE, {"id": task_id})
+        return state_of(await cursor.fetchone())
+
+
+def cancel(connection: psycopg.Connection[Any], task_id: int, *, reason: str | None) -> None:
+    """Cancel the task; the database says why it will not."""
+    connection.execute(CANCEL, {"id": task_id, "reason": reason})
+
+
+async def acancel(connection: psycopg.AsyncConnection[Any], task_id: int, *, reason: str | None) -> None:
+    """The same on the event loop."""
+    await connection.execute(CANCEL, {"id": task_id, "reason": reason})
+
+
+def state_of(row: tuple[Any, ...] | None) -> TaskState | None:
+    if row is None:
+        return None
+    status, kind, queue, attempt, max_attempts, result, error, progress, *times = row
+    return TaskState(
+        status,
+        kind,
+        queue,
+        attempt,
+        max_attempts,
+        None if result is None else payload.decode_any(result, root="result"),
+        None if error is None else fault_of(payload.decode(error, root="error")),
+        None if progress is None else payload.decode_any(progress, root="progress"),
+        *times,
+    )
+
+
+def fault_of(error: dict[str, Any]) -> Fault:
+    """Read an error, which a hand may have written and so may lack a part."""
+    return Fault(str(error.get("class", "")), str(error.get("message", "")), str(error.get("traceback", "")))
