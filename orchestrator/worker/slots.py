@@ -65,6 +65,10 @@ class Slots:
             Outcome(task, PutBack(Fault("UnknownType", reason), wait, times)), worker_id=worker_id
         )
 
+    async def release(self, task: Claimed, *, worker_id: UUID) -> None:
+        """Give a task back that has not begun."""
+        await self._outbox.put(Outcome(task, Released()), worker_id=worker_id)
+
     async def give_back(self) -> None:
         """Cancel what still runs, and give it back unfinished; what has an outcome hands it over."""
         await cancel(set(self._running) - self._handing_over)
@@ -72,7 +76,7 @@ class Slots:
         for attempt, (task, worker_id) in list(self._running.items()):
             if attempt not in self._handing_over:
                 self._void.add(attempt)
-                await self._outbox.put(Outcome(task, Released()), worker_id=worker_id)
+                await self.release(task, worker_id=worker_id)
         if self._handing_over:
             await asyncio.wait(set(self._handing_over))
 

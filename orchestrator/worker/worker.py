@@ -147,13 +147,20 @@ class Worker:
         if self._marked_idle:
             self._marked_idle = False
             await self._mark_idle(0.0)
-        known = [task for task in tasks if self._slots.knows(task)]
+        known = []
         for task in tasks:
-            if not self._slots.knows(task):
+            if self._slots.knows(task):
+                known.append(task)
+            else:
                 await self._slots.put_back(task, worker_id=self._worker_id)
         if known:
             begun = await self._claims.run(partial(execute.begin, tasks=known), give_up_on=self._told_to_stop)
             self._slots.start(begun, worker_id=self._worker_id)
+            begun_ids = {task.id for task in begun}
+            for task in known:
+                if task.id not in begun_ids:
+                    # Somebody has its row locked, or took it back already; whichever, the outbox will tell.
+                    await self._slots.release(task, worker_id=self._worker_id)
 
     async def _sweep(self) -> None:
         swept = await self._claims.run(claim.sweep, give_up_on=self._told_to_stop)

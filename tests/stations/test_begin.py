@@ -60,3 +60,18 @@ def test_the_order_of_the_claim_is_kept(connection: psycopg.Connection, worker: 
 
     assert [30, 20, 10] == [task.priority for task in tasks]
     assert tasks == worker.begin(tasks)
+
+
+def test_a_row_under_somebodys_lock_holds_up_nobody_else(
+    connection: psycopg.Connection, database_url: str, worker: Mate
+) -> None:
+    """A hand's open UPDATE keeps its own row from beginning, and no other."""
+    put(connection)
+    put(connection)
+    locked, free = worker.claim()
+    with psycopg.connect(database_url) as hand:
+        hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [locked.id])
+
+        assert [free] == worker.begin([locked, free])
+
+    assert [locked] == worker.begin([locked])
