@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from orchestrator.errors import RegistryError
+from orchestrator.execute.arguments import Hints, hints_of, typed
 from orchestrator.execute.context import Context
 from orchestrator.task.backoff import Backoff
 
@@ -25,9 +26,11 @@ class Handler:
     is_async: bool
     signature: inspect.Signature
     context_name: str | None
+    hints: Hints
 
     def bind(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
-        """Fit a payload to the function's parameters, the context among them; TypeError says why it does not."""
+        """Fit a payload to the function's parameters and their annotations, the context among them; TypeError says
+        why it does not."""
         given = dict(arguments)
         if self.context_name is not None:
             if self.context_name in given:
@@ -36,7 +39,7 @@ class Handler:
                 )
             given[self.context_name] = context
         self.signature.bind(**given)
-        return given
+        return typed(given, self.hints)
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Refuse arguments that the function would refuse; asked where a task is enqueued."""
@@ -100,6 +103,7 @@ def handler_of(
         raise RegistryError(
             f"{kind}: a generator cannot be a handler; use a def or an async def that returns"
         )
+    context_name = context_parameter(function)
     return Handler(
         type=kind,
         function=function,
@@ -110,7 +114,8 @@ def handler_of(
         backoff=backoff,
         is_async=inspect.iscoroutinefunction(function),
         signature=signature,
-        context_name=context_parameter(function),
+        context_name=context_name,
+        hints=hints_of(function, without=context_name),
     )
 
 

@@ -4,6 +4,7 @@ Opened when first needed, so that importing an application connects to nothing.
 """
 
 import asyncio
+import select
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -52,7 +53,7 @@ class Pools:
         """Return the pool for threads."""
         with self._guard:
             if self._sync is None:
-                self._sync = ConnectionPool(self._info(), open=True, **self._settings())
+                self._sync = ConnectionPool(self._info(), open=True, check=check, **self._settings())
             return self._sync
 
     async def on_loop(self) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
@@ -61,7 +62,8 @@ class Pools:
         with self._guard:
             pool = self._async.get(loop)
             if pool is None:
-                pool = self._async[loop] = AsyncConnectionPool(self._info(), open=False, **self._settings())
+                pool = AsyncConnectionPool(self._info(), open=False, check=acheck, **self._settings())
+                self._async[loop] = pool
         await pool.open()
         return pool
 
@@ -99,3 +101,25 @@ class Pools:
             "kwargs": {"autocommit": True, "prepare_threshold": None},
             "name": "orchestrator",
         }
+
+
+def check(connection: psycopg.Connection[Any]) -> None:
+    """Find out that a pooled connection was ended while it lay idle, at no round trip.
+
+    The server's last word, or the end of the stream, then lies unread in the socket. Without this look, the first
+    enqueue after a restart of the server would be told as in doubt.
+    """
+    if unread(connection.fileno()):
+        ConnectionPool.check_connection(connection)
+
+
+async def acheck(connection: psycopg.AsyncConnection[Any]) -> None:
+    """The same on the event loop."""
+    if unread(connection.fileno()):
+        await AsyncConnectionPool.check_connection(connection)
+
+
+def unread(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))
