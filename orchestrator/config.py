@@ -5,8 +5,9 @@ the environment. All faults are listed together, since mending them one at a tim
 """
 
 import difflib
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
@@ -55,7 +56,7 @@ class Config:
                 close = did_you_mean(name, known)
                 faults.append(f"{name} is not a setting" + (f"; did you mean {close}?" if close else ""))
             elif value is not None:
-                values[name] = tuple(value) if name == "queues" and not isinstance(value, str) else value
+                values[name] = names_of(value) if name == "queues" else value
         config = cls(**values)
         if faults := [*faults, *config.faults()]:
             raise ConfigError("; ".join(faults))
@@ -64,13 +65,19 @@ class Config:
     def faults(self) -> list[str]:
         """Name every setting that cannot work, alone or beside another."""
         found = []
-        if any(not isinstance(q, str) or not q or len(q) > 200 for q in self.queues):
+        if not isinstance(self.database_url, str):
+            found.append(f"database_url must be text, not a {type(self.database_url).__name__}")
+        if not isinstance(self.queues, tuple) or any(
+            not isinstance(q, str) or not q or len(q) > 200 for q in self.queues
+        ):
             found.append(f"queues must be names of 1 to 200 characters, not {self.queues!r}")
         for name, least in LEAST.items():
             value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or not value >= least:
-                found.append(f"{name} must be a number of at least {least}, not {value!r}")
-        if not found and self.dead_after_seconds < 3 * self.heartbeat_seconds:
+            kind, word = (int, "whole number") if isinstance(least, int) else (int | float, "finite number")
+            if not isinstance(value, kind) or isinstance(value, bool) or not least <= value < math.inf:
+                found.append(f"{name} must be a {word} of at least {least}, not {value!r}")
+        # 3 * 0.1 is a little more than 0.3.
+        if not found and self.dead_after_seconds < 2.999 * self.heartbeat_seconds:
             found.append(
                 f"dead_after_seconds ({self.dead_after_seconds}) must be at least three times heartbeat_seconds "
                 f"({self.heartbeat_seconds}), or one late beat would cost a worker its tasks"
@@ -78,16 +85,17 @@ class Config:
         return found
 
 
+# An int here: whole numbers only.
 LEAST: Mapping[str, float] = {
     "concurrency": 1,
-    "grace_seconds": 0,
+    "grace_seconds": 0.0,
     "poll_seconds": 0.01,
     "heartbeat_seconds": 0.05,
     "dead_after_seconds": 0.15,
     "payload_bytes_max": 2,
     "result_bytes_max": 2,
     "pool_size": 1,
-    "pool_timeout_seconds": 0,
+    "pool_timeout_seconds": 0.0,
 }
 
 
@@ -96,7 +104,7 @@ def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
     try:
         match default:
             case tuple():
-                return tuple(part.strip() for part in text.split(",") if part.strip())
+                return names_of(text)
             case int():
                 return int(text)
             case float():
@@ -106,6 +114,13 @@ def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
     except ValueError:
         faults.append(f"{name} must be a number, not {text!r}")
         return default
+
+
+def names_of(value: object) -> object:
+    """Read queue names: several, or text with commas, which as a sequence would be queues of one letter each."""
+    if isinstance(value, str):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    return tuple(value) if isinstance(value, Iterable) else value
 
 
 def did_you_mean(name: str, known: Mapping[str, object]) -> str | None:

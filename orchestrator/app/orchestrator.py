@@ -10,7 +10,7 @@ from orchestrator.app.producer import Producer
 from orchestrator.app.task import Call, TaskFunction, options_of, requests_of
 from orchestrator.config import Config
 from orchestrator.enqueue import Request
-from orchestrator.enqueue.request import Priority, priority_number, seconds
+from orchestrator.enqueue.request import Priority, attempts, priority_number, queue_name, seconds
 from orchestrator.errors import ConfigError, EnqueueRefused
 from orchestrator.execute import Registry
 from orchestrator.execute.registry import handler_of
@@ -70,9 +70,9 @@ class Orchestrator:
                 handler = handler_of(
                     function,
                     name=name,
-                    queue=queue,
+                    queue=queue_name(queue),
                     priority=None if priority is None else priority_number(priority),
-                    max_attempts=max_attempts,
+                    max_attempts=None if max_attempts is None else attempts(max_attempts),
                     timeout_seconds=None if timeout is None else seconds("timeout", timeout),
                     backoff=backoff or Backoff(),
                 )

@@ -1,5 +1,6 @@
 """Find the application that a person names on the command line as MODULE:NAME."""
 
+import difflib
 import importlib
 import os
 import sys
@@ -13,6 +14,8 @@ def load_app(spec: str) -> Orchestrator:
     """Import MODULE and take NAME (default `app`) from it; the current folder is on the path, as with python -m."""
     module_name, _, name = spec.partition(":")
     name = name or "app"
+    if "/" in module_name or module_name.endswith(".py"):
+        raise not_a_name(spec)
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -25,13 +28,16 @@ def load_app(spec: str) -> Orchestrator:
             ) from None
         raise click.ClickException(f"{module_name} cannot be imported: it needs {error.name!r}") from None
     except (ValueError, TypeError):
-        raise click.UsageError(
-            f"{spec!r} does not name an application; write MODULE:APP, as in shop.jobs:app"
-        ) from None
+        raise not_a_name(spec) from None
     found = getattr(module, name, None)
     if not isinstance(found, Orchestrator):
         apps = sorted(key for key, value in vars(module).items() if isinstance(value, Orchestrator))
-        advice = f"; did you mean {module_name}:{apps[0]}?" if apps else ""
+        close = difflib.get_close_matches(name, apps, n=1, cutoff=0) or apps
+        advice = f"; did you mean {module_name}:{close[0]}?" if close else ""
         what = "has no" if found is None else "has something else as"
         raise click.UsageError(f"{module_name} {what} {name!r}, where an Orchestrator was expected{advice}")
     return found
+
+
+def not_a_name(spec: str) -> click.UsageError:
+    return click.UsageError(f"{spec!r} does not name an application; write MODULE:APP, as in shop.jobs:app")

@@ -1,7 +1,8 @@
 """What a producer asks for, checked and written as the JSON that `enqueue_many` reads. Pure."""
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -12,6 +13,9 @@ from orchestrator.errors import EnqueueRefused
 from orchestrator.task import payload
 
 PRIORITIES: Mapping[str, int] = {"low": 25, "normal": 50, "high": 75, "critical": 100}
+ATTEMPTS_MAX = 32_767
+NAME_CHARACTERS_MAX = 200
+SURROGATE = re.compile("[\ud800-\udfff]")
 Priority = int | str
 Delay = timedelta | float
 
@@ -41,11 +45,12 @@ class Request:
 
 def request(kind: str, arguments: Mapping[str, Any], options: Options, *, bytes_max: int) -> Request:
     """Check and write down one task; refuses by name what the database could not hold."""
-    body: dict[str, Any] = {"type": kind, "payload": raw(payload.encode(arguments, bytes_max=bytes_max))}
+    body: dict[str, Any] = {
+        "type": text("the type", kind),
+        "payload": raw(payload.encode(arguments, bytes_max=bytes_max)),
+    }
     if options.run_at is not None:
-        if options.run_at.tzinfo is None:
-            raise EnqueueRefused("run_at has no time zone; give it one, for example datetime.now(UTC)")
-        body["run_at"] = options.run_at.isoformat()
+        body["run_at"] = moment("run_at", options.run_at)
     for name in ("delay", "key_window", "timeout"):
         value = getattr(options, name)
         if value is not None:
@@ -55,11 +60,13 @@ def request(kind: str, arguments: Mapping[str, Any], options: Options, *, bytes_
     if options.metadata is not None:
         body["metadata"] = raw(payload.encode(options.metadata, bytes_max=bytes_max, root="metadata"))
     if options.tags is not None:
-        body["tags"] = raw(payload.encode_result(list(options.tags), bytes_max=bytes_max))
-    for name in ("queue", "key", "max_attempts"):
-        value = getattr(options, name)
-        if value is not None:
-            body[name] = value
+        body["tags"] = tags(options.tags)
+    if options.queue is not None:
+        body["queue"] = queue_name(options.queue)
+    if options.key is not None:
+        body["key"] = text("key", options.key)
+    if options.max_attempts is not None:
+        body["max_attempts"] = attempts(options.max_attempts)
     return Request(msgspec.json.encode(body))
 
 
@@ -89,6 +96,47 @@ def seconds(name: str, value: Delay) -> float:
             f"{name} is {value!r}; it must be a timedelta or a number of seconds, not negative"
         )
     return span
+
+
+def moment(name: str, value: datetime) -> str:
+    """Read a point in time; without a zone it would be another one in every session."""
+    if not isinstance(value, datetime):
+        raise EnqueueRefused(f"{name} is a {type(value).__name__}; it must be a datetime with a time zone")
+    if value.utcoffset() is None:
+        raise EnqueueRefused(f"{name} has no time zone; give it one, for example datetime.now(UTC)")
+    return value.isoformat()
+
+
+def text(name: str, value: str) -> str:
+    """Read a name or a key, which PostgreSQL must be able to hold."""
+    if not isinstance(value, str):
+        raise EnqueueRefused(f"{name} is a {type(value).__name__}; it must be text")
+    if "\x00" in value or (not value.isascii() and SURROGATE.search(value)):
+        raise EnqueueRefused(f"{name} holds a NUL or a lone surrogate, which PostgreSQL cannot store")
+    return str(value)
+
+
+def queue_name(value: str) -> str:
+    """Read the name of a queue."""
+    if not 1 <= len(text("queue", value)) <= NAME_CHARACTERS_MAX:
+        raise EnqueueRefused(f"queue must have 1 to {NAME_CHARACTERS_MAX} characters, not {len(value)}")
+    return value
+
+
+def tags(value: Sequence[str]) -> list[str]:
+    """Read tags; a single text is no sequence of tags, though Python would take it for one of letters."""
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise EnqueueRefused(f"tags are a {type(value).__name__}; they must be a list of texts")
+    return [text(f"tags[{n}]", tag) for n, tag in enumerate(value)]
+
+
+def attempts(value: int) -> int:
+    """Read a number of attempts."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= ATTEMPTS_MAX:
+        raise EnqueueRefused(
+            f"max_attempts is {value!r}; it must be a whole number between 1 and {ATTEMPTS_MAX:,}"
+        )
+    return value
 
 
 def raw(text: str) -> msgspec.Raw:

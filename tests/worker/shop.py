@@ -1,0 +1,51 @@
+"""The application of the tests that run workers as processes. A door is an advisory lock: whoever holds it in the test
+keeps the handlers that knock waiting."""
+
+import os
+import threading
+import time
+
+import psycopg
+
+from orchestrator import Context, Orchestrator
+
+app = Orchestrator()
+second = Orchestrator()
+
+
+@app.task(name="shop.add")
+def add(first: int, second: int) -> int:
+    """Return the sum."""
+    return first + second
+
+
+@app.task(name="shop.knock")
+async def knock(door: int, context: Context) -> int:
+    """Wait behind a door, and return the attempt that got through."""
+    async with await psycopg.AsyncConnection.connect(app.config.database_url) as connection:
+        await connection.execute("SELECT pg_advisory_lock_shared(%s)", [door])
+    return context.attempt
+
+
+@app.task(name="shop.work")
+async def work(context: Context) -> int:
+    """Return the process that did it."""
+    return os.getpid()
+
+
+@app.task(name="shop.doze", timeout=0.2, max_attempts=1)
+def doze() -> None:
+    """Ignore the timeout, for longer than anybody waits."""
+    threading.Event().wait(600)
+
+
+@app.task(name="shop.fail", max_attempts=1)
+def fail(secret: str) -> None:
+    """Fail without a word about the payload."""
+    raise ValueError("no")
+
+
+@app.task(name="shop.busy", max_attempts=1)
+async def busy(seconds: float) -> None:
+    """Block the loop."""
+    time.sleep(seconds)  # noqa: ASYNC251 - that is the point
