@@ -110,26 +110,29 @@ class RegistryError(ConfigError):
 
 
 class HandlerSignal(Exception):
-    """How a handler says that its attempt ended other than by returning or failing."""
+    """How a handler says that its attempt ended other than by returning or failing.
+
+    What it carries is read where the attempt is judged: "5m", a timedelta or seconds are one there.
+    """
 
 
 class Retry(HandlerSignal):
     """This attempt failed; try again after this long (without a delay: after the type's backoff)."""
 
     def __init__(
-        self, after: timedelta | float | None = None, reason: str = "the handler asked for a retry"
+        self, after: timedelta | float | str | None = None, reason: str = "the handler asked for a retry"
     ) -> None:
         super().__init__(reason)
-        self.after_seconds = None if after is None else delay_seconds(after)
+        self.after = after
         self.reason = reason
 
 
 class Snooze(HandlerSignal):
     """Not now: run again after this long; this attempt is not counted."""
 
-    def __init__(self, after: timedelta | float) -> None:
+    def __init__(self, after: timedelta | float | str) -> None:
         super().__init__(f"snoozed for {after}")
-        self.after_seconds = delay_seconds(after)
+        self.after = after
 
 
 class Cancel(HandlerSignal):
@@ -146,11 +149,3 @@ class Discard(HandlerSignal):
     def __init__(self, reason: str = "discarded by its handler") -> None:
         super().__init__(reason)
         self.reason = reason
-
-
-def delay_seconds(after: timedelta | float) -> float:
-    """Return a delay as seconds; a negative or absurd one is the caller's mistake, said at once."""
-    seconds = after.total_seconds() if isinstance(after, timedelta) else float(after)
-    if not 0 <= seconds <= 100 * 365 * 86_400:
-        raise ValueError(f"a delay must lie between 0 seconds and 100 years, not {after!r}")
-    return seconds

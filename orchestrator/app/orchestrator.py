@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from datetime import timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
 from orchestrator.app.handle import Handle, Handles
@@ -15,6 +14,7 @@ from orchestrator.errors import ConfigError, EnqueueRefused
 from orchestrator.execute import Registry
 from orchestrator.execute.registry import handler_of
 from orchestrator.task.backoff import Backoff
+from orchestrator.task.duration import Duration
 from orchestrator.worker import Worker
 
 P = ParamSpec("P")
@@ -47,7 +47,7 @@ class Orchestrator:
         queue: str = "default",
         priority: Priority | None = None,
         max_attempts: int | None = None,
-        timeout: timedelta | float | None = None,
+        timeout: Duration | None = None,
         backoff: Backoff | None = None,
     ) -> "Callable[[Callable[P, R]], TaskFunction[P, R]]": ...
 
@@ -60,7 +60,7 @@ class Orchestrator:
         queue: str = "default",
         priority: Priority | None = None,
         max_attempts: int | None = None,
-        timeout: timedelta | float | None = None,
+        timeout: Duration | None = None,
         backoff: Backoff | None = None,
     ) -> Any:
         """Declare a function as a task. The name defaults to `module.function`; it is what the database holds."""

@@ -1,23 +1,22 @@
 """What a producer asks for, checked and written as the JSON that `enqueue_many` reads. Pure."""
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from orchestrator.errors import EnqueueRefused
-from orchestrator.task import payload
+from orchestrator.task import duration, payload
+from orchestrator.task.duration import Duration
 
 PRIORITIES: Mapping[str, int] = {"low": 25, "normal": 50, "high": 75, "critical": 100}
 ATTEMPTS_MAX = 32_767
 NAME_CHARACTERS_MAX = 200
 SURROGATE = re.compile("[\ud800-\udfff]")
 Priority = int | str
-Delay = timedelta | float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +26,11 @@ class Options:
     queue: str | None = None
     priority: Priority | None = None
     run_at: datetime | None = None
-    delay: Delay | None = None
+    delay: Duration | None = None
     key: str | None = None
-    key_window: Delay | None = None
+    key_window: Duration | None = None
     max_attempts: int | None = None
-    timeout: Delay | None = None
+    timeout: Duration | None = None
     tags: Sequence[str] | None = None
     metadata: Mapping[str, Any] | None = None
 
@@ -54,7 +53,7 @@ def request(kind: str, arguments: Mapping[str, Any], options: Options, *, bytes_
     for name in ("delay", "key_window", "timeout"):
         value = getattr(options, name)
         if value is not None:
-            body[name] = f"{seconds(name, value)} seconds"
+            body[name] = f"{seconds(name, value):.6f} seconds"
     if options.priority is not None:
         body["priority"] = priority_number(options.priority)
     if options.metadata is not None:
@@ -88,14 +87,12 @@ def priority_number(priority: Priority) -> int:
     return priority
 
 
-def seconds(name: str, value: Delay) -> float:
+def seconds(name: str, value: Duration) -> float:
     """Read a span of time as seconds."""
-    span = value.total_seconds() if isinstance(value, timedelta) else value
-    if isinstance(span, bool) or not isinstance(span, int | float) or not math.isfinite(span) or span < 0:
-        raise EnqueueRefused(
-            f"{name} is {value!r}; it must be a timedelta or a number of seconds, not negative"
-        )
-    return span
+    try:
+        return duration.seconds(name, value)
+    except ValueError as error:
+        raise EnqueueRefused(str(error)) from None
 
 
 def moment(name: str, value: datetime) -> str:

@@ -15,7 +15,7 @@ from orchestrator.execute import context, fault
 from orchestrator.execute.context import Context
 from orchestrator.execute.registry import Handler
 from orchestrator.execute.threads import Threads
-from orchestrator.task import backoff, payload
+from orchestrator.task import backoff, duration, payload
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Buried, Cancelled, Completed, End, Failed, Fault, Snoozed
 
@@ -85,15 +85,21 @@ class Attempt:
         return Failed(fault.of(error), "failed", self._backoff_seconds())
 
     def _signalled(self, signal: HandlerSignal) -> End:
+        try:
+            return self._meant(signal)
+        except ValueError as error:  # a delay that is none: the handler's mistake, so its failure
+            return self._failed(error)
+
+    def _meant(self, signal: HandlerSignal) -> End:
         match signal:
-            case Snooze(after_seconds=after_seconds):
-                return Snoozed(after_seconds)
+            case Snooze(after=after):
+                return Snoozed(duration.seconds("after", after))
             case Cancel(reason=reason):
                 return Cancelled(fault.message(reason))
             case Discard(reason=reason):
                 return Buried(Fault("Discard", fault.message(reason)), "discarded")
-            case Retry(after_seconds=after_seconds, reason=reason):
-                wait = self._backoff_seconds() if after_seconds is None else after_seconds
+            case Retry(after=after, reason=reason):
+                wait = self._backoff_seconds() if after is None else duration.seconds("after", after)
                 return Failed(Fault("Retry", fault.message(reason)), "failed", wait)
             case _:
                 return self._failed(signal)

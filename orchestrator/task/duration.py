@@ -1,0 +1,41 @@
+"""A span of time as people write one: "5m", "1h30m", a timedelta, or a number of seconds. Pure."""
+
+import re
+from datetime import timedelta
+
+Duration = timedelta | float | str
+
+UNIT_SECONDS = {"w": 604_800.0, "d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
+# Each unit at most once, the larger before the smaller: "30m1h" is likelier a slip than a wish.
+WRITTEN = re.compile(
+    r"\s*".join(rf"(?:(?P<{unit}>\d+(?:\.\d+)?){unit}(?![a-z]))?" for unit in UNIT_SECONDS), re.ASCII
+)
+# Longer is a slip of the unit; it also keeps sums of time within what a timestamp can hold.
+SECONDS_MAX = 100 * 365 * 86_400.0
+FORMS = 'a timedelta, a number of seconds, or text such as "90s", "5m", "1h30m", "2d", "1w" or "500ms"'
+
+
+def seconds(name: str, value: Duration) -> float:
+    """Return a span of time in seconds; ValueError says what `name` must be."""
+    span = spelled_out(value) if isinstance(value, str) else value
+    if isinstance(span, timedelta):
+        span = span.total_seconds()
+    if isinstance(span, bool) or not isinstance(span, int | float) or span != span:  # noqa: PLR0124 - NaN
+        raise ValueError(f"{name} is {shown(value)}; it must be {FORMS}")
+    if not 0 <= span <= SECONDS_MAX:
+        raise ValueError(f"{name} is {shown(value)}; it must lie between 0 and 100 years")
+    return float(span)
+
+
+def spelled_out(text: str) -> float | None:
+    """Add up what a text names; None where it is no span of time."""
+    found = WRITTEN.fullmatch(text.strip())
+    parts = {unit: number for unit, number in found.groupdict().items() if number} if found else {}
+    if not parts:
+        return None
+    return sum(float(number) * UNIT_SECONDS[unit] for unit, number in parts.items())
+
+
+def shown(value: object) -> str:
+    written = repr(value)
+    return written if len(written) <= 64 else f"{written[:64]}…"
