@@ -95,18 +95,21 @@ class Outbox:
     async def put(self, outcome: Outcome, *, worker_id: UUID) -> None:
         """Hand an outcome over; waits while the outbox is full."""
         async with self._changed:
-            await self._changed.wait_for(lambda: len(self.held()) < self._limit)
+            await self._changed.wait_for(lambda: self._count() < self._limit)
             self._waiting.append((worker_id, outcome))
             self._changed.notify_all()
 
     async def flush(self) -> None:
         """Wait until everything put so far is written."""
         async with self._changed:
-            await self._changed.wait_for(lambda: not self.held())
+            await self._changed.wait_for(lambda: not self._count())
 
     def held(self) -> list[Claimed]:
         """Return the tasks whose outcomes are not written yet."""
         return [outcome.task for _, outcome in (*self._waiting, *self._sending, *self._locked)]
+
+    def _count(self) -> int:
+        return len(self._waiting) + len(self._sending) + len(self._locked)
 
     async def _send(
         self, batch: Sequence[Outcome], worker_id: UUID, *, wary: bool = False
