@@ -1,21 +1,25 @@
 """Send requests to a target, in two colours with one statement and one reading of errors."""
 
+import sys
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain
 from typing import Any, overload
 
+from orchestrator.enqueue.held_psycopg import AsyncPsycopg
 from orchestrator.enqueue.request import Request, as_array
 from orchestrator.enqueue.target import AsyncTarget, Target
-from orchestrator.enqueue.told import told
+from orchestrator.enqueue.told import Lost, told
 from orchestrator.postgres import statement
 
 ENQUEUE = statement.load(__file__, "enqueue.sql")
 
-# Enough that a round trip is nothing beside it, little enough that a million items need no memory.
-CHUNK = 1000
+# Enough that a round trip is nothing beside it, little enough that a million items need no memory, and that a
+# thousand of the largest payloads stay far below the 268 MB which an array of jsonb may have.
+CHUNK_ITEMS = 1000
+CHUNK_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +40,9 @@ class Many(Sequence[Enqueued]):
 
     def extend(self, rows: Iterable[tuple[int, bool]]) -> None:
         for task_id, created in rows:
-            self._ids.append(task_id)
-            self._created.append(created)
+            # The caller may have taught the connection to read numbers as something else.
+            self._ids.append(int(task_id))
+            self._created.append(bool(created))
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -56,44 +61,118 @@ class Many(Sequence[Enqueued]):
 
 def send(target: Target, request: Request) -> Enqueued:
     """Enqueue one task, in the transaction the target is in."""
-    with translated(in_doubt=target.commits_at_once()):
+    with translated(Lost.IN_DOUBT, alone=target.commits_at_once()):
         (row,) = target.rows(ENQUEUE, given([request]))
-    return Enqueued(*row)
+    return Enqueued(int(row[0]), bool(row[1]))
 
 
 async def asend(target: AsyncTarget, request: Request) -> Enqueued:
     """The same on the event loop."""
-    with translated(in_doubt=target.commits_at_once()):
+    if not isinstance(target, AsyncPsycopg):
+        return await target.run(send, request)
+    with translated(Lost.IN_DOUBT, alone=target.commits_at_once()):
         (row,) = await target.rows(ENQUEUE, given([request]))
-    return Enqueued(*row)
+    return Enqueued(int(row[0]), bool(row[1]))
 
 
 def send_many(target: Target, requests: Iterable[Request]) -> Many:
     """Enqueue a set, all or nothing, reading no further ahead than one chunk."""
-    many = Many()
-    with translated(in_doubt=target.commits_at_once(), many=many), target.together(ENQUEUE, given([])):
-        for chunk in chunks(requests):
-            many.extend(target.rows(ENQUEUE, given(chunk)))
+    many, way = Many(), way_of(requests, alone=target.commits_at_once())
+    unit = nullcontext() if way.in_one else target.together(ENQUEUE, given([]))
+    with edges(unit, alone=way.alone):
+        for chunk in way.chunks:
+            with translated(way.lost, alone=way.alone, first=len(many)):
+                many.extend(target.rows(ENQUEUE, given(chunk)))
     return many
 
 
 async def asend_many(target: AsyncTarget, requests: Iterable[Request]) -> Many:
     """The same on the event loop."""
-    many = Many()
-    with translated(in_doubt=target.commits_at_once(), many=many):
-        async with target.together(ENQUEUE, given([])):
-            for chunk in chunks(requests):
+    if not isinstance(target, AsyncPsycopg):
+        return await target.run(send_many, requests)
+    many, way = Many(), way_of(requests, alone=target.commits_at_once())
+    unit = nullcontext() if way.in_one else target.together(ENQUEUE, given([]))
+    async with aedges(unit, alone=way.alone):
+        for chunk in way.chunks:
+            with translated(way.lost, alone=way.alone, first=len(many)):
                 many.extend(await target.rows(ENQUEUE, given(chunk)))
     return many
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a set goes: in what pieces, whether in one statement, and what it means if the connection breaks."""
+
+    chunks: Iterable[list[Request]]
+    alone: bool
+    in_one: bool
+    lost: Lost
+
+
+def way_of(requests: Iterable[Request], *, alone: bool) -> Way:
+    """Look at the first chunk: a small set that stands alone needs no transaction, an empty one no statement."""
+    rest = chunks(requests)
+    first = next(rest, [])
+    in_one = not first or (alone and is_last(first))
+    lost = Lost.IN_DOUBT if in_one else Lost.NOTHING_THERE
+    return Way(chain([first] if first else [], rest), alone, in_one, lost)
+
+
+def chunks(requests: Iterable[Request]) -> Iterator[list[Request]]:
+    """Cut a set into pieces, by their number and their bytes."""
+    chunk: list[Request] = []
+    size = 0
+    for request in requests:
+        chunk.append(request)
+        size += len(request.body)
+        if len(chunk) == CHUNK_ITEMS or size >= CHUNK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def is_last(chunk: Sequence[Request]) -> bool:
+    """Tell that a chunk is the last one, which is sure where it is not full."""
+    return len(chunk) < CHUNK_ITEMS and sum(len(request.body) for request in chunk) < CHUNK_BYTES
+
+
 @contextmanager
-def translated(*, in_doubt: bool, many: Many | None = None) -> Iterator[None]:
+def edges(unit: Any, *, alone: bool) -> Iterator[None]:
+    """Translate what the beginning and the end of a transaction raise. What is raised between has been said
+    already, or comes from the caller's iterator, whose errors are none of ours."""
+    with translated(Lost.NOTHING_THERE, alone=alone):
+        unit.__enter__()
+    try:
+        yield
+    except BaseException:
+        unit.__exit__(*sys.exc_info())
+        raise
+    with translated(Lost.IN_DOUBT, alone=alone):
+        unit.__exit__(None, None, None)
+
+
+@asynccontextmanager
+async def aedges(unit: Any, *, alone: bool) -> AsyncIterator[None]:
+    """The same on the event loop."""
+    with translated(Lost.NOTHING_THERE, alone=alone):
+        await unit.__aenter__()
+    try:
+        yield
+    except BaseException:
+        await unit.__aexit__(*sys.exc_info())
+        raise
+    with translated(Lost.IN_DOUBT, alone=alone):
+        await unit.__aexit__(None, None, None)
+
+
+@contextmanager
+def translated(lost: Lost, *, alone: bool, first: int | None = None) -> Iterator[None]:
     """Raise the database's refusal in our words. What is no refusal of the database is raised as it came."""
     try:
         yield
     except Exception as error:
-        said = told(error, in_doubt=in_doubt, first=None if many is None else len(many))
+        said = told(error, lost=lost if alone else Lost.THEIRS, first=first)
         if said is error:
             raise
         raise said from error
@@ -101,9 +180,3 @@ def translated(*, in_doubt: bool, many: Many | None = None) -> Iterator[None]:
 
 def given(requests: Sequence[Request]) -> dict[str, Any]:
     return {"tasks": as_array(requests)}
-
-
-def chunks(requests: Iterable[Request]) -> Iterator[list[Request]]:
-    rest = iter(requests)
-    while chunk := list(islice(rest, CHUNK)):
-        yield chunk

@@ -1,16 +1,43 @@
-"""Say a database's refusal in our words, whatever driver or framework wrapped it."""
+"""Say a database's refusal in our words, whatever driver or framework wrapped it, and never a payload with it.
+
+SQLAlchemy prints the parameters of the statement that failed, and a server may quote them in DETAIL and CONTEXT. An
+error of our own statement is made to print neither, also where it is only the cause of what we raise.
+"""
 
 import re
+from enum import Enum, auto
 from typing import NamedTuple
 
-import psycopg
-
-from orchestrator.errors import EnqueueInDoubt, EnqueueRefused, PayloadRefused, SchemaError
+from orchestrator.errors import (
+    DatabaseUnavailable,
+    EnqueueInDoubt,
+    EnqueueRefused,
+    OrchestratorError,
+    PayloadRefused,
+    SchemaError,
+)
+from orchestrator.postgres import transient
 
 PAYLOAD = "OR002"
-NO_SCHEMA = frozenset({"3F000", "42883", "42P01"})
+NO_SCHEMA = frozenset({"3F000", "42883", "42P01", "42703"})
+NOT_ALLOWED = "42501"
+FAILED_TRANSACTION = "25P02"
 # The server ended the session, or the connection broke, with the statement on its way.
-LOST = frozenset({"57P01", "57P02", "57P05"})
+ENDED = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})
+# As every driver calls them (PEP 249); without an SQLSTATE, the connection is what failed.
+BROKEN = frozenset({"OperationalError", "InterfaceError", "ConnectionError"})
+LINKS_MAX = 10
+
+
+class Lost(Enum):
+    """What it means, where a statement stands, that the connection broke."""
+
+    IN_DOUBT = auto()
+    """It was a transaction of its own, or its COMMIT: the server may have done it."""
+    NOTHING_THERE = auto()
+    """The transaction was ours, and not to be committed yet."""
+    THEIRS = auto()
+    """The transaction is the caller's, who knows the driver's errors, and tries again where that helps."""
 
 
 class Words(NamedTuple):
@@ -21,27 +48,55 @@ class Words(NamedTuple):
     hint: str | None
 
 
-def told(error: Exception, *, in_doubt: bool, first: int | None) -> Exception:
+def told(error: Exception, *, lost: Lost, first: int | None) -> Exception:
     """Return the exception to raise: ours where the database refused, the same one where it is none of ours.
 
-    `in_doubt`: the statement was a transaction of its own, so a lost connection may hide a commit. `first`: the index
-    that the statement's first item has in the whole set; None for a single task, which has no index.
+    `first`: the index that the statement's first item has in the whole set; None for a single task, which has none.
     """
-    words = words_of(error)
-    if words is None or words.sqlstate in LOST or words.sqlstate.startswith("08"):
-        lost = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
-        return EnqueueInDoubt() if in_doubt and lost else error
+    links = chain_of(error)
+    words = next(filter(None, map(words_of, links)), None)
+    hush(links)
+    if words is None:
+        return broken(error, lost) if any(map(is_broken, links)) else error
+    if words.sqlstate in ENDED or words.sqlstate.startswith("08"):
+        return broken(error, lost)
+    if transient.matches(words.sqlstate):
+        # Whoever tries a transaction again looks for the driver's class.
+        return error if lost is Lost.THEIRS else passing(words)
+    return refusal(words, indexed(words.message, first))
+
+
+def refusal(words: Words, message: str) -> OrchestratorError:
+    """Say what the database will refuse again."""
     if words.sqlstate in NO_SCHEMA:
         return SchemaError(
             "this database has no orchestrator schema, or an older one; run `orchestrator migrate`"
         )
-    message = indexed(words.message, first)
     if words.sqlstate == PAYLOAD:
         where, _, reason = message.rpartition("the payload ")
         return PayloadRefused(f"{where}the payload", reason, sqlstate=words.sqlstate)
-    if words.sqlstate.startswith("OR") or words.sqlstate[:2] in ("22", "23"):
-        return EnqueueRefused(message, sqlstate=words.sqlstate, hint=words.hint)
-    return error
+    hint = words.hint
+    if words.sqlstate == FAILED_TRANSACTION:
+        message, hint = "this transaction has failed before and takes nothing more", "Roll it back first."
+    if words.sqlstate == NOT_ALLOWED:
+        hint = "GRANT orchestrator_producer TO this role lets it enqueue."
+    return EnqueueRefused(message, sqlstate=words.sqlstate, hint=hint)
+
+
+def broken(error: Exception, lost: Lost) -> Exception:
+    match lost:
+        case Lost.IN_DOUBT:
+            return EnqueueInDoubt()
+        case Lost.NOTHING_THERE:
+            return DatabaseUnavailable(
+                "the connection broke before the set was committed: nothing of it was enqueued; try again"
+            )
+        case Lost.THEIRS:
+            return error
+
+
+def passing(words: Words) -> DatabaseUnavailable:
+    return DatabaseUnavailable(f"{words.message}: nothing was enqueued; try again")
 
 
 def indexed(message: str, first: int | None) -> str:
@@ -53,22 +108,45 @@ def indexed(message: str, first: int | None) -> str:
     return prefix + message[found.end() :]
 
 
-def words_of(error: BaseException) -> Words | None:
-    """Find the server's own error under its wrappers: SQLAlchemy keeps it as `orig`, Django as the cause."""
+def chain_of(error: BaseException) -> list[BaseException]:
+    """Return an error and what it wraps: SQLAlchemy keeps it as `orig`, Django as the cause."""
+    links: list[BaseException] = []
     found: BaseException | None = error
-    # Ends: a chain of causes is finite, and the longest known has three links.
-    for _ in range(5):
-        if found is None:
-            return None
-        sqlstate = getattr(found, "sqlstate", None) or getattr(found, "pgcode", None)
-        if sqlstate:
-            said = getattr(found, "diag", None)
-            message = getattr(said, "message_primary", None) or first_line(found)
-            # asyncpg's own error, under SQLAlchemy's copy of it, has the hint.
-            hint = getattr(said, "message_hint", None) or getattr(found.__cause__, "hint", None)
-            return Words(str(sqlstate), message, hint)
+    while found is not None and len(links) < LINKS_MAX:
+        links.append(found)
         found = getattr(found, "orig", None) or found.__cause__
-    return None
+    return links
+
+
+def words_of(error: BaseException) -> Words | None:
+    """Return what the server said, if this is the driver's own error or a close copy of it."""
+    sqlstate = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
+    if not sqlstate:
+        return None
+    said = getattr(error, "diag", None)
+    message = getattr(said, "message_primary", None) or first_line(error)
+    # asyncpg's own error, under SQLAlchemy's copy of it, has the hint.
+    hint = getattr(said, "message_hint", None) or getattr(error.__cause__, "hint", None)
+    return Words(str(sqlstate), message, hint)
+
+
+def is_broken(error: BaseException) -> bool:
+    return (
+        any(kind.__name__ in BROKEN for kind in type(error).__mro__)
+        or type(error).__name__ == "DatabaseError"
+    )
+
+
+def hush(links: list[BaseException]) -> None:
+    """Take out of the errors' text what may quote the statement's parameters."""
+    for link in links:
+        if hasattr(link, "hide_parameters"):  # SQLAlchemy's
+            link.hide_parameters = True
+        words = words_of(link)
+        if words is not None:
+            link.args = (words.message, *link.args[1:])
+        if isinstance(getattr(link, "detail", None), str):  # asyncpg's
+            vars(link)["detail"] = None
 
 
 def first_line(error: BaseException) -> str:
