@@ -17,6 +17,9 @@ PYTEST_WORKERS ?= 2
 PYTEST_ARGS ?=
 PYTEST := $(BIN)/python -m pytest -n $(PYTEST_WORKERS)
 
+# For instance: make demo DEMO_ARGS="--tasks 20000 --workers 4"
+DEMO_ARGS ?=
+
 # The older server of `make check`; the conftest of tests/ explains the values.
 OLDEST_SERVER ?= debian-15
 
@@ -74,6 +77,13 @@ lock:  ## resolve the dependencies again and write requirements/dev.txt
 	build/lock/bin/uv pip compile pyproject.toml --extra embedded --group dev --universal --python-version 3.11 \
 		--upgrade --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet --output-file $(LOCK)
 
+# ------------------------------------------------------------------------------------------------------------ demo
+
+# Replaces the shell, so that Ctrl-C is between you and the demo.
+.PHONY: demo
+demo: venv  ## see it work, in ten seconds: a server, two workers, some thousand tasks
+	@exec $(BIN)/orchestrator demo $(DEMO_ARGS)
+
 # ----------------------------------------------------------------------------------------------------------- tests
 
 .PHONY: test
@@ -129,5 +139,5 @@ wheel: venv  ## build the wheel, install it in an empty environment and use it t
 
 .PHONY: clean
 clean:  ## remove everything that was built, .venv too
-	rm -rf $(VENV) build dist .embedded .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .embedded .orchestrator .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

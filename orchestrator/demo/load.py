@@ -1,0 +1,76 @@
+"""What the demo enqueues: a mix of everything from several producers at once, then a probe now and then."""
+
+import asyncio
+import random
+from collections.abc import Iterator
+
+from orchestrator.app import Call
+from orchestrator.demo import shop
+from orchestrator.postgres import connect
+
+PRODUCERS = 4
+BATCH = 100
+
+SLOW = 60
+SLOW_SECONDS = 0.3
+FLAKY = 150
+POISONED = 20
+DELAYED = 100
+DELAY_SECONDS = 3.0
+KEYS = 100
+
+PROBES = 60
+PROBE_EVERY_SECONDS = 0.05
+
+
+def size(fast: int) -> int:
+    """Return how many tasks there will be: of two with the same key, one."""
+    return fast + SLOW + FLAKY + POISONED + DELAYED + KEYS + PROBES
+
+
+async def produce(info: str, fast: int) -> None:
+    """Enqueue the mix, each producer on a connection of its own."""
+    await asyncio.gather(*(deliver(info, calls) for calls in shares(fast)))
+
+
+async def probe(info: str) -> None:
+    """Enqueue one probe after the other, each committed on its own, slowly enough to be no load."""
+    async with await connect.open_async(info) as connection:
+        for _ in range(PROBES):
+            await shop.probe.using(connection).aenqueue()
+            await asyncio.sleep(PROBE_EVERY_SECONDS)
+
+
+async def deliver(info: str, calls: list[Call]) -> None:
+    async with await connect.open_async(info) as connection:
+        for first in range(0, len(calls), BATCH):
+            await shop.app.aenqueue_many(calls[first : first + BATCH], using=connection)
+
+
+def shares(fast: int) -> list[list[Call]]:
+    """Deal the mix out, in the same disorder every time."""
+    mixed = list(mix(fast))
+    random.Random(1).shuffle(mixed)  # noqa: S311 - a disorder is no secret
+    shares = [mixed[n::PRODUCERS] for n in range(PRODUCERS)]
+    for n, share in enumerate(shares):
+        # Both of a key by the same producer: transactions that take keys in different orders wait for each
+        # other.
+        share += [shop.keyed.using(key=f"order-{k}").call(order=f"order-{k}") for k in keys(n)]
+    return shares
+
+
+def mix(fast: int) -> Iterator[Call]:
+    for number in range(fast):
+        yield shop.fast.call(number=number)
+    for _ in range(SLOW):
+        yield shop.slow.call(seconds=SLOW_SECONDS)
+    for number in range(FLAKY):
+        yield shop.flaky.call(failures=1 + number % 2)
+    for order in range(POISONED):
+        yield shop.poisoned.call(order=order)
+    for number in range(DELAYED):
+        yield shop.delayed.using(delay=DELAY_SECONDS).call(number=number)
+
+
+def keys(producer: int) -> list[int]:
+    return 2 * list(range(producer, KEYS, PRODUCERS))

