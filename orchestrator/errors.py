@@ -11,6 +11,7 @@ A class's docstring is its message when no better one is given.
     ├── EnqueueRefused         the database refused a new task (draining queue, taken key, bad option)
     │   └── PayloadRefused     the payload cannot be stored and given back unchanged
     ├── EnqueueInDoubt         the connection broke before the database confirmed: enqueued, or not
+    ├── OperationRefused       the database would not show a task, or not change it (finished already, no right)
     ├── TaskFailed             waited for a task, and it became a dead letter
     ├── TaskCancelled          waited for a task, and it was cancelled
     └── TaskExpired            waited for a task that is not there
@@ -73,6 +74,17 @@ class EnqueueInDoubt(OrchestratorError):
 
     With a key, enqueue again: it is safe, and tells. Without one, look into orchestrator.tasks first.
     """
+
+
+class OperationRefused(OrchestratorError):
+    """The database would not show the task, or not change it."""
+
+    def __init__(
+        self, message: str | None = None, *, sqlstate: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(f"{message}. {hint}" if message and hint else message)
+        self.sqlstate = sqlstate
+        self.hint = hint
 
 
 class TaskFailed(OrchestratorError):

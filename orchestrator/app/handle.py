@@ -73,7 +73,7 @@ class Handle:
         return outcome(self.id, state)
 
     def cancel(self, reason: str | None = None) -> None:
-        """Cancel the task; an EnqueueRefused says why it cannot be."""
+        """Cancel the task, also while it runs; OperationRefused when it has finished, TaskExpired when it is gone."""
         with self._producer.pools.connection() as connection:
             operate.cancel(connection, self.id, reason=reason)
 
@@ -142,7 +142,7 @@ def outcome(task_id: int, state: TaskState) -> Any:
         case "completed":
             return state.result
         case "cancelled":
-            raise TaskCancelled(task_id, state.error.message if state.error else None)
+            raise TaskCancelled(task_id, state.cancelled_because)
         case _:
             error = state.error
             raise TaskFailed(

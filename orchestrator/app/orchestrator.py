@@ -6,9 +6,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from orchestrator.app.handle import Handle, Handles
 from orchestrator.app.producer import Producer
-from orchestrator.app.task import Call, TaskFunction, options_of, requests_of
+from orchestrator.app.task import Call, TaskFunction, defaulted, options_of, requests_of
 from orchestrator.config import Config
-from orchestrator.enqueue import Request
 from orchestrator.enqueue.request import Priority, attempts, priority_number, queue_name, seconds
 from orchestrator.errors import ConfigError, EnqueueRefused
 from orchestrator.execute import Registry
@@ -87,15 +86,23 @@ class Orchestrator:
         self, name: str, arguments: Mapping[str, Any], *, using: object = None, **options: Any
     ) -> Handle:
         """Enqueue by name a task whose handler may live in another program."""
-        request = self._request(name, arguments, options)
+        request = self.call(name, arguments, **options).request(bytes_max=self.config.payload_bytes_max)
         return Handle.of(self._producer.send(request, using), self._producer)
 
     async def aenqueue(
         self, name: str, arguments: Mapping[str, Any], *, using: object = None, **options: Any
     ) -> Handle:
         """The same on the event loop."""
-        request = self._request(name, arguments, options)
+        request = self.call(name, arguments, **options).request(bytes_max=self.config.payload_bytes_max)
         return Handle.of(await self._producer.asend(request, using), self._producer)
+
+    def call(self, name: str, arguments: Mapping[str, Any], **options: Any) -> Call:
+        """Name a task and its arguments now, enqueue later, with others. A task of our own is checked as ever."""
+        given, handler = options_of(options), self.registry.find(name)
+        if handler is None:
+            return Call(name, arguments, given)
+        handler.check(arguments)
+        return Call(name, arguments, defaulted(given, handler))
 
     def enqueue_many(self, calls: Iterable[Call], *, using: object = None) -> Handles:
         """Enqueue calls of several tasks, all or nothing."""
@@ -155,6 +162,3 @@ class Orchestrator:
 
     def _read_config(self) -> Config:
         return Config.load(**self._settings)
-
-    def _request(self, name: str, arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Request:
-        return Call(name, arguments, options_of(options)).request(bytes_max=self.config.payload_bytes_max)

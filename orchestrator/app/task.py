@@ -7,13 +7,14 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from orchestrator import enqueue
 from orchestrator.app.handle import Handle, Handles
 from orchestrator.app.producer import Producer
+from orchestrator.config import did_you_mean
 from orchestrator.enqueue import Options, Request
-from orchestrator.errors import PayloadRefused
+from orchestrator.errors import EnqueueRefused, PayloadRefused
 from orchestrator.execute import Handler
 
 P = ParamSpec("P")
 R = TypeVar("R")
-OPTIONS = tuple(field.name for field in dataclasses.fields(Options))
+OPTIONS = {field.name: field for field in dataclasses.fields(Options)}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,8 +131,13 @@ class TaskFunction(Generic[P, R]):
 
 def options_of(given: Mapping[str, Any]) -> Options:
     """Read options by name, refusing what is none."""
-    if unknown := sorted(set(given) - set(OPTIONS)):
-        raise TypeError(f"there is no option {', '.join(unknown)}; known are {', '.join(OPTIONS)}")
+    for name in given:
+        if name not in OPTIONS:
+            close = did_you_mean(name, OPTIONS)
+            raise TypeError(
+                f"there is no option {name}; "
+                + (f"did you mean {close}?" if close else f"known are {', '.join(OPTIONS)}")
+            )
     return Options(**given)
 
 
@@ -149,7 +155,11 @@ def defaulted(options: Options, handler: Handler) -> Options:
 def requests_of(calls: Iterable[Call], *, bytes_max: int) -> Iterator[Request]:
     """Write calls down one by one; a refusal names the item."""
     for n, call in enumerate(calls):
+        if not isinstance(call, Call):
+            raise TypeError(f"items[{n}] is a {type(call).__name__}; make it a call, as task.call(…) does")
         try:
             yield call.request(bytes_max=bytes_max)
         except PayloadRefused as error:
             raise PayloadRefused(f"items[{n}].{error.path}", error.reason) from error.__cause__
+        except EnqueueRefused as error:
+            raise EnqueueRefused(f"items[{n}]: {error}") from None

@@ -1,5 +1,7 @@
 """Look at one task, and cancel one: in two colours, with one statement each and one reading of rows."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -7,12 +9,19 @@ from typing import Any
 import psycopg
 from psycopg.rows import tuple_row
 
-from orchestrator.postgres import statement
+from orchestrator.errors import DatabaseUnavailable, OperationRefused, TaskExpired
+from orchestrator.postgres import statement, transient
 from orchestrator.task import payload
 from orchestrator.task.outcome import Fault
 
 STATE = statement.load(__file__, "state.sql")
 CANCEL = statement.load(__file__, "cancel.sql")
+
+NO_TASK = "OR004"
+NOT_ALLOWED = "42501"
+ALLOWED = (
+    "GRANT orchestrator_reader TO this role lets it look at tasks, orchestrator_operator lets it change them."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,29 +40,48 @@ class TaskState:
     run_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    cancelled_because: str | None
 
 
 def current(connection: psycopg.Connection[Any], task_id: int) -> TaskState | None:
     """Return the task, or None where there is none."""
-    with connection.cursor(row_factory=tuple_row) as cursor:
+    with translated(task_id), connection.cursor(row_factory=tuple_row) as cursor:
         return state_of(cursor.execute(STATE, {"id": task_id}).fetchone())
 
 
 async def acurrent(connection: psycopg.AsyncConnection[Any], task_id: int) -> TaskState | None:
     """The same on the event loop."""
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(STATE, {"id": task_id})
-        return state_of(await cursor.fetchone())
+    with translated(task_id):
+        async with connection.cursor(row_factory=tuple_row) as cursor:
+            await cursor.execute(STATE, {"id": task_id})
+            return state_of(await cursor.fetchone())
 
 
 def cancel(connection: psycopg.Connection[Any], task_id: int, *, reason: str | None) -> None:
-    """Cancel the task; the database says why it will not."""
-    connection.execute(CANCEL, {"id": task_id, "reason": reason})
+    """Cancel the task; OperationRefused says why it cannot be."""
+    with translated(task_id):
+        connection.execute(CANCEL, {"id": task_id, "reason": reason})
 
 
 async def acancel(connection: psycopg.AsyncConnection[Any], task_id: int, *, reason: str | None) -> None:
     """The same on the event loop."""
-    await connection.execute(CANCEL, {"id": task_id, "reason": reason})
+    with translated(task_id):
+        await connection.execute(CANCEL, {"id": task_id, "reason": reason})
+
+
+@contextmanager
+def translated(task_id: int) -> Iterator[None]:
+    """Raise what the database refuses, or cannot do now, in our words."""
+    try:
+        yield
+    except psycopg.Error as error:
+        said = error.diag.message_primary or str(error).strip()
+        if error.sqlstate == NO_TASK:
+            raise TaskExpired(task_id) from error
+        if transient.is_transient(error):
+            raise DatabaseUnavailable(f"{said}; ask again") from error
+        hint = ALLOWED if error.sqlstate == NOT_ALLOWED else error.diag.message_hint
+        raise OperationRefused(said, sqlstate=error.sqlstate, hint=hint) from error
 
 
 def state_of(row: tuple[Any, ...] | None) -> TaskState | None:
