@@ -73,13 +73,14 @@ def refusal(words: Words, message: str) -> OrchestratorError:
             "this database has no orchestrator schema, or an older one; run `orchestrator migrate`"
         )
     if words.sqlstate == PAYLOAD:
-        where, _, reason = message.rpartition("the payload ")
-        return PayloadRefused(f"{where}the payload", reason, sqlstate=words.sqlstate)
+        found = re.fullmatch(r"((?:items\[\d+\]: )?the \w+) (.*)", message, re.DOTALL)
+        where, reason = found.groups() if found else ("the payload", message)
+        return PayloadRefused(where, reason, sqlstate=words.sqlstate)
     hint = words.hint
     if words.sqlstate == FAILED_TRANSACTION:
         message, hint = "this transaction has failed before and takes nothing more", "Roll it back first."
     if words.sqlstate == NOT_ALLOWED:
-        hint = "GRANT orchestrator_producer TO this role lets it enqueue."
+        hint = "To let this role enqueue: GRANT orchestrator_producer TO it."
     return EnqueueRefused(message, sqlstate=words.sqlstate, hint=hint)
 
 

@@ -20,7 +20,7 @@ def seconds(name: str, value: Duration) -> float:
     span = spelled_out(value) if isinstance(value, str) else value
     if isinstance(span, timedelta):
         span = span.total_seconds()
-    if isinstance(span, bool) or not isinstance(span, int | float) or span != span:  # noqa: PLR0124 - NaN
+    if isinstance(span, bool) or not isinstance(span, int | float) or span != span:
         raise ValueError(f"{name} is {shown(value)}; it must be {FORMS}")
     if not 0 <= span <= SECONDS_MAX:
         raise ValueError(f"{name} is {shown(value)}; it must lie between 0 and 100 years")
