@@ -20,8 +20,6 @@ CANCEL = statement.load(__file__, "cancel.sql")
 NO_TASK = "OR004"
 NOT_ALLOWED = "42501"
 ALLOWED = "To look at tasks a role needs orchestrator_reader, to change them orchestrator_operator."
-    "GRANT orchestrator_reader TO this role lets it look at tasks, orchestrator_operator lets it change them."
-)
 
 
 @dataclass(frozen=True, slots=True)
