@@ -61,7 +61,9 @@ def open_sync(info: str) -> psycopg.Connection[Any]:
     try:
         return psycopg.connect(info, autocommit=True)
     except psycopg.OperationalError as error:
-        raise unavailable(info, error) from error
+        said = unavailable(info, error)
+    # Outside, so that it has no cause: psycopg's error holds the whole connection string, password and all.
+    raise said
 
 
 async def open_async(info: str) -> psycopg.AsyncConnection[Any]:
@@ -69,7 +71,8 @@ async def open_async(info: str) -> psycopg.AsyncConnection[Any]:
     try:
         return await psycopg.AsyncConnection.connect(info, autocommit=True)
     except psycopg.OperationalError as error:
-        raise unavailable(info, error) from error
+        said = unavailable(info, error)
+    raise said
 
 
 def unavailable(info: str, error: psycopg.OperationalError) -> DatabaseUnavailable:

@@ -7,7 +7,7 @@ import asyncio
 import select
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -33,21 +33,31 @@ class Pools:
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[Any]]:
         """Borrow a connection for this thread."""
-        try:
-            with self.sync().connection() as connection:
-                yield connection
-        except PoolTimeout as error:
-            raise self._exhausted() from error
+        pool = self.sync()
+        with ExitStack() as stack:
+            try:
+                connection = stack.enter_context(pool.connection())
+            except PoolTimeout as error:
+                # The pool does not say why it has none: one try of our own does.
+                connect.open_sync(self._info()).close()
+                if not gave_up(pool):
+                    raise self._exhausted() from error
+                connection = stack.enter_context(pool.connection())
+            yield connection
 
     @asynccontextmanager
     async def aconnection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         """Borrow one for this coroutine."""
         pool = await self.on_loop()
-        try:
-            async with pool.connection() as connection:
-                yield connection
-        except PoolTimeout as error:
-            raise self._exhausted() from error
+        async with AsyncExitStack() as stack:
+            try:
+                connection = await stack.enter_async_context(pool.connection())
+            except PoolTimeout as error:
+                await (await connect.open_async(self._info())).close()
+                if not gave_up(pool):
+                    raise self._exhausted() from error
+                connection = await stack.enter_async_context(pool.connection())
+            yield connection
 
     def sync(self) -> ConnectionPool[psycopg.Connection[Any]]:
         """Return the pool for threads."""
@@ -85,8 +95,7 @@ class Pools:
         config = self._config
         return DatabaseUnavailable(
             f"no connection to {connect.describe(self._info())} became free within {config.pool_timeout_seconds:g} s: "
-            f"the database is away, or more than pool_size ({config.pool_size}) are in use at once; then raise "
-            "ORCHESTRATOR_POOL_SIZE"
+            f"more than pool_size ({config.pool_size}) are in use at once; raise ORCHESTRATOR_POOL_SIZE"
         )
 
     def _info(self) -> str:
@@ -97,10 +106,19 @@ class Pools:
             "min_size": 0,
             "max_size": self._config.pool_size,
             "timeout": self._config.pool_timeout_seconds,
+            # Its tries to connect wait twice as long each time, until then, and begin anew with the next caller.
+            # With the pool's own 300 s, a database that was away for two minutes would be so for two more.
+            "reconnect_timeout": self._config.pool_timeout_seconds,
             # No prepared statements: PgBouncer in transaction mode hands each transaction another session.
             "kwargs": {"autocommit": True, "prepare_threshold": None},
             "name": "orchestrator",
         }
+
+
+def gave_up(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> bool:
+    """Whether a pool has stopped trying to connect; it does when its last try failed, and whoever waited by then
+    is not told."""
+    return pool.get_stats()["pool_size"] == 0
 
 
 def check(connection: psycopg.Connection[Any]) -> None:

@@ -20,7 +20,7 @@ class Outage:
         """Refuse new sessions, and end all but the test's own."""
         self._administrator.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS false").format(self._name))
         self._administrator.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> %s",
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s AND pid <> %s",
             [self._database, self._spared],
         )
 
