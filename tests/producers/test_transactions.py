@@ -1,0 +1,222 @@
+"""Enqueueing in the caller's transaction, for everything that a caller may hold."""
+
+import contextlib
+from typing import Any
+
+import psycopg
+import pytest
+
+from orchestrator.errors import EnqueueRefused
+from tests.producers.holding import (
+    ALL_KINDS,
+    OWN_ROW,
+    enqueue,
+    enqueue_many,
+    run,
+    sending,
+)
+
+pytestmark = pytest.mark.usefixtures("own_table")
+every_kind = pytest.mark.parametrize("kind", ALL_KINDS)
+single_or_set = pytest.mark.parametrize("many", [0, 25], ids=["one", "a set"])
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a set of 25 go in three chunks."""
+    monkeypatch.setattr(sending, "CHUNK_ITEMS", 10)
+
+
+def counted(connection: psycopg.Connection) -> tuple[int, int]:
+    """Return how many rows of the caller's own and how many tasks are committed."""
+    row = connection.execute(
+        "SELECT (SELECT count(*) FROM public.own), (SELECT count(*) FROM orchestrator.tasks)"
+    ).fetchone()
+    assert row is not None
+    return int(row[0]), int(row[1])
+
+
+async def put(kind: str, note: Any, held: Any, many: int) -> None:
+    """Enqueue one task, or a set of so many."""
+    if many:
+        handles = await enqueue_many(kind, note, held, ({"number": n} for n in range(many)))
+        assert many == len(handles)
+        assert all(handle.created for handle in handles)
+    else:
+        assert (await enqueue(kind, note, held, number=1)).created
+
+
+@every_kind
+@single_or_set
+def test_a_commit_commits_both(
+    kind: str, many: int, note: Any, database_url: str, connection: psycopg.Connection
+) -> None:
+    """Nothing is visible before the caller commits, and all of it after."""
+
+    async def main() -> None:
+        async with ALL_KINDS[kind](database_url) as holding:
+            await holding.execute(OWN_ROW)
+            await put(kind, note, holding.held, many)
+            assert (0, 0) == counted(connection)
+            await holding.execute(OWN_ROW)
+            await holding.commit()
+
+    run(kind, main())
+
+    assert (2, many or 1) == counted(connection)
+
+
+@every_kind
+@single_or_set
+def test_a_rollback_takes_both_back(
+    kind: str, many: int, note: Any, database_url: str, connection: psycopg.Connection
+) -> None:
+    """And what they hold can be used again."""
+
+    async def main() -> None:
+        async with ALL_KINDS[kind](database_url) as holding:
+            await holding.execute(OWN_ROW)
+            await put(kind, note, holding.held, many)
+            await holding.rollback()
+            await holding.execute(OWN_ROW)
+            await holding.commit()
+
+    run(kind, main())
+
+    assert (1, 0) == counted(connection)
+
+
+@every_kind
+def test_enqueueing_first_begins_their_transaction(
+    kind: str, note: Any, database_url: str, connection: psycopg.Connection
+) -> None:
+    """As any first statement would; a rollback takes it back."""
+
+    async def main() -> None:
+        async with ALL_KINDS[kind](database_url) as holding:
+            await put(kind, note, holding.held, 3)
+            await holding.rollback()
+            await put(kind, note, holding.held, 0)
+            await holding.rollback()
+            await put(kind, note, holding.held, 25)
+            await holding.commit()
+
+    run(kind, main())
+
+    assert (0, 25) == counted(connection)
+
+
+@every_kind
+@single_or_set
+def test_a_savepoint_takes_back_what_was_enqueued_in_it(
+    kind: str, many: int, note: Any, database_url: str, connection: psycopg.Connection
+) -> None:
+    """And nothing of what was before and after it."""
+
+    async def main() -> None:
+        async with ALL_KINDS[kind](database_url) as holding:
+            await put(kind, note, holding.held, 0)
+            await holding.execute(OWN_ROW)
+            with contextlib.suppress(LookupError):
+                async with holding.savepoint():
+                    await holding.execute(OWN_ROW)
+                    await put(kind, note, holding.held, many)
+                    raise LookupError
+            async with holding.savepoint():
+                await put(kind, note, holding.held, 0)
+            await holding.execute(OWN_ROW)
+            await holding.commit()
+
+    run(kind, main())
+
+    assert (2, 2) == counted(connection)
+
+
+@every_kind
+def test_a_refused_set_leaves_their_transaction_as_it_was(
+    kind: str, note: Any, database_url: str, connection: psycopg.Connection
+) -> None:
+    """A set goes behind a savepoint of its own: refused in the third chunk, nothing of it is there, and they go on."""
+
+    async def main() -> None:
+        async with ALL_KINDS[kind](database_url) as holding:
+            await holding.execute(OWN_ROW)
+            bad = (note.using(key="k" * (501 if n == 21 else 7)).call(number=n) for n in range(25))
+            with pytest.raises(EnqueueRefused, match=r"items\[21\]: the idempotency key has 501"):
+                await enqueue_many(kind, note, holding.held, bad)
+            await holding.execute(OWN_ROW)
+            await put(kind, note, holding.held, 0)
+            await holding.commit()
+
+    run(kind, main())
+
+    assert (2, 1) == counted(connection)
+
+
+@every_kind
+def test_an_iterator_that_raises_leaves_their_transaction_as_it_was(
+    kind: str, note: Any, database_url: str, connection: psycopg.Connection
+) -> None:
+    """Its error is theirs, and comes as it was raised; even a database's is not taken for ours."""
+
+    def broken() -> Any:
+        yield from ({"number": n} for n in range(15))
+        raise psycopg.OperationalError("of another connection")
+
+    async def main() -> None:
+        async with ALL_KINDS[kind](database_url) as holding:
+            await holding.execute(OWN_ROW)
+            with pytest.raises(psycopg.OperationalError, match="of another connection"):
+                await enqueue_many(kind, note, holding.held, broken())
+            await holding.commit()
+
+    run(kind, main())
+
+    assert (1, 0) == counted(connection)
+
+
+@every_kind
+def test_a_refusal_is_an_error_in_their_transaction_like_any_other(
+    kind: str, note: Any, database_url: str, connection: psycopg.Connection
+) -> None:
+    """Our sentence, the driver's error as its cause; after a rollback they go on."""
+    connection.execute("UPDATE orchestrator.queues SET state = 'draining' WHERE name = 'default'")
+
+    async def main() -> EnqueueRefused:
+        async with ALL_KINDS[kind](database_url) as holding:
+            await holding.execute(OWN_ROW)
+            with pytest.raises(EnqueueRefused, match="queue 'default' is draining") as refusal:
+                await enqueue(kind, note, holding.held)
+            with pytest.raises(EnqueueRefused, match="failed before"):
+                await enqueue(kind, note, holding.held)
+            await holding.rollback()
+            await holding.execute(OWN_ROW)
+            await holding.commit()
+        return refusal.value
+
+    refused = run(kind, main())
+
+    assert "OR003" == refused.sqlstate
+    assert refused.__cause__ is not None
+    assert "draining" in str(refused.__cause__)
+    assert (1, 0) == counted(connection)
+
+
+@every_kind
+def test_a_refusal_in_a_savepoint_costs_only_the_savepoint(
+    kind: str, note: Any, database_url: str, connection: psycopg.Connection
+) -> None:
+    """So an application may enqueue if it can, and commit in any case."""
+    connection.execute("UPDATE orchestrator.queues SET state = 'draining' WHERE name = 'default'")
+
+    async def main() -> None:
+        async with ALL_KINDS[kind](database_url) as holding:
+            await holding.execute(OWN_ROW)
+            with pytest.raises(EnqueueRefused):
+                async with holding.savepoint():
+                    await enqueue(kind, note, holding.held)
+            await holding.commit()
+
+    run(kind, main())
+
+    assert (1, 0) == counted(connection)
