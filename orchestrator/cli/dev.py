@@ -11,7 +11,7 @@ from orchestrator.app import Orchestrator
 from orchestrator.cli.load import load_app
 from orchestrator.cli.migrate import tell
 from orchestrator.cli.worker import named, serve
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, embedded_end
 from orchestrator.schema import migrate as schema
 
 DATA = Path(".orchestrator/pgdata")
@@ -55,12 +55,14 @@ def dev(
     url = url or named_by(application, data)
     observe.follow(minimum=log_level)
     click.echo(f"PostgreSQL: {shown(url)}")
-    prepare(url)
-    if url.startswith("embedded:"):
-        click.echo(f"for your own processes: export ORCHESTRATOR_DATABASE_URL={shlex.quote(url)}")
-        click.echo(f"to look at it:          orchestrator sql --url {shlex.quote(url)}")
-    asyncio.run(serve(application.worker(queues=named(queues), concurrency=concurrency, database_url=url)))
-    application.close()
+    try:
+        prepare(url)
+        asyncio.run(
+            serve(application.worker(queues=named(queues), concurrency=concurrency, database_url=url))
+        )
+        application.close()
+    finally:
+        embedded_end.leave(url)
 
 
 def named_by(application: Orchestrator, data: Path | None) -> str:
@@ -76,11 +78,16 @@ def shown(url: str) -> str:
 
 
 def prepare(url: str) -> None:
-    """Bring the tables to this version, if they are behind; a newer schema is for the worker to judge."""
+    """Bring the tables to this version, if they are behind, and say how to get at them.
+
+    A newer schema is for the worker to judge.
+    """
     before, newest = schema.state(url)
-    if before is not None and int(before) >= int(newest):
-        return
-    stop_telling = events.subscribe(tell)
-    schema.upgrade(url)
-    stop_telling()
-    click.echo(f"the tables were at {before or 'nothing'} and are at {newest} now")
+    if before is None or int(before) < int(newest):
+        stop_telling = events.subscribe(tell)
+        schema.upgrade(url)
+        stop_telling()
+        click.echo(f"the tables were at {before or 'nothing'} and are at {newest} now")
+    if url.startswith("embedded:"):
+        click.echo(f"for your own processes: export ORCHESTRATOR_DATABASE_URL={shlex.quote(url)}")
+        click.echo(f"to look at it:          orchestrator sql --url {shlex.quote(url)}")

@@ -14,9 +14,10 @@ from orchestrator.demo.crew import Crew
 from orchestrator.demo.figures import Figures, Standing
 from orchestrator.demo.screen import Gauge, Screen, near
 from orchestrator.errors import OrchestratorError
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, embedded_end
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SHARED = "The server goes on, since another process uses it."
 LOOK_EVERY_SECONDS = 0.1
 TIME_MAX_SECONDS = 120.0
 # For the loop to look at a signal that is there already.
@@ -47,15 +48,18 @@ class TooSlow(OrchestratorError):
 def run(play: Play, screen: Screen | None = None) -> int:
     """Play; return the exit status: 0, or that of the signal that ended it."""
     screen = screen or Screen()
+    received: list[int] = []
     with home.taken(play.folder):
-        received: list[int] = []
         try:
-            measured = asyncio.run(until_signalled(play, screen, received))
+            screen.result(asyncio.run(until_signalled(play, screen, received)), play.folder, play.log)
         except asyncio.CancelledError:
-            screen.say("Interrupted: the workers are gone, and the server goes with this process.")
-            return 128 + received[0]
-        screen.result(measured, play.folder, play.log)
-        return 0
+            pass
+        finally:
+            alone = embedded_end.leave(play.url)
+    if received:
+        screen.say(f"Interrupted. {'Nothing is left running.' if alone else SHARED}")
+        return 128 + received[0]
+    return 0
 
 
 async def until_signalled(play: Play, screen: Screen, received: list[int]) -> Figures:

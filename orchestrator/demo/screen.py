@@ -22,6 +22,7 @@ from orchestrator.postgres import statement
 
 WORTH_TRYING = statement.load(__file__, "worth_trying.sql").decode()
 PLAIN_EVERY_SECONDS = 1.0
+WIDTH_EXPLAINED = 76
 
 
 class Gauge(Protocol):
@@ -65,7 +66,7 @@ class Screen:
     def result(self, figures: Figures, folder: Path, log: Path) -> None:
         """Show what came of it, and what to try next."""
         self.say()
-        self._console.print(table(figures), soft_wrap=False)
+        self._console.print(table(figures, width=self._console.width), soft_wrap=False)
         self.say(f"\n{measured(figures)}\n")
         self.say(
             f"See for yourself; this starts the server again, for as long as psql is open:\n\n{psql(folder)}"
@@ -89,7 +90,7 @@ class Screen:
         return show
 
 
-def table(figures: Figures) -> Table:
+def table(figures: Figures, *, width: int) -> Table:
     """Show the tallies, a row a type; what is not finished has a column only where there is any."""
     meanings = {task.name: task.__doc__ or "" for task in shop.TASKS}
     rows = [
@@ -97,16 +98,16 @@ def table(figures: Figures) -> Table:
         for t in figures.tallies
     ]
     totals = [sum(column) for column in zip(*(numbers for *_, numbers in rows), strict=True)]
+    names = ["Type", "Its handler …"] if width >= WIDTH_EXPLAINED else ["Type"]
     headings = ["Tasks", "Completed", "Dead\nletters", "Failed\nattempts", "Not\nfinished"]
     shown = len(headings) if totals[-1] else len(headings) - 1
-    made = Table(
-        "Type", "Its handler …", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0)
-    )
+    made = Table(*names, box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in headings[:shown]:
         made.add_column(heading, justify="right")
     for kind, meaning, numbers in [*rows, ("all", "", totals)]:
+        words = [kind, meaning][: len(names)]
         last = kind == rows[-1][0]
-        made.add_row(kind, meaning, *(f"{number:,}" for number in numbers[:shown]), end_section=last)
+        made.add_row(*words, *(f"{number:,}" for number in numbers[:shown]), end_section=last)
     return made
 
 

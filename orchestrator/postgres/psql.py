@@ -20,7 +20,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from orchestrator.errors import ConfigError, EmbeddedServerError
-from orchestrator.postgres import connect, embedded_home
+from orchestrator.postgres import connect, embedded_end, embedded_home
 
 MAJOR_VERSION = re.compile(r"\b(\d+)[.\d]*(?:\s|$)")
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
@@ -32,8 +32,11 @@ def run(url: str, arguments: Sequence[str] = ()) -> int:
     address, environment = without_secrets(connect.conninfo(url, application_name="orchestrator sql"))
     # The address last: a -d among the arguments would take the place of host and port as well.
     command = [str(program), *arguments, f"--dbname={address}"]
-    with subprocess.Popen(command, env={**os.environ, **environment}) as process, signals_for(process):  # noqa: S603
-        status = process.wait()
+    try:
+        with subprocess.Popen(command, env={**os.environ, **environment}) as process, signals_for(process):  # noqa: S603
+            status = process.wait()
+    finally:
+        embedded_end.leave(url)
     return status if status >= 0 else 128 - status
 
 

@@ -65,6 +65,7 @@ def test_the_demo_runs_to_its_end_and_tells_the_truth(here: Path) -> None:
     """The table agrees with the database, and all that it prints can be typed."""
     with at_terminal(*FEW, cwd=here) as demo:
         assert 0 == demo.ends(), demo.shown
+        assert {} == processes_of(here)
         shown = demo.shown
     folder = here / ".orchestrator" / "demo"
     try:
@@ -116,8 +117,8 @@ def test_ctrl_c_leaves_nothing_behind(here: Path, moment: str) -> None:
 
         assert 130 == demo.ends(), demo.shown
         assert "Traceback" not in demo.shown
-        assert "Interrupted: " in demo.shown
-    assert_nothing_left(here)
+        assert "Interrupted. Nothing is left running." in demo.shown
+        assert {} == processes_of(here)
 
 
 def test_a_server_is_left_whole_by_ctrl_c_in_initdb(here: Path) -> None:
@@ -126,7 +127,7 @@ def test_a_server_is_left_whole_by_ctrl_c_in_initdb(here: Path) -> None:
         eventually(lambda: (here / ".orchestrator" / "demo" / "cluster.new").exists(), "initdb runs")
         demo.presses_ctrl_c()
         assert 130 == demo.ends(), demo.shown
-    assert_nothing_left(here)
+        assert {} == processes_of(here)
 
     with at_terminal(*FEW, cwd=here) as demo:
         demo.shows("Enqueueing")
@@ -157,7 +158,7 @@ def test_two_demos_at_once(here: Path) -> None:
         assert "Another demo runs in this folder" in second.stderr
         first.popen.send_signal(signal.SIGTERM)
         assert 143 == first.ends(), first.shown
-    assert_nothing_left(here)
+        assert {} == processes_of(here)
 
 
 def test_workers_do_not_outlive_a_demo_that_was_killed(here: Path) -> None:
@@ -181,7 +182,7 @@ def test_a_worker_that_ends_is_told(here: Path) -> None:
 
         assert 1 == demo.ends(), demo.shown
         assert "error: a worker ended with status -9" in demo.shown
-    assert_nothing_left(here)
+        assert {} == processes_of(here)
 
 
 def test_a_database_that_no_demo_made_is_left_alone(here: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from orchestrator.postgres import embedded
 from tests.demo.at_terminal import AtTerminal, at_terminal
-from tests.demo.left_over import assert_nothing_left
+from tests.demo.left_over import assert_nothing_left, processes_of
 from tests.worker.processes import eventually, run
 from tests.worker.running import value
 
@@ -72,7 +72,7 @@ def test_one_command_serves_a_task_and_stops_cleanly(jobs: Path, number: signal.
         assert 0 == dev.ends(), dev.shown
         assert "worker stopped" in dev.shown
         assert "Traceback" not in dev.shown
-    assert_nothing_left(jobs)
+        assert {} == processes_of(jobs)
 
 
 def test_the_data_are_kept_from_day_to_day(jobs: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from orchestrator.errors import ConfigError
 from orchestrator.postgres import embedded, embedded_home, psql
 from tests.demo.at_terminal import at_terminal
-from tests.demo.left_over import assert_nothing_left
+from tests.demo.left_over import processes_of
 from tests.worker.processes import eventually, run
 
 # Tells what it was started with, instead of connecting.
@@ -46,7 +46,19 @@ def test_a_statement_on_an_embedded_server(here: Path) -> None:
     done = run("sql", "--url", "embedded:./data", "-X", "-At", "-c", "SELECT 6 * 7", cwd=here)
 
     assert (0, "42\n") == (done.returncode, done.stdout), done.stderr
-    assert_nothing_left(here)
+    assert {} == processes_of(here)
+
+
+def test_a_server_that_others_use_goes_on(here: Path) -> None:
+    """Who leaves last, ends it."""
+    try:
+        with closing(psycopg.connect(embedded.start(here / "data"))) as connection:
+            done = run("sql", "--url", "embedded:./data", "-X", "-At", "-c", "SELECT 6 * 7", cwd=here)
+
+            assert (0, "42\n") == (done.returncode, done.stdout), done.stderr
+            assert connection.execute("SELECT 1").fetchone() == (1,)
+    finally:
+        embedded.release(here / "data")
 
 
 def test_statements_from_standard_input_on_a_server(database_url: str, here: Path) -> None:
@@ -145,4 +157,4 @@ def test_ctrl_c_cancels_the_statement_and_not_the_session(here: Path) -> None:
         session.shows("still here")
         session.types("\\q\n")
         assert 0 == session.ends(), session.shown
-    assert_nothing_left(here)
+        assert {} == processes_of(here)
