@@ -4,12 +4,14 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from orchestrator.version import __version__
+from tests.servers import temporary_directory
 from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, eventually, run, surroundings, worker
 from tests.worker.running import status, task, value
 
@@ -176,23 +178,35 @@ def test_an_application_in_the_current_folder_is_found(
     assert ("completed", 42) == (status(connection, task_id), task(connection, task_id).result)
 
 
-def test_an_embedded_url_works_wherever_a_url_does(tmp_path: Path) -> None:
+@pytest.fixture
+def embedded_url() -> Iterator[str]:
+    """The URL of an embedded server that nobody has started yet."""
+    # Not below tmp_path: whenever another pytest starts, it shuts the folder above to all but root, which this
+    # server is not.
+    with temporary_directory() as directory:
+        yield f"embedded:{directory / 'data'}"
+        eventually(
+            lambda: not (directory / "data" / "cluster" / "postmaster.pid").exists(), "the server is gone"
+        )
+
+
+def test_an_embedded_url_works_wherever_a_url_does(embedded_url: str) -> None:
     """Migrate, enqueue and work, each a process of its own, on one server that none of them started first."""
-    url = f"embedded:{tmp_path / 'data'}"
     enqueue = (
         "from tests.worker.shop import add\n"
         "enqueued = add.enqueue(first=1, second=2)\n"
         "print(enqueued.id, enqueued.created)\n"
     )
 
-    migrated = run("migrate", url=url)
+    migrated = run("migrate", url=embedded_url)
     enqueued = subprocess.run(
-        [sys.executable, "-c", enqueue], env=surroundings(url), cwd=REPOSITORY, capture_output=True, text=True,
-        timeout=PATIENCE_SECONDS, check=False,
+        [sys.executable, "-c", enqueue], env=surroundings(embedded_url), cwd=REPOSITORY, capture_output=True,
+        text=True, timeout=PATIENCE_SECONDS, check=False,
     )  # fmt: skip
-    worked = run("worker", SHOP, "--until-empty", "--log-level", "debug", url=url)
+    worked = run("worker", SHOP, "--until-empty", "--log-level", "debug", url=embedded_url)
 
-    assert (0, 0, 0) == (migrated.returncode, enqueued.returncode, worked.returncode), worked.stderr
+    codes = (migrated.returncode, enqueued.returncode, worked.returncode)
+    assert (0, 0, 0) == codes, migrated.stderr + enqueued.stderr + worked.stderr
     assert "1 True\n" == enqueued.stdout
     assert '"event": "task completed"' in worked.stderr
 

@@ -111,3 +111,8 @@ def hire(connection: psycopg.Connection) -> UUID:
     )
     assert isinstance(worker_id, UUID)
     return worker_id
+
+
+def asleep(connection: psycopg.Connection) -> bool:
+    """Tell whether the one worker has said that it sleeps."""
+    return bool(value(connection, "SELECT count(*) FROM orchestrator.workers WHERE idle_until > now()"))

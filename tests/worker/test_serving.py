@@ -5,11 +5,10 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import psycopg
-import pytest
 
 from orchestrator import Context, Orchestrator, events
 from tests.worker.running import (
-    hire,
+    asleep,
     recorded,
     run_until_empty,
     status,
@@ -247,94 +246,9 @@ def test_ten_workers_and_two_tasks(app: Orchestrator, connection: psycopg.Connec
     assert {"completed": 2} == statuses(connection)
 
 
-def test_until_empty_waits_for_retries_and_for_nothing_else_in_the_future(
-    app: Orchestrator, connection: psycopg.Connection
-) -> None:
-    """A retry due in half a second is waited for; a first-time future task, a paused queue, another queue are not."""
-    from_now = []
-
-    @app.task(name="shaky")
-    async def shaky(context: Context) -> None:
-        from_now.append(context.attempt)
-        if context.attempt == 1:
-            raise ValueError("once")
-
-    retried = shaky.enqueue()
-    future = shaky.using(delay=3600).enqueue()
-    connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('paused', 'paused')")
-    paused = shaky.using(queue="paused").enqueue()
-    other = shaky.using(queue="other").enqueue()
-    run_until_empty(app, queues=["default", "paused"])
-
-    ids = [retried.id, future.id, paused.id, other.id]
-    assert ["completed", "scheduled", "pending", "pending"] == [status(connection, i) for i in ids]
-    assert [1, 2] == from_now
-
-
-@pytest.mark.parametrize("state", ["claimed", "running"])
-def test_until_empty_waits_for_what_others_hold(
-    app: Orchestrator, connection: psycopg.Connection, state: str
-) -> None:
-    """What another worker has in its hands may come back; so the end waits for its outcome."""
-
-    @app.task(name="work")
-    async def work() -> None: ...
-
-    held = work.enqueue()
-    lend(connection, held.id, state)
-
-    async def main() -> None:
-        worker = asyncio.create_task(app.arun_worker(until_empty=True))
-        marker = await work.aenqueue()
-        await until(lambda: status(connection, marker.id) == "completed", "the worker has done what it could")
-        await until(lambda: asleep(connection), "the worker waits")
-        assert not worker.done()
-        connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [held.id])
-        async with asyncio.timeout(5):
-            await worker
-        await app.aclose()
-
-    asyncio.run(main())
-
-
-def test_until_empty_takes_what_becomes_ready_meanwhile(app: Orchestrator) -> None:
-    """A task enqueued by a task is still work."""
-    depth: list[int] = []
-
-    @app.task(name="chain")
-    async def chain(left: int) -> None:
-        depth.append(left)
-        if left:
-            await chain.aenqueue(left=left - 1)
-
-    async def main() -> None:
-        await chain.aenqueue(left=5)
-        async with asyncio.timeout(30):
-            await app.arun_worker(until_empty=True, concurrency=1)
-        await app.aclose()
-
-    asyncio.run(main())
-
-    assert [5, 4, 3, 2, 1, 0] == depth
-
-
-def test_an_empty_queue_ends_it_at_once(app: Orchestrator) -> None:
-    """Half a second is generous: connecting is most of it."""
-    begun = time.monotonic()
-
-    run_until_empty(app)
-
-    assert time.monotonic() - begun < 2
-
-
 def quiet(app: Orchestrator) -> Orchestrator:
     """Return an application whose workers poll once a minute, so that a poll explains nothing."""
     return Orchestrator(app.config.database_url, poll_seconds=60.0, heartbeat_seconds=0.5)
-
-
-def asleep(connection: psycopg.Connection) -> bool:
-    """Tell whether the one worker has said that it sleeps."""
-    return bool(value(connection, "SELECT count(*) FROM orchestrator.workers WHERE idle_until > now()"))
 
 
 async def past_the_looks(connection: psycopg.Connection) -> None:
@@ -346,13 +260,4 @@ async def past_the_looks(connection: psycopg.Connection) -> None:
             " WHERE application_name = 'orchestrator claims' AND datname = current_database()",
         ),
         "the worker has looked for the last time",
-    )
-
-
-def lend(connection: psycopg.Connection, task_id: int, state: str) -> None:
-    """Let a task be held by a worker that lives, elsewhere."""
-    connection.execute(
-        "UPDATE orchestrator.tasks_live SET status = %s, lease = 7, worker_id = %s, attempt = 1,"
-        " claimed_at = now(), started_at = CASE WHEN %s = 'running' THEN now() END WHERE id = %s",
-        [state, hire(connection), state, task_id],
     )
