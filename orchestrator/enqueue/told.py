@@ -139,15 +139,16 @@ def is_broken(error: BaseException) -> bool:
 
 
 def hush(links: list[BaseException]) -> None:
-    """Take out of the errors' text what may quote the statement's parameters."""
+    """Take out of the errors' text what may quote the statement's parameters: all after the server's message."""
     for link in links:
         if hasattr(link, "hide_parameters"):  # SQLAlchemy's
             link.hide_parameters = True
-        words = words_of(link)
-        if words is not None:
-            link.args = (words.message, *link.args[1:])
         if isinstance(getattr(link, "detail", None), str):  # asyncpg's
             vars(link)["detail"] = None
+        if link.args and isinstance(link.args[0], str):
+            words = words_of(link)
+            said = words.message if words else link.args[0].partition("\n")[0]
+            link.args = (said, *link.args[1:])
 
 
 def first_line(error: BaseException) -> str:

@@ -231,15 +231,13 @@ ASYNC_KINDS: dict[str, Kind] = {
 ALL_KINDS = KINDS | ASYNC_KINDS
 
 
-async def enqueue(kind: str, task: Any, held: Any, /, **arguments: Any) -> Any:
-    """Enqueue in the colour of the kind, with options in `task` already if there are any."""
-    sender = task.using(held)
+async def enqueue(kind: str, sender: Any, /, **arguments: Any) -> Any:
+    """Enqueue in the colour of the kind."""
     return await sender.aenqueue(**arguments) if kind in ASYNC_KINDS else sender.enqueue(**arguments)
 
 
-async def enqueue_many(kind: str, task: Any, held: Any, items: Any) -> Any:
+async def enqueue_many(kind: str, sender: Any, items: Any) -> Any:
     """Enqueue a set in the colour of the kind."""
-    sender = task.using(held)
     return await sender.aenqueue_many(items) if kind in ASYNC_KINDS else sender.enqueue_many(items)
 
 

@@ -39,11 +39,11 @@ def counted(connection: psycopg.Connection) -> tuple[int, int]:
 async def put(kind: str, note: Any, held: Any, many: int) -> None:
     """Enqueue one task, or a set of so many."""
     if many:
-        handles = await enqueue_many(kind, note, held, ({"number": n} for n in range(many)))
+        handles = await enqueue_many(kind, note.using(held), ({"number": n} for n in range(many)))
         assert many == len(handles)
         assert all(handle.created for handle in handles)
     else:
-        assert (await enqueue(kind, note, held, number=1)).created
+        assert (await enqueue(kind, note.using(held), number=1)).created
 
 
 @every_kind
@@ -143,7 +143,7 @@ def test_a_refused_set_leaves_their_transaction_as_it_was(
             await holding.execute(OWN_ROW)
             bad = (note.using(key="k" * (501 if n == 21 else 7)).call(number=n) for n in range(25))
             with pytest.raises(EnqueueRefused, match=r"items\[21\]: the idempotency key has 501"):
-                await enqueue_many(kind, note, holding.held, bad)
+                await enqueue_many(kind, note.using(holding.held), bad)
             await holding.execute(OWN_ROW)
             await put(kind, note, holding.held, 0)
             await holding.commit()
@@ -167,7 +167,7 @@ def test_an_iterator_that_raises_leaves_their_transaction_as_it_was(
         async with ALL_KINDS[kind](database_url) as holding:
             await holding.execute(OWN_ROW)
             with pytest.raises(psycopg.OperationalError, match="of another connection"):
-                await enqueue_many(kind, note, holding.held, broken())
+                await enqueue_many(kind, note.using(holding.held), broken())
             await holding.commit()
 
     run(kind, main())
@@ -186,9 +186,9 @@ def test_a_refusal_is_an_error_in_their_transaction_like_any_other(
         async with ALL_KINDS[kind](database_url) as holding:
             await holding.execute(OWN_ROW)
             with pytest.raises(EnqueueRefused, match="queue 'default' is draining") as refusal:
-                await enqueue(kind, note, holding.held)
+                await enqueue(kind, note.using(holding.held))
             with pytest.raises(EnqueueRefused, match="failed before"):
-                await enqueue(kind, note, holding.held)
+                await enqueue(kind, note.using(holding.held))
             await holding.rollback()
             await holding.execute(OWN_ROW)
             await holding.commit()
@@ -214,7 +214,7 @@ def test_a_refusal_in_a_savepoint_costs_only_the_savepoint(
             await holding.execute(OWN_ROW)
             with pytest.raises(EnqueueRefused):
                 async with holding.savepoint():
-                    await enqueue(kind, note, holding.held)
+                    await enqueue(kind, note.using(holding.held))
             await holding.commit()
 
     run(kind, main())

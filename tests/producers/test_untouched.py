@@ -55,7 +55,7 @@ def everything(connection: psycopg.Connection[Any]) -> dict[str, Any]:
     """Return all that can be set on a connection, in Python and in its session."""
     with psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
         cursor.execute("SELECT name, setting FROM pg_settings WHERE name NOT LIKE 'plpgsql.%'")
-        session = dict(cursor.fetchall())
+        session: dict[str, Any] = dict(cursor.fetchall())
         cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%enqueue_many%'")
         prepared = cursor.fetchone()
     if connection.autocommit is False:
