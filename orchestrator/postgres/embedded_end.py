@@ -3,9 +3,11 @@
 Without this the server goes all the same, a moment after its last user (`embedded` tells how). Nothing here stops it;
 that is the guardian's, whose locks are only looked at:
 
-    guardian.lock taken    the guardian waits, so others use the server
-    server.lock free       the server and its children are gone
-    users.lock free        so is the guardian, which holds it from its last user's end to its own
+    guardian.lock taken    the guardian waits: for others, or has not noticed yet that there are none
+    users.lock taken       it stops the server, and holds this one until its own end
+    server.lock taken      the server or a child of it is there
+
+They are looked at in this order, in which the guardian changes from the first to the second: both free, it is gone.
 """
 
 import fcntl
@@ -28,7 +30,7 @@ def leave(url: str) -> bool:
     home = Path(url.removeprefix("embedded:")).expanduser().resolve()
     embedded.release(home)
     began = time.monotonic()
-    while not (is_free(home / "server.lock") and is_free(home / "users.lock")):
+    while not all(is_free(home / name) for name in ("guardian.lock", "users.lock", "server.lock")):
         waited = time.monotonic() - began
         if waited > STOP_SECONDS or (waited > NOTICE_SECONDS and not is_free(home / "guardian.lock")):
             return False
