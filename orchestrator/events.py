@@ -178,8 +178,8 @@ class ConnectionRestored(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class ThreadAbandoned(Event):
-    """A `def` handler ignored its timeout; its thread cannot be ended from outside and is left behind."""
+class HandlerAbandoned(Event):
+    """A handler ignored its timeout or its cancellation; it cannot be ended from outside and is left behind."""
 
     task_id: int
     type: str

@@ -6,14 +6,13 @@ Exit codes: 0 done · 1 it could not be done, and the message says why · 2 the 
 import sys
 
 import click
-import psycopg
 
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
 from orchestrator.cli.migrate import migrate
 from orchestrator.cli.sql import sql
+from orchestrator.cli.told import told
 from orchestrator.cli.worker import worker
-from orchestrator.errors import OrchestratorError
 from orchestrator.version import __version__
 
 
@@ -48,16 +47,7 @@ def main() -> None:
     """Run the command; what goes wrong is said in a sentence, not in a traceback."""
     try:
         # Without standalone mode click returns the code of an early exit instead of exiting.
-        sys.exit(orchestrator.main(standalone_mode=False) or 0)
-    except click.exceptions.Abort:
-        sys.exit(130)
-    except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
-    except OrchestratorError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(1)
-    except psycopg.Error as error:
-        # The primary message alone: DETAIL may print a row.
-        click.echo(f"error: PostgreSQL: {error.diag.message_primary or str(error).strip()}", err=True)
-        sys.exit(1)
+        code = orchestrator.main(standalone_mode=False) or 0
+    except Exception as error:
+        code = told(error)
+    sys.exit(code)

@@ -23,9 +23,10 @@ def load_app(spec: str) -> Orchestrator:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and module_name.split(".")[0] == error.name.split(".")[0]:
-            raise click.UsageError(
-                f"there is no module {error.name!r}; run this in the folder that holds it, or set PYTHONPATH"
-            ) from None
+            advice = "run this in the folder that holds it, or set PYTHONPATH"
+            if module_name.endswith(".py"):
+                advice = f"did you mean {module_name.removesuffix('.py').replace('/', '.')}:{name}?"
+            raise click.UsageError(f"there is no module {error.name!r}; {advice}") from None
         raise click.ClickException(f"{module_name} cannot be imported: it needs {error.name!r}") from None
     except (ValueError, TypeError):
         raise not_a_name(spec) from None

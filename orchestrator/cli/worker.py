@@ -9,6 +9,7 @@ import click
 
 from orchestrator import observe
 from orchestrator.cli.load import load_app
+from orchestrator.cli.told import told
 from orchestrator.worker import Worker
 
 
@@ -59,11 +60,6 @@ def worker(
     )
     asyncio.run(serve(made))
     application.close()
-    if made.abandoned_threads:
-        # The interpreter would wait for them for ever.
-        sys.stderr.flush()
-        sys.stdout.flush()
-        os._exit(0)
 
 
 def named(queues: str | None) -> tuple[str, ...] | None:
@@ -81,4 +77,16 @@ async def serve(made: Worker) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, made.stop)
-    await made.run()
+    code = 0
+    try:
+        await made.run()
+    except Exception as error:
+        if not made.left_behind:
+            raise
+        code = told(error)
+    if made.left_behind:
+        # Handlers that ignored their timeout: asyncio.run would wait for the coroutines, the interpreter for the
+        # threads, for ever.
+        sys.stderr.flush()
+        sys.stdout.flush()
+        os._exit(code)

@@ -51,8 +51,15 @@ def fitted(name: str, value: Any, hint: Any) -> Any:
         return msgspec.convert(value, hint, str_keys=True, dec_hook=build)
     except NotImplementedError:
         return value
-    except (msgspec.ValidationError, ValueError) as error:
+    except msgspec.ValidationError as error:
         raise TypeError(f"{name}: {error}") from error
+    except Exception as error:
+        # A constructor or a validator of the user's. Its text may hold the value, so its class has to do.
+        raise TypeError(f"{name}: {hint_name(hint)} raised {type(error).__name__}") from error
+
+
+def hint_name(hint: Any) -> str:
+    return getattr(hint, "__name__", None) or str(hint)
 
 
 def build(kind: Any, value: Any) -> Any:

@@ -2,11 +2,13 @@
 
     opened → called → judged → last attempt? then buried
 
-Only a cancellation from outside (the worker's, at shutdown or when the lease is gone) leaves as an exception.
+Only a cancellation by the worker (at shutdown, or when the lease is gone) leaves as an exception; it calls the
+attempt off first, so that a handler which cancels itself is not taken for one.
 """
 
 import asyncio
 import random
+import time
 from dataclasses import dataclass, field
 
 from orchestrator import events
@@ -29,17 +31,44 @@ class Attempt:
     threads: Threads
     result_bytes_max: int
     context: Context | None = field(default=None, init=False)
+    begun_at: float = field(default_factory=time.monotonic, init=False)
+    called_off: bool = field(default=False, init=False)
 
     async def run(self) -> End:
-        """Run the handler to its end, and return which end it was."""
+        """Run the handler to its end, and return which end it was. Raises only CancelledError, and only when
+        the attempt was called off."""
         try:
             self.context = context.of(self.task)
             arguments = self.handler.bind(payload.decode(self.task.payload), self.context)
         except (PayloadRefused, TypeError) as error:
             reason = f"the payload does not fit the handler {self.handler.type}: {fault.message(error)}"
             return Buried(Fault(fault.class_name(error), reason), "discarded")
+        except BaseException as error:
+            # Binding builds what the annotations name, and so runs the user's constructors.
+            return self.broke(error)
         end = await self._call(arguments)
         return exhausted_if_last(end, self.task)
+
+    def call_off(self) -> None:
+        """Say that a cancellation which now follows is the worker's, and not one the handler made itself."""
+        self.called_off = True
+
+    def overdue_seconds(self) -> float:
+        """Return for how long it has gone on beyond its timeout; never positive without one."""
+        if not self.task.timeout_seconds:
+            return 0.0
+        return time.monotonic() - self.begun_at - self.task.timeout_seconds
+
+    def timed_out(self) -> End:
+        """Return the end of an attempt that did not end in time."""
+        self._tell_handler()
+        reason = f"no result within {self.task.timeout_seconds:g} s"
+        failed = Failed(Fault("Timeout", reason), "timeout", self._backoff_seconds())
+        return exhausted_if_last(failed, self.task)
+
+    def broke(self, error: BaseException) -> End:
+        """Return the end of an attempt that raised where nothing should."""
+        return exhausted_if_last(self._failed(error), self.task)
 
     async def _call(self, arguments: dict[str, object]) -> End:
         seconds = self.task.timeout_seconds or None
@@ -51,12 +80,14 @@ class Attempt:
             return Completed(payload.encode_result(value, bytes_max=self.result_bytes_max))
         except TimeoutError as error:
             # The handler's own TimeoutError is an ordinary failure.
-            return self._timed_out() if scope.expired() else self._failed(error)
+            return self.timed_out() if scope.expired() else self._failed(error)
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                self._cancel_handler()
+            if self.called_off:
+                self._tell_handler()
                 raise
+            # The handler cancelled itself, or let a cancellation of its own escape.
+            if (task := asyncio.current_task()) is not None:
+                task.uncancel()
             return self._failed(error)
         except HandlerSignal as signal:
             return self._signalled(signal)
@@ -69,17 +100,12 @@ class Attempt:
             return await self.handler.function(**arguments)
         return await self.threads.call(self.handler.function, arguments)
 
-    def _timed_out(self) -> Failed:
-        self._cancel_handler()
-        reason = f"no result within {self.task.timeout_seconds:g} s"
-        return Failed(Fault("Timeout", reason), "timeout", self._backoff_seconds())
-
-    def _cancel_handler(self) -> None:
+    def _tell_handler(self) -> None:
         if self.context is not None:
             self.context.cancel()
         if not self.handler.is_async:
             self.threads.abandon()
-            events.emit(events.ThreadAbandoned(self.task.id, self.task.type))
+            events.emit(events.HandlerAbandoned(self.task.id, self.task.type))
 
     def _failed(self, error: BaseException) -> Failed:
         return Failed(fault.of(error), "failed", self._backoff_seconds())

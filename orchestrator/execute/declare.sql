@@ -19,6 +19,16 @@ FROM unnest(
     %(timeouts)s::double precision[], %(bases)s::double precision[], %(factors)s::double precision[],
     %(caps)s::double precision[], %(jitters)s::double precision[]
 ) AS d (name, queue, priority, max_attempts, timeout_seconds, base_seconds, factor, cap_seconds, jitter)
+-- Before the conflict, not in its WHERE: there the row would be locked, and wait for a hand, though nothing differs.
+WHERE NOT EXISTS (
+    SELECT
+    FROM orchestrator.types AS k
+    WHERE k.name = d.name
+        AND (k.queue, k.backoff_factor, k.backoff_jitter, k.backoff_base, k.backoff_cap)
+            = (d.queue, d.factor, d.jitter, make_interval(secs => d.base_seconds), make_interval(secs => d.cap_seconds))
+        AND (k.priority, k.max_attempts, k.timeout)
+            IS NOT DISTINCT FROM (d.priority, d.max_attempts, make_interval(secs => d.timeout_seconds))
+)
 ON CONFLICT (name) DO UPDATE
 SET queue = excluded.queue,
     priority = excluded.priority,
@@ -29,8 +39,3 @@ SET queue = excluded.queue,
     backoff_cap = excluded.backoff_cap,
     backoff_jitter = excluded.backoff_jitter,
     declared_at = excluded.declared_at
-WHERE (t.queue, t.priority, t.max_attempts, t.timeout, t.backoff_base, t.backoff_factor, t.backoff_cap, t.backoff_jitter)
-    IS DISTINCT FROM (
-        excluded.queue, excluded.priority, excluded.max_attempts, excluded.timeout, excluded.backoff_base,
-        excluded.backoff_factor, excluded.backoff_cap, excluded.backoff_jitter
-    )

@@ -46,7 +46,9 @@ class Handler:
         given = dict(arguments)
         if self.context_name is not None:
             if self.context_name in given:
-                raise TypeError(f"{self.context_name!r} is the handler's Context; it is not enqueued")
+                raise TypeError(
+                    f"{self.type}: {self.context_name!r} is the handler's Context; it is not enqueued"
+                )
             given[self.context_name] = None
         try:
             self.signature.bind(**given)

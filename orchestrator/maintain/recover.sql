@@ -31,9 +31,9 @@ WITH RECURSIVE holder AS (
 late AS (
     SELECT w.id, w.host, w.pid
     FROM orchestrator.workers AS w
-    WHERE w.state IN ('running', 'draining', 'dead')
+    -- Who stopped may still hold something: a claim on its way when the connection closed.
+    WHERE (w.state IN ('running', 'draining') OR w.id IN (SELECT h.worker_id FROM holder AS h))
         AND w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
-        AND (w.state <> 'dead' OR w.id IN (SELECT h.worker_id FROM holder AS h))
     ORDER BY w.id
     LIMIT 100
     FOR UPDATE SKIP LOCKED

@@ -25,7 +25,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.GhostsReleased: "warning",
     events.ConnectionLost: "warning",
     events.TaskBuried: "error",
-    events.ThreadAbandoned: "error",
+    events.HandlerAbandoned: "error",
     events.WorkerDeclaredDead: "error",
     events.DutyFailed: "error",
 }

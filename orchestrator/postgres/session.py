@@ -51,8 +51,11 @@ class Session:
                 if not transient.is_transient(error) or (gives_up and survives):
                     raise
                 self._failures += 1
-                reason = str(error).strip() or type(error).__name__
-                events.emit(events.ConnectionLost(self._purpose, reason, 0.0 if gives_up else wait_seconds))
+                events.emit(
+                    events.ConnectionLost(
+                        self._purpose, transient.reason(error), 0.0 if gives_up else wait_seconds
+                    )
+                )
                 if gives_up:
                     raise
                 await asyncio.sleep(wait_seconds)

@@ -48,6 +48,13 @@ def matches(sqlstate: str | None) -> bool:
     return sqlstate is not None and (sqlstate in TRANSIENT or sqlstate[:2] in TRANSIENT)
 
 
+def reason(error: BaseException) -> str:
+    """Say in one line what went wrong: the server's primary message alone, since DETAIL may print a row."""
+    said = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    lines = (said or str(error)).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
 def connection_survives(error: BaseException) -> bool:
     return isinstance(error, psycopg.Error) and error.sqlstate in CONNECTION_SURVIVES
 

@@ -96,7 +96,7 @@ types = Table(
     Column("declared_at", MOMENT, server_default=CLOCK, nullable=False),
     CheckConstraint("priority BETWEEN 0 AND 100", name="types_priority_check"),
     CheckConstraint("max_attempts >= 1", name="types_max_attempts_check"),
-    CheckConstraint("timeout >= interval '0'", name="types_timeout_check"),
+    CheckConstraint("timeout BETWEEN interval '0' AND interval '100 years'", name="types_timeout_check"),
 )
 
 queues = Table(
@@ -116,10 +116,14 @@ queues = Table(
     CheckConstraint("state IN ('active', 'paused', 'draining')", name="queues_state_check"),
     CheckConstraint("priority BETWEEN 0 AND 100", name="queues_priority_check"),
     CheckConstraint("max_attempts >= 1", name="queues_max_attempts_check"),
-    CheckConstraint("timeout >= interval '0'", name="queues_timeout_check"),
+    CheckConstraint("timeout BETWEEN interval '0' AND interval '100 years'", name="queues_timeout_check"),
     CheckConstraint("aging BETWEEN interval '0' AND interval '1000 years'", name="queues_aging_check"),
-    CheckConstraint("keep_finished >= interval '0'", name="queues_keep_finished_check"),
-    CheckConstraint("keep_dead >= interval '0'", name="queues_keep_dead_check"),
+    CheckConstraint(
+        "keep_finished BETWEEN interval '0' AND interval '1000 years'", name="queues_keep_finished_check"
+    ),
+    CheckConstraint(
+        "keep_dead BETWEEN interval '0' AND interval '1000 years'", name="queues_keep_dead_check"
+    ),
 )
 
 workers = Table(
@@ -143,6 +147,7 @@ workers = Table(
     CheckConstraint(
         "NOT is_leader OR (term IS NOT NULL AND leader_until IS NOT NULL)", name="workers_leader_check"
     ),
+    Index("workers_live_idx", "id", postgresql_where=text("state IN ('running', 'draining')")),
     Index("workers_one_leader_idx", "is_leader", unique=True, postgresql_where=text("is_leader")),
 )
 

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
+from psycopg import errors
 from psycopg.rows import tuple_row
 
 from orchestrator import events
@@ -29,6 +30,9 @@ BEAT = statement.load(__file__, "beat.sql")
 DEREGISTER = statement.load(__file__, "deregister.sql")
 
 PARTITIONS_EVERY_SECONDS = 3600.0
+# How long a start waits for somebody who has the types or queues locked.
+START_SECONDS = 30.0
+LOCKED = (errors.LockNotAvailable, errors.DeadlockDetected)
 
 
 class Heartbeat:
@@ -52,7 +56,16 @@ class Heartbeat:
         """Check the schema, write the row and the types, and begin to beat. Raises what a user should see."""
         connection = self._open()
         fits.require(connection)
-        declare(connection, self._registry, queues=self._config.queues)
+        # Ends: within START_SECONDS a hand's transaction lets go of the rows, or the user is told of it.
+        deadline = time.monotonic() + START_SECONDS
+        for wait_seconds in transient.waits():
+            try:
+                declare(connection, self._registry, queues=self._config.queues)
+                break
+            except LOCKED:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(wait_seconds)
         self._register(connection, self.worker_id)
         self._thread.start()
 
@@ -70,7 +83,7 @@ class Heartbeat:
                 self._open().execute(DEREGISTER, {"id": self.worker_id})
         except Exception as error:
             # Nothing is lost: without a beat the row is declared dead in a while.
-            events.emit(events.DutyFailed("deregister", type(error).__name__, str(error)))
+            events.emit(events.DutyFailed("deregister", type(error).__name__, transient.reason(error)))
         finally:
             self._close()
 
@@ -85,7 +98,7 @@ class Heartbeat:
                 self._close()
                 tries += 1
                 wait_seconds = min(next(waits), self._config.heartbeat_seconds)
-                events.emit(events.ConnectionLost("heartbeat", str(error).strip(), wait_seconds))
+                events.emit(events.ConnectionLost("heartbeat", transient.reason(error), wait_seconds))
                 continue
             if tries > 1:
                 events.emit(events.ConnectionRestored("heartbeat", tries))
@@ -112,7 +125,7 @@ class Heartbeat:
             # A duty must not cost the worker its beat, nor the other duties their turn.
             if not transient.connection_survives(error):
                 self._close()
-            events.emit(events.DutyFailed(duty, type(error).__name__, str(error).strip()))
+            events.emit(events.DutyFailed(duty, type(error).__name__, transient.reason(error)))
 
     def _recover(self, connection: psycopg.Connection[Any]) -> None:
         # Ends: each round takes a full batch of a dead worker's tasks away, and the beat comes first.

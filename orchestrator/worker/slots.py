@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from uuid import UUID
 
 from orchestrator import events
@@ -9,7 +10,7 @@ from orchestrator.config import Config
 from orchestrator.execute import Attempt, Registry, Threads
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Fault, Outcome, PutBack, Released
+from orchestrator.task.outcome import End, Fault, Outcome, PutBack, Released
 
 # A type nobody here knows: the first wait, doubled each time, up to the longest.
 PUT_BACK_SECONDS = 5.0
@@ -17,6 +18,16 @@ PUT_BACK_SECONDS_MAX = 300.0
 
 # How long a cancelled handler may take to clean up before its task is given back over its head.
 CANCEL_SECONDS = 5.0
+WATCH_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """A task in a slot."""
+
+    task: Claimed
+    worker_id: UUID
+    attempt: Attempt
 
 
 class Slots:
@@ -30,28 +41,42 @@ class Slots:
         self._outbox = outbox
         self._freed = freed
         self._threads = Threads(config.concurrency)
-        self._running: dict[asyncio.Task[None], tuple[Claimed, UUID]] = {}
+        self._running: dict[asyncio.Task[None], Held] = {}
         self._void: set[asyncio.Task[None]] = set()
         self._handing_over: set[asyncio.Task[None]] = set()
+        self._stubborn: set[asyncio.Task[None]] = set()
 
     @property
     def free(self) -> int:
         return self._config.concurrency - len(self._running)
 
     @property
-    def abandoned_threads(self) -> int:
-        return self._threads.abandoned
+    def left_behind(self) -> int:
+        """How many handlers ignored their timeout or their cancellation, and may still run."""
+        return self._threads.abandoned + len(self._stubborn)
 
     def held(self) -> list[Claimed]:
         """Return the tasks whose attempts have not ended."""
-        return [task for task, _ in self._running.values()]
+        return [held.task for held in self._running.values()]
 
     def start(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
         """Begin an attempt for each task; a task takes its slot at once."""
         for task in tasks:
-            attempt = asyncio.create_task(self._run(task, worker_id), name=f"orchestrator task {task.id}")
-            self._running[attempt] = (task, worker_id)
-            attempt.add_done_callback(self._ended)
+            handler = self._registry.find(task.type)
+            assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
+            attempt = Attempt(task, handler, self._threads, self._config.result_bytes_max)
+            held = Held(task, worker_id, attempt)
+            job = asyncio.create_task(self._run(held), name=f"orchestrator task {task.id}")
+            self._running[job] = held
+            job.add_done_callback(self._ended)
+
+    async def watch(self) -> None:
+        """Part with handlers that go on after their timeout has cancelled them: their slots are for others."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            for job, held in list(self._running.items()):
+                if held.attempt.overdue_seconds() > CANCEL_SECONDS and job not in self._handing_over:
+                    await self._leave_behind(job, held, held.attempt.timed_out())
 
     def knows(self, task: Claimed) -> bool:
         return self._registry.find(task.type) is not None
@@ -71,51 +96,69 @@ class Slots:
 
     async def give_back(self) -> None:
         """Cancel what still runs, and give it back unfinished; what has an outcome hands it over."""
-        await cancel(set(self._running) - self._handing_over)
-        # A handler that does not end when cancelled: its lease is given up all the same.
-        for attempt, (task, worker_id) in list(self._running.items()):
-            if attempt not in self._handing_over:
-                self._void.add(attempt)
-                await self.release(task, worker_id=worker_id)
+        jobs = {job: held for job, held in self._running.items() if job not in self._handing_over}
+        await self._cancel(set(jobs))
+        for job, held in jobs.items():
+            if not job.done():
+                # A handler that does not end when cancelled: its lease is given up all the same.
+                await self._leave_behind(job, held, Released())
+            elif job.cancelled():
+                # Cancelled before its first step, so that it could not say so itself.
+                await self.release(held.task, worker_id=held.worker_id)
         if self._handing_over:
             await asyncio.wait(set(self._handing_over))
 
     async def drop(self) -> int:
         """Cancel everything whose leases are void; its outcomes are not even written."""
-        dropped = len(self._running)
-        self._void |= set(self._running)
-        await cancel(set(self._running))
-        return dropped
+        dropped = set(self._running)
+        self._void |= dropped
+        await self._cancel(dropped)
+        for job in dropped & set(self._running):
+            self._stubborn.add(job)
+            self._ended(job)
+        return len(dropped)
 
     def stop(self) -> None:
         self._threads.stop()
 
-    async def _run(self, task: Claimed, worker_id: UUID) -> None:
-        handler = self._registry.find(task.type)
-        assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
+    async def _run(self, held: Held) -> None:
+        task = held.task
         events.emit(events.TaskStarted(task.id, task.type, task.queue, task.attempt))
-        attempt = Attempt(task, handler, self._threads, self._config.result_bytes_max)
+        end: End
         try:
-            end = await attempt.run()
+            end = await held.attempt.run()
         except asyncio.CancelledError:
-            # Cancelled by drain or drop, and no further: the outcome is that it was given back.
+            # Called off by give_back or drop: the outcome is that it was given back.
             end = Released()
-        this = asyncio.current_task()
-        if this is not None and this not in self._void:
+        except Exception as error:
+            # An attempt has an end, whatever happens; without one its task would be started again for ever.
+            end = held.attempt.broke(error)
+        job = asyncio.current_task()
+        if job is not None and job not in self._void:
             # From here on no drain may cancel it: the outcome would be lost between handler and outbox.
-            self._handing_over.add(this)
-            await self._outbox.put(Outcome(task, end), worker_id=worker_id)
+            self._handing_over.add(job)
+            await self._outbox.put(Outcome(task, end), worker_id=held.worker_id)
 
-    def _ended(self, attempt: asyncio.Task[None]) -> None:
+    async def _leave_behind(self, job: asyncio.Task[None], held: Held, end: End) -> None:
+        """Go on without a handler that does not end; what it may still return is not looked at."""
+        self._void.add(job)
+        self._stubborn.add(job)
+        events.emit(events.HandlerAbandoned(held.task.id, held.task.type))
+        await self._outbox.put(Outcome(held.task, end), worker_id=held.worker_id)
+        self._ended(job)
+
+    async def _cancel(self, jobs: set[asyncio.Task[None]]) -> None:
+        for job in jobs:
+            self._running[job].attempt.call_off()
+            job.cancel()
+        if jobs:
+            await asyncio.wait(jobs, timeout=CANCEL_SECONDS)
+
+    def _ended(self, job: asyncio.Task[None]) -> None:
+        if job.done():
+            self._void.discard(job)
+            self._stubborn.discard(job)
+        self._handing_over.discard(job)
         # Only now does the task leave our hands: its outcome is in the outbox, so `held` never misses it.
-        self._running.pop(attempt, None)
-        self._void.discard(attempt)
-        self._handing_over.discard(attempt)
-        self._freed()
-
-
-async def cancel(attempts: set[asyncio.Task[None]]) -> None:
-    for attempt in attempts:
-        attempt.cancel()
-    if attempts:
-        await asyncio.wait(attempts, timeout=CANCEL_SECONDS)
+        if self._running.pop(job, None) is not None:
+            self._freed()

@@ -9,6 +9,8 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from psycopg.errors import LockNotAvailable
+
 from orchestrator import claim, events, execute, notify
 from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
@@ -78,9 +80,9 @@ class Worker:
         self._rest.wake()
 
     @property
-    def abandoned_threads(self) -> int:
-        """How many threads ignored their timeout and may still run."""
-        return self._slots.abandoned_threads
+    def left_behind(self) -> int:
+        """How many handlers ignored their timeout or their cancellation, and may still run."""
+        return self._slots.left_behind
 
     async def _live(self) -> None:
         try:
@@ -90,7 +92,7 @@ class Worker:
                     self._worker_id, self._config.queues, self._config.concurrency, self._types
                 )
             )
-            await first_fault(self._serve(), self._outbox.run(), self._listener.run())
+            await first_fault(self._serve(), self._outbox.run(), self._listener.run(), self._slots.watch())
         finally:
             await self._close()
         events.emit(events.WorkerStopped(self._worker_id))
@@ -144,9 +146,6 @@ class Worker:
         return bool(tasks)
 
     async def _start(self, tasks: list[Claimed]) -> None:
-        if self._marked_idle:
-            self._marked_idle = False
-            await self._mark_idle(0.0)
         known = []
         for task in tasks:
             if self._slots.knows(task):
@@ -161,6 +160,9 @@ class Worker:
                 if task.id not in begun_ids:
                     # Somebody has its row locked, or took it back already; whichever, the outbox will tell.
                     await self._slots.release(task, worker_id=self._worker_id)
+        if self._marked_idle:
+            self._marked_idle = False
+            await self._mark_idle(0.0)
 
     async def _sweep(self) -> None:
         swept = await self._claims.run(claim.sweep, give_up_on=self._told_to_stop)
@@ -190,8 +192,10 @@ class Worker:
         return not await self._claims.run(work, give_up_on=self._told_to_stop)
 
     async def _mark_idle(self, seconds: float) -> None:
+        """Ask to be rung, or no more: a hint, not worth waiting for behind somebody's lock on our row."""
         work = partial(notify.idle, worker_id=self._worker_id, seconds=seconds)
-        await self._claims.run(work, give_up_on=self._told_to_stop)
+        with suppress(LockNotAvailable):
+            await self._claims.run(work, give_up_on=self._told_to_stop_or_locked)
 
     async def _drain(self) -> None:
         self._heartbeat.drain()
@@ -215,6 +219,9 @@ class Worker:
             raise DatabaseUnavailable(
                 f"stopped with {unwritten} outcomes that could not be written; their tasks will run again"
             )
+
+    def _told_to_stop_or_locked(self, error: Exception) -> bool:
+        return self._stopping or isinstance(error, LockNotAvailable)
 
     def _told_to_stop(self, _error: Exception) -> bool:
         """Whether to let an error that may pass end the claiming, since there is to be no more of it."""

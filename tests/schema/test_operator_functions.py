@@ -236,11 +236,11 @@ def test_extreme_rows_load_in_psycopg_and_sqlalchemy(
     for run_at in ("1970-01-01 UTC", "8999-12-31 23:59:59.999999 UTC"):
         for aging in ("0", "1000 years"):
             connection.execute("UPDATE orchestrator.queues SET aging = %s", [aging])
-            insert(connection, type="t", run_at=run_at, priority=0, timeout=timedelta(0), tags=["a", None])
+            insert(connection, type="t", run_at=run_at, priority=0, timeout=timedelta(0), tags=["a", ""])
     put(
         connection,
         "dead_letter",
-        timeout=timedelta(days=999_999),
+        timeout=timedelta(days=36_000),
         metadata=Jsonb([1]),
         payload=Jsonb({"a": 10**400}),
     )

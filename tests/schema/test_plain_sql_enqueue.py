@@ -103,7 +103,11 @@ def test_a_future_task_is_scheduled(connection: psycopg.Connection) -> None:
         ({"priority": 101}, "the priority is 101; it must lie between 0 and 100"),
         ({"priority": -1}, "the priority is -1; it must lie between 0 and 100"),
         ({"max_attempts": 0}, "max_attempts is 0; it must be at least 1"),
-        ({"timeout": timedelta(seconds=-1)}, "the timeout is negative; 0 means none"),
+        ({"timeout": timedelta(days=-1)}, "the timeout is -1 days; it must lie between 0 (none) and 100 years"),
+        ({"timeout": timedelta(days=40_000)}, "the timeout is 40000 days; it must lie between 0 (none) and 100 years"),
+        ({"tags": ["a", None]}, "a tag is NULL or has more than 200 characters"),
+        ({"tags": ["a" * 201]}, "a tag is NULL or has more than 200 characters"),
+        ({"tags": ["a"] * 101}, "there are 101 tags; at most 100 are allowed"),
         ({"run_at": "infinity"}, "run_at is infinity; it must lie between the years 1970 and 9000"),
         ({"run_at": "-infinity"}, "run_at is -infinity; it must lie between the years 1970 and 9000"),
         ({"idempotency_key": ""}, "the idempotency key is empty"),
@@ -216,10 +220,10 @@ def test_enqueue_takes_every_option(connection: psycopg.Connection) -> None:
         connection,
         "SELECT orchestrator.enqueue('mail', '{\"a\": 1}', queue => 'q', priority => 100, delay => '1 hour',"
         " key => 'k',"
-        " max_attempts => 9, timeout => '0', tags => '{x,y}', metadata => '[1]', trace_context => '{\"t\": 1}')",
+        " max_attempts => 9, timeout => '0', tags => '{x,y}', metadata => '{\"m\": 1}', trace_context => '{\"t\": 1}')",
     )
 
-    assert ("q", 100, "scheduled", "k", 9, timedelta(0), ["x", "y"], [1], {"t": 1}) == read(
+    assert ("q", 100, "scheduled", "k", 9, timedelta(0), ["x", "y"], {"m": 1}, {"t": 1}) == read(
         connection, task_id, "queue", "priority", "status", "idempotency_key", "max_attempts", "timeout",
         "tags", "metadata", "trace_context",
     )  # fmt: skip
@@ -294,3 +298,26 @@ def test_enqueue_many_takes_an_array(connection: psycopg.Connection, tasks: str 
     """One object alone is refused with an example; no object at all is an empty answer."""
     assert "OR006" == refusal(connection, "SELECT orchestrator.enqueue_many(%s::jsonb)", [tasks]).sqlstate
     assert [] == enqueue_many(connection)
+
+
+@pytest.mark.parametrize("column", ["metadata", "trace_context"])
+@pytest.mark.parametrize(
+    ("body", "complaint"),
+    [
+        ("[1]", "must be a JSON object, not array"),
+        ('{"n": 1e130000}', "is 130008 bytes of text; at most 100000"),
+    ],
+)
+def test_what_travels_beside_the_payload_is_judged_like_it(
+    connection: psycopg.Connection, column: str, body: str, complaint: str
+) -> None:
+    """Each claim prints it, and a number of eight characters can print as a hundred thousand."""
+    connection.execute("UPDATE orchestrator.settings SET payload_bytes_max = 100000")
+    statement = sql.SQL("INSERT INTO orchestrator.tasks (type, {}) VALUES ('t', %s::jsonb)").format(
+        sql.Identifier(column)
+    )
+
+    with pytest.raises(psycopg.DatabaseError, match=complaint) as caught:
+        connection.execute(statement, [body])
+
+    assert ("OR002", True) == (caught.value.sqlstate, str(caught.value).startswith(f"the {column} "))

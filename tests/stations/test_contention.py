@@ -17,8 +17,7 @@ from typing import TypeVar
 import psycopg
 from psycopg import errors
 
-from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Completed, Outcome
+from orchestrator.task.outcome import Completed, Outcome, Released
 from tests.stations.crew import Mate
 
 TASKS = 50_000
@@ -87,9 +86,12 @@ def drain(database_url: str) -> Work:
         while worker.remaining():
             for _ in range(20):
                 tasks = worker.claim(batch_size=BATCH_SIZE)
-                begun = patiently(work, lambda: worker.begin(tasks)) if tasks else []  # noqa: B023 - called at once
-                work.ran += [task.id for task in begun]
-                finish(worker, begun, work)
+                begun = worker.begin(tasks) if tasks else []
+                ran = {task.id for task in begun}
+                work.ran += ran
+                # What somebody has locked does not begin, and goes back.
+                ends = [Outcome(task, Completed(None) if task.id in ran else Released()) for task in tasks]
+                work.completed += [task_id for task_id in finish(worker, ends, work) if task_id in ran]
     return work
 
 
@@ -102,13 +104,14 @@ def patiently(work: Work, step: Callable[[], T]) -> T:
             work.failed[str(error.sqlstate)] += 1
 
 
-def finish(worker: Mate, tasks: list[Claimed], work: Work) -> None:
-    """Complete these tasks: in one batch, and what is locked then as it becomes free."""
-    left = [Outcome(task, Completed(None)) for task in tasks]
+def finish(worker: Mate, left: list[Outcome], work: Work) -> list[int]:
+    """Write these ends: in one batch, and what is locked then as it becomes free."""
+    written: list[int] = []
     try:
-        work.completed += worker.finish_all(left)
+        written += worker.finish_all(left)
     except errors.LockNotAvailable as error:
         work.failed[str(error.sqlstate)] += 1
         while left:
             accepted, left = patiently(work, lambda: worker.finish_unlocked(left))  # noqa: B023 - called at once
-            work.completed += accepted
+            written += accepted
+    return written

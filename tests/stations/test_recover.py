@@ -295,3 +295,17 @@ def hold(connection: psycopg.Connection, worker: Mate, count: int) -> None:
         " FROM generate_series(1, %s) AS n",
         [worker.id, count],
     )
+
+
+def test_a_stopped_worker_that_still_holds_something_is_recovered(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """A claim on its way when the connection closed may commit after the row said `stopped`."""
+    task_id = put(connection)
+    worker.claim()
+    connection.execute("UPDATE orchestrator.workers SET state = 'stopped' WHERE id = %s", [worker.id])
+    clock.advance(seconds=31)
+
+    assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+
+    assert ("pending", 0) == read(connection, task_id, "status", "attempt")

@@ -291,12 +291,12 @@ def test_a_def_handler_that_ignores_its_timeout_costs_no_slot(
         return "ran"
 
     first, second = stuck.enqueue(), following.enqueue()
-    with recorded(events.ThreadAbandoned) as abandoned:
+    with recorded(events.HandlerAbandoned) as abandoned:
         run_until_empty(app, concurrency=1)
 
     assert [] == told
     let_go.set()
-    assert [events.ThreadAbandoned(first.id, "stuck")] == abandoned
+    assert [events.HandlerAbandoned(first.id, "stuck")] == abandoned
     assert ("dead_letter", "Timeout") == (
         status(connection, first.id),
         task(connection, first.id).error["class"],

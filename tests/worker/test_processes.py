@@ -133,7 +133,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_process(
         assert 0 == process.wait(10), process.log
 
     assert "dead_letter" == status(connection, task_id)
-    assert process.said("thread abandoned")
+    assert process.said("handler abandoned")
 
 
 def test_a_paused_process_finds_its_task_taken_and_goes_on_anew(

@@ -34,14 +34,14 @@ CREATE TABLE orchestrator.queues (
     state_reason text,
     priority smallint CONSTRAINT queues_priority_check CHECK (priority BETWEEN 0 AND 100),
     max_attempts smallint CONSTRAINT queues_max_attempts_check CHECK (max_attempts >= 1),
-    timeout interval CONSTRAINT queues_timeout_check CHECK (timeout >= interval '0'),
+    timeout interval CONSTRAINT queues_timeout_check CHECK (timeout BETWEEN interval '0' AND interval '100 years'),
     -- Each point of priority is worth this much waiting; 1000 years is strict priority.
     aging interval NOT NULL DEFAULT interval '1000 years'
         CONSTRAINT queues_aging_check CHECK (aging BETWEEN interval '0' AND interval '1000 years'),
     keep_finished interval NOT NULL DEFAULT interval '7 days'
-        CONSTRAINT queues_keep_finished_check CHECK (keep_finished >= interval '0'),
+        CONSTRAINT queues_keep_finished_check CHECK (keep_finished BETWEEN interval '0' AND interval '1000 years'),
     keep_dead interval NOT NULL DEFAULT interval '30 days'
-        CONSTRAINT queues_keep_dead_check CHECK (keep_dead >= interval '0')
+        CONSTRAINT queues_keep_dead_check CHECK (keep_dead BETWEEN interval '0' AND interval '1000 years')
 );
 INSERT INTO orchestrator.queues (name) VALUES ('default');
 
@@ -52,7 +52,7 @@ CREATE TABLE orchestrator.types (
     queue text NOT NULL DEFAULT 'default',
     priority smallint CONSTRAINT types_priority_check CHECK (priority BETWEEN 0 AND 100),
     max_attempts smallint CONSTRAINT types_max_attempts_check CHECK (max_attempts >= 1),
-    timeout interval CONSTRAINT types_timeout_check CHECK (timeout >= interval '0'),
+    timeout interval CONSTRAINT types_timeout_check CHECK (timeout BETWEEN interval '0' AND interval '100 years'),
     backoff_base interval NOT NULL DEFAULT interval '1 second',
     backoff_factor double precision NOT NULL DEFAULT 2,
     backoff_cap interval NOT NULL DEFAULT interval '300 seconds',
@@ -153,6 +153,9 @@ CREATE TABLE orchestrator.workers (
     term bigint,
     CONSTRAINT workers_leader_check CHECK (NOT is_leader OR (term IS NOT NULL AND leader_until IS NOT NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
+-- The living, for whoever asks at each enqueue: the rows of the stopped must cost it nothing. Not by beat_at, or no
+-- beat could be a HOT update.
+CREATE INDEX workers_live_idx ON orchestrator.workers (id) WHERE state IN ('running', 'draining');
 CREATE UNIQUE INDEX workers_one_leader_idx ON orchestrator.workers (is_leader) WHERE is_leader;
 
 -- One row for each attempt that did not end well; success lives on the task.

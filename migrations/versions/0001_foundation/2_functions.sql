@@ -25,10 +25,10 @@ BEGIN
 END
 $$;
 
--- Refuse a payload that a worker could not read back: not an object, too large, nested too deep, or holding a
+-- Refuse a payload, or another JSON column by its name, that a worker could not read back: not an object, too large, nested too deep, or holding a
 -- number that Python will not parse. Size is judged on the text, since a 900-byte body can print as 13 MB.
 -- A function and not a CHECK: a CHECK runs at every update, and its error would print the row.
-CREATE OR REPLACE FUNCTION orchestrator.check_payload(payload jsonb)
+CREATE OR REPLACE FUNCTION orchestrator.check_payload(payload jsonb, name text DEFAULT 'payload')
 RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
@@ -41,8 +41,8 @@ BEGIN
     IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR002',
-            MESSAGE = format('the payload must be a JSON object, not %s', coalesce(jsonb_typeof(payload), 'NULL')),
-            HINT = 'Its members are the handler''s keyword arguments, for example {"user_id": 1}.';
+            MESSAGE = format('the %s must be a JSON object, not %s', name, coalesce(jsonb_typeof(payload), 'NULL')),
+            HINT = 'Write an object, for example {"user_id": 1}; a payload''s members are the handler''s keyword arguments.';
     END IF;
     body := payload::text;
     body_bytes := octet_length(body);
@@ -54,14 +54,14 @@ BEGIN
     IF body_bytes > bytes_max THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR002',
-            MESSAGE = format('the payload is %s bytes of text; at most %s are allowed', body_bytes, bytes_max),
+            MESSAGE = format('the %s is %s bytes of text; at most %s are allowed', name, body_bytes, bytes_max),
             HINT = 'Store the data elsewhere and enqueue a reference to it, or raise orchestrator.settings.payload_bytes_max.';
     END IF;
     -- In lax mode .** also unwraps arrays; strict counts each level once.
     IF jsonb_path_exists(payload, 'strict $.**{64}.type() ? (@ == "object" || @ == "array")') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR002',
-            MESSAGE = 'the payload is nested more than 64 levels deep',
+            MESSAGE = format('the %s is nested more than 64 levels deep', name),
             HINT = 'Flatten it.';
     END IF;
     -- The regular expression keeps the walk to bodies with many digits in a row (255 is the most it can count); in a
@@ -75,7 +75,7 @@ BEGIN
     ) THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR002',
-            MESSAGE = 'the payload holds a number of more than 4300 digits, or a decimal beyond 1.8e308',
+            MESSAGE = format('the %s holds a number of more than 4300 digits, or a decimal beyond 1.8e308', name),
             HINT = 'Python refuses to read such a number; send it as a string.';
     END IF;
 END
@@ -320,7 +320,11 @@ BEGIN
         WHEN NEW.queue ~ '[[:cntrl:]]' THEN 'the queue holds a control character'
         WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
         WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
-        WHEN NEW.timeout < interval '0' THEN 'the timeout is negative; 0 means none'
+        WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
+            THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+        WHEN cardinality(NEW.tags) > 100 THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
+        WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
+            THEN 'a tag is NULL or has more than 200 characters'
         WHEN NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             THEN format('run_at is %s; it must lie between the years 1970 and 9000', NEW.run_at)
         WHEN NEW.idempotency_key = '' THEN 'the idempotency key is empty'
@@ -349,6 +353,13 @@ BEGIN
             HINT = format('SELECT orchestrator.resume_queue(%L) opens it again.', NEW.queue);
     END IF;
     PERFORM orchestrator.check_payload(NEW.payload);
+    -- They travel with each claim, too.
+    IF NEW.metadata IS NOT NULL THEN
+        PERFORM orchestrator.check_payload(NEW.metadata, 'metadata');
+    END IF;
+    IF NEW.trace_context IS NOT NULL THEN
+        PERFORM orchestrator.check_payload(NEW.trace_context, 'trace_context');
+    END IF;
 
     NEW.status := CASE WHEN NEW.run_at > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END;
     -- enqueue and enqueue_many have taken the key already; a bare INSERT takes it here.
@@ -521,6 +532,13 @@ BEGIN
     FROM old_tasks AS b
     ORDER BY b.id;
 
+    -- Locked in the order in which enqueue_many takes keys, so that the two cannot deadlock.
+    PERFORM
+    FROM orchestrator.idempotency_keys AS k
+    JOIN old_tasks AS b ON k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id
+    ORDER BY k.type COLLATE "C", k.key COLLATE "C"
+    FOR UPDATE OF k;
+
     DELETE FROM orchestrator.idempotency_keys AS k
     USING old_tasks AS b
     WHERE k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id;
@@ -677,7 +695,7 @@ AS $$
     WHERE EXISTS (
         SELECT
         FROM orchestrator.workers AS w
-        WHERE w.idle_until > greatest(orchestrator.clock(), ring.due) AND q.name = ANY (w.queues)
+        WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), ring.due) AND q.name = ANY (w.queues)
     )
 $$;
 

@@ -1,7 +1,7 @@
--- Refuse a payload that a worker could not read back: not an object, too large, nested too deep, or holding a
+-- Refuse a payload, or another JSON column by its name, that a worker could not read back: not an object, too large, nested too deep, or holding a
 -- number that Python will not parse. Size is judged on the text, since a 900-byte body can print as 13 MB.
 -- A function and not a CHECK: a CHECK runs at every update, and its error would print the row.
-CREATE OR REPLACE FUNCTION orchestrator.check_payload(payload jsonb)
+CREATE OR REPLACE FUNCTION orchestrator.check_payload(payload jsonb, name text DEFAULT 'payload')
 RETURNS void
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
@@ -14,8 +14,8 @@ BEGIN
     IF payload IS NULL OR jsonb_typeof(payload) <> 'object' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR002',
-            MESSAGE = format('the payload must be a JSON object, not %s', coalesce(jsonb_typeof(payload), 'NULL')),
-            HINT = 'Its members are the handler''s keyword arguments, for example {"user_id": 1}.';
+            MESSAGE = format('the %s must be a JSON object, not %s', name, coalesce(jsonb_typeof(payload), 'NULL')),
+            HINT = 'Write an object, for example {"user_id": 1}; a payload''s members are the handler''s keyword arguments.';
     END IF;
     body := payload::text;
     body_bytes := octet_length(body);
@@ -27,14 +27,14 @@ BEGIN
     IF body_bytes > bytes_max THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR002',
-            MESSAGE = format('the payload is %s bytes of text; at most %s are allowed', body_bytes, bytes_max),
+            MESSAGE = format('the %s is %s bytes of text; at most %s are allowed', name, body_bytes, bytes_max),
             HINT = 'Store the data elsewhere and enqueue a reference to it, or raise orchestrator.settings.payload_bytes_max.';
     END IF;
     -- In lax mode .** also unwraps arrays; strict counts each level once.
     IF jsonb_path_exists(payload, 'strict $.**{64}.type() ? (@ == "object" || @ == "array")') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR002',
-            MESSAGE = 'the payload is nested more than 64 levels deep',
+            MESSAGE = format('the %s is nested more than 64 levels deep', name),
             HINT = 'Flatten it.';
     END IF;
     -- The regular expression keeps the walk to bodies with many digits in a row (255 is the most it can count); in a
@@ -48,7 +48,7 @@ BEGIN
     ) THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR002',
-            MESSAGE = 'the payload holds a number of more than 4300 digits, or a decimal beyond 1.8e308',
+            MESSAGE = format('the %s holds a number of more than 4300 digits, or a decimal beyond 1.8e308', name),
             HINT = 'Python refuses to read such a number; send it as a string.';
     END IF;
 END

@@ -37,7 +37,11 @@ BEGIN
         WHEN NEW.queue ~ '[[:cntrl:]]' THEN 'the queue holds a control character'
         WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
         WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
-        WHEN NEW.timeout < interval '0' THEN 'the timeout is negative; 0 means none'
+        WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
+            THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+        WHEN cardinality(NEW.tags) > 100 THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
+        WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
+            THEN 'a tag is NULL or has more than 200 characters'
         WHEN NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             THEN format('run_at is %s; it must lie between the years 1970 and 9000', NEW.run_at)
         WHEN NEW.idempotency_key = '' THEN 'the idempotency key is empty'
@@ -66,6 +70,13 @@ BEGIN
             HINT = format('SELECT orchestrator.resume_queue(%L) opens it again.', NEW.queue);
     END IF;
     PERFORM orchestrator.check_payload(NEW.payload);
+    -- They travel with each claim, too.
+    IF NEW.metadata IS NOT NULL THEN
+        PERFORM orchestrator.check_payload(NEW.metadata, 'metadata');
+    END IF;
+    IF NEW.trace_context IS NOT NULL THEN
+        PERFORM orchestrator.check_payload(NEW.trace_context, 'trace_context');
+    END IF;
 
     NEW.status := CASE WHEN NEW.run_at > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END;
     -- enqueue and enqueue_many have taken the key already; a bare INSERT takes it here.

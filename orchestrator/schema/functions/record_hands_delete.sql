@@ -18,6 +18,13 @@ BEGIN
     FROM old_tasks AS b
     ORDER BY b.id;
 
+    -- Locked in the order in which enqueue_many takes keys, so that the two cannot deadlock.
+    PERFORM
+    FROM orchestrator.idempotency_keys AS k
+    JOIN old_tasks AS b ON k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id
+    ORDER BY k.type COLLATE "C", k.key COLLATE "C"
+    FOR UPDATE OF k;
+
     DELETE FROM orchestrator.idempotency_keys AS k
     USING old_tasks AS b
     WHERE k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id;

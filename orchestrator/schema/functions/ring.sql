@@ -11,6 +11,6 @@ AS $$
     WHERE EXISTS (
         SELECT
         FROM orchestrator.workers AS w
-        WHERE w.idle_until > greatest(orchestrator.clock(), ring.due) AND q.name = ANY (w.queues)
+        WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), ring.due) AND q.name = ANY (w.queues)
     )
 $$;
