@@ -68,6 +68,8 @@ class Rest:
         if self._looks < len(LOOKS_SECONDS):
             seconds = LOOKS_SECONDS[self._looks]
             self._looks += 1
+            # What was committed without a ring may lie in the future, too: each look sweeps.
+            self._due_at = min(self._due_at, time.monotonic() + seconds)
         else:
             seconds = self._poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - a jitter is no secret
             self._looks = 0
