@@ -18,10 +18,10 @@ CONFIDENTIAL = "hunter2-in-the-payload"
 
 
 @contextmanager
-def door(url: str) -> Iterator[psycopg.Connection]:
+def door(url: str, number: int = DOOR) -> Iterator[psycopg.Connection]:
     """Keep the handlers that knock waiting, until the session is closed or the lock let go."""
     with psycopg.connect(url, autocommit=True) as keeper:
-        keeper.execute("SELECT pg_advisory_lock(%s)", [DOOR])
+        keeper.execute("SELECT pg_advisory_lock(%s)", [number])
         yield keeper
 
 
@@ -170,6 +170,32 @@ def test_a_paused_process_finds_its_task_taken_and_goes_on_anew(
     assert row == task(connection, task_id)
     assert old not in (row.worker_id, task(connection, after).worker_id)
     assert "dead" == value(connection, "SELECT state FROM orchestrator.workers WHERE id = %s", old)
+
+
+def test_a_late_outcome_changes_nothing_while_another_runs_the_task(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """The first one's success comes while the second attempt runs: only the second's outcome is written."""
+    with (
+        door(database_url) as first_door,
+        door(database_url, DOOR + 1) as second_door,
+        worker(database_url, tmp_path / "paused.log") as paused,
+    ):
+        task_id = enqueue(connection, "shop.knock", door=DOOR, next_door=DOOR + 1)
+        eventually(lambda: status(connection, task_id) == "running", "it runs")
+        paused.signal(signal.SIGSTOP)
+        with worker(database_url, tmp_path / "other.log", "--until-empty") as other:
+            eventually(lambda: task(connection, task_id).attempt == 2, "another runs it")
+            open_to_all(first_door)
+            paused.signal(signal.SIGCONT)
+            eventually(lambda: paused.said("worker declared dead"), "the first one is told")
+            meanwhile = task(connection, task_id)
+            open_to_all(second_door)
+            assert 0 == other.wait(), other.log
+
+    assert ("running", 2, None) == (meanwhile.status, meanwhile.attempt, meanwhile.result)
+    row = task(connection, task_id)
+    assert ("completed", 2, meanwhile.worker_id) == (row.status, row.result, row.worker_id)
 
 
 def test_blocking_the_loop_does_not_cost_a_worker_its_life(

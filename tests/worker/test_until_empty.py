@@ -2,12 +2,19 @@
 
 import asyncio
 import time
+from typing import LiteralString
 
 import psycopg
 import pytest
 
 from orchestrator import Context, Orchestrator
-from tests.worker.running import asleep, hire, run_until_empty, status, until
+from tests.worker.running import hire, run_until_empty, status, until, value
+
+LOOKED_AGAIN: LiteralString = """
+    SELECT max(state_change) > (SELECT max(finished_at) + interval '0.6 s' FROM orchestrator.tasks)
+    FROM pg_stat_activity
+    WHERE application_name = 'orchestrator claims' AND datname = current_database()
+"""
 
 
 def test_until_empty_waits_for_retries_and_for_nothing_else_in_the_future(
@@ -50,7 +57,10 @@ def test_until_empty_waits_for_what_others_hold(
         worker = asyncio.create_task(app.arun_worker(until_empty=True))
         marker = await work.aenqueue()
         await until(lambda: status(connection, marker.id) == "completed", "the worker has done what it could")
-        await until(lambda: asleep(connection), "the worker waits")
+        await until(
+            lambda: worker.done() or value(connection, LOOKED_AGAIN),
+            "the worker looks again, long after it could have ended",
+        )
         assert not worker.done()
         connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [held.id])
         async with asyncio.timeout(5):

@@ -1,0 +1,114 @@
+"""A worker is declared dead and comes back; and what a dead worker held is run by others."""
+
+import asyncio
+import time
+
+import psycopg
+import pytest
+
+from orchestrator import Context, Orchestrator, events
+from tests.worker.running import attempts, recorded, run_until_empty, status, task, until, value, working
+
+
+@pytest.mark.parametrize("colour", ["async", "def"])
+def test_who_was_declared_dead_comes_back_under_a_new_id(
+    database_url: str, connection: psycopg.Connection, colour: str
+) -> None:
+    """It drops what it held, its handlers are told, and the tasks run again: lost once, by a cause on record."""
+    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
+    told: list[int] = []
+
+    async def on_loop(context: Context) -> int:
+        if context.attempt == 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                told.append(context.attempt)
+        return context.attempt
+
+    def in_thread(context: Context) -> int:
+        while context.attempt == 1 and not context.cancelled:
+            time.sleep(0.005)
+        if context.attempt == 1:
+            told.append(context.attempt)
+        return context.attempt
+
+    work = app.task(name="work")(on_loop if colour == "async" else in_thread)
+
+    async def main() -> tuple[int, list[events.WorkerDeclaredDead]]:
+        with recorded(events.WorkerDeclaredDead) as died:
+            async with working(app):
+                enqueued = await work.aenqueue()
+                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+                connection.execute(
+                    "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
+                )
+                await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
+        await app.aclose()
+        return int(enqueued.id), died
+
+    task_id, died = asyncio.run(main())
+
+    row = task(connection, task_id)
+    assert (2, 1, 2) == (row.attempt, row.losses, row.result)
+    assert [(1, "lost")] == attempts(connection, task_id)
+    assert [1] == told
+    assert [(1, row.worker_id)] == [(event.dropped, event.new_worker_id) for event in died]
+    states = connection.execute("SELECT id, state FROM orchestrator.workers ORDER BY started_at").fetchall()
+    assert [(died[0].worker_id, "dead"), (died[0].new_worker_id, "stopped")] == states
+
+
+def test_a_new_id_is_adopted_only_with_its_row(database_url: str, connection: psycopg.Connection) -> None:
+    """Declared dead while its new row cannot be written: it tries again, and never claims under an id without one."""
+    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    async def main() -> int:
+        with recorded(events.ConnectionLost, events.WorkerDeclaredDead) as seen:
+            async with working(app):
+                await until(
+                    lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves"
+                )
+                connection.execute(
+                    "ALTER TABLE orchestrator.workers ADD CONSTRAINT shut CHECK (capacity < 0) NOT VALID"
+                )
+                connection.execute("DELETE FROM orchestrator.workers")
+                await until(lambda: [e for e in seen if "shut" in getattr(e, "reason", "")], "it is refused")
+                connection.execute("ALTER TABLE orchestrator.workers DROP CONSTRAINT shut")
+                await until(lambda: isinstance(seen[-1], events.WorkerDeclaredDead), "it is back")
+                enqueued = await work.aenqueue()
+                await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
+        await app.aclose()
+        return int(enqueued.id)
+
+    task_id = asyncio.run(main())
+
+    assert [(task(connection, task_id).worker_id,)] == connection.execute(
+        "SELECT id FROM orchestrator.workers"
+    ).fetchall()
+
+
+def test_what_a_dead_worker_held_is_run_by_another(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """What it had begun counts a loss and an attempt; what it had only claimed counts neither."""
+    seen: dict[int, tuple[int, int]] = {}
+
+    @app.task(name="work")
+    async def work(context: Context) -> None:
+        seen[context.id] = (context.attempt, task(connection, context.id).losses)
+
+    claimed, running = work.enqueue().id, work.enqueue().id
+    connection.execute(
+        "WITH w AS (INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at)"
+        " VALUES (gen_random_uuid(), 'gone', 1, '0', '{default}', 1, now() - interval '1 hour') RETURNING id)"
+        " UPDATE orchestrator.tasks_live SET lease = 7, worker_id = w.id, attempt = 1, claimed_at = now(),"
+        " status = CASE tasks_live.id WHEN %s THEN 'running' ELSE 'claimed' END,"
+        " started_at = CASE tasks_live.id WHEN %s THEN now() END FROM w",
+        [running, running],
+    )
+    with recorded(events.TasksRecovered) as recovered:
+        run_until_empty(app)
+
+    assert {claimed: (1, 0), running: (2, 1)} == seen
+    assert [events.TasksRecovered(returned=2, buried=0, workers=1)] == recovered
