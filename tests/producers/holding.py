@@ -8,7 +8,7 @@ work where one runs.
 import asyncio
 import importlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -118,11 +118,14 @@ def of_psycopg(choose: Callable[[psycopg.Connection[Any]], Any], **settings: Any
     async def opened(url: str) -> AsyncIterator[Holding]:
         with psycopg.connect(url, **settings) as connection:
             held = choose(connection)
-            yield Threads(
-                held, connection.execute, connection.commit, connection.rollback, connection.transaction
-            )
-            if held is not connection and not held.closed:
-                held.close()
+            try:
+                yield Threads(
+                    held, connection.execute, connection.commit, connection.rollback, connection.transaction
+                )
+            finally:
+                if held is not connection:
+                    with suppress(psycopg.Error):
+                        held.close()
 
     return opened
 

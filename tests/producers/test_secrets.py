@@ -12,11 +12,14 @@ from tests.producers.holding import ALL_KINDS, enqueue, enqueue_many, run
 
 SECRET = "hunter2"  # noqa: S105 - it is meant to be looked for
 
-CHATTY = """
-    DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET log_parameter_max_length_on_error = -1', current_database()); END $$
-"""
-IMPATIENT = """
-    DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET lock_timeout = ''50ms''', current_database()); END $$
+# What a server may be told to print into its errors, and how long it waits for a lock.
+SETTINGS = """
+    DO $$
+    BEGIN
+        EXECUTE format('ALTER DATABASE %I SET log_parameter_max_length_on_error = -1', current_database());
+        EXECUTE format('ALTER DATABASE %I SET lock_timeout = 50', current_database());
+    END
+    $$
 """
 
 # What goes wrong, and the error that the caller gets; None: the driver's own class, whatever that is.
@@ -37,7 +40,7 @@ FAULTS: dict[str, tuple[LiteralString, type[Exception] | None]] = {
     ),
     "no such function": ("DROP FUNCTION orchestrator.enqueue_many(jsonb)", SchemaError),
     "no such table": ("ALTER TABLE orchestrator.idempotency_keys RENAME TO other", SchemaError),
-    "a lock": (IMPATIENT, None),
+    "a lock": ("LISTEN nothing", None),
 }
 
 
@@ -61,7 +64,7 @@ def test_no_error_of_the_database_prints_the_payload(
 ) -> None:
     """Though SQLAlchemy prints parameters, and this server prints rows and parameters into its errors."""
     statement, expected = FAULTS[fault]
-    connection.execute(CHATTY)
+    connection.execute(SETTINGS)
     connection.execute(statement)
 
     async def main() -> Exception:
@@ -70,11 +73,10 @@ def test_no_error_of_the_database_prints_the_payload(
                 connection.execute("BEGIN")
                 connection.execute("LOCK TABLE orchestrator.tasks_live IN ACCESS EXCLUSIVE MODE")
             sender = note.using(holding.held, key="k")
-            with pytest.raises(Exception) as raised:  # noqa: PT011 - judged below
-                if many:
-                    await enqueue_many(kind, sender, [sender.call(text=SECRET)])
-                else:
-                    await enqueue(kind, sender, text=SECRET)
+            items = [sender.call(text=SECRET)]
+            asked = enqueue_many(kind, sender, items) if many else enqueue(kind, sender, text=SECRET)
+            with pytest.raises(Exception) as raised:
+                await asked
             if fault == "a lock":
                 connection.execute("ROLLBACK")
             await holding.rollback()

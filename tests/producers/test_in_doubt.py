@@ -1,0 +1,211 @@
+"""Connections that break at the worst moment: what may have been committed is said to be in doubt, and only that."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from django.db import OperationalError as DjangoOperationalError
+from sqlalchemy import create_engine
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from orchestrator import Orchestrator
+from orchestrator.errors import DatabaseUnavailable, EnqueueInDoubt
+from tests.producers.holding import ALL_KINDS, OWN_ROW, django_on, driven, enqueue, enqueue_many, run, sending
+from tests.proxy import Proxy
+from tests.worker.running import value
+
+TASKS = "SELECT count(*) FROM orchestrator.tasks"
+COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
+
+
+@pytest.fixture
+def proxy(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A door to the test's database; sets go in chunks of ten."""
+    monkeypatch.setattr(sending, "CHUNK_ITEMS", 10)
+    with Proxy(database_url) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def far(proxy: Proxy) -> Iterator[Any]:
+    """A task of an application whose own pool goes through the door."""
+    app = Orchestrator(proxy.url, pool_timeout_seconds=5.0)
+
+    @app.task(name="far")
+    def far(number: int = 0) -> None: ...
+
+    yield far
+    app.close()
+
+
+def numbers(count: int) -> Iterator[dict[str, int]]:
+    return ({"number": n} for n in range(count))
+
+
+def asked(colour: str, sender: Any, many: int = 0) -> Any:
+    """Enqueue on the application's own pool, in a colour; a pool of a loop is closed with the loop."""
+    if colour == "def":
+        return sender.enqueue_many(numbers(many)) if many else sender.enqueue(number=1)
+
+    async def main() -> Any:
+        try:
+            return await (sender.aenqueue_many(numbers(many)) if many else sender.aenqueue(number=1))
+        finally:
+            await sender.producer.aclose()
+
+    return asyncio.run(main())
+
+
+@COLOURS
+@pytest.mark.parametrize("many", [0, 3])
+def test_a_lost_answer_is_told_as_in_doubt_and_the_task_is_there(
+    colour: str, many: int, far: Any, proxy: Proxy, connection: psycopg.Connection
+) -> None:
+    """Never as failed: the server had committed."""
+    proxy.cut_after(b"enqueue_many")
+
+    with pytest.raises(EnqueueInDoubt, match="may be in it or not"):
+        asked(colour, far.using(), many)
+
+    assert (many or 1) == value(connection, TASKS)
+
+
+@COLOURS
+def test_with_a_key_asking_again_is_safe_and_tells(
+    colour: str, far: Any, proxy: Proxy, connection: psycopg.Connection
+) -> None:
+    """The same task, not created by the second time."""
+    proxy.cut_after(b"enqueue_many")
+
+    with pytest.raises(EnqueueInDoubt, match="With a key, enqueue again"):
+        asked(colour, far.using(key="once"))
+    again = asked(colour, far.using(key="once"))
+
+    assert (False, value(connection, "SELECT id FROM orchestrator.tasks")) == (again.created, again.id)
+
+
+@COLOURS
+def test_what_never_reached_the_server_is_in_doubt_too(
+    colour: str, far: Any, proxy: Proxy, connection: psycopg.Connection
+) -> None:
+    """Who asked cannot know the difference; with a key, asking again creates it."""
+    proxy.cut_before(b"enqueue_many")
+
+    with pytest.raises(EnqueueInDoubt):
+        asked(colour, far.using(key="once"))
+    assert 0 == value(connection, TASKS)
+
+    assert asked(colour, far.using(key="once")).created
+
+
+@COLOURS
+def test_a_sets_lost_commit_is_in_doubt(
+    colour: str, far: Any, proxy: Proxy, connection: psycopg.Connection
+) -> None:
+    """A set of several chunks: its COMMIT was done, its answer lost."""
+    proxy.cut_after(b"COMMIT")
+
+    with pytest.raises(EnqueueInDoubt):
+        asked(colour, far.using(), 25)
+
+    assert 25 == value(connection, TASKS)
+
+
+@COLOURS
+@pytest.mark.parametrize("moment", [b"BEGIN", b'"number": 15', b'"number": 24'], ids=str)
+def test_a_set_that_broke_before_its_commit_is_not_there_for_certain(
+    colour: str, moment: bytes, far: Any, proxy: Proxy, connection: psycopg.Connection
+) -> None:
+    """And that is what is said, since nobody need look."""
+    proxy.cut_after(moment)
+
+    with pytest.raises(DatabaseUnavailable, match="nothing of it was enqueued; try again"):
+        asked(colour, far.using(), 25)
+
+    assert 0 == value(connection, TASKS)
+
+
+@pytest.mark.usefixtures("own_table")
+@pytest.mark.parametrize("kind", ALL_KINDS)
+@pytest.mark.parametrize("many", [0, 25])
+@pytest.mark.parametrize("cut", [Proxy.cut_before, Proxy.cut_after])
+def test_in_their_transaction_the_drivers_own_error_comes_through(
+    kind: str,
+    many: int,
+    cut: Callable[[Proxy, bytes], None],
+    note: Any,
+    proxy: Proxy,
+    connection: psycopg.Connection,
+) -> None:
+    """What was not committed is not there: there is no doubt, and their code knows their driver's errors."""
+
+    async def main() -> BaseException:
+        try:
+            async with ALL_KINDS[kind](proxy.url) as holding:
+                await holding.execute(OWN_ROW)
+                cut(proxy, b"\x22number\x22: 15" if many else b"\x22number\x22: 1}")
+                if many:
+                    await enqueue_many(kind, note.using(holding.held), numbers(many))
+                else:
+                    await enqueue(kind, note.using(holding.held), number=1)
+        except Exception as error:
+            return error
+        raise AssertionError("the connection broke, and nobody said so")
+
+    error = run(kind, main())
+
+    assert isinstance(error, psycopg.OperationalError | DBAPIError | DjangoOperationalError), repr(error)
+    assert 0 == value(connection, "SELECT count(*) FROM public.own")
+    assert 0 == value(connection, TASKS)
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2", "asyncpg"])
+@pytest.mark.parametrize("many", [0, 25])
+def test_on_sqlalchemys_autocommit_a_lost_answer_is_in_doubt(
+    driver: str, many: int, note: Any, proxy: Proxy, connection: psycopg.Connection
+) -> None:
+    """There, each statement is a transaction of its own, and a set is one of ours."""
+    url = driven(proxy.url, driver)
+    last_words = b"COMMIT" if many else b"enqueue_many"
+
+    async def on_loop() -> None:
+        engine = create_async_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+        async with engine.connect() as mine:
+            proxy.cut_after(last_words)
+            sender = note.using(mine)
+            with pytest.raises(EnqueueInDoubt):
+                await (sender.aenqueue_many(numbers(many)) if many else sender.aenqueue())
+        await engine.dispose()
+
+    def in_thread() -> None:
+        engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
+        with engine.connect() as mine:
+            proxy.cut_after(last_words)
+            sender = note.using(mine)
+            with pytest.raises(EnqueueInDoubt):
+                sender.enqueue_many(numbers(many)) if many else sender.enqueue()
+        engine.dispose()
+
+    if driver == "asyncpg":
+        asyncio.run(on_loop())
+    else:
+        in_thread()
+
+    assert (many or 1) == value(connection, TASKS)
+
+
+@pytest.mark.parametrize("many", [0, 25])
+def test_in_djangos_autocommit_as_well(
+    many: int, note: Any, proxy: Proxy, connection: psycopg.Connection
+) -> None:
+    """Outside of atomic."""
+    proxy.cut_after(b"COMMIT" if many else b"enqueue_many")
+
+    with django_on(proxy.url), pytest.raises(EnqueueInDoubt):
+        note.using("default").enqueue_many(numbers(many)) if many else note.using("default").enqueue()
+
+    assert (many or 1) == value(connection, TASKS)
