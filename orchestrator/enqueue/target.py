@@ -81,6 +81,9 @@ def sqlalchemy(held: object) -> Sqlalchemy | AsyncSqlalchemy | None:
 
 def django(alias: str) -> Django:
     """Recognise a database of Django's by its alias, if Django is loaded in this process."""
+    if "://" in alias:
+        # Not repeated: it may hold a password.
+        raise TypeError("using() takes a connection or the alias of a Django database, not a URL")
     db = sys.modules.get("django.db")
     if db is None:
         raise TypeError(f"using({alias!r}) names a Django database, but Django is not loaded in this process")

@@ -251,7 +251,7 @@ def test_the_search_path_and_settings_of_the_caller_do_not_matter(
 @pytest.mark.parametrize(
     ("held", "sentence"),
     [
-        (lambda url: url, "names a Django database, but Django is not loaded"),
+        (lambda url: "postgresql://me:secret@host/db", "not a URL"),
         (lambda url: 7, "not int"),
         (lambda url: psycopg, "not module"),
     ],

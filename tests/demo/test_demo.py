@@ -127,7 +127,8 @@ def test_a_server_is_left_whole_by_ctrl_c_in_initdb(here: Path) -> None:
         eventually(lambda: (here / ".orchestrator" / "demo" / "cluster.new").exists(), "initdb runs")
         demo.presses_ctrl_c()
         assert 130 == demo.ends(), demo.shown
-        assert {} == processes_of(here)
+        # initdb is let to end: half a cluster would be of no use to anybody.
+        eventually(lambda: not processes_of(here), "nothing is left running")
 
     with at_terminal(*FEW, cwd=here) as demo:
         demo.shows("Enqueueing")
