@@ -5,28 +5,61 @@ annotation names that nobody here can build (a class of the user's own) arrives 
 """
 
 import inspect
+import re
+import types
 import typing
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 Hints = Mapping[str, Any]
 
+UNRESOLVABLE = (NameError, TypeError, AttributeError)
+# msgspec quotes a value in these two, and names the place last.
+QUOTING = re.compile(r"Invalid (?:enum )?value(?= )")
+PLACE = re.compile(r" - at (?:`key` in )?`\$[^`]*`\Z")
+
 
 def hints_of(function: Callable[..., Any], *, without: str | None) -> Hints:
     """Return the annotation of each parameter that says something about its value."""
-    try:
-        found = typing.get_type_hints(function)
-    except (NameError, TypeError, AttributeError):
-        # An annotation that only a type checker can resolve: then all arrive as they travelled.
-        return {}
-    parameters = inspect.signature(function).parameters
+    found = resolved(function)
     return {
-        name: hint
-        for name, hint in found.items()
-        if name in parameters and name != without and hint is not Any and is_buildable(hint)
+        name: found[name]
+        for name, parameter in inspect.signature(function).parameters.items()
+        if parameter.kind is not parameter.VAR_POSITIONAL
+        and name in found
+        and name != without
+        and found[name] is not Any
+        and is_buildable(found[name])
     }
+
+
+def resolved(function: Callable[..., Any]) -> Hints:
+    """Return what the annotations mean. One that only a type checker can resolve costs the others nothing."""
+    try:
+        return typing.get_type_hints(function, include_extras=True)
+    except UNRESOLVABLE:
+        pass
+    found: dict[str, Any] = {}
+    for name, written in written_annotations(function).items():
+        alone = types.SimpleNamespace(__annotations__={name: written})
+        with suppress(*UNRESOLVABLE):
+            found |= typing.get_type_hints(alone, globalns=globals_of(function), include_extras=True)
+    return found
+
+
+def written_annotations(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return dict(inspect.unwrap(function).__annotations__)
+    except UNRESOLVABLE:  # evaluated when asked for, from Python 3.14 on
+        return {}
+
+
+def globals_of(function: Callable[..., Any]) -> dict[str, Any]:
+    names: dict[str, Any] = getattr(inspect.unwrap(function), "__globals__", {})
+    return names
 
 
 def is_buildable(hint: Any) -> bool:
@@ -52,14 +85,31 @@ def fitted(name: str, value: Any, hint: Any) -> Any:
     except NotImplementedError:
         return value
     except msgspec.ValidationError as error:
-        raise TypeError(f"{name}: {error}") from error
+        raise TypeError(f"{name}: {without_value(error)}") from None
     except Exception as error:
         # A constructor or a validator of the user's. Its text may hold the value, so its class has to do.
-        raise TypeError(f"{name}: {hint_name(hint)} raised {type(error).__name__}") from error
+        raise TypeError(f"{name}: {hint_name(hint)} raised {type(error).__name__}") from None
+
+
+def without_value(error: msgspec.ValidationError) -> str:
+    """Say what does not fit, and where, but not the value: that is payload."""
+    text, cause = str(error), error.__cause__
+    if isinstance(cause, Misfit):
+        return text
+    place = PLACE.search(text)
+    where = place[0] if place else ""
+    if cause is not None:  # __post_init__ and the like, whose words are the user's
+        return f"its own check raised {type(cause).__name__}{where}"
+    quoting = QUOTING.match(text)
+    return f"{quoting[0]}{where}" if quoting else text
 
 
 def hint_name(hint: Any) -> str:
     return getattr(hint, "__name__", None) or str(hint)
+
+
+class Misfit(ValueError):
+    """A model does not take the value, in words that do not show it."""
 
 
 def build(kind: Any, value: Any) -> Any:
@@ -70,13 +120,15 @@ def build(kind: Any, value: Any) -> Any:
     try:
         return validate(value)
     except ValueError as error:
-        raise ValueError(without_input(error)) from None
+        raise Misfit(without_input(error)) from None
 
 
 def without_input(error: ValueError) -> str:
-    """Say what pydantic found, and where, but not the value it found: that is payload."""
+    """Say what pydantic found, and where, by the name of the fault: its sentence may quote the value."""
     list_errors = getattr(error, "errors", None)
     if list_errors is None:
         return type(error).__name__
     found = list_errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in found)
+    return "; ".join(
+        f"{'.'.join(str(step)[:64] for step in fault['loc'])}: {fault['type']}" for fault in found
+    )

@@ -51,13 +51,13 @@ def test_outside_of_atomic_it_is_committed_at_once(note: Any, connection: psycop
 def test_in_atomic_it_is_committed_with_the_block(note: Any, connection: psycopg.Connection) -> None:
     """As with ATOMIC_REQUESTS, where the block is the whole view."""
 
-    @transaction.atomic
     def view(fails: bool) -> None:
-        note.using("default").enqueue()
-        note.using("default").enqueue_many(numbers(25))
-        assert 0 == value(connection, TASKS)
-        if fails:
-            raise LookupError
+        with transaction.atomic():
+            note.using("default").enqueue()
+            note.using("default").enqueue_many(numbers(25))
+            assert 0 == value(connection, TASKS)
+            if fails:
+                raise LookupError
 
     with pytest.raises(LookupError):
         view(True)
@@ -151,11 +151,11 @@ def test_an_atomic_function_called_from_the_loop_has_its_transaction(
 ) -> None:
     """Django's own advice: sync_to_async around what is atomic."""
 
-    @transaction.atomic
     def work(fails: bool) -> None:
-        note.using("default").enqueue()
-        if fails:
-            raise LookupError
+        with transaction.atomic():
+            note.using("default").enqueue()
+            if fails:
+                raise LookupError
 
     async def main() -> None:
         with pytest.raises(LookupError):
