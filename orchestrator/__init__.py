@@ -3,16 +3,22 @@
 from orchestrator.app import Orchestrator
 from orchestrator.errors import (
     Cancel,
-    ConfigError,
     DatabaseUnavailable,
     Discard,
+    EnqueueInDoubt,
     EnqueueRefused,
     OrchestratorError,
     PayloadRefused,
     Retry,
-    SchemaError,
     Snooze,
+    TaskCancelled,
+    TaskExpired,
+    TaskFailed,
 )
+
+# Met when a process starts, and never caught one by one: importable from here, and not among the public names.
+from orchestrator.errors import ConfigError as ConfigError
+from orchestrator.errors import SchemaError as SchemaError
 from orchestrator.execute.context import Context
 from orchestrator.task.backoff import Backoff
 from orchestrator.version import __version__ as __version__
@@ -20,15 +26,17 @@ from orchestrator.version import __version__ as __version__
 __all__ = [
     "Backoff",
     "Cancel",
-    "ConfigError",
     "Context",
     "DatabaseUnavailable",
     "Discard",
+    "EnqueueInDoubt",
     "EnqueueRefused",
     "Orchestrator",
     "OrchestratorError",
     "PayloadRefused",
     "Retry",
-    "SchemaError",
     "Snooze",
+    "TaskCancelled",
+    "TaskExpired",
+    "TaskFailed",
 ]

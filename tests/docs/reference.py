@@ -24,6 +24,7 @@ from orchestrator import Context, Orchestrator
 from orchestrator.cli import orchestrator as command_line
 from orchestrator.config import LEAST, PREFIX, Config
 from orchestrator.enqueue import Options
+from orchestrator.operate import TaskState
 from orchestrator.postgres import embedded
 from orchestrator.schema import migrate
 from orchestrator.task.backoff import Backoff
@@ -117,6 +118,7 @@ def python_writers() -> dict[str, Writer]:
         "names": table_writer(["Name", "Kind", "What it is"], names),
         "task options": table_writer(["Option", "Default", "Meaning"], task),
         "using options": table_writer(["Option", "Type", "Meaning"], fields_of(Options)),
+        "task state": table_writer(["Field", "Type", "Meaning"], fields_of(TaskState)),
         "context": table_writer(["Attribute", "Type", "Meaning"], fields_of(Context)),
         "backoff": table_writer(["Field", "Default", "Meaning"], defaults_of(Backoff)),
         "exceptions": constant(drawing()),
