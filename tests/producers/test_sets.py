@@ -1,0 +1,302 @@
+"""Sets: what they are made of, how they are streamed, all or nothing, in order, and which item was bad."""
+
+import asyncio
+import itertools
+import tracemalloc
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any
+
+import psycopg
+import pytest
+
+from orchestrator import Orchestrator
+from orchestrator.errors import EnqueueRefused, PayloadRefused
+from tests.producers.holding import sending
+from tests.worker.running import run_until_empty, task, value
+
+TASKS = "SELECT count(*) FROM orchestrator.tasks"
+KEY_OF_TOO_MANY_CHARACTERS = "k" * 501
+COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
+
+
+def asked(colour: str, sender: Any, items: Any) -> Any:
+    """Enqueue a set on the application's own pool, in a colour; a loop's pool is closed with the loop."""
+    if colour == "def":
+        return sender.enqueue_many(items)
+
+    async def main() -> Any:
+        try:
+            return await sender.aenqueue_many(items)
+        finally:
+            await sender.producer.aclose()
+
+    return asyncio.run(main())
+
+
+def numbers(count: int) -> Iterator[dict[str, int]]:
+    return ({"number": n} for n in range(count))
+
+
+@COLOURS
+def test_items_are_mappings_or_calls_and_ids_follow_their_order(
+    colour: str, note: Any, connection: psycopg.Connection
+) -> None:
+    """Of any kind of mapping; the set runs in its own order."""
+    items: list[Any] = [
+        {"number": 0},
+        MappingProxyType({"number": 1}),
+        note.call(number=2),
+        note.using(priority="high", tags=["a"]).call(number=3),
+        {},
+    ]
+
+    handles = asked(colour, note.using(queue="others"), items)
+
+    rows = connection.execute(
+        "SELECT id, payload, queue, priority, tags FROM orchestrator.tasks ORDER BY id"
+    ).fetchall()
+    assert [handle.id for handle in handles] == [row[0] for row in rows]
+    assert [{"number": 0}, {"number": 1}, {"number": 2}, {"number": 3}, {}] == [row[1] for row in rows]
+    assert ["others", "others", "default", "default", "others"] == [row[2] for row in rows]
+    assert (75, ["a"]) == (rows[3][3], rows[3][4])
+
+
+@COLOURS
+def test_an_application_enqueues_several_types_at_once(
+    colour: str, app: Orchestrator, note: Any, connection: psycopg.Connection
+) -> None:
+    """Tasks of its own, and tasks of others by name."""
+
+    @app.task(name="other", queue="others")
+    def other(word: str) -> None: ...
+
+    calls = [note.call(number=1), other.call(word="a"), app.call("far.away", {"x": [1]}, queue="far")]
+
+    async def main() -> Any:
+        handles = await app.aenqueue_many(calls)
+        await app.aclose()
+        return handles
+
+    handles = app.enqueue_many(calls) if colour == "def" else asyncio.run(main())
+
+    rows = connection.execute(
+        "SELECT id, type, queue, payload FROM orchestrator.tasks ORDER BY id"
+    ).fetchall()
+    assert [
+        (handles[0].id, "note", "default", {"number": 1}),
+        (handles[1].id, "other", "others", {"word": "a"}),
+        (handles[2].id, "far.away", "far", {"x": [1]}),
+    ] == rows
+
+
+@COLOURS
+@pytest.mark.parametrize("size", [3, 1_000, 1_001, 2_500])
+def test_keys_are_taken_within_a_set_and_across_its_chunks(
+    colour: str, size: int, note: Any, connection: psycopg.Connection
+) -> None:
+    """Whose key is taken gets the handle of the task that has it, by an older one or by an earlier item."""
+    older = note.using(key="key-1").enqueue(number=-1)
+    calls = [note.using(key=f"key-{n % 3}").call(number=n) for n in range(size)]
+
+    handles = asked(colour, note.using(), calls)
+
+    assert [True, False, True] == [handle.created for handle in handles[:3]]
+    assert older.id == handles[1].id
+    assert 3 == len({handle.id for handle in handles}) == value(connection, TASKS)
+    assert [handles[n % 3].id for n in range(size)] == [handle.id for handle in handles]
+
+
+@COLOURS
+def test_an_empty_set_is_nothing(colour: str, note: Any, connection: psycopg.Connection) -> None:
+    """And no error."""
+    handles = asked(colour, note.using(), iter(()))
+
+    assert (0, []) == (len(handles), list(handles))
+    assert 0 == value(connection, TASKS)
+
+
+class Watched:
+    """An iterator that knows how far it was read while tasks are not enqueued yet."""
+
+    def __init__(self, count: int, connection: psycopg.Connection) -> None:
+        self._items = iter(range(count))
+        self._connection = connection
+        self.read = 0
+
+    def __iter__(self) -> "Watched":
+        return self
+
+    def __next__(self) -> dict[str, int]:
+        number = next(self._items)
+        self.read += 1
+        return {"number": number}
+
+    @property
+    def sent(self) -> int:
+        """How many ids were drawn, whoever may see the tasks."""
+        drawn = value(
+            self._connection, "SELECT last_value - (NOT is_called)::int FROM orchestrator.tasks_id_seq"
+        )
+        return int(drawn)
+
+
+@COLOURS
+def test_a_generator_is_read_one_chunk_ahead_at_most(
+    colour: str, note: Any, connection: psycopg.Connection
+) -> None:
+    """So somebody's cursor may feed it."""
+    ahead: list[int] = []
+    watched = Watched(3_500, connection)
+
+    def looked_at() -> Iterator[dict[str, int]]:
+        for item in watched:
+            if watched.read % 250 == 0:
+                ahead.append(watched.read - watched.sent)
+            yield item
+
+    asked(colour, note.using(), looked_at())
+
+    assert 14 == len(ahead)
+    assert max(ahead) <= sending.CHUNK_ITEMS
+
+
+def test_large_items_make_smaller_chunks(note: Any, connection: psycopg.Connection) -> None:
+    """A thousand payloads of the largest size would be a quarter of a gigabyte."""
+    watched, ahead = Watched(60, connection), []
+
+    def large() -> Iterator[dict[str, str]]:
+        for _ in watched:
+            ahead.append(watched.read - watched.sent)
+            yield {"text": "x" * 200_000}
+
+    note.enqueue_many(large())
+
+    assert max(ahead) <= 1 + sending.CHUNK_BYTES // 200_000
+    assert 60 == value(connection, TASKS)
+
+
+@COLOURS
+def test_two_hundred_thousand_are_streamed_in_bounded_memory(
+    colour: str, note: Any, connection: psycopg.Connection
+) -> None:
+    """Not the items, not their JSON, not their handles are held; nine bytes each remain."""
+    tracemalloc.start()
+    try:
+        handles = asked(colour, note.using(), numbers(200_000))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 30_000_000
+    assert 200_000 == len(handles) == value(connection, TASKS)
+    assert handles[0].id < handles[199_999].id
+    assert handles[-1] == handles[199_999]
+
+
+def bad_items(note: Any) -> dict[str, tuple[Any, type[Exception], str]]:
+    """Return items that cannot be, with the error each makes, after its index."""
+    return {
+        "a wrong name": ({"nummer": 1}, TypeError, r": note: got an unexpected keyword argument 'nummer'"),
+        "no mapping": (7, TypeError, r" is a int; it must be a mapping of arguments, or a call"),
+        "a payload": ({"text": "a\x00"}, PayloadRefused, r"\.payload\.text contains"),
+        "an option": (note.using(priority=999).call(), EnqueueRefused, r": the priority is 999"),
+        "the database": (
+            note.using(key=KEY_OF_TOO_MANY_CHARACTERS).call(), EnqueueRefused, r": the idempotency key has 501",
+        ),
+        "both times": (
+            note.using(delay=1, run_at=datetime.now(UTC)).call(),
+            EnqueueRefused, r": run_at and delay were both given",
+        ),
+    }  # fmt: skip
+
+
+@COLOURS
+@pytest.mark.parametrize("index", [0, 1_700])
+@pytest.mark.parametrize(
+    "what", ["a wrong name", "no mapping", "a payload", "an option", "the database", "both times"]
+)
+def test_a_bad_item_names_its_index_and_nothing_is_enqueued(
+    colour: str, index: int, what: str, note: Any, connection: psycopg.Connection
+) -> None:
+    """In the first chunk and in the second, whoever finds it."""
+    item, error, sentence = bad_items(note)[what]
+    items = itertools.chain(numbers(index), [item], numbers(700))
+
+    with pytest.raises(error, match=rf"^items\[{index}\]{sentence}"):
+        asked(colour, note.using(), items)
+
+    assert 0 == value(connection, TASKS)
+
+
+@pytest.mark.parametrize("index", [0, 1_700])
+def test_an_application_names_the_bad_call_too(
+    index: int, app: Orchestrator, note: Any, connection: psycopg.Connection
+) -> None:
+    """Something that is no call, and a call that cannot be."""
+    for bad, error in (({"number": 1}, TypeError), (app.call("far", {"x": {1}}), PayloadRefused)):
+        calls: Any = itertools.chain((note.call(number=n) for n in range(index)), [bad])
+        with pytest.raises(error, match=rf"^items\[{index}\]"):
+            app.enqueue_many(calls)
+
+    assert 0 == value(connection, TASKS)
+
+
+@COLOURS
+@pytest.mark.parametrize("after", [0, 10, 1_500])
+def test_a_generator_that_raises_takes_the_whole_set_back(
+    colour: str, after: int, note: Any, connection: psycopg.Connection
+) -> None:
+    """Its error comes as it was raised; the pool's connection is whole."""
+
+    def broken() -> Iterator[Mapping[str, int]]:
+        yield from numbers(after)
+        raise psycopg.errors.UniqueViolation("theirs")
+
+    with pytest.raises(psycopg.errors.UniqueViolation, match="theirs"):
+        asked(colour, note.using(), broken())
+
+    assert 0 == value(connection, TASKS)
+    assert 1 == len(asked(colour, note.using(), numbers(1)))
+
+
+def test_a_task_may_enqueue_a_set_of_tasks(
+    app: Orchestrator, note: Any, connection: psycopg.Connection
+) -> None:
+    """From a handler on the loop, and from one in a thread."""
+
+    @app.task(name="fan.out")
+    async def fan_out() -> int:
+        return len(await note.aenqueue_many(numbers(1_200)))
+
+    @app.task(name="fan.in")
+    def fan_in() -> int:
+        return len(note.enqueue_many(numbers(3)))
+
+    first, second = fan_out.enqueue(), fan_in.enqueue()
+
+    async def main() -> None:
+        await app.arun_worker(until_empty=True)
+        await app.aclose()
+
+    asyncio.run(main())
+
+    assert (1_200, 3) == (task(connection, first.id).result, task(connection, second.id).result)
+    assert {"completed": 1_205} == dict(
+        connection.execute("SELECT status, count(*) FROM orchestrator.tasks GROUP BY 1").fetchall()
+    )
+
+
+def test_a_set_waits_in_its_own_order(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Equal in all else, the first item runs first."""
+    seen: list[int] = []
+
+    @app.task(name="ordered")
+    async def ordered(number: int) -> None:
+        seen.append(number)
+
+    ordered.enqueue_many(numbers(1_500))
+    run_until_empty(app, concurrency=1)
+
+    assert list(range(1_500)) == seen
