@@ -1,5 +1,6 @@
 -- Tell whether these queues still hold work that `--until-empty` must wait for: ready, held by a worker, or
--- waiting for a retry. First-time future tasks and paused queues do not count. Out: one row, one boolean.
+-- waiting for a retry. First-time future tasks, paused queues, and what waits for a worker that
+-- knows its type do not count. Out: one row, one boolean.
 -- Paths: tasks_live_claim_idx, tasks_live_worker_idx, tasks_live_due_idx (its whole length when nothing waits
 -- for a retry, which is why it is asked last and only by a worker that has found nothing to do).
 WITH wanted AS (
@@ -19,5 +20,5 @@ SELECT
     )
     OR EXISTS (
         SELECT FROM orchestrator.tasks_live AS t
-        WHERE t.status = 'scheduled' AND t.attempt > 0 AND t.queue IN (SELECT w.queue FROM wanted AS w)
+        WHERE t.status = 'scheduled' AND t.attempt > 0 AND NOT coalesce(t.error ? 'put_back', false) AND t.queue IN (SELECT w.queue FROM wanted AS w)
     )

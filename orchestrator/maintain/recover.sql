@@ -4,6 +4,7 @@
 -- tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while it returns that many.
 -- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several may call at once. A worker that
 -- beats at this moment has its row locked and is left alone. Path: tasks_live_worker_idx.
+-- id = ANY beside the join: on tables that were empty a moment ago the join alone may read a whole primary key.
 -- A dead worker's row stays dead: when the process comes back, its beat finds no row, and it starts anew.
 -- Tasks whose worker has no row at all (somebody deleted it) are taken back too: a row is written before the
 -- first claim, so its absence is proof. Who holds tasks is read by leaps through the index, one row a worker: however
@@ -90,14 +91,14 @@ back AS (
         lease = NULL,
         worker_id = NULL
     FROM orphan AS o
-    WHERE t.id = o.id AND t.lease = o.lease
+    WHERE t.id = ANY (ARRAY(SELECT k.id FROM orphan AS k)) AND t.id = o.id AND t.lease = o.lease
         AND NOT (o.status = 'running' AND (o.attempt >= o.max_attempts OR o.losses >= 2))
     RETURNING t.queue
 ),
 gone AS (
     DELETE FROM orchestrator.tasks_live AS t
     USING orphan AS o
-    WHERE t.id = o.id AND t.lease = o.lease
+    WHERE t.id = ANY (ARRAY(SELECT k.id FROM orphan AS k)) AND t.id = o.id AND t.lease = o.lease
         AND o.status = 'running' AND (o.attempt >= o.max_attempts OR o.losses >= 2)
     RETURNING
         t.id, t.lease, t.run_at, t.created_at, t.claimed_at, t.started_at, t.aging_us, t.timeout, t.worker_id,

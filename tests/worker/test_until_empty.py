@@ -107,3 +107,18 @@ def lend(connection: psycopg.Connection, task_id: int, state: str) -> None:
         " claimed_at = now(), started_at = CASE WHEN %s = 'running' THEN now() END WHERE id = %s",
         [state, hire(connection), state, task_id],
     )
+
+
+def test_until_empty_does_not_wait_for_a_type_that_nobody_here_knows(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """Also not when the task has failed before, under a worker that knew it."""
+    task_id = value(connection, "SELECT orchestrator.enqueue('renamed')")
+    connection.execute("UPDATE orchestrator.tasks_live SET attempt = 1 WHERE id = %s", [task_id])
+
+    run_until_empty(app)
+
+    assert ("scheduled", "UnknownType") == (
+        status(connection, task_id),
+        value(connection, "SELECT error ->> 'class' FROM orchestrator.tasks WHERE id = %s", task_id),
+    )
