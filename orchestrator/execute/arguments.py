@@ -129,6 +129,10 @@ def without_input(error: ValueError) -> str:
     if list_errors is None:
         return type(error).__name__
     found = list_errors(include_url=False, include_input=False, include_context=False)
-    return "; ".join(
-        f"{'.'.join(str(step)[:64] for step in fault['loc'])}: {fault['type']}" for fault in found
-    )
+    return "; ".join(placed(fault["loc"], fault["type"]) for fault in found)
+
+
+def placed(steps: tuple[object, ...], kind: str) -> str:
+    """Put a fault's place before its name; a fault of the value itself, not of a part of it, has none."""
+    place = ".".join(str(step)[:64] for step in steps)
+    return f"{place}: {kind}" if place else kind
