@@ -1,4 +1,8 @@
-"""A psycopg connection, whatever its row factory, its class of cursors, its adapters."""
+"""A psycopg connection, whatever its row factory, its class of cursors, its adapters.
+
+Our statement is prepared as any other would be, by the connection's own prepare_threshold: who goes through PgBouncer
+has set that to None. Never to prepare would cost 50 µs of the 210 that an enqueue takes.
+"""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
