@@ -209,3 +209,26 @@ def test_in_djangos_autocommit_as_well(
         note.using("default").enqueue_many(numbers(many)) if many else note.using("default").enqueue()
 
     assert (many or 1) == value(connection, TASKS)
+
+
+@pytest.mark.parametrize("begins", ["BEGIN", "transaction()"])
+def test_in_a_transaction_on_an_autocommit_connection_nothing_is_in_doubt(
+    begins: str, note: Any, proxy: Proxy, connection: psycopg.Connection
+) -> None:
+    """However it was begun, it is the caller's to commit."""
+    mine = psycopg.connect(proxy.url, autocommit=True)
+    proxy.cut_after(b"enqueue_many")
+
+    def by_hand() -> None:
+        mine.execute("BEGIN")
+        note.using(mine).enqueue()
+
+    def in_a_block() -> None:
+        with mine.transaction():
+            note.using(mine).enqueue()
+
+    with pytest.raises(psycopg.OperationalError):
+        by_hand() if begins == "BEGIN" else in_a_block()
+    mine.close()
+
+    assert 0 == value(connection, TASKS)
