@@ -16,9 +16,12 @@ from orchestrator.app.producer import Producer
 from orchestrator.enqueue import Enqueued, Many
 from orchestrator.errors import TaskCancelled, TaskExpired, TaskFailed
 from orchestrator.operate import TaskState
+from orchestrator.task import duration
+from orchestrator.task.duration import Duration
 
 POLL_SECONDS = 0.010
 POLL_SECONDS_MAX = 0.500
+CONNECTION_SECONDS_MIN = 0.100
 FINISHED = frozenset({"completed", "cancelled", "dead_letter"})
 
 
@@ -38,13 +41,11 @@ class Handle:
 
     def refresh(self) -> TaskState:
         """Return the task as it stands; TaskExpired when it is not there."""
-        with self._producer.pools.connection() as connection:
-            return present(self.id, operate.current(connection, self.id))
+        return self._look(None)
 
     async def arefresh(self) -> TaskState:
         """The same on the event loop."""
-        async with self._producer.pools.aconnection() as connection:
-            return present(self.id, await operate.acurrent(connection, self.id))
+        return await self._alook(None)
 
     def status(self) -> str:
         """Return the task's status."""
@@ -54,21 +55,21 @@ class Handle:
         """The same on the event loop."""
         return (await self.arefresh()).status
 
-    def result(self, *, timeout: float | None = None) -> Any:
+    def result(self, *, timeout: Duration | None = None) -> Any:
         """Wait for the task to finish, and return what its handler returned.
 
         Raises TaskFailed when it became a dead letter, TaskCancelled, TaskExpired when it is not there (deleted,
         pruned, or not committed yet), TimeoutError when it is not finished in time; timeout 0 looks once.
         """
         patience = Patience(self.id, timeout)
-        while (state := self.refresh()).status not in FINISHED:
+        while (state := self._look(patience.left())).status not in FINISHED:
             time.sleep(patience.next_wait())
         return outcome(self.id, state)
 
-    async def aresult(self, *, timeout: float | None = None) -> Any:  # noqa: ASYNC109 - as its twin has it
+    async def aresult(self, *, timeout: Duration | None = None) -> Any:  # noqa: ASYNC109 - as its twin has it
         """The same on the event loop."""
         patience = Patience(self.id, timeout)
-        while (state := await self.arefresh()).status not in FINISHED:  # noqa: ASYNC110 - its event is elsewhere
+        while (state := await self._alook(patience.left())).status not in FINISHED:  # noqa: ASYNC110 - its event is elsewhere
             await asyncio.sleep(patience.next_wait())
         return outcome(self.id, state)
 
@@ -81,6 +82,14 @@ class Handle:
         """The same on the event loop."""
         async with self._producer.pools.aconnection() as connection:
             await operate.acancel(connection, self.id, reason=reason)
+
+    def _look(self, within_seconds: float | None) -> TaskState:
+        with self._producer.pools.connection(within_seconds) as connection:
+            return present(self.id, operate.current(connection, self.id))
+
+    async def _alook(self, within_seconds: float | None) -> TaskState:
+        async with self._producer.pools.aconnection(within_seconds) as connection:
+            return present(self.id, await operate.acurrent(connection, self.id))
 
 
 class Handles(Sequence[Handle]):
@@ -111,11 +120,18 @@ class Handles(Sequence[Handle]):
 class Patience:
     """How long to wait before each look, and when to stop looking."""
 
-    def __init__(self, task_id: int, timeout: float | None) -> None:
+    def __init__(self, task_id: int, timeout: Duration | None) -> None:
+        timeout = None if timeout is None else duration.seconds("timeout", timeout)
         self._task_id = task_id
         self._timeout = timeout
         self._deadline = None if timeout is None else time.monotonic() + timeout
         self._wait_seconds = POLL_SECONDS
+
+    def left(self) -> float | None:
+        """Return how long a look may wait for a connection: a moment at least, also for who will not wait."""
+        return (
+            None if self._deadline is None else max(CONNECTION_SECONDS_MIN, self._deadline - time.monotonic())
+        )
 
     def next_wait(self) -> float:
         """Return the next wait, never beyond the deadline; TimeoutError once that has passed."""

@@ -75,7 +75,7 @@ def named(queues: str | None) -> tuple[str, ...] | None:
 async def serve(made: Worker) -> None:
     """Run a worker that stops on signals."""
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, made.stop)
     code = 0
     try:

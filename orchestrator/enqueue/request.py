@@ -1,5 +1,6 @@
 """What a producer asks for, checked and written as the JSON that `enqueue_many` reads. Pure."""
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from orchestrator.errors import EnqueueRefused
 from orchestrator.task import duration, payload
 from orchestrator.task.duration import Duration
 
+BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 PRIORITIES: Mapping[str, int] = {"low": 25, "normal": 50, "high": 75, "critical": 100}
 ATTEMPTS_MAX = 32_767
 NAME_CHARACTERS_MAX = 200
@@ -70,8 +72,9 @@ def request(kind: str, arguments: Mapping[str, Any], options: Options, *, bytes_
 
 
 def as_array(requests: Sequence[Request]) -> str:
-    """Join requests to the array that `enqueue_many` takes."""
-    return (b"[" + b",".join(request.body for request in requests) + b"]").decode()
+    """Join requests to the array that `enqueue_many` takes; in ASCII, since the connection may speak latin1."""
+    text = (b"[" + b",".join(request.body for request in requests) + b"]").decode()
+    return text if text.isascii() else BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 def priority_number(priority: Priority) -> int:

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from orchestrator.task import models
+
 Hints = Mapping[str, Any]
 
 UNRESOLVABLE = (NameError, TypeError, AttributeError)
@@ -114,11 +116,10 @@ class Misfit(ValueError):
 
 def build(kind: Any, value: Any) -> Any:
     """Build what msgspec does not know: a pydantic model, where the user has it."""
-    validate = getattr(kind, "model_validate", None)
-    if validate is None:
+    if not hasattr(kind, "model_validate"):
         raise NotImplementedError(kind)
     try:
-        return validate(value)
+        return models.validated(kind, value)
     except ValueError as error:
         raise Misfit(without_input(error)) from None
 

@@ -1,15 +1,17 @@
 """The connections an application enqueues with when it hands none in: one pool for threads, one a loop.
 
-Opened when first needed, so that importing an application connects to nothing.
+Opened when first needed, so that importing an application connects to nothing. A process that was forked begins with
+none: the sockets are its parent's, and so are the threads that would serve them. A loop that has ended leaves none
+behind: whoever calls `asyncio.run` again and again would else use up the server's connections.
 """
 
 import asyncio
+import os
 import select
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import psycopg
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
@@ -18,6 +20,9 @@ from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect
 
+# Held for a moment only, and in the process it is asked in.
+FORKED = threading.Lock()
+
 
 class Pools:
     """The pools of one application."""
@@ -25,19 +30,22 @@ class Pools:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._guard = threading.Lock()
+        self._pid = os.getpid()
         self._sync: ConnectionPool[psycopg.Connection[Any]] | None = None
-        self._async: WeakKeyDictionary[
-            asyncio.AbstractEventLoop, AsyncConnectionPool[psycopg.AsyncConnection[Any]]
-        ] = WeakKeyDictionary()
+        self._async: dict[asyncio.AbstractEventLoop, AsyncConnectionPool[psycopg.AsyncConnection[Any]]] = {}
+        # What a parent had open: never closed here, since that would end its sessions, and never let go of.
+        self._inherited: list[object] = []
 
     @contextmanager
-    def connection(self) -> Iterator[psycopg.Connection[Any]]:
-        """Borrow a connection for this thread."""
+    def connection(self, within_seconds: float | None = None) -> Iterator[psycopg.Connection[Any]]:
+        """Borrow a connection for this thread; TimeoutError when none is free within the caller's own patience."""
         pool = self.sync()
         with ExitStack() as stack:
             try:
-                connection = stack.enter_context(pool.connection())
+                connection = stack.enter_context(pool.connection(within_seconds))
             except PoolTimeout as error:
+                if within_seconds is not None and not failed_to_connect(pool):
+                    raise TimeoutError(impatient(within_seconds)) from error
                 # The pool does not say why it has none: one try of our own does.
                 connect.open_sync(self._info()).close()
                 if not gave_up(pool):
@@ -46,13 +54,17 @@ class Pools:
             yield connection
 
     @asynccontextmanager
-    async def aconnection(self) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    async def aconnection(
+        self, within_seconds: float | None = None
+    ) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         """Borrow one for this coroutine."""
         pool = await self.on_loop()
         async with AsyncExitStack() as stack:
             try:
-                connection = await stack.enter_async_context(pool.connection())
+                connection = await stack.enter_async_context(pool.connection(within_seconds))
             except PoolTimeout as error:
+                if within_seconds is not None and not failed_to_connect(pool):
+                    raise TimeoutError(impatient(within_seconds)) from error
                 await (await connect.open_async(self._info())).close()
                 if not gave_up(pool):
                     raise self._exhausted() from error
@@ -61,6 +73,7 @@ class Pools:
 
     def sync(self) -> ConnectionPool[psycopg.Connection[Any]]:
         """Return the pool for threads."""
+        self._begin_anew_if_forked()
         with self._guard:
             if self._sync is None:
                 self._sync = ConnectionPool(self._info(), open=True, check=check, **self._settings())
@@ -69,7 +82,10 @@ class Pools:
     async def on_loop(self) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
         """Return the pool of the running loop."""
         loop = asyncio.get_running_loop()
+        self._begin_anew_if_forked()
         with self._guard:
+            for ended in [other for other in self._async if other.is_closed()]:
+                finish(self._async.pop(ended))
             pool = self._async.get(loop)
             if pool is None:
                 pool = AsyncConnectionPool(self._info(), open=False, check=acheck, **self._settings())
@@ -90,6 +106,17 @@ class Pools:
             pool = self._async.pop(asyncio.get_running_loop(), None)
         if pool is not None:
             await pool.close()
+
+    def _begin_anew_if_forked(self) -> None:
+        with FORKED:
+            if self._pid != os.getpid():
+                # The old guard may have been held at the moment of the fork, and would be so for ever.
+                self._guard = threading.Lock()
+                for pool in (self._sync, *self._async.values()):
+                    if pool is not None:
+                        self._inherited.append(pool)
+                        disconnect(pool)
+                self._sync, self._async, self._pid = None, {}, os.getpid()
 
     def _exhausted(self) -> DatabaseUnavailable:
         config = self._config
@@ -113,6 +140,35 @@ class Pools:
             "kwargs": {"autocommit": True, "prepare_threshold": None},
             "name": "orchestrator",
         }
+
+
+def failed_to_connect(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> bool:
+    """Whether a pool has seen the database refuse or be away, so that a wait is not for others to finish."""
+    return pool.get_stats().get("connections_errors", 0) > 0
+
+
+def impatient(seconds: float) -> str:
+    return f"no connection to the database became free within {seconds:g} s"
+
+
+def idle(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> list[Any]:
+    """Return the connections that lie in a pool; it has no public word for them."""
+    return list(getattr(pool, "_pool", ()))
+
+
+def finish(pool: AsyncConnectionPool[Any]) -> None:
+    """Close the connections of a pool whose loop has ended, without that loop."""
+    for connection in idle(pool):
+        connection.pgconn.finish()
+
+
+def disconnect(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> None:
+    """Turn a forked process's copies of its parent's sockets into /dev/null: whatever is written to them at its
+    end, a goodbye in the parent's name among it, goes there."""
+    void = os.open(os.devnull, os.O_RDWR)
+    for connection in idle(pool):
+        os.dup2(void, connection.fileno())
+    os.close(void)
 
 
 def gave_up(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> bool:

@@ -31,6 +31,7 @@ from uuid import UUID
 import msgspec
 
 from orchestrator.errors import PayloadRefused
+from orchestrator.task import models
 
 # Room for any reasonable message; beyond it every claim, move and backup pays.
 PAYLOAD_BYTES_MAX = 256 * 1024
@@ -160,8 +161,8 @@ class _Writer:
                 self.write(_struct_as_plain(value))
             case _ if is_dataclass(value) and not isinstance(value, type):
                 self.write(_present((field.name, getattr(value, field.name)) for field in fields(value)))
-            case _ if dump := getattr(value, "model_dump", None):  # pydantic, where the application has it
-                self.write(dump(mode="json"))
+            case _ if hasattr(value, "model_dump"):
+                self.write(models.as_plain(value, self.refuse))
             case set() | frozenset():
                 self.refuse(f"is a {_type(value)}, which JSON cannot hold; pass a list, such as sorted(…)")
             case _:

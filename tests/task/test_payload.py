@@ -87,7 +87,7 @@ class Model:
     def __init__(self, dumped: object) -> None:
         self.dumped = dumped
 
-    def model_dump(self, *, mode: str) -> object:
+    def model_dump(self, *, mode: str, by_alias: bool, round_trip: bool) -> object:
         return self if self.dumped == "endless" else {"mode": mode, "dumped": self.dumped}
 
 
