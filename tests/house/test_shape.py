@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.parsing import parsed
+
 REPOSITORY = Path(__file__).parents[2]
 PRODUCT = ("orchestrator", "migrations")
 
@@ -34,7 +36,7 @@ def long_functions(root: Path) -> list[str]:
     return [
         f"{path.relative_to(root)}:{node.lineno} {node.name}: {length} lines"
         for path in modules(root)
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (length := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_LINES_MAX
     ]
@@ -42,11 +44,7 @@ def long_functions(root: Path) -> list[str]:
 
 def modules_without_essay(root: Path) -> list[str]:
     """Name the modules, and the packages through their `__init__`, that do not open with a docstring."""
-    return [
-        str(path.relative_to(root))
-        for path in modules(root)
-        if not ast.get_docstring(ast.parse(path.read_text()))
-    ]
+    return [str(path.relative_to(root)) for path in modules(root) if not ast.get_docstring(parsed(path))]
 
 
 def rooms_without_door(root: Path) -> list[str]:

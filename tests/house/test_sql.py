@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.house.parsing import parsed
+
 REPOSITORY = Path(__file__).parents[2]
 
 # Modules that may hold SQL, each with its reason. Anything else goes into a .sql file.
@@ -49,7 +51,7 @@ def statements_in_python(root: Path) -> list[str]:
         f"{path.relative_to(root)}:{line}: {text.split()[0]} …"
         for path in sorted((root / "orchestrator").rglob("*.py"))
         if str(path.relative_to(root)) not in COMPOSERS
-        for line, text in strings(ast.parse(path.read_text()))
+        for line, text in strings(parsed(path))
         if STATEMENT.match(text)
     ]
 
@@ -97,7 +99,7 @@ def files_without_one_caller(root: Path) -> list[str]:
 
 def names_file(module: Path, path: Path) -> bool:
     """Say whether a module holds the file's name as a string."""
-    return any(text == path.name for _, text in strings(ast.parse(module.read_text())))
+    return any(text == path.name for _, text in strings(parsed(module)))
 
 
 def files_without_contract(root: Path) -> list[str]:
@@ -154,7 +156,7 @@ def test_every_exception_is_still_needed() -> None:
         name
         for name in sorted(COMPOSERS)
         if (path := REPOSITORY / name).exists()
-        and not any(STATEMENT.match(text) for _, text in strings(ast.parse(path.read_text())))
+        and not any(STATEMENT.match(text) for _, text in strings(parsed(path)))
     ]
 
     assert [] == stale
