@@ -18,11 +18,11 @@ from orchestrator.errors import TaskCancelled, TaskExpired, TaskFailed
 from orchestrator.operate import TaskState
 from orchestrator.task import duration
 from orchestrator.task.duration import Duration
+from orchestrator.task.status import FINISHED
 
 POLL_SECONDS = 0.010
 POLL_SECONDS_MAX = 0.500
 CONNECTION_SECONDS_MIN = 0.100
-FINISHED = frozenset({"completed", "cancelled", "dead_letter"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ FINISHED = frozenset({Status.COMPLETED, Status.CANCELLED, Status.DEAD_LETTER})
 LEASED = frozenset({Status.CLAIMED, Status.RUNNING})
 """Held by a worker, under a lease."""
 
-# `running` is written behind, so a claimed task may end as well as a running one.
+# A lease is what allows an end, not the mark: what has not begun can be given back, or recovered, too.
 _FROM_A_WORKER: Mapping[Status, Who] = {
     Status.PENDING: Who.HAND | Who.WORKER,  # requeued; released or recovered
     Status.SCHEDULED: Who.HAND | Who.WORKER,  # requeued for later; retried, snoozed, of an unknown type
