@@ -30,6 +30,7 @@ class Config:
     poll_seconds: float = 5.0
     heartbeat_seconds: float = 5.0
     dead_after_seconds: float = 30.0
+    term_seconds: float = 10.0
     payload_bytes_max: int = 262_144
     result_bytes_max: int = 1_048_576
     pool_size: int = 10
@@ -92,6 +93,7 @@ LEAST: Mapping[str, float] = {
     "poll_seconds": 0.01,
     "heartbeat_seconds": 0.05,
     "dead_after_seconds": 0.15,
+    "term_seconds": 0.15,
     "payload_bytes_max": 2,
     "result_bytes_max": 2,
     "pool_size": 1,

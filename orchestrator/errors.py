@@ -12,6 +12,7 @@ A class's docstring is its message when no better one is given.
     │   └── PayloadRefused     the payload cannot be stored and given back unchanged
     ├── EnqueueInDoubt         the connection broke before the database confirmed: enqueued, or not
     ├── OperationRefused       the database would not show a task, or not change it (finished already, no right)
+    ├── LeaseLost              why a handler is being cancelled: its task is no longer its own
     ├── TaskFailed             waited for a task, and it became a dead letter
     ├── TaskCancelled          waited for a task, and it was cancelled
     └── TaskExpired            waited for a task that is not there
@@ -115,6 +116,15 @@ class TaskExpired(OrchestratorError):
             f"there is no task {task_id}: it was deleted, removed by retention, or its transaction is not committed yet"
         )
         self.task_id = task_id
+
+
+class LeaseLost(OrchestratorError):
+    """The task is no longer this attempt's; whatever it returns counts for nothing."""
+
+    def __init__(self, task_id: int, reason: str) -> None:
+        super().__init__(f"task {task_id} is no longer this attempt's: {reason}")
+        self.task_id = task_id
+        self.reason = reason
 
 
 class RegistryError(ConfigError):

@@ -52,6 +52,55 @@ class WorkerDeclaredDead(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerCutOff(Event):
+    """A worker has not reached the database for so long that its tasks may have been given away: it has stopped its
+    handlers, and goes on as a new worker."""
+
+    worker_id: UUID
+    new_worker_id: UUID
+    silent_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderElected(Event):
+    """A worker leads, in a new term."""
+
+    worker_id: UUID
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderResigned(Event):
+    """A leader has laid the lead down."""
+
+    worker_id: UUID
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderSteppedDown(Event):
+    """A leader found its term over, or could not renew it in time, and stops acting as one."""
+
+    worker_id: UUID
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListenDeaf(Event):
+    """A worker sent itself a notification and did not hear it: it polls each second, and holds no beacon. PgBouncer in
+    transaction mode lets LISTEN succeed and delivers nothing."""
+
+    worker_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesPaused(Event):
+    """Which of a worker's queues are paused has changed; none may be left."""
+
+    queues: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TaskStarted(Event):
     """An attempt begins."""
 
@@ -136,6 +185,17 @@ class TaskReleased(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class LeaseLost(Event):
+    """A task was taken from the handler that runs it: cancelled, requeued or deleted by a hand, or given to another
+    worker. The handler was told, and its outcome counts for nothing."""
+
+    task_id: int
+    type: str
+    queue: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class StaleOutcome(Event):
     """An outcome came too late: somebody else holds the task by now. It was dropped."""
 
@@ -166,7 +226,6 @@ class ConnectionLost(Event):
 
     purpose: str
     reason: str
-    wait_seconds: float
 
 
 @dataclass(frozen=True, slots=True)

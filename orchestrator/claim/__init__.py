@@ -1,4 +1,4 @@
-"""Take ready tasks for one worker: claim a batch, free what has become due, reconcile what was taken unknowingly.
+"""Take ready tasks for one worker: claim a batch, free what has become due.
 
 A claim is a hint, committed without waiting for the disk; only the outcome is a fact. What protects a task is
 its lease, a random 63-bit number drawn for each claim statement: who cannot name it cannot write. A sequence
@@ -6,13 +6,12 @@ would not do: a server that crashes after an asynchronous commit forgets the cla
 and hands the same number out again.
 
 Relies on the clock of the database alone. When the answer to a claim is lost, the caller does not know what it
-holds: `reconcile` gives back, uncharged, whatever is in its name and not in its hands.
+holds; the worker's beat tells it, and what is in its name and not in its hands goes back, uncharged.
 """
 
-from orchestrator.claim.batch import batch
-from orchestrator.claim.reconcile import reconcile
+from orchestrator.claim.batch import batch, new_lease
 from orchestrator.claim.remaining import remaining
 from orchestrator.claim.sweep import BATCH_SIZE as SWEEP_BATCH_SIZE
 from orchestrator.claim.sweep import Swept, sweep
 
-__all__ = ["SWEEP_BATCH_SIZE", "Swept", "batch", "reconcile", "remaining", "sweep"]
+__all__ = ["SWEEP_BATCH_SIZE", "Swept", "batch", "new_lease", "remaining", "sweep"]

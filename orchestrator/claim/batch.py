@@ -14,14 +14,23 @@ from orchestrator.task.model import Claimed
 CLAIM = statement.load(__file__, "batch.sql")
 
 
+def new_lease() -> int:
+    """Draw a lease: one for each claim statement, never used again."""
+    return secrets.randbits(63)
+
+
 async def batch(
-    connection: psycopg.AsyncConnection[Any], *, worker_id: UUID, queues: Sequence[str], batch_size: int
+    connection: psycopg.AsyncConnection[Any],
+    *,
+    lease: int,
+    worker_id: UUID,
+    queues: Sequence[str],
+    batch_size: int,
 ) -> list[Claimed]:
-    """Claim at most `batch_size` tasks; the first queue of the sequence is served first.
+    """Claim at most `batch_size` tasks under a fresh lease; the first queue of the sequence is served first.
 
     In order of execution: UPDATE … RETURNING promises none.
     """
-    lease = secrets.randbits(63)
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(
             CLAIM,

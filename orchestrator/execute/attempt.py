@@ -50,8 +50,15 @@ class Attempt:
         return exhausted_if_last(end, self.task)
 
     def call_off(self) -> None:
-        """Say that a cancellation which now follows is the worker's, and not one the handler made itself."""
+        """Tell the handler that its outcome no longer counts. A cancellation which now follows is the worker's, and
+        not one the handler made itself."""
         self.called_off = True
+        if self.context is not None:
+            self.context.cancel()
+
+    @property
+    def running_seconds(self) -> float:
+        return time.monotonic() - self.begun_at
 
     def overdue_seconds(self) -> float:
         """Return for how long it has gone on beyond its timeout; never positive without one."""
@@ -75,6 +82,9 @@ class Attempt:
         try:
             async with asyncio.timeout(seconds) as scope:
                 value = await self._value(arguments)
+            if self.context is not None and self.context.was_told:
+                # It looked at `cancelled` and returned; whether it was done by then nobody can say.
+                raise asyncio.CancelledError
             if value is None:
                 return Completed(None)
             return Completed(payload.encode_result(value, bytes_max=self.result_bytes_max))
@@ -82,16 +92,21 @@ class Attempt:
             # The handler's own TimeoutError is an ordinary failure.
             return self.timed_out() if scope.expired() else self._failed(error)
         except asyncio.CancelledError as error:
+            task = asyncio.current_task()
             if self.called_off:
-                self._tell_handler()
+                if not self.handler.is_async and task is not None and task.cancelling():
+                    self._say_abandoned()
                 raise
             # The handler cancelled itself, or let a cancellation of its own escape.
-            if (task := asyncio.current_task()) is not None:
+            if task is not None:
                 task.uncancel()
             return self._failed(error)
         except HandlerSignal as signal:
             return self._signalled(signal)
         except BaseException as error:
+            if self.called_off:
+                # It failed because it was called off: that costs it nothing.
+                raise asyncio.CancelledError from error
             # SystemExit and KeyboardInterrupt too: a handler must not end the worker, nor pass for a success.
             return self._failed(error)
 
@@ -104,8 +119,10 @@ class Attempt:
         if self.context is not None:
             self.context.cancel()
         if not self.handler.is_async:
-            self.threads.abandon()
-            events.emit(events.HandlerAbandoned(self.task.id, self.task.type))
+            self._say_abandoned()
+
+    def _say_abandoned(self) -> None:
+        events.emit(events.HandlerAbandoned(self.task.id, self.task.type))
 
     def _failed(self, error: BaseException) -> Failed:
         return Failed(fault.of(error), "failed", self._backoff_seconds())

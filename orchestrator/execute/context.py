@@ -22,11 +22,20 @@ class Context:
     tags: tuple[str, ...]
     metadata: Mapping[str, Any]
     _stop: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+    _told: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
 
     @property
     def cancelled(self) -> bool:
         """Whether the attempt's outcome no longer counts: a `def` handler should look, and return."""
-        return self._stop.is_set()
+        if self._stop.is_set():
+            self._told.set()
+            return True
+        return False
+
+    @property
+    def was_told(self) -> bool:
+        """Whether the handler has looked, and seen that it is cancelled."""
+        return self._told.is_set()
 
     def cancel(self) -> None:
         """Tell the handler that its outcome no longer counts."""

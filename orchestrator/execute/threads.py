@@ -7,7 +7,7 @@ takes no new work and goes when its last thread has; a fresh pool serves the oth
 import asyncio
 import contextvars
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,20 +26,31 @@ class Threads:
     def __init__(self, size: int) -> None:
         self._size = size
         self._pool = self._new_pool()
-        self.abandoned = 0
+        self._left: list[Future[Any]] = []
+
+    @property
+    def abandoned(self) -> int:
+        """How many threads that were left behind run still."""
+        self._left = [call for call in self._left if not call.done()]
+        return len(self._left)
 
     async def call(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         """Call it in a thread, with a copy of the caller's context; raise what it raised."""
         context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        answer = await loop.run_in_executor(self._pool, context.run, captured, function, arguments)
+        call = self._pool.submit(context.run, captured, function, arguments)
+        try:
+            answer = await asyncio.wrap_future(call)
+        except asyncio.CancelledError:
+            if not call.done():
+                self._abandon(call)
+            raise
         if isinstance(answer, Raised):
             raise answer.error
         return answer
 
-    def abandon(self) -> None:
-        """Leave a thread that ignored its timeout behind."""
-        self.abandoned += 1
+    def _abandon(self, call: Future[Any]) -> None:
+        """Leave a thread behind that does not end."""
+        self._left.append(call)
         self._pool.shutdown(wait=False)
         self._pool = self._new_pool()
 

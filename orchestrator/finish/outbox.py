@@ -20,7 +20,7 @@ from orchestrator.finish.announce import announce
 from orchestrator.finish.record import record, record_unlocked, written_before
 from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Buried, Failed, Fault, Outcome, PutBack, Snoozed
+from orchestrator.task.outcome import Buried, Failed, Fault, Outcome, PutBack, Released, Snoozed
 
 BATCH_SIZE = 500
 
@@ -36,8 +36,8 @@ Addressed = tuple[UUID, Outcome]
 
 
 class Outbox:
-    """The outcomes of one worker on their way into the database. `put_off` is called when one that waits for a
-    later time has been written.
+    """The outcomes of one worker on their way into the database. `put_off` is called when one has been written
+    whose task waits again.
 
         put ──► waiting ──► sending ──► written, or stale
                    ▲           │
@@ -68,7 +68,9 @@ class Outbox:
                 self._sending = list(takewhile(partial(sent_by, worker_id), batch))
                 del self._waiting[: len(self._sending)]
             left = await self._send([outcome for _, outcome in self._sending], worker_id, wary=wary)
-            if any(isinstance(outcome.end, Failed | Snoozed | PutBack) for _, outcome in self._sending):
+            if any(
+                isinstance(outcome.end, Failed | Snoozed | PutBack | Released) for _, outcome in self._sending
+            ):
                 self._put_off()
             async with self._changed:
                 self._sending = []
@@ -105,7 +107,7 @@ class Outbox:
             await self._changed.wait_for(lambda: not self._count())
 
     def held(self) -> list[Claimed]:
-        """Return the tasks whose outcomes are not written yet."""
+        """Return the tasks whose outcomes are not written yet. Another thread may miss one that is just moving."""
         return [outcome.task for _, outcome in (*self._waiting, *self._sending, *self._locked)]
 
     def _count(self) -> int:

@@ -2,6 +2,7 @@
 -- dead letter. In, pairwise and sorted by id: ids, leases; ends: 'waiting', 'cancelled' or 'dead_letter';
 -- delays in seconds (NULL: keep the old place); charged: whether the attempt counts; errors (JSON text or NULL:
 -- keep the last); records: what to write into attempts (NULL: nothing); worker_id. Out: the ids accepted.
+-- What is ready again at once rings a sleeper: its worker may be about to end.
 -- Locks: the task rows, in the order of the ids. Path: tasks_live_pkey, as in complete.sql.
 WITH given AS (
     SELECT g.id, g.lease, g.ending, g.delay_seconds, g.charged, g.error::jsonb AS error, g.record
@@ -60,7 +61,10 @@ back AS (
         error = coalesce(g.error, t.error)
     FROM given AS g
     WHERE t.id = g.id AND t.lease = g.lease AND g.ending = 'waiting'
-    RETURNING t.id, t.attempt, t.queue, t.type, t.started_at, g.lease, g.error, g.record
+    RETURNING t.id, t.attempt, t.queue, t.type, t.started_at, t.status, g.lease, g.error, g.record
+),
+rung AS MATERIALIZED (
+    SELECT orchestrator.ring(array_agg(DISTINCT b.queue)) AS rang FROM back AS b WHERE b.status = 'pending' HAVING count(*) > 0
 ),
 recorded AS (
     INSERT INTO orchestrator.attempts (
@@ -74,6 +78,6 @@ recorded AS (
     ) AS ended
     WHERE record IS NOT NULL
 )
-SELECT id FROM back
+SELECT id FROM back WHERE (SELECT count(*) FROM rung) >= 0
 UNION ALL
 SELECT id FROM gone

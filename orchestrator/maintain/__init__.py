@@ -4,6 +4,6 @@ Each repeats its predicate in its write, by the database's clock, so that a duty
 """
 
 from orchestrator.maintain.partitions import partitions
-from orchestrator.maintain.recover import Recovered, recover
+from orchestrator.maintain.recover import Recovered, Recovery, recover
 
-__all__ = ["Recovered", "partitions", "recover"]
+__all__ = ["Recovered", "Recovery", "partitions", "recover"]

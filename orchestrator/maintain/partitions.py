@@ -9,6 +9,7 @@ from orchestrator.postgres import statement
 PARTITIONS = statement.load(__file__, "partitions.sql")
 
 
-def partitions(connection: psycopg.Connection[Any]) -> None:
+def partitions(connection: psycopg.Connection[Any]) -> bool:
     """Make what is missing of today and the next seven days."""
     connection.execute(PARTITIONS)
+    return False

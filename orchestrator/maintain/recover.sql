@@ -1,4 +1,8 @@
--- Declare workers dead whose beat is older than `dead_after_seconds`, and take their tasks back.
+-- Declare workers dead whose beat is older than `dead_after_seconds`, or whose beacon is gone and who have not beaten
+-- since that was seen (gone_ids, gone_beats, pairwise; the beacon is tried again here), and take their tasks back.
+-- After a restart of the server nobody's beat is too old before the server has been up for `restarted_after_seconds`:
+-- nobody could beat while it was down. A beat from the future, written by a clock that has since been set back, counts as
+-- one of now. The leader that calls this is never dead by it.
 -- What had not begun gets its attempt back and its old place; what had begun counts a loss, is written into
 -- attempts, and runs again if attempts are left and it has not cost three workers. Out: one row: tasks returned,
 -- tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while it returns that many.
@@ -29,12 +33,35 @@ WITH RECURSIVE holder AS (
     FROM holder AS h
     WHERE h.worker_id IS NOT NULL
 ),
+unlit AS (
+    SELECT g.id, g.beat_at FROM unnest(%(gone_ids)s::uuid[], %(gone_beats)s::timestamptz[]) AS g (id, beat_at)
+),
+redated AS (
+    UPDATE orchestrator.workers AS w
+    SET beat_at = orchestrator.clock()
+    WHERE w.id = ANY (ARRAY(
+        SELECT f.id
+        FROM orchestrator.workers AS f
+        WHERE f.state IN ('running', 'draining')
+            AND f.beat_at > orchestrator.clock() + make_interval(secs => %(dead_after_seconds)s)
+        ORDER BY f.id
+        FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING w.id
+),
 late AS (
     SELECT w.id, w.host, w.pid
     FROM orchestrator.workers AS w
     -- Who stopped may still hold something: a claim on its way when the connection closed.
     WHERE (w.state IN ('running', 'draining') OR w.id IN (SELECT h.worker_id FROM holder AS h))
-        AND w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
+        AND (
+            w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
+                AND statement_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(restarted_after_seconds)s)
+            OR w.state = 'dead'
+            OR w.beacon IS NOT NULL
+                AND EXISTS (SELECT FROM unlit AS g WHERE g.id = w.id AND g.beat_at = w.beat_at)
+                AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))
+        )
     ORDER BY w.id
     LIMIT 100
     FOR UPDATE SKIP LOCKED
@@ -52,7 +79,7 @@ dead AS (
 ),
 declared AS (
     UPDATE orchestrator.workers AS w
-    SET state = 'dead', idle_until = NULL
+    SET state = 'dead', idle_until = NULL, beacon = NULL
     FROM late AS d
     WHERE w.id = d.id AND w.state <> 'dead'
     RETURNING w.id
@@ -62,7 +89,12 @@ orphan AS (
         d.id AS worker_id,
         jsonb_build_object(
             'class', 'WorkerLost',
-            'message', format('worker %%s (%%s, pid %%s) was gone while it ran this', d.id, d.host, d.pid),
+            'message', format('worker %%s (%%s, pid %%s) was gone while it ran this', d.id, d.host, d.pid) || coalesce((
+                -- A dead letter names everybody it took along.
+                SELECT '; before it: ' || string_agg(DISTINCT a.error ->> 'message', '; ')
+                FROM orchestrator.attempts AS a
+                WHERE a.task_id = t.id AND a.outcome = 'lost' AND t.losses >= 2
+            ), ''),
             'traceback', ''
         ) AS error
     FROM dead AS d
@@ -124,4 +156,5 @@ SELECT
     (SELECT count(*) FROM back) AS returned,
     (SELECT count(*) FROM gone) AS buried,
     (SELECT count(*) FROM declared) AS workers,
-    (SELECT count(*) FROM rung) AS rings
+    (SELECT count(*) FROM rung) AS rings,
+    (SELECT count(*) FROM redated) AS redated

@@ -8,7 +8,7 @@ poll stands behind everything. Notifications are hints: any login can forge one,
 """
 
 from orchestrator.notify.idle import idle
-from orchestrator.notify.listen import Listener
+from orchestrator.notify.listen import Calls, Listener
 from orchestrator.notify.ring import ring
 
-__all__ = ["Listener", "idle", "ring"]
+__all__ = ["Calls", "Listener", "idle", "ring"]

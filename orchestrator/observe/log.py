@@ -7,6 +7,8 @@ No payload is ever in a line: an event does not carry it.
 import dataclasses
 import re
 import sys
+import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,16 +20,31 @@ LEVELS: dict[type[events.Event], str] = {
     events.TaskStarted: "debug",
     events.TaskCompleted: "debug",
     events.TaskSnoozed: "debug",
+    events.LeaderElected: "debug",
+    events.LeaderResigned: "debug",
     events.TaskReleased: "info",
     events.TaskFailed: "warning",
     events.TaskPutBack: "warning",
+    events.LeaseLost: "warning",
     events.StaleOutcome: "warning",
     events.GhostsReleased: "warning",
     events.ConnectionLost: "warning",
     events.TaskBuried: "error",
     events.HandlerAbandoned: "error",
     events.WorkerDeclaredDead: "error",
+    events.WorkerCutOff: "error",
+    events.LeaderSteppedDown: "warning",
+    events.ListenDeaf: "warning",
     events.DutyFailed: "error",
+}
+
+
+# While the database is away each connection says so at each try: a line in so many seconds tells as much. By what
+# else must differ for it to be news.
+SPARING: dict[type[events.Event], tuple[float, str | None]] = {
+    events.ConnectionLost: (20.0, None),
+    events.ConnectionRestored: (20.0, None),
+    events.DutyFailed: (60.0, "duty"),
 }
 
 
@@ -38,13 +55,38 @@ def follow(*, minimum: str = "info") -> Callable[[], None]:
     logger = structlog.get_logger("orchestrator")
     ranks = ("debug", "info", "warning", "error")
     loud = frozenset(ranks[ranks.index(minimum) :])
-    return events.subscribe(lambda event: write(logger, event, loud))
+    news = News()
+
+    def line(event: events.Event) -> None:
+        level = LEVELS.get(type(event), "info")
+        if level in loud and (left_out := news.of(event)) is not None:
+            more = {"left_out": left_out} if left_out else {}
+            getattr(logger, level)(name_of(event), **fields_of(event), **more)
+
+    return events.subscribe(line)
 
 
-def write(logger: Any, event: events.Event, loud: frozenset[str]) -> None:
-    level = LEVELS.get(type(event), "info")
-    if level in loud:
-        getattr(logger, level)(name_of(event), **fields_of(event))
+class News:
+    """Remembers what was said lately, of the events that come in swarms."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._said: dict[tuple[type[events.Event], object], tuple[float, int]] = {}
+
+    def of(self, event: events.Event) -> int | None:
+        """Return how many like this one were left out since the last line, or None to leave this one out too."""
+        if type(event) not in SPARING:
+            return 0
+        seconds, differing = SPARING[type(event)]
+        key = (type(event), getattr(event, differing) if differing else None)
+        with self._lock:
+            at, left_out = self._said.get(key, (-seconds, 0))
+            now = time.monotonic()
+            if now - at < seconds:
+                self._said[key] = (at, left_out + 1)
+                return None
+            self._said[key] = (now, 0)
+            return left_out
 
 
 def name_of(event: events.Event) -> str:

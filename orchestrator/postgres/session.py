@@ -16,6 +16,7 @@ import psycopg
 
 from orchestrator import events
 from orchestrator.postgres import connect, statement, transient
+from orchestrator.postgres.reach import LOOK_SECONDS, NotNow, Reach
 
 SETTINGS = statement.load(__file__, "session.sql")
 REPLAN = statement.load(__file__, "replan.sql")
@@ -30,9 +31,10 @@ Connection = psycopg.AsyncConnection[Any]
 class Session:
     """A connection of the worker's own, opened when first needed and again whenever it breaks."""
 
-    def __init__(self, info: str, *, purpose: str) -> None:
+    def __init__(self, info: str, *, purpose: str, reach: Reach | None = None) -> None:
         self._info = info
         self._purpose = purpose
+        self._reach = reach or Reach()
         self._connection: Connection | None = None
         self._replan_at = 0.0
         self._failures = 0
@@ -43,19 +45,19 @@ class Session:
         """Run the work until it succeeds, fails for good, or fails in the way the caller wants to see itself."""
         for wait_seconds in transient.waits():
             try:
-                answer = await work(await self._ready())
+                answer = await work(await self._ready(give_up_on))
+            except NotNow:
+                # Another connection of this worker is being tried, and says so if it fails.
+                raise
             except Exception as error:
                 survives, gives_up = transient.connection_survives(error), give_up_on(error)
                 if not survives:
                     await self.close()
+                    self._reach.broke()
                 if not transient.is_transient(error) or (gives_up and survives):
                     raise
                 self._failures += 1
-                events.emit(
-                    events.ConnectionLost(
-                        self._purpose, transient.reason(error), 0.0 if gives_up else wait_seconds
-                    )
-                )
+                events.emit(events.ConnectionLost(self._purpose, transient.reason(error)))
                 if gives_up:
                     raise
                 await asyncio.sleep(wait_seconds)
@@ -77,8 +79,12 @@ class Session:
             with suppress(psycopg.Error):
                 await connection.close()
 
-    async def _ready(self) -> Connection:
+    async def _ready(self, give_up_on: Callable[[Exception], bool]) -> Connection:
         if self._connection is None or self._connection.closed:
+            while not self._reach.may_try():
+                if give_up_on(NotNow()):
+                    raise NotNow
+                await asyncio.sleep(LOOK_SECONDS)
             self._connection = await self._open()
         elif time.monotonic() >= self._replan_at:
             await self._connection.execute(REPLAN)
@@ -88,10 +94,15 @@ class Session:
         return self._connection
 
     async def _open(self) -> Connection:
-        connection = await connect.open_async(self._info)
         try:
-            await connection.execute(SETTINGS)
+            connection = await connect.open_async(self._info)
+            try:
+                await connection.execute(SETTINGS)
+            except BaseException:
+                await connection.close()
+                raise
         except BaseException:
-            await connection.close()
+            self._reach.failed()
             raise
+        self._reach.succeeded()
         return connection

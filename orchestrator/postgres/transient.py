@@ -31,9 +31,6 @@ TRANSIENT = frozenset(
 # These leave the connection whole; after any other it is opened again.
 CONNECTION_SURVIVES = frozenset({"57014", "55P03", "40001", "40P01"})
 
-FIRST_WAIT_SECONDS = 0.1
-LONGEST_WAIT_SECONDS = 10.0
-
 
 def is_transient(error: BaseException) -> bool:
     """Tell whether the same work may succeed later. No SQLSTATE at all means that the connection broke."""
@@ -59,12 +56,13 @@ def connection_survives(error: BaseException) -> bool:
     return isinstance(error, psycopg.Error) and error.sqlstate in CONNECTION_SURVIVES
 
 
-def waits() -> Iterator[float]:
+def waits(first_seconds: float = 0.1, longest_seconds: float = 2.5) -> Iterator[float]:
     """Yield for ever how long to wait before each new try: doubling, capped, with jitter.
 
-    The jitter is the whole lower half, so that fifty workers do not come back in step after a restart.
+    The jitter is the whole lower half, so that fifty workers do not come back in step after a restart. Connections
+    wait for one another besides (reach.py).
     """
-    wait = FIRST_WAIT_SECONDS
+    wait = first_seconds
     while True:
         yield wait * random.uniform(0.5, 1.0)  # noqa: S311 - a jitter is no secret
-        wait = min(wait * 2, LONGEST_WAIT_SECONDS)
+        wait = min(wait * 2, longest_seconds)

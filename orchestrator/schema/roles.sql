@@ -80,12 +80,23 @@ BEGIN
             orchestrator.resume_queue(text, text),
             orchestrator.drain_queue(text, text),
             orchestrator.set_queue_state(text, text, text),
+            orchestrator.drain_worker(uuid, text),
             orchestrator.ensure_partition(date)
             TO orchestrator_operator;
     END IF;
 
     IF to_regrole('orchestrator_reader') IS NOT NULL THEN
         EXECUTE format('GRANT SELECT ON %s TO orchestrator_reader', readable);
+        -- Who can read a beacon can light it, and pass a dead worker off as a live one until its beat is missed.
+        REVOKE SELECT ON orchestrator.workers FROM orchestrator_reader;
+        EXECUTE format(
+            'GRANT SELECT (%s) ON orchestrator.workers TO orchestrator_reader',
+            (
+                SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum)
+                FROM pg_attribute AS a
+                WHERE a.attrelid = 'orchestrator.workers'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'beacon'
+            )
+        );
     END IF;
 END
 $$;

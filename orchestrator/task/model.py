@@ -1,7 +1,7 @@
 """A task as a worker holds it: what the claim returned, and the lease under which its outcome may be written."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,3 +24,12 @@ class Claimed:
     tags: tuple[str, ...]
     metadata: str | None
     put_back: int  # how often a worker that does not know the type has given it back
+
+
+def unknown(*, id: int, lease: int, queue: str, type: str, attempt: int) -> Claimed:  # noqa: A002 - as the columns
+    """Return a task that is held without having been received: enough of it to be given back."""
+    never = datetime.fromtimestamp(0, UTC)
+    return Claimed(
+        id=id, lease=lease, queue=queue, type=type, attempt=attempt, max_attempts=attempt, losses=0, priority=0,
+        timeout_seconds=0.0, payload="null", run_at=never, created_at=never, tags=(), metadata=None, put_back=0,
+    )  # fmt: skip

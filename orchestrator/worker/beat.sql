@@ -1,10 +1,62 @@
--- A worker lives. Out: one row, unless it was declared dead; then none, and it has lost every lease.
--- Locks: its own row. Never touches tasks.
+-- A worker lives, and asks what has changed for it: at each beat, and between two beats when something may have happened
+-- (`beats` false: nothing is written). What has become of its leases is asked by leases.sql, in a statement of its own:
+-- somebody's lock on the tasks must cost no worker its life.
+-- In: id; beats; draining: this worker claims no more; beacon: what it holds on its LISTEN session, or NULL;
+--     term_seconds; dead_after_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
+-- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its own will
+--     or a hand's. term: what it leads, or NULL. paused: which of its queues. The leader: who, its last beat, whether its
+--     term holds, whether its beacon is gone. peers: how many workers live.
+-- A term is renewed only while it runs: once over, it may already be somebody else's.
+-- The beacon says nothing while the server is young: a restart drops all of them at once.
+-- Locks: its own row, for no key update, so that it never waits for a duty's fence. Never touches tasks.
+-- Paths: workers_pkey, workers_live_idx, workers_one_leader_idx.
 WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
+),
+beat AS (
+    UPDATE orchestrator.workers AS w
+    SET beat_at = orchestrator.clock(),
+        state = CASE WHEN %(draining)s THEN 'draining' ELSE w.state END,
+        beacon = %(beacon)s,
+        leader_until = CASE
+            WHEN w.is_leader AND w.leader_until > orchestrator.clock()
+                THEN orchestrator.clock() + make_interval(secs => %(term_seconds)s)
+            ELSE w.leader_until
+        END
+    FROM hint
+    WHERE w.id = %(id)s AND w.state IN ('running', 'draining') AND %(beats)s
+    RETURNING w.id, w.state, w.queues, w.is_leader, w.leader_until, w.term
+),
+me AS MATERIALIZED (
+    SELECT b.id, b.state, b.queues, b.is_leader, b.leader_until, b.term FROM beat AS b
+    UNION ALL
+    SELECT w.id, w.state, w.queues, w.is_leader, w.leader_until, w.term
+    FROM orchestrator.workers AS w
+    WHERE w.id = %(id)s AND w.state IN ('running', 'draining') AND NOT %(beats)s
+),
+leader AS (
+    SELECT w.id, w.beat_at,
+        w.leader_until > orchestrator.clock()
+            AND w.leader_until <= orchestrator.clock() + make_interval(secs => 2 * %(term_seconds)s)
+            AND w.state IN ('running', 'draining') AS holds,
+        w.beacon IS NOT NULL
+            AND statement_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(dead_after_seconds)s)
+            AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon)) AS dark
+    FROM orchestrator.workers AS w
+    WHERE w.is_leader
 )
-UPDATE orchestrator.workers AS w
-SET beat_at = orchestrator.clock(), state = %(state)s
-FROM hint
-WHERE w.id = %(id)s AND w.state IN ('running', 'draining')
-RETURNING w.id
+SELECT
+    EXISTS (SELECT FROM me) AS alive,
+    coalesce((SELECT m.state = 'draining' FROM me AS m), false) AS draining,
+    (SELECT m.term FROM me AS m WHERE m.is_leader AND m.leader_until > orchestrator.clock()) AS term,
+    (
+        SELECT array_agg(q.name ORDER BY q.name)
+        FROM orchestrator.queues AS q
+        WHERE q.state = 'paused' AND q.name = ANY ((SELECT m.queues FROM me AS m)::text[])
+    ) AS paused,
+    (SELECT l.id FROM leader AS l) AS leader_id,
+    (SELECT l.beat_at FROM leader AS l) AS leader_beat_at,
+    coalesce((SELECT l.holds FROM leader AS l), false) AS leader_holds,
+    coalesce((SELECT l.dark FROM leader AS l), false) AS leader_dark,
+    (SELECT count(*) FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining')) AS peers,
+    CASE WHEN %(rings)s THEN pg_notify('orchestrator_workers', %(id)s::uuid::text)::text END AS rang

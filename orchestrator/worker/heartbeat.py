@@ -1,60 +1,82 @@
-"""Stay on the list of the living, from a thread of its own with a connection of its own.
+"""Stay on the list of the living, and learn what has changed: from a thread of its own with a connection of its own, so
+that a handler which blocks the loop does not cost the worker its life.
 
-The thread also does what must be done by somebody at a slow beat: take back the tasks of dead workers, and have
-tomorrow's leaf ready. What the database says about us comes back to the loop through one callback.
+    beat   every heartbeat_seconds, more often while we lead: written
+    look   between two beats, when somebody called or something may have happened: only read
+
+What the database says about us goes to one callback, on this thread. Who is not on the list any more, because its
+beat was missed, has lost every lease: it goes on under a new id.
 """
 
 import os
 import platform
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
 from psycopg import errors
-from psycopg.rows import tuple_row
 
 from orchestrator import events
 from orchestrator.config import Config
 from orchestrator.execute import Registry, declare
-from orchestrator.maintain import partitions, recover
-from orchestrator.postgres import connect, statement, transient
-from orchestrator.postgres.session import SETTINGS
+from orchestrator.postgres import statement, transient
+from orchestrator.postgres.line import Line
+from orchestrator.postgres.reach import LOOK_SECONDS, NotNow
 from orchestrator.schema import fits
+from orchestrator.task.model import Claimed
 from orchestrator.version import __version__
+from orchestrator.worker.report import Report, ask, with_leases
 
 REGISTER = statement.load(__file__, "register.sql")
-BEAT = statement.load(__file__, "beat.sql")
 DEREGISTER = statement.load(__file__, "deregister.sql")
 
-PARTITIONS_EVERY_SECONDS = 3600.0
 # How long a start waits for somebody who has the types or queues locked.
 START_SECONDS = 30.0
 LOCKED = (errors.LockNotAvailable, errors.DeadlockDetected)
+# However often we are called: any login can call us.
+LOOKS_APART_SECONDS = 0.05
 
 
 class Heartbeat:
     """The row of one worker, and the thread that keeps it fresh."""
 
     def __init__(
-        self, config: Config, registry: Registry, *, declared_dead: Callable[[UUID, UUID], None]
+        self,
+        config: Config,
+        registry: Registry,
+        line: Line,
+        *,
+        held: Callable[[], Iterable[Claimed]],
+        told: Callable[[Report], None],
+        look_seconds: Callable[[], float],
     ) -> None:
-        self._info = connect.conninfo(config.database_url, application_name="orchestrator heartbeat")
         self._config = config
         self._registry = registry
-        self._declared_dead = declared_dead
-        self._connection: psycopg.Connection[Any] | None = None
+        self._line = line
+        self._held = held
+        self._told = told
+        self._look_seconds = look_seconds
         self._stop = threading.Event()
+        self._called = threading.Event()
         self._thread = threading.Thread(target=self._run, name="orchestrator heartbeat", daemon=True)
-        self._state = "running"
-        self._leaves_at = 0.0
+        self._identity = threading.Lock()
+        self._registered = False
+        self._draining = False
+        self._beacon: int | None = None
+        self._rings = False
+        self._wants_beat = True
+        self._beat_at = 0.0
+        self._heard_at = time.monotonic()
+        self.rang_at: float | None = None
         self.worker_id = uuid4()
 
     def start(self) -> None:
         """Check the schema, write the row and the types, and begin to beat. Raises what a user should see."""
-        connection = self._open()
+        connection = self._line.open()
         fits.require(connection)
         # Ends: within START_SECONDS a hand's transaction lets go of the rows, or the user is told of it.
         deadline = time.monotonic() + START_SECONDS
@@ -66,84 +88,125 @@ class Heartbeat:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(wait_seconds)
-        self._register(connection, self.worker_id)
+        self._register(connection)
+        self._heard_at = time.monotonic()
         self._thread.start()
 
     def drain(self) -> None:
         """Let the row say that this worker claims no more."""
-        self._state = "draining"
+        self._draining = True
+        self.beat()
+
+    def light(self, beacon: int | None) -> None:
+        """Let the row say which beacon is lit, or that none is, and that before anybody looks for it."""
+        self._beacon = beacon
+        self.beat()
+
+    def beat(self) -> None:
+        """Beat now."""
+        self._wants_beat = True
+        self._called.set()
+
+    def look(self) -> None:
+        """Ask now what has changed."""
+        self._called.set()
+
+    def ring(self) -> None:
+        """Send ourselves a notification; `rang_at` tells when it was sent."""
+        self.rang_at, self._rings = None, True
+        self._called.set()
+
+    @property
+    def silent_seconds(self) -> float:
+        """For how long the database has not confirmed that we live."""
+        return time.monotonic() - self._heard_at
+
+    def renounce(self) -> tuple[UUID, UUID]:
+        """Give up the id, and take a new one: what was held under the old one may be somebody else's."""
+        with self._identity:
+            old, self.worker_id = self.worker_id, uuid4()
+            self._registered, self._beacon = False, None
+            self._heard_at = time.monotonic()
+        self.beat()
+        return old, self.worker_id
 
     def stop(self) -> None:
         """Stop beating and take the row off the list of the living."""
         self._stop.set()
+        self._called.set()
         if self._thread.is_alive():
             self._thread.join()
         try:
-            if self._thread.ident is not None:
-                self._open().execute(DEREGISTER, {"id": self.worker_id})
+            if self._thread.ident is not None and self._registered:
+                self._line.open().execute(DEREGISTER, {"id": self.worker_id})
         except Exception as error:
             # Nothing is lost: without a beat the row is declared dead in a while.
             events.emit(events.DutyFailed("deregister", type(error).__name__, transient.reason(error)))
         finally:
-            self._close()
+            self._line.close()
 
     def _run(self) -> None:
         waits = transient.waits()
-        tries = 1
-        wait_seconds = self._config.heartbeat_seconds
-        while not self._stop.wait(wait_seconds):
+        # Ends: stop() is called.
+        while not self._stop.is_set():
             try:
-                self._beat(self._open())
+                self._beat_or_look()
+            except NotNow:
+                self._stop.wait(LOOK_SECONDS)
             except Exception as error:
-                self._close()
-                tries += 1
-                wait_seconds = min(next(waits), self._config.heartbeat_seconds)
-                events.emit(events.ConnectionLost("heartbeat", transient.reason(error), wait_seconds))
-                continue
-            if tries > 1:
-                events.emit(events.ConnectionRestored("heartbeat", tries))
-            waits, tries = transient.waits(), 1
-            wait_seconds = self._config.heartbeat_seconds
-            self._attend("recover", self._recover)
-            self._attend("partitions", self._make_leaves)
+                if not self._line.failed(error):
+                    events.emit(events.DutyFailed("beat", type(error).__name__, transient.reason(error)))
+                self._wants_beat = True
+                self._stop.wait(min(next(waits), self._config.heartbeat_seconds))
+            else:
+                waits = transient.waits()
+                self._stop.wait(LOOKS_APART_SECONDS)
+                until_beat = self._beat_at - time.monotonic()
+                self._called.wait(max(0.0, min(until_beat, self._look_seconds())))
 
-    def _beat(self, connection: psycopg.Connection[Any]) -> None:
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(BEAT, {"id": self.worker_id, "state": self._state})
-            alive = cursor.fetchone() is not None
-        if not alive:
-            old, new = self.worker_id, uuid4()
-            self._register(connection, new)
-            # Only now: should the answer have been lost, the next beat makes another row, and this one dies.
-            self.worker_id = new
-            self._declared_dead(old, new)
+    def _beat_or_look(self) -> None:
+        self._called.clear()
+        with self._identity:
+            worker_id, registered, beacon, rings = (
+                self.worker_id, self._registered, self._beacon, self._rings,
+            )  # fmt: skip
+        connection = self._line.open()
+        if not registered:
+            self._register(connection)
+        sent_at = time.monotonic()
+        beats = self._wants_beat or sent_at >= self._beat_at
+        self._wants_beat = False
+        report = ask(
+            connection,
+            worker_id,
+            beats=beats,
+            draining=self._draining,
+            beacon=beacon,
+            rings=rings,
+            config=self._config,
+        )
+        with self._identity:
+            if worker_id != self.worker_id:
+                return  # renounced meanwhile: what was said about the old one is past
+            self._heard_at = sent_at
+        if rings:
+            self._rings, self.rang_at = False, time.monotonic()
+        if beats:
+            every = self._config.heartbeat_seconds
+            if report.view.term is not None:
+                # A term must bear one beat that is lost.
+                every = min(every, self._config.term_seconds / 3)
+            self._beat_at = sent_at + every
+        # Somebody's lock on the tasks: the leases are asked after at the next look.
+        with suppress(errors.LockNotAvailable):
+            report = with_leases(connection, report, self._held())
+        self._told(report)
 
-    def _attend(self, duty: str, work: Callable[[psycopg.Connection[Any]], None]) -> None:
-        try:
-            work(self._open())
-        except Exception as error:
-            # A duty must not cost the worker its beat, nor the other duties their turn.
-            if not transient.connection_survives(error):
-                self._close()
-            events.emit(events.DutyFailed(duty, type(error).__name__, transient.reason(error)))
-
-    def _recover(self, connection: psycopg.Connection[Any]) -> None:
-        # Ends: each round takes a full batch of a dead worker's tasks away, and the beat comes first.
-        deadline = time.monotonic() + self._config.heartbeat_seconds / 2
-        while recover(connection, dead_after_seconds=self._config.dead_after_seconds).may_be_more:
-            if time.monotonic() > deadline:
-                return
-
-    def _make_leaves(self, connection: psycopg.Connection[Any]) -> None:
-        if time.monotonic() >= self._leaves_at:
-            partitions(connection)
-            self._leaves_at = time.monotonic() + PARTITIONS_EVERY_SECONDS
-
-    def _register(self, connection: psycopg.Connection[Any], worker_id: UUID) -> None:
+    def _register(self, connection: psycopg.Connection[Any]) -> None:
         connection.execute(
             REGISTER,
             {
-                "id": worker_id,
+                "id": self.worker_id,
                 "host": platform.node()[:200],
                 "pid": os.getpid(),
                 "version": __version__,
@@ -151,14 +214,4 @@ class Heartbeat:
                 "capacity": self._config.concurrency,
             },
         )
-
-    def _open(self) -> psycopg.Connection[Any]:
-        if self._connection is None or self._connection.closed:
-            self._connection = connect.open_sync(self._info)
-            self._connection.execute(SETTINGS)
-        return self._connection
-
-    def _close(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._registered = True

@@ -9,6 +9,8 @@ from contextlib import suppress
 # Each once, then sleep: a producer may have looked for sleepers before we said that we are one, and committed
 # after it.
 LOOKS_SECONDS = (0.002, 0.010, 0.050, 0.250)
+# The poll when no notification arrives.
+DEAF_POLL_SECONDS = 1.0
 # While there is work, nobody rings for a task that falls due; so we look for it at this beat.
 DUE_WHEN_BUSY_SECONDS = 0.1
 
@@ -17,7 +19,8 @@ class Rest:
     """How long this worker may sleep, and what wakes it."""
 
     def __init__(self, *, poll_seconds: float, impatient: bool) -> None:
-        self._poll_seconds = poll_seconds
+        self._poll_seconds_hearing = poll_seconds
+        self._poll_seconds = min(poll_seconds, DEAF_POLL_SECONDS)
         # For `--until-empty`: nobody rings when the last task of another worker ends.
         self._impatient = impatient
         self._awake = asyncio.Event()
@@ -38,6 +41,12 @@ class Rest:
     def is_due(self) -> bool:
         """Whether something scheduled may have become due."""
         return time.monotonic() >= self._due_at
+
+    def hears(self, hears: bool) -> None:  # noqa: FBT001 - a callback
+        """Learn whether notifications arrive: without them the poll is all that wakes us."""
+        longest = self._poll_seconds_hearing
+        self._poll_seconds = longest if hears else min(longest, DEAF_POLL_SECONDS)
+        self._due_at = min(self._due_at, time.monotonic() + self._poll_seconds)
 
     def wake(self) -> None:
         """End the present sleep."""

@@ -1,12 +1,13 @@
 """The attempts a worker has in hand, and what becomes of each."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
 from orchestrator import events
 from orchestrator.config import Config
+from orchestrator.errors import LeaseLost
 from orchestrator.execute import Attempt, Registry, Threads
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
@@ -45,6 +46,7 @@ class Slots:
         self._void: set[asyncio.Task[None]] = set()
         self._handing_over: set[asyncio.Task[None]] = set()
         self._stubborn: set[asyncio.Task[None]] = set()
+        self._farewells: set[asyncio.Task[None]] = set()
 
     @property
     def free(self) -> int:
@@ -56,8 +58,12 @@ class Slots:
         return self._threads.abandoned + len(self._stubborn)
 
     def held(self) -> list[Claimed]:
-        """Return the tasks whose attempts have not ended."""
-        return [held.task for held in self._running.values()]
+        """Return the tasks whose attempts have not ended. Any thread may ask."""
+        return [held.task for held in list(self._running.values())]
+
+    def runs_longer_than(self, seconds: float) -> bool:
+        """Tell whether anything has run for longer than this. Any thread may ask."""
+        return any(held.attempt.running_seconds > seconds for held in list(self._running.values()))
 
     def start(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
         """Begin an attempt for each task; a task takes its slot at once."""
@@ -96,8 +102,9 @@ class Slots:
 
     async def give_back(self) -> None:
         """Cancel what still runs, and give it back unfinished; what has an outcome hands it over."""
-        jobs = {job: held for job, held in self._running.items() if job not in self._handing_over}
-        await self._cancel(set(jobs))
+        spoken_for = self._handing_over | self._void
+        jobs = {job: held for job, held in self._running.items() if job not in spoken_for}
+        await self._cancel(set(jobs), "the worker gives it back")
         for job, held in jobs.items():
             if not job.done():
                 # A handler that does not end when cancelled: its lease is given up all the same.
@@ -108,15 +115,31 @@ class Slots:
         if self._handing_over:
             await asyncio.wait(set(self._handing_over))
 
-    async def drop(self) -> int:
-        """Cancel everything whose leases are void; its outcomes are not even written."""
-        dropped = set(self._running)
+    def lose(self, lost: Mapping[tuple[int, int], str]) -> None:
+        """Tell handlers whose leases are lost, at once; their outcomes are not even written."""
+        for job, held in list(self._running.items()):
+            reason = lost.get((held.task.id, held.task.lease))
+            if reason is not None and job not in self._void and job not in self._handing_over:
+                events.emit(events.LeaseLost(held.task.id, held.task.type, held.task.queue, reason))
+                self._void.add(job)
+                farewell = asyncio.create_task(self._part({job}, reason))
+                self._farewells.add(farewell)
+                farewell.add_done_callback(self._farewells.discard)
+
+    async def drop(self, reason: str) -> int:
+        """Cancel everything, since all leases are void; its outcomes are not even written."""
+        dropped = set(self._running) - self._void
         self._void |= dropped
-        await self._cancel(dropped)
-        for job in dropped & set(self._running):
+        await self._part(dropped, reason)
+        if self._farewells:
+            await asyncio.wait(self._farewells)
+        return len(dropped)
+
+    async def _part(self, jobs: set[asyncio.Task[None]], reason: str) -> None:
+        await self._cancel(jobs, reason)
+        for job in jobs & set(self._running):
             self._stubborn.add(job)
             self._ended(job)
-        return len(dropped)
 
     def stop(self) -> None:
         self._threads.stop()
@@ -147,12 +170,23 @@ class Slots:
         await self._outbox.put(Outcome(held.task, end), worker_id=held.worker_id)
         self._ended(job)
 
-    async def _cancel(self, jobs: set[asyncio.Task[None]]) -> None:
-        for job in jobs:
-            self._running[job].attempt.call_off()
-            job.cancel()
+    async def _cancel(self, jobs: set[asyncio.Task[None]], reason: str) -> None:
+        """Ask handlers to end, a coroutine by cancelling it, a thread by its context; wait, but not for long."""
+        in_threads = set()
+        for job in jobs & set(self._running):
+            held = self._running[job]
+            held.attempt.call_off()
+            if held.attempt.handler.is_async:
+                job.cancel(LeaseLost(held.task.id, reason))
+            else:
+                in_threads.add(job)
         if jobs:
             await asyncio.wait(jobs, timeout=CANCEL_SECONDS)
+        deaf = {job for job in in_threads if not job.done()}
+        for job in deaf:
+            job.cancel()
+        if deaf:
+            await asyncio.wait(deaf, timeout=CANCEL_SECONDS)
 
     def _ended(self, job: asyncio.Task[None]) -> None:
         if job.done():

@@ -1,32 +1,37 @@
-"""One worker: start, claim, run, finish, stop."""
+"""One worker: start, serve, be told, stop."""
 
 import asyncio
 import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import Any
-from uuid import UUID
 
-from psycopg.errors import LockNotAvailable
-
-from orchestrator import claim, events, execute, notify
+from orchestrator import events, lead, notify
 from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.execute import Registry
 from orchestrator.finish import Outbox
 from orchestrator.postgres import connect
+from orchestrator.postgres.line import Line
+from orchestrator.postgres.reach import Reach
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
+from orchestrator.task.outcome import Outcome, Released
+from orchestrator.worker import duties
 from orchestrator.worker.heartbeat import Heartbeat
+from orchestrator.worker.intake import Intake
+from orchestrator.worker.report import Report
 from orchestrator.worker.rest import Rest
 from orchestrator.worker.slots import Slots
 
-RECONCILE_EVERY_SECONDS = 30.0
 # For a handler's clean-up and the last outcomes, even when the grace is over.
 LAST_WRITES_SECONDS = 10.0
+# How often to look whether the database has been silent for too long.
+WATCH_SECONDS = 0.25
+# Where no notification arrives, a cancel by hand is found by looking, within a second.
+DEAF_LOOK_SECONDS = 0.75
 
 
 class Worker:
@@ -35,26 +40,46 @@ class Worker:
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
         config = config if config.queues else replace(config, queues=declared_queues(registry))
         self._config = config
-        self._until_empty = until_empty
+        self._reach = Reach()
         self._rest = Rest(poll_seconds=config.poll_seconds, impatient=until_empty)
-        self._claims = self._session("claims")
         self._outcomes = self._session("outcomes")
-        self._heartbeat = Heartbeat(config, registry, declared_dead=self._declared_dead)
         self._outbox = Outbox(
             self._outcomes, limit=max(1000, 2 * config.concurrency), put_off=self._rest.look_for_due
         )
         self._slots = Slots(config, registry, self._outbox, freed=self._rest.wake)
-        self._listener = notify.Listener(
-            self._session("listener"), queues=config.queues, heard=self._rest.look_for_due
+        self._hears = False
+        self._heartbeat = Heartbeat(
+            config,
+            registry,
+            self._line("heartbeat"),
+            held=self._held,
+            told=self._told,
+            look_seconds=self._look_seconds,
         )
+        self._leader = lead.Leader(
+            self._line,
+            worker_id=lambda: self._heartbeat.worker_id,
+            urgent=duties.urgent(config),
+            housekeeping=duties.housekeeping(config),
+            term_seconds=config.term_seconds,
+        )
+        self._claims = self._session("claims")
+        self._intake = Intake(
+            config,
+            self._claims,
+            worker_id=self._heartbeat.worker_id,
+            slots=self._slots,
+            outbox=self._outbox,
+            rest=self._rest,
+            until_empty=until_empty,
+            look=self._heartbeat.look,
+        )
+        self._listener = self._new_listener()
         self._types = tuple(handler.type for handler in registry)
-        self._queues = list(config.queues)
-        self._worker_id = self._heartbeat.worker_id
-        self._reborn: UUID | None = None
         self._stopping = False
         self._grace_seconds = config.grace_seconds
-        self._marked_idle = False
-        self._reconcile_at = 0.0
+        self._paused: tuple[str, ...] = ()
+        self._errands: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Serve. When cancelled: stop cleanly first, then be cancelled."""
@@ -77,7 +102,7 @@ class Worker:
         self._stopping = True
         if grace_seconds is not None or hurry:
             self._grace_seconds = grace_seconds or 0.0
-        self._rest.wake()
+        self._intake.stop()
 
     @property
     def left_behind(self) -> int:
@@ -87,19 +112,22 @@ class Worker:
     async def _live(self) -> None:
         try:
             await asyncio.to_thread(self._heartbeat.start)
+            self._leader.start()
             events.emit(
                 events.WorkerStarted(
-                    self._worker_id, self._config.queues, self._config.concurrency, self._types
+                    self._intake.worker_id, self._config.queues, self._config.concurrency, self._types
                 )
             )
-            await first_fault(self._serve(), self._outbox.run(), self._listener.run(), self._slots.watch())
+            await first_fault(
+                self._serve(), self._outbox.run(), self._listener.run(), self._slots.watch(), self._watch()
+            )
         finally:
             await self._close()
-        events.emit(events.WorkerStopped(self._worker_id))
+        events.emit(events.WorkerStopped(self._intake.worker_id))
 
     async def _serve(self) -> None:
         try:
-            await self._claim_until_told()
+            await self._intake.run()
         except Exception as error:
             # Told to stop while the database is away. What is ours there and not in our hands goes back when
             # our beat is missed.
@@ -107,101 +135,14 @@ class Worker:
                 raise
         await self._drain()
 
-    async def _claim_until_told(self) -> None:
-        while not self._stopping:
-            if self._reborn is not None:
-                await self._begin_anew(self._reborn)
-            self._rest.forget()
-            if self._slots.free <= 0:
-                await self._rest.sleep()
-                continue
-            if self._rest.is_due:
-                await self._sweep()
-            if await self._claim():
-                self._rest.found()
-            elif self._until_empty and await self._is_empty():
-                return
-            else:
-                await self._rest_a_while()
-
-    async def _claim(self) -> bool:
-        """Claim for the free slots, and start what was claimed; tell whether there was anything."""
-        ready = partial(
-            claim.batch, worker_id=self._worker_id, queues=tuple(self._queues), batch_size=self._slots.free
-        )
-        # In a fixed order the first queue would take every slot.
-        self._queues.append(self._queues.pop(0))
-        try:
-            tasks = await self._claims.run(ready, give_up_on=always)
-        except Exception as error:
-            if not is_transient(error):
-                raise
-            # Whether the claim was committed is unknown: what is in our name and not in our hands goes back.
-            self._reconcile_at = 0.0
-            tasks = []
-        if time.monotonic() >= self._reconcile_at:
-            await self._reconcile(tasks)
-        if tasks:
-            await self._start(tasks)
-        return bool(tasks)
-
-    async def _start(self, tasks: list[Claimed]) -> None:
-        known = []
-        for task in tasks:
-            if self._slots.knows(task):
-                known.append(task)
-            else:
-                await self._slots.put_back(task, worker_id=self._worker_id)
-        if known:
-            begun = await self._claims.run(partial(execute.begin, tasks=known), give_up_on=self._told_to_stop)
-            self._slots.start(begun, worker_id=self._worker_id)
-            begun_ids = {task.id for task in begun}
-            for task in known:
-                if task.id not in begun_ids:
-                    # Somebody has its row locked, or took it back already; whichever, the outbox will tell.
-                    await self._slots.release(task, worker_id=self._worker_id)
-        if self._marked_idle:
-            self._marked_idle = False
-            await self._mark_idle(0.0)
-
-    async def _sweep(self) -> None:
-        swept = await self._claims.run(claim.sweep, give_up_on=self._told_to_stop)
-        self._rest.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)
-        foreign = [queue for queue in swept.queues if queue not in self._config.queues]
-        if foreign or swept.moved > self._slots.free:
-            await self._claims.run(partial(notify.ring, queues=swept.queues), give_up_on=self._told_to_stop)
-
-    async def _reconcile(self, just_claimed: list[Claimed]) -> None:
-        held = [*just_claimed, *self._slots.held(), *self._outbox.held()]
-        work = partial(claim.reconcile, worker_id=self._worker_id, held=held)
-        ghosts = await self._claims.run(work, give_up_on=self._told_to_stop)
-        self._reconcile_at = time.monotonic() + RECONCILE_EVERY_SECONDS
-        if ghosts:
-            events.emit(events.GhostsReleased(len(ghosts)))
-
-    async def _rest_a_while(self) -> None:
-        if self._rest.is_first_look:
-            self._marked_idle = True
-            await self._mark_idle(self._rest.idle_seconds)
-        await self._rest.rest()
-
-    async def _is_empty(self) -> bool:
-        if self._slots.held() or self._outbox.held():
-            return False
-        work = partial(claim.remaining, queues=self._config.queues)
-        return not await self._claims.run(work, give_up_on=self._told_to_stop)
-
-    async def _mark_idle(self, seconds: float) -> None:
-        """Ask to be rung, or no more: a hint, not worth waiting for behind somebody's lock on our row."""
-        work = partial(notify.idle, worker_id=self._worker_id, seconds=seconds)
-        with suppress(LockNotAvailable):
-            await self._claims.run(work, give_up_on=self._told_to_stop_or_locked)
-
     async def _drain(self) -> None:
-        self._heartbeat.drain()
         self._stopping = True
+        self._heartbeat.drain()
+        # Somebody else may lead from now on: at the end of the grace is no time to resign.
+        self._errand(asyncio.to_thread(self._leader.stop))
         running = len(self._slots.held())
-        events.emit(events.WorkerStopping(self._worker_id, running, self._grace_seconds))
+        events.emit(events.WorkerStopping(self._intake.worker_id, running, self._grace_seconds))
+        await self._intake.give_back()
         begun = time.monotonic()
         # Ends: the grace passes; stop() may shorten it meanwhile.
         while self._slots.held() and (left := begun + self._grace_seconds - time.monotonic()) > 0:
@@ -220,40 +161,115 @@ class Worker:
                 f"stopped with {unwritten} outcomes that could not be written; their tasks will run again"
             )
 
-    def _told_to_stop_or_locked(self, error: Exception) -> bool:
-        return self._stopping or isinstance(error, LockNotAvailable)
-
-    def _told_to_stop(self, _error: Exception) -> bool:
-        """Whether to let an error that may pass end the claiming, since there is to be no more of it."""
-        return self._stopping
-
     async def _close(self) -> None:
-        await self._slots.drop()
+        await self._slots.drop("the worker ends")
         await self._listener.close()
         await self._claims.close()
         await self._outcomes.close()
         self._slots.stop()
+        await asyncio.to_thread(self._leader.stop)
+        if self._errands:
+            await asyncio.wait(self._errands)
         await asyncio.to_thread(self._heartbeat.stop)
 
-    async def _begin_anew(self, worker_id: UUID) -> None:
-        """We were declared dead: our leases are void. Drop what we hold, and go on under the new id."""
-        old, self._worker_id, self._reborn = self._worker_id, worker_id, None
-        dropped = await self._slots.drop()
-        self._marked_idle = False
-        events.emit(events.WorkerDeclaredDead(old, worker_id, dropped))
+    # What the database says about us: it comes on the heartbeat's thread, and is acted upon on the loop.
 
-    def _declared_dead(self, _old: UUID, new: UUID) -> None:
-        """Called on the heartbeat's thread."""
-        self._loop.call_soon_threadsafe(self._be_reborn, new)
+    def _told(self, report: Report) -> None:
+        self._leader.heard(report.view, sent_at=report.sent_at)
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._act, report)
 
-    def _be_reborn(self, worker_id: UUID) -> None:
-        self._reborn = worker_id
-        self._rest.wake()
+    def _act(self, report: Report) -> None:
+        if report.worker_id != self._intake.worker_id:
+            return
+        if not report.alive:
+            self._begin_anew(given_away=True)
+            return
+        self._slots.lose(report.lost)
+        if report.draining and not self._stopping:
+            self.stop()
+        if report.paused != self._paused:
+            self._paused = report.paused
+            events.emit(events.QueuesPaused(report.paused))
+        held = {(task.id, task.lease) for task in self._held()}
+        ghosts = [
+            ghost
+            for ghost in report.ghosts
+            if (ghost.id, ghost.lease) not in held and not self._intake.is_taking(ghost)
+        ]
+        if ghosts:
+            self._errand(self._give_back(ghosts))
+
+    async def _give_back(self, ghosts: list[Claimed]) -> None:
+        """Give back what is ours by the database and not in our hands: fenced by its lease, like any outcome."""
+        events.emit(events.GhostsReleased(len(ghosts)))
+        for ghost in ghosts:
+            await self._outbox.put(Outcome(ghost, Released()), worker_id=self._intake.worker_id)
+
+    async def _watch(self) -> None:
+        """Stop the handlers when the database has not heard of us for so long that others may have their tasks."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            if self._heartbeat.silent_seconds > self._config.dead_after_seconds and self._slots.held():
+                self._begin_anew(given_away=False)
+
+    def _begin_anew(self, *, given_away: bool) -> None:
+        """Go on under a new id: by the database our leases are void, or by our own clock they may be."""
+        silent_seconds = self._heartbeat.silent_seconds
+        old, new = self._heartbeat.renounce()
+        self._intake.begin_anew(new)
+        if given_away:
+            events.emit(events.WorkerDeclaredDead(old, new, len(self._slots.held())))
+            self._errand(self._slots.drop("the worker was declared dead"))
+        else:
+            events.emit(events.WorkerCutOff(old, new, silent_seconds))
+            # Should nobody have taken them, they go back as soon as the database can be told.
+            self._errand(self._slots.give_back())
+        self._errand(self._listener.begin_anew(new))
+
+    # What others ask.
+
+    def _held(self) -> list[Claimed]:
+        """Return all that is in our hands. Any thread may ask, and may then miss what is just changing hands."""
+        return [*self._slots.held(), *self._intake.suspects(), *self._outbox.held()]
+
+    def _look_seconds(self) -> float:
+        return self._leader.look_seconds if self._hears else min(DEAF_LOOK_SECONDS, self._leader.look_seconds)
+
+    def _set_hears(self, hears: bool) -> None:  # noqa: FBT001 - a callback
+        self._hears = hears
+        self._rest.hears(hears)
+
+    def _new_listener(self) -> notify.Listener:
+        calls = notify.Calls(
+            rung=self._rest.look_for_due,
+            called=self._heartbeat.look,
+            hears=self._set_hears,
+            lit=self._heartbeat.light,
+            ring=self._heartbeat.ring,
+            rang_at=lambda: self._heartbeat.rang_at,
+        )
+        return notify.Listener(
+            self._session("listener"),
+            worker_id=self._heartbeat.worker_id,
+            queues=self._config.queues,
+            calls=calls,
+        )
+
+    def _errand(self, work: Coroutine[Any, Any, Any]) -> None:
+        errand = asyncio.ensure_future(work)
+        self._errands.add(errand)
+        errand.add_done_callback(self._errands.discard)
 
     def _session(self, purpose: str) -> Session:
+        return Session(self._info(purpose), purpose=purpose, reach=self._reach)
+
+    def _line(self, purpose: str) -> Line:
+        return Line(self._info(purpose), purpose=purpose, reach=self._reach)
+
+    def _info(self, purpose: str) -> str:
         # Each under a name of its own, for whoever looks into pg_stat_activity.
-        info = connect.conninfo(self._config.database_url, application_name=f"orchestrator {purpose}")
-        return Session(info, purpose=purpose)
+        return connect.conninfo(self._config.database_url, application_name=f"orchestrator {purpose}")
 
 
 def declared_queues(registry: Registry) -> tuple[str, ...]:
@@ -274,7 +290,3 @@ async def first_fault(serving: Coroutine[Any, Any, None], *helpers: Coroutine[An
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def always(_error: Exception) -> bool:
-    return True

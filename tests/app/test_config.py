@@ -17,6 +17,7 @@ OF_EACH: dict[str, tuple[str, object]] = {
     "poll_seconds": ("0.5", 0.5),
     "heartbeat_seconds": ("0.1", 0.1),
     "dead_after_seconds": ("60", 60.0),
+    "term_seconds": ("20", 20.0),
     "payload_bytes_max": ("1000", 1000),
     "result_bytes_max": ("2000", 2000),
     "pool_size": ("3", 3),

@@ -40,6 +40,7 @@ WIDTH = 80
 
 # Called by the schema's own functions and triggers, and by nobody else.
 INNER = (
+    "call_workers",
     "check_payload", "fill_new_task", "guard_hands_update", "insert_task", "record_hands_delete",
     "record_hands_update", "ring", "ring_for_new_tasks", "set_queue_state", "take_key",
 )  # fmt: skip

@@ -14,6 +14,11 @@ from tests.schema.rows import insert, one, put, sleeping_worker
 
 ROOT = Path(orchestrator.__file__).parent
 DENIED = "42501"
+BEAT = {
+    "beats": True, "draining": False, "beacon": None, "rings": True, "term_seconds": 10, "dead_after_seconds": 30,
+}  # fmt: skip
+RELEASE = {"ends": ["waiting"], "delays": [None], "charged": [False], "errors": [None], "records": [None]}
+LATE = {"dead_after_seconds": 30, "restarted_after_seconds": 0, "gone_ids": [], "gone_beats": []}
 Login = Callable[[str], psycopg.Connection]
 
 ENQUEUES = [
@@ -40,6 +45,7 @@ OPERATES = [
     "SELECT orchestrator.drain_queue('default')",
     "SELECT orchestrator.resume_queue('default')",
     "SELECT orchestrator.ensure_partition('2030-01-01')",
+    "SELECT orchestrator.drain_worker(id) FROM orchestrator.workers",
     "DELETE FROM orchestrator.tasks WHERE id = 1",
 ]
 EDITS = [
@@ -107,6 +113,12 @@ def test_a_role_may_do_its_work_and_nothing_else(login: Login, role: str) -> Non
     may = [statement for group in MAY.get(role, []) for statement in group]
     if role == "worker":
         may.append("SELECT orchestrator.ensure_partition('2030-01-01')")
+    elif role == "reader":
+        # Who can read a beacon can light it.
+        may = [s for s in may if s != "TABLE orchestrator.workers"]
+        may.append(
+            "SELECT id, host, pid, state, beat_at, is_leader, term, leader_until FROM orchestrator.workers"
+        )
     tried = [*ENQUEUES, *READS, *OPERATES, *EDITS]
 
     seen = {statement: verdict(session, statement) for statement in tried}
@@ -146,12 +158,21 @@ def test_a_worker_may_run_every_statement_of_its_stations(
 
     assert 1 == run("claim/sweep.sql", batch_size=9)
     assert 2 == run("claim/batch.sql", **given)
-    assert 1 == run("claim/reconcile.sql", worker_id=worker_id, **held)
+    assert 3 == run("worker/leases.sql", id=worker_id, ids=[done], leases=[1])
     assert 1 == run("execute/begin.sql", **held)
     assert 1 == run("finish/complete.sql", results=["1"], **held)
     assert 1 == run("finish/recorded.sql", **held)
-    assert 1 == run("maintain/recover.sql", dead_after_seconds=30, batch_size=9)
-    assert 1 == run("worker/beat.sql", id=worker_id, state="running")
+    assert 1 == run("finish/settle.sql", ids=[given_back], leases=[9], worker_id=worker_id, **RELEASE)
+    assert 1 == run("worker/beat.sql", id=worker_id, **BEAT)
+    assert 1 == run("notify/light.sql", worker_id=worker_id, beacon=1)
+    assert 1 == run("lead/incumbent.sql")
+    assert 0 == run("lead/depose.sql", gone_id=None, gone_beat_at=None, term_seconds=10)
+    assert 1 == run("lead/ascend.sql", id=worker_id, term_seconds=10)
+    assert 1 == run("lead/fence.sql", id=worker_id, term=1, limit="5s")
+    assert 0 == run("maintain/dark.sql", dead_after_seconds=30)
+    assert 1 == run("maintain/recover.sql", batch_size=9, **LATE)
+    assert 1 == run("lead/own.sql", id=worker_id, term=1)
+    assert 1 == run("lead/resign.sql", id=worker_id, term=1)
     assert 1 == run("worker/deregister.sql", id=worker_id)
     assert 8 == run("maintain/partitions.sql")
     assert 1 == run("schema/fits.sql")

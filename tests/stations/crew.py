@@ -10,13 +10,17 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 from uuid import uuid4
 
+import psycopg
+
 from orchestrator import claim, execute, finish
 from orchestrator.claim import Swept
 from orchestrator.finish.record import written_before
+from orchestrator.lead import View
 from orchestrator.postgres import connect
 from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import End, Outcome
+from orchestrator.task.outcome import End, Outcome, Released
+from orchestrator.worker.report import Report, with_leases
 
 T = TypeVar("T")
 REGISTER = "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity) VALUES (%s, %s, %s, '0', %s, 1)"
@@ -30,6 +34,7 @@ class Mate:
 
     def __init__(self, url: str) -> None:
         self.id = uuid4()
+        self._url = url
         self._runner = asyncio.Runner()
         self._session = Session(connect.conninfo(url, application_name=f"mate {self.id}"), purpose="test")
         self.call(lambda c: c.execute(REGISTER, [self.id, self.host, self.pid, ["default"]]))
@@ -46,7 +51,11 @@ class Mate:
     def claim(self, *queues: str, batch_size: int = 10) -> list[Claimed]:
         """Claim, from `default` if no queue is named."""
         wanted = queues or ("default",)
-        return self.call(lambda c: claim.batch(c, worker_id=self.id, queues=wanted, batch_size=batch_size))
+        return self.call(
+            lambda c: claim.batch(
+                c, worker_id=self.id, queues=wanted, batch_size=batch_size, lease=claim.new_lease()
+            )
+        )
 
     def claim_one(self) -> Claimed:
         """Claim the only task there is."""
@@ -79,7 +88,16 @@ class Mate:
         return self.call(claim.sweep)
 
     def reconcile(self, held: Iterable[Claimed] = ()) -> list[int]:
-        return self.call(lambda c: claim.reconcile(c, worker_id=self.id, held=held))
+        """Ask what is ours by the database and not in `held`, and give it back; return the ids."""
+        ghosts = self.leases(held).ghosts
+        return sorted(self.finish_all([Outcome(ghost, Released()) for ghost in ghosts]))
+
+    def leases(self, held: Iterable[Claimed] = ()) -> Report:
+        """Ask what has become of our leases."""
+        view = View(self.id, None, None, None, holds=False, dark=False, peers=1)
+        report = Report(self.id, 0.0, alive=True, draining=False, paused=(), view=view)
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            return with_leases(connection, report, held)
 
     def remaining(self, *queues: str) -> bool:
         return self.call(lambda c: claim.remaining(c, queues=queues or ("default",)))

@@ -35,7 +35,7 @@ CLAIM, DUE, WHOSE, KEY = (
 PATHS = {
     "claim/batch": {CLAIM},
     "claim/sweep": {DUE},
-    "claim/reconcile": {WHOSE},
+    "worker/leases": {WHOSE, KEY},
     "claim/remaining": {CLAIM, WHOSE, DUE},
     "execute/begin": {KEY},
     "finish/complete": {KEY},
@@ -49,6 +49,7 @@ PATHS = {
 PARAMETERS: dict[str, tuple[str, Any]] = {
     "lease": ("bigint", 5),
     "worker_id": ("uuid", WORKER),
+    "id": ("uuid", WORKER),
     "queues": ("text[]", ["queue 0", "queue 1", "queue 2"]),
     "batch_size": ("smallint", 200),
     "ids": ("bigint[]", list(range(1000, 1000 + BATCH))),
@@ -60,6 +61,9 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "errors": ("text[]", ["{}"] * BATCH),
     "records": ("text[]", ["failed"] * BATCH),
     "dead_after_seconds": ("float8", 30.0),
+    "restarted_after_seconds": ("float8", 0.0),
+    "gone_ids": ("uuid[]", []),
+    "gone_beats": ("timestamptz[]", []),
 }
 """By name: the type under which psycopg sends it, and a value."""
 

@@ -56,17 +56,3 @@ def test_another_workers_tasks_are_not_mine(
 
     assert [] == worker.reconcile()
     assert "claimed" == read(connection, task.id, "status")
-
-
-def test_a_locked_ghost_waits_for_the_next_time(
-    connection: psycopg.Connection, database_url: str, worker: Mate
-) -> None:
-    """A hand that has a row open holds nobody up."""
-    for _ in range(2):
-        put(connection)
-    locked, free = worker.claim()
-    with psycopg.connect(database_url) as hand:
-        hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [locked.id])
-        assert [free.id] == worker.reconcile()
-
-    assert [locked.id] == worker.reconcile()

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from orchestrator import Context, DatabaseUnavailable, Orchestrator, events
-from orchestrator.claim import batch
+from orchestrator.claim import batch, new_lease
 from orchestrator.config import Config
 from orchestrator.execute import begin
 from orchestrator.finish import Outbox
@@ -278,7 +278,9 @@ def test_no_outcome_is_lost_between_handler_and_outbox(
         outbox = Outbox(session, limit=1, put_off=lambda: None)
         slots = Slots(config, app.registry, outbox, freed=lambda: None)
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
-            claimed = await batch(other, worker_id=worker_id, queues=["default"], batch_size=3)
+            claimed = await batch(
+                other, lease=new_lease(), worker_id=worker_id, queues=["default"], batch_size=3
+            )
             slots.start(await begin(other, tasks=claimed), worker_id=worker_id)
         await until(lambda: len(slots.held()) == 2 and len(outbox.held()) == 1, "one is in, two wait outside")
         sending = asyncio.create_task(outbox.run())

@@ -3,6 +3,17 @@
 -- They call each other, so their bodies are checked when they are first run.
 SET LOCAL check_function_bodies = off;
 
+-- Tell workers that something about them has changed: they look at once what it is. A hint, like every notification.
+CREATE OR REPLACE FUNCTION orchestrator.call_workers(worker_ids uuid[])
+RETURNS void
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    SELECT pg_notify('orchestrator_workers', c.worker_id::text)
+    FROM (SELECT DISTINCT unnest(call_workers.worker_ids) AS worker_id) AS c
+    WHERE c.worker_id IS NOT NULL
+$$;
+
 -- Cancel a task that has not finished; true also when it was cancelled before. The reason is kept in audit.
 -- A worker that is running it is fenced off: what it writes afterwards counts for nothing.
 CREATE OR REPLACE FUNCTION orchestrator.cancel(task_id bigint, reason text DEFAULT NULL)
@@ -95,6 +106,31 @@ RETURNS text
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.set_queue_state(queue, 'draining', reason) $$;
+
+-- Let a worker stop: it claims no more, finishes what it runs, gives back what is left after its grace, and ends. Returns
+-- false when it is ending already. The reason is kept in audit.
+CREATE OR REPLACE FUNCTION orchestrator.drain_worker(worker_id uuid, reason text DEFAULT NULL)
+RETURNS boolean
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    UPDATE orchestrator.workers AS w SET state = 'draining' WHERE w.id = drain_worker.worker_id AND w.state = 'running';
+    IF NOT FOUND THEN
+        IF NOT EXISTS (SELECT FROM orchestrator.workers AS w WHERE w.id = drain_worker.worker_id) THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR007',
+                MESSAGE = format('there is no worker %s', drain_worker.worker_id),
+                HINT = 'SELECT id, host, pid FROM orchestrator.live_workers; lists those that live.';
+        END IF;
+        RETURN false;
+    END IF;
+    INSERT INTO orchestrator.audit (action, reason, details)
+    VALUES ('drain_worker', drain_worker.reason, jsonb_build_object('worker_id', drain_worker.worker_id));
+    PERFORM orchestrator.call_workers(ARRAY[drain_worker.worker_id]);
+    RETURN true;
+END
+$$;
 
 -- Enqueue one task and return its id; with a key that is taken, the id of the task that has it.
 -- What is left out comes from the type, then the queue, then the house.
@@ -542,6 +578,8 @@ BEGIN
     DELETE FROM orchestrator.idempotency_keys AS k
     USING old_tasks AS b
     WHERE k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id;
+    -- Who ran what is gone learns so at once.
+    PERFORM orchestrator.call_workers(ARRAY(SELECT DISTINCT b.worker_id FROM old_tasks AS b WHERE b.status IN ('claimed', 'running')));
     RETURN NULL;
 END
 $$;
@@ -588,6 +626,13 @@ BEGIN
         WHERE a.status IN ('pending', 'scheduled')
         GROUP BY a.queue
     ) AS n;
+    -- Who ran what was taken from it learns so at once. Not by a join: which a plan kept from other numbers makes slow.
+    PERFORM orchestrator.call_workers(ARRAY(
+        SELECT DISTINCT b.worker_id
+        FROM old_tasks AS b
+        WHERE b.status IN ('claimed', 'running')
+            AND b.id NOT IN (SELECT a.id FROM new_tasks AS a WHERE a.status IN ('claimed', 'running'))
+    ));
     RETURN NULL;
 END
 $$;

@@ -28,6 +28,8 @@ BEGIN
     DELETE FROM orchestrator.idempotency_keys AS k
     USING old_tasks AS b
     WHERE k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id;
+    -- Who ran what is gone learns so at once.
+    PERFORM orchestrator.call_workers(ARRAY(SELECT DISTINCT b.worker_id FROM old_tasks AS b WHERE b.status IN ('claimed', 'running')));
     RETURN NULL;
 END
 $$;

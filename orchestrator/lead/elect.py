@@ -1,0 +1,45 @@
+"""Stand for the lead: three steps in one transaction, each a statement with a time of its own."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import tuple_row
+
+from orchestrator.postgres import statement
+
+INCUMBENT = statement.load(__file__, "incumbent.sql")
+DEPOSE = statement.load(__file__, "depose.sql")
+ASCEND = statement.load(__file__, "ascend.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A leader whose beacon was seen dark for the grace; void as soon as it has beaten again."""
+
+    worker_id: UUID
+    beat_at: datetime
+
+
+def elect(
+    connection: psycopg.Connection[Any], *, worker_id: UUID, term_seconds: float, gone: Gone | None = None
+) -> int | None:
+    """Return the term that is ours now, or None: somebody leads, or was faster."""
+    given = {
+        "id": worker_id,
+        "term_seconds": term_seconds,
+        "gone_id": gone and gone.worker_id,
+        "gone_beat_at": gone and gone.beat_at,
+    }
+    try:
+        with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
+            cursor.execute(INCUMBENT)
+            cursor.execute(DEPOSE, given)
+            cursor.execute(ASCEND, given)
+            row = cursor.fetchone()
+    except errors.UniqueViolation:
+        return None
+    return row[0] if row is not None else None

@@ -1,0 +1,36 @@
+"""Let a duty write only in a term that is still ours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.postgres import statement
+
+FENCE = statement.load(__file__, "fence.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """Who leads, and in which term: what every duty's transaction is fenced by."""
+
+    worker_id: UUID
+    term: int
+
+
+class TermOver(OrchestratorError):
+    """This worker does not lead any more, at least not in this term; the duty was not done."""
+
+
+@contextmanager
+def fenced(connection: psycopg.Connection[Any], reign: Reign, *, limit_seconds: float) -> Iterator[None]:
+    """Open a transaction that commits only in this reign; what lies longer in it is ended by the server."""
+    given = {"id": reign.worker_id, "term": reign.term, "limit": f"{max(1, round(limit_seconds * 1000))}ms"}
+    with connection.transaction():
+        if connection.execute(FENCE, given).fetchone() is None:
+            raise TermOver
+        yield

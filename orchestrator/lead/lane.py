@@ -1,0 +1,77 @@
+"""A few duties on one connection, each at its interval: what is slow in one lane keeps no other lane waiting."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from orchestrator import events
+from orchestrator.lead.fence import Reign, TermOver, fenced
+from orchestrator.postgres import transient
+from orchestrator.postgres.line import Line
+from orchestrator.postgres.reach import NotNow
+
+# After a failure, at the least: a duty that fails at once must not do so a thousand times a second.
+FAILED_WAIT_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Duty:
+    """One thing the leader does, in bounded rounds. `work` returns whether it should come again at once."""
+
+    name: str
+    every_seconds: float
+    work: Callable[[psycopg.Connection[Any]], bool]
+
+
+class Lane:
+    """Its duties take turns: one that always has more to do does not keep the others from theirs."""
+
+    def __init__(self, line: Line, duties: Sequence[Duty], *, limit_seconds: float) -> None:
+        self._line = line
+        self._limit_seconds = limit_seconds
+        self._due = [(0.0, duty) for duty in duties]
+
+    def begin(self) -> None:
+        """A reign begins: everything is due."""
+        self._due = [(0.0, duty) for _, duty in self._due]
+
+    def step(self, reign: Reign) -> float:
+        """Do the duty that has been due for longest, if one is; return in how many seconds to come again.
+
+        Raises TermOver when the reign is. Anything else that a duty raises is told, and that duty's turn is over.
+        """
+        at, duty = min(self._due, key=due_at)
+        now = time.monotonic()
+        if at > now:
+            return at - now
+        wait_seconds = self._perform(duty, reign)
+        # Behind the others that are due, even if there is more to do at once.
+        self._due = [(time.monotonic() + wait_seconds if d is duty else t, d) for t, d in self._due]
+        return 0.0
+
+    def close(self) -> None:
+        """Close the connection; the next step opens another."""
+        self._line.close()
+
+    def _perform(self, duty: Duty, reign: Reign) -> float:
+        try:
+            connection = self._line.open()
+            with fenced(connection, reign, limit_seconds=self._limit_seconds):
+                more = duty.work(connection)
+        except TermOver:
+            raise
+        except NotNow:
+            return FAILED_WAIT_SECONDS
+        except Exception as error:
+            self._line.failed(error)
+            # Told in any case, and by name.
+            events.emit(events.DutyFailed(duty.name, type(error).__name__, transient.reason(error)))
+            return max(FAILED_WAIT_SECONDS, duty.every_seconds)
+        return 0.0 if more else duty.every_seconds
+
+
+def due_at(entry: tuple[float, Duty]) -> float:
+    return entry[0]

@@ -1,0 +1,213 @@
+"""The part of a worker that stands for the lead, and does the duties while it holds it. In threads of its own, so that
+a handler which blocks the loop keeps no duty waiting.
+
+    heard() ──► vacant? stand ──► leads: urgent lane and housekeeping lane, each a thread, until the reign is over
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from orchestrator import events
+from orchestrator.lead.elect import Gone, elect
+from orchestrator.lead.fence import Reign, TermOver
+from orchestrator.lead.lane import Duty, Lane
+from orchestrator.lead.resign import resign
+from orchestrator.postgres import transient
+from orchestrator.postgres.line import Line
+
+# How long a beacon must be dark: a worker that lost its LISTEN session says so, or lights another, well within it.
+BEACON_GRACE_SECONDS = 2.0
+# How often a candidate looks whether the leader is there, in a small fleet; in a large one somebody has just looked.
+WATCH_SECONDS = 1.0
+WATCHERS = 10
+# While the lead is vacant.
+VACANT_SECONDS = 0.5
+FOREVER_SECONDS = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What one look told about the lead."""
+
+    worker_id: UUID  # who looked
+    term: int | None  # what it leads by this look
+    leader_id: UUID | None
+    beat_at: datetime | None
+    holds: bool  # whether the leader's term runs
+    dark: bool  # whether the leader's beacon is gone
+    peers: int
+
+
+class Leader:
+    """Stands whenever the lead is vacant. `worker_id` is asked at each election, since it may change."""
+
+    def __init__(
+        self,
+        line: Callable[[str], Line],
+        *,
+        worker_id: Callable[[], UUID],
+        urgent: Sequence[Duty],
+        housekeeping: Sequence[Duty],
+        term_seconds: float,
+    ) -> None:
+        self._worker_id = worker_id
+        self._term_seconds = term_seconds
+        self._line = line("lead")
+        limit = term_seconds / 2
+        self._urgent = Lane(self._line, urgent, limit_seconds=limit)
+        self._housekeeping = Lane(line("housekeeping"), housekeeping, limit_seconds=limit)
+        self._threads = [
+            threading.Thread(target=self._lead, name="orchestrator lead", daemon=True),
+            threading.Thread(target=self._keep_house, name="orchestrator housekeeping", daemon=True),
+        ]
+        self._ending = threading.Lock()
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._reign: Reign | None = None
+        self._trusted_until = 0.0
+        self._elected_at = 0.0
+        self._vacant = False
+        self._dark: tuple[Gone, float] | None = None
+        self._look_seconds = WATCH_SECONDS
+
+    def start(self) -> None:
+        """Be ready to stand."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Finish the duty at hand, and resign. May be called more than once, by several."""
+        with self._ending:
+            self._stop()
+
+    def _stop(self) -> None:
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        for thread in self._threads:
+            if thread.is_alive():
+                # A statement of a duty lasts half a term at the longest.
+                thread.join(self._term_seconds)
+        try:
+            if (reign := self._reign) is not None and resign(self._line.open(), reign):
+                events.emit(events.LeaderResigned(reign.worker_id, reign.term))
+        except Exception as error:
+            # Nothing is lost: the term runs out.
+            events.emit(events.DutyFailed("resign", type(error).__name__, transient.reason(error)))
+        self._reign = None
+        self._urgent.close()
+        self._housekeeping.close()
+
+    @property
+    def look_seconds(self) -> float:
+        """How soon the next look at the lead is worth while."""
+        return self._look_seconds
+
+    def heard(self, view: View, *, sent_at: float) -> None:
+        """Learn what a look told that was sent at this moment of our clock."""
+        with self._changed:
+            reign = self._reign
+            if reign is not None and sent_at > self._elected_at:
+                if (view.worker_id, view.term) == (reign.worker_id, reign.term):
+                    # From when it was sent: our trust ends no later than the term does.
+                    self._trusted_until = sent_at + self._term_seconds
+                else:
+                    self._step_down(reign)
+            self._vacant = view.term is None and not self._is_held(view)
+            self._look_seconds = self._next_look(view)
+            if self._vacant:
+                self._changed.notify_all()
+
+    def _is_held(self, view: View) -> bool:
+        """Tell whether somebody leads, by this look and the ones before."""
+        if not (view.holds and view.dark and view.leader_id is not None and view.beat_at is not None):
+            self._dark = None
+            return view.holds
+        gone = Gone(view.leader_id, view.beat_at)
+        if self._dark is None or self._dark[0] != gone:
+            self._dark = (gone, time.monotonic())
+        return time.monotonic() - self._dark[1] < BEACON_GRACE_SECONDS
+
+    def _next_look(self, view: View) -> float:
+        if view.term is not None:
+            return self._term_seconds / 3
+        if self._vacant:
+            return VACANT_SECONDS
+        if self._dark is not None:
+            return max(0.05, self._dark[1] + BEACON_GRACE_SECONDS - time.monotonic())
+        return min(self._term_seconds / 3, WATCH_SECONDS * max(1.0, view.peers / WATCHERS))
+
+    def _lead(self) -> None:
+        # Ends: stop() is called.
+        while not self._stopping:
+            reign = self._believed()
+            if reign is not None:
+                self._wait(self._step(self._urgent, reign))
+            elif self._vacant:
+                self._stand()
+            else:
+                # A candidate holds no connection.
+                self._urgent.close()
+                self._wait(FOREVER_SECONDS, until=lambda: self._vacant)
+
+    def _keep_house(self) -> None:
+        # Ends: stop() is called.
+        while not self._stopping:
+            reign = self._believed()
+            if reign is not None:
+                self._wait(self._step(self._housekeeping, reign))
+            else:
+                self._housekeeping.close()
+                self._wait(FOREVER_SECONDS, until=lambda: self._reign is not None)
+
+    def _step(self, lane: Lane, reign: Reign) -> float:
+        try:
+            return lane.step(reign)
+        except TermOver:
+            with self._changed:
+                self._step_down(reign)
+            return 0.0
+
+    def _stand(self) -> None:
+        gone = self._dark[0] if self._dark is not None else None
+        worker_id, sent_at = self._worker_id(), time.monotonic()
+        term = None
+        try:
+            term = elect(self._line.open(), worker_id=worker_id, term_seconds=self._term_seconds, gone=gone)
+        except Exception as error:
+            self._line.failed(error)
+            # Behind a duty that still runs, or without a database: the next look tells.
+        with self._changed:
+            self._vacant = False
+            if term is None:
+                return
+            self._reign = Reign(worker_id, term)
+            self._trusted_until = sent_at + self._term_seconds
+            self._elected_at = time.monotonic()
+            self._dark = None
+            self._look_seconds = self._term_seconds / 3
+            self._urgent.begin()
+            self._housekeeping.begin()
+            self._changed.notify_all()
+        events.emit(events.LeaderElected(worker_id, term))
+
+    def _believed(self) -> Reign | None:
+        """Return our reign, for as long as our own clock trusts it."""
+        with self._changed:
+            if self._reign is not None and time.monotonic() >= self._trusted_until:
+                self._step_down(self._reign)
+            return self._reign
+
+    def _step_down(self, reign: Reign) -> None:
+        """Stop believing, with the condition held."""
+        if self._reign == reign:
+            self._reign = None
+            events.emit(events.LeaderSteppedDown(reign.worker_id, reign.term))
+
+    def _wait(self, seconds: float, *, until: Callable[[], object] = lambda: False) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping or until(), seconds)

@@ -1,0 +1,6 @@
+-- First step of a resignation: lock our own row, if we still lead in this term. Waits for a duty of ours that is running.
+-- Locks: that row, FOR UPDATE. Out: one row, or none. Path: workers_pkey.
+SELECT w.id
+FROM orchestrator.workers AS w
+WHERE w.id = %(id)s AND w.is_leader AND w.term = %(term)s
+FOR UPDATE OF w

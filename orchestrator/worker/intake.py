@@ -1,0 +1,216 @@
+"""Find work and put it into slots: sweep what is due, claim, begin; rest when there is nothing.
+
+A task that has cost two workers their lives runs with nothing else in flight: should it take a third one along, it
+goes alone. For that the worker lets what runs come to its end, and claims nothing meanwhile; when that takes too long,
+the suspect goes back, uncharged, for another worker to try.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from uuid import UUID
+
+from psycopg.errors import LockNotAvailable
+
+from orchestrator import claim, execute, notify
+from orchestrator.config import Config
+from orchestrator.finish import Outbox
+from orchestrator.postgres.session import Session
+from orchestrator.postgres.transient import is_transient
+from orchestrator.task.model import Claimed
+from orchestrator.task.outcome import Outcome, Snoozed
+from orchestrator.worker.rest import Rest
+from orchestrator.worker.slots import Slots
+
+# From this many losses on a task is a suspect.
+SUSPECT_LOSSES = 2
+# How long a worker claims nothing for a suspect's sake, and how long the suspect then stays away.
+SUSPECT_PATIENCE_SECONDS = 10.0
+SUSPECT_AWAY_SECONDS = 5.0
+
+
+class Intake:
+    """The claiming side of one worker. `look` asks for a look at what the database holds in our name."""
+
+    def __init__(
+        self,
+        config: Config,
+        session: Session,
+        *,
+        worker_id: UUID,
+        slots: Slots,
+        outbox: Outbox,
+        rest: Rest,
+        until_empty: bool,
+        look: Callable[[], None],
+    ) -> None:
+        self._config = config
+        self._session = session
+        self._slots = slots
+        self._outbox = outbox
+        self._rest = rest
+        self._until_empty = until_empty
+        self._look = look
+        self._queues = list(config.queues)
+        self._stopping = False
+        self._marked_idle = False
+        self._lease: int | None = None
+        self._suspects: list[Claimed] = []
+        self._patient_until = 0.0
+        self.worker_id = worker_id
+
+    async def run(self) -> None:
+        """Claim until told to stop, or until the queues are empty."""
+        while not self._stopping:
+            self._rest.forget()
+            if self._suspects:
+                await self._try_suspect()
+            elif self._slots.free <= 0:
+                await self._rest.sleep()
+            else:
+                if self._rest.is_due:
+                    await self._sweep()
+                if await self._claim():
+                    self._rest.found()
+                elif self._until_empty and await self._is_empty():
+                    return
+                else:
+                    await self._rest_a_while()
+
+    def stop(self) -> None:
+        """Claim no more; a statement that is on its way, or waits for the database, ends it."""
+        self._stopping = True
+        self._rest.wake()
+
+    def suspects(self) -> list[Claimed]:
+        """Return the tasks that wait to run alone. Any thread may ask."""
+        return list(self._suspects)
+
+    def is_taking(self, task: Claimed) -> bool:
+        """Tell whether this task is between claim and slot: ours, though nobody holds it yet."""
+        return task.lease == self._lease
+
+    async def give_back(self) -> None:
+        """Give back what was claimed and has not begun."""
+        suspects, self._suspects = self._suspects, []
+        for task in suspects:
+            await self._slots.release(task, worker_id=self.worker_id)
+
+    def begin_anew(self, worker_id: UUID) -> None:
+        """The worker has another id; what waits here was claimed under the old one, and is given away by it."""
+        self.worker_id = worker_id
+        self._suspects = []
+        self._marked_idle = False
+        self._rest.wake()
+
+    async def _claim(self) -> bool:
+        """Claim for the free slots, and start what was claimed; tell whether there was anything."""
+        worker_id, self._lease = self.worker_id, claim.new_lease()
+        try:
+            ready = partial(
+                claim.batch,
+                lease=self._lease,
+                worker_id=worker_id,
+                queues=tuple(self._queues),
+                batch_size=self._slots.free,
+            )
+            # In a fixed order the first queue would take every slot.
+            self._queues.append(self._queues.pop(0))
+            tasks = await self._session.run(ready, give_up_on=always)
+            if tasks:
+                await self._start(tasks, worker_id)
+        except Exception as error:
+            if not is_transient(error):
+                raise
+            # Whether the claim was committed is unknown: a look tells what is in our name and not in our hands.
+            self._look()
+            self._rest.look_for_due()
+            return False
+        finally:
+            self._lease = None
+        return bool(tasks)
+
+    async def _start(self, tasks: list[Claimed], worker_id: UUID) -> None:
+        known = []
+        for task in tasks:
+            if not self._slots.knows(task):
+                await self._slots.put_back(task, worker_id=worker_id)
+            elif task.losses >= SUSPECT_LOSSES:
+                self._suspects.append(task)
+            else:
+                known.append(task)
+        if self._suspects:
+            self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
+        if known:
+            await self._begin(known, worker_id)
+        if self._marked_idle:
+            self._marked_idle = False
+            await self._mark_idle(0.0)
+
+    async def _begin(self, tasks: list[Claimed], worker_id: UUID) -> None:
+        begun = await self._session.run(partial(execute.begin, tasks=tasks), give_up_on=self._told_to_stop)
+        if worker_id == self.worker_id:
+            self._slots.start(begun, worker_id=worker_id)
+            begun_ids = {task.id for task in begun}
+            tasks = [task for task in tasks if task.id not in begun_ids]
+        for task in tasks:
+            # Somebody has its row locked, or took it back already, or we were declared dead meanwhile; whichever, the
+            # outbox will tell.
+            await self._slots.release(task, worker_id=worker_id)
+
+    async def _try_suspect(self) -> None:
+        """Run a suspect alone, once nothing else runs; claim nothing until it has ended."""
+        if not self._slots.held():
+            suspect = self._suspects.pop(0)
+            self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
+            self._lease = suspect.lease
+            try:
+                await self._begin([suspect], self.worker_id)
+            finally:
+                self._lease = None
+            while self._slots.held() and not self._stopping:
+                await self._rest.sleep()
+                self._rest.forget()
+        elif (patience := self._patient_until - time.monotonic()) > 0:
+            await self._rest.sleep(patience)
+        else:
+            suspects, self._suspects = self._suspects, []
+            for task in suspects:
+                await self._outbox.put(Outcome(task, Snoozed(SUSPECT_AWAY_SECONDS)), worker_id=self.worker_id)
+
+    async def _sweep(self) -> None:
+        swept = await self._session.run(claim.sweep, give_up_on=self._told_to_stop)
+        self._rest.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)
+        foreign = [queue for queue in swept.queues if queue not in self._config.queues]
+        if foreign or swept.moved > self._slots.free:
+            await self._session.run(partial(notify.ring, queues=swept.queues), give_up_on=self._told_to_stop)
+
+    async def _rest_a_while(self) -> None:
+        if self._rest.is_first_look:
+            self._marked_idle = True
+            await self._mark_idle(self._rest.idle_seconds)
+        await self._rest.rest()
+
+    async def _is_empty(self) -> bool:
+        if self._slots.held() or self._outbox.held():
+            return False
+        work = partial(claim.remaining, queues=self._config.queues)
+        return not await self._session.run(work, give_up_on=self._told_to_stop)
+
+    async def _mark_idle(self, seconds: float) -> None:
+        """Ask to be rung, or no more: a hint, not worth waiting for behind somebody's lock on our row."""
+        work = partial(notify.idle, worker_id=self.worker_id, seconds=seconds)
+        with suppress(LockNotAvailable):
+            await self._session.run(work, give_up_on=self._told_to_stop_or_locked)
+
+    def _told_to_stop_or_locked(self, error: Exception) -> bool:
+        return self._stopping or isinstance(error, LockNotAvailable)
+
+    def _told_to_stop(self, _error: Exception) -> bool:
+        """Whether to let an error that may pass end the claiming, since there is to be no more of it."""
+        return self._stopping
+
+
+def always(_error: Exception) -> bool:
+    return True
