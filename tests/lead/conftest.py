@@ -1,0 +1,58 @@
+"""Candidates for the lead: rows of workers, and sessions to stand with."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from orchestrator import lead
+from orchestrator.lead import Gone, Reign
+from orchestrator.postgres.session import SETTINGS
+from tests.clock import Clock
+
+TERM_SECONDS = 10.0
+REGISTER = """
+INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity) VALUES (%s, 'host', 1, '0', '{default}', 1)
+"""
+
+
+@dataclass
+class Candidate:
+    """One worker's row, and the session its elections and duties run on."""
+
+    id: UUID
+    session: psycopg.Connection
+
+    def stand(self, gone: Gone | None = None) -> int | None:
+        """Stand for the lead; return the term, if it was won."""
+        return lead.elect(self.session, worker_id=self.id, term_seconds=TERM_SECONDS, gone=gone)
+
+    def reign(self) -> Reign:
+        """Stand, and win."""
+        term = self.stand()
+        assert term is not None
+        return Reign(self.id, term)
+
+
+@pytest.fixture
+def clock(connection: psycopg.Connection) -> Clock:
+    """The database's clock, which stands still."""
+    return Clock(connection)
+
+
+@pytest.fixture
+def candidate(database_url: str) -> Iterator[Callable[[], Candidate]]:
+    """Make one more worker on the test's database."""
+    with ExitStack() as sessions:
+
+        def make() -> Candidate:
+            session = sessions.enter_context(psycopg.connect(database_url, autocommit=True))
+            session.execute(SETTINGS)
+            made = Candidate(uuid4(), session)
+            session.execute(REGISTER, [made.id])
+            return made
+
+        yield make

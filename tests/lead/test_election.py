@@ -1,0 +1,276 @@
+"""The lead goes to one worker at a time, in terms that rise, and nothing is written in a term that is over."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import psycopg
+import pytest
+from psycopg import errors
+
+from orchestrator import lead
+from orchestrator.config import Config
+from orchestrator.lead import Gone, Reign, TermOver
+from orchestrator.worker.report import ask
+from tests.clock import Clock
+from tests.lead.conftest import TERM_SECONDS, Candidate
+
+Make = Callable[[], Candidate]
+BEACON = 4711
+
+
+def test_a_vacant_lead_goes_to_who_stands(connection: psycopg.Connection, candidate: Make) -> None:
+    """In the first term; nobody else gets it while that runs."""
+    first, second = candidate(), candidate()
+
+    assert 1 == first.stand()
+    assert None is second.stand()
+    assert None is first.stand()
+    assert [(first.id, 1)] == leaders(connection)
+
+
+def test_terms_strictly_rise(candidate: Make, clock: Clock) -> None:
+    """Whoever wins, and whether or not somebody lost in between."""
+    workers = [candidate(), candidate(), candidate()]
+    terms = []
+    for round_ in range(6):
+        won = [worker.stand() for worker in workers[round_ % 3 :] + workers[: round_ % 3]]
+        terms += [term for term in won if term is not None]
+        clock.advance(seconds=TERM_SECONDS)
+
+    assert 6 == len(terms)
+    assert sorted(set(terms)) == terms
+
+
+def test_the_moment_a_term_ends_it_is_over(candidate: Make, clock: Clock) -> None:
+    """Neither a second early nor a second late."""
+    first, second = candidate(), candidate()
+    first.stand()
+    clock.advance(seconds=TERM_SECONDS - 1)
+    early = second.stand()
+    clock.advance(seconds=1)
+
+    assert (None, 2) == (early, second.stand())
+
+
+@pytest.mark.parametrize("state", ["draining", "stopped", "dead"])
+def test_who_does_not_serve_does_not_lead(
+    connection: psycopg.Connection, candidate: Make, state: str
+) -> None:
+    """Not even when nobody does."""
+    worker = candidate()
+    connection.execute("UPDATE orchestrator.workers SET state = %s", [state])
+
+    assert None is worker.stand()
+
+
+@pytest.mark.parametrize("state", ["stopped", "dead"])
+def test_a_leader_that_was_declared_dead_is_replaced_at_once(
+    connection: psycopg.Connection, candidate: Make, state: str
+) -> None:
+    """Its term may have long to run."""
+    first, second = candidate(), candidate()
+    first.stand()
+    connection.execute("UPDATE orchestrator.workers SET state = %s WHERE id = %s", [state, first.id])
+
+    assert 2 == second.stand()
+
+
+def test_a_term_given_by_a_clock_that_was_set_back_since_is_over(candidate: Make, clock: Clock) -> None:
+    """Else the lead would be vacant for as long as the clock was ahead."""
+    first, second = candidate(), candidate()
+    clock.advance(hours=1)
+    reign = first.reign()
+    clock.advance(hours=-1)
+
+    assert 2 == second.stand()
+    with pytest.raises(TermOver):
+        do_nothing(first, reign)
+
+
+def test_two_leaders_an_hour_apart_cannot_both_act(candidate: Make, clock: Clock) -> None:
+    """Whichever way the clock goes between them: of two reigns only the later passes the fence."""
+    first, second = candidate(), candidate()
+    older = first.reign()
+    for hours in (1, -1, 1):
+        clock.advance(hours=hours)
+        newer = second.reign()
+        with pytest.raises(TermOver):
+            do_nothing(first, older)
+        do_nothing(second, newer)
+        first, second, older = second, first, newer
+
+
+def test_a_leader_whose_beacon_is_gone_can_be_replaced(
+    connection: psycopg.Connection, candidate: Make
+) -> None:
+    """By who saw it dark after its last beat; not once it has beaten again, nor while the beacon burns."""
+    first, second = candidate(), candidate()
+    first.stand()
+    connection.execute("UPDATE orchestrator.workers SET beacon = %s WHERE id = %s", [BEACON, first.id])
+    gone = Gone(first.id, beat_at(connection, first))
+    first.session.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, %s))", [first.id, BEACON])
+    while_lit = second.stand(gone)
+    first.session.execute("SELECT pg_advisory_unlock_all()")
+    connection.execute(
+        "UPDATE orchestrator.workers SET beat_at = beat_at + interval '1 s' WHERE id = %s", [first.id]
+    )
+    after_beat = second.stand(gone)
+    gone = Gone(first.id, beat_at(connection, first))
+
+    assert (None, None, 2) == (while_lit, after_beat, second.stand(gone))
+
+
+def test_a_leader_without_a_beacon_keeps_its_term(connection: psycopg.Connection, candidate: Make) -> None:
+    """Behind PgBouncer nobody holds one: that proves nothing."""
+    first, second = candidate(), candidate()
+    first.stand()
+
+    assert None is second.stand(Gone(first.id, beat_at(connection, first)))
+
+
+def test_a_duty_runs_in_its_reign_and_in_no_other(candidate: Make, clock: Clock) -> None:
+    """Another's, an older term, a term that is over: nothing is written."""
+    first, second = candidate(), candidate()
+    reign = first.reign()
+    do_nothing(first, reign)
+    for wrong in (
+        Reign(second.id, reign.term),
+        Reign(first.id, reign.term - 1),
+        Reign(first.id, reign.term + 1),
+    ):
+        with pytest.raises(TermOver):
+            do_nothing(first, wrong)
+    clock.advance(seconds=TERM_SECONDS)
+
+    with pytest.raises(TermOver):
+        do_nothing(first, reign)
+
+
+def test_a_takeover_waits_for_a_duty_that_runs(candidate: Make, clock: Clock) -> None:
+    """The term may end in the middle of it: the next one begins when it has committed."""
+    first, second = candidate(), candidate()
+    reign = first.reign()
+    with lead.fenced(first.session, reign, limit_seconds=5):
+        clock.advance(seconds=2 * TERM_SECONDS)
+        with pytest.raises(errors.LockNotAvailable):
+            second.stand()
+
+    assert 2 == second.stand()
+
+
+def test_a_resignation_waits_for_a_duty_that_runs(candidate: Make) -> None:
+    """Our own, on another lane."""
+    first, second = candidate(), candidate()
+    reign = first.reign()
+    second.session.execute("SET lock_timeout = '50ms'")
+    with lead.fenced(first.session, reign, limit_seconds=5), pytest.raises(errors.LockNotAvailable):
+        lead.resign(second.session, reign)
+
+    assert lead.resign(second.session, reign)
+
+
+def test_the_leaders_beat_does_not_wait_for_a_duty(
+    candidate: Make, connection: psycopg.Connection, clock: Clock
+) -> None:
+    """And makes the term longer in the middle of it."""
+    first, second = candidate(), candidate()
+    reign = first.reign()
+    second.session.execute("SET lock_timeout = '50ms'")
+    with lead.fenced(first.session, reign, limit_seconds=5):
+        clock.advance(seconds=TERM_SECONDS - 1)
+        assert reign.term == beat(second.session, first)
+    clock.advance(seconds=TERM_SECONDS - 1)
+
+    do_nothing(first, reign)
+
+
+def test_a_term_that_is_over_is_not_renewed(candidate: Make, clock: Clock) -> None:
+    """By a beat that comes late: somebody may be standing already."""
+    first, second = candidate(), candidate()
+    first.stand()
+    clock.advance(seconds=TERM_SECONDS)
+
+    assert None is beat(first.session, first)
+    assert 2 == second.stand()
+    assert None is beat(first.session, first)
+
+
+def test_who_resigns_makes_room_at_once(connection: psycopg.Connection, candidate: Make) -> None:
+    """And says so to all."""
+    first, second = candidate(), candidate()
+    reign = first.reign()
+    connection.execute("LISTEN orchestrator_workers")
+
+    assert lead.resign(first.session, reign)
+
+    assert ["lead"] == [n.payload for n in connection.notifies(timeout=5, stop_after=1)]
+    assert 2 == second.stand()
+
+
+def test_a_late_resignation_touches_no_newer_term(
+    connection: psycopg.Connection, candidate: Make, clock: Clock
+) -> None:
+    """Not another worker's, nor a later one of our own."""
+    first, second = candidate(), candidate()
+    reign = first.reign()
+    clock.advance(seconds=TERM_SECONDS)
+    second.stand()
+    after_another = lead.resign(first.session, reign)
+    clock.advance(seconds=TERM_SECONDS)
+    first.stand()
+
+    assert (False, False) == (after_another, lead.resign(first.session, reign))
+    assert [(first.id, 3)] == leaders(connection)
+
+
+def test_what_a_duty_wrote_goes_with_a_reign_that_was_over(
+    connection: psycopg.Connection, candidate: Make, clock: Clock
+) -> None:
+    """The fence comes first, so there is nothing to take back; a duty that raises leaves nothing either."""
+    worker = candidate()
+    reign = worker.reign()
+
+    def half() -> None:
+        with lead.fenced(worker.session, reign, limit_seconds=5):
+            worker.session.execute("INSERT INTO orchestrator.queues (name) VALUES ('half')")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        half()
+
+    assert [] == connection.execute("SELECT name FROM orchestrator.queues WHERE name = 'half'").fetchall()
+
+
+def test_a_duty_that_lasts_is_ended_by_the_server(candidate: Make) -> None:
+    """A statement too long, or a transaction left idle: a paused leader cannot hold its successor up."""
+    worker = candidate()
+    reign = worker.reign()
+    with pytest.raises(errors.QueryCanceled), lead.fenced(worker.session, reign, limit_seconds=0.05):
+        worker.session.execute("SELECT pg_sleep(60)")
+
+    with lead.fenced(worker.session, reign, limit_seconds=0.05):
+        shown = worker.session.execute("SHOW idle_in_transaction_session_timeout").fetchone()
+    assert ("50ms",) == shown
+
+
+def leaders(connection: psycopg.Connection) -> list[tuple[object, ...]]:
+    return connection.execute("SELECT id, term FROM orchestrator.workers WHERE is_leader").fetchall()
+
+
+def beat_at(connection: psycopg.Connection, worker: Candidate) -> datetime:
+    row = connection.execute("SELECT beat_at FROM orchestrator.workers WHERE id = %s", [worker.id]).fetchone()
+    assert row is not None
+    assert isinstance(row[0], datetime)
+    return row[0]
+
+
+def do_nothing(worker: Candidate, reign: Reign) -> None:
+    with lead.fenced(worker.session, reign, limit_seconds=5):
+        pass
+
+
+def beat(session: psycopg.Connection, worker: Candidate) -> int | None:
+    """Beat for a worker; return the term it leads by that."""
+    config = Config(term_seconds=TERM_SECONDS)
+    report = ask(session, worker.id, beats=True, draining=False, beacon=None, rings=False, config=config)
+    return report.view.term

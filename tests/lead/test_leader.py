@@ -1,0 +1,250 @@
+"""The leader at work: two lanes of duties, each at its interval, and none of them in the way of another."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from orchestrator import events
+from orchestrator.config import Config
+from orchestrator.lead import Duty, Lane, Leader, TermOver
+from orchestrator.postgres.line import Line
+from orchestrator.postgres.reach import Reach
+from orchestrator.worker.report import ask
+from tests.clock import Clock
+from tests.lead.conftest import TERM_SECONDS, Candidate
+from tests.worker.running import recorded
+
+Make = Callable[[], Candidate]
+Connection = psycopg.Connection[Any]
+PATIENCE_SECONDS = 20.0
+
+
+class Wheel:
+    """A Leader, and what a heartbeat tells it."""
+
+    def __init__(self, url: str, worker: Candidate, urgent: list[Duty], housekeeping: list[Duty]) -> None:
+        self.worker = worker
+        reach = Reach()
+        self.leader = Leader(
+            lambda purpose: Line(url, purpose=purpose, reach=reach),
+            worker_id=lambda: worker.id,
+            urgent=urgent,
+            housekeeping=housekeeping,
+            term_seconds=TERM_SECONDS,
+        )
+        self.leader.start()
+
+    def look(self) -> None:
+        """Beat once, and tell the leader what came of it."""
+        config = Config(term_seconds=TERM_SECONDS)
+        report = ask(
+            self.worker.session, self.worker.id,
+            beats=True, draining=False, beacon=None, rings=False, config=config,
+        )  # fmt: skip
+        self.leader.heard(report.view, sent_at=report.sent_at)
+
+
+@pytest.fixture
+def wheel(database_url: str, candidate: Make) -> Iterator[Callable[..., Wheel]]:
+    """Set a leader up with these duties; it is stopped after the test."""
+    with ExitStack() as stack:
+
+        def make(urgent: list[Duty], housekeeping: list[Duty] | None = None) -> Wheel:
+            made = Wheel(database_url, candidate(), urgent, housekeeping or [idle()])
+            stack.callback(made.leader.stop)
+            return made
+
+        yield make
+
+
+def idle() -> Duty:
+    return Duty("idle", 3600.0, lambda _connection: False)
+
+
+def counting(done: threading.Semaphore) -> Callable[[Connection], bool]:
+    """Return a duty that tells each of its rounds."""
+
+    def work(_connection: Connection) -> bool:
+        done.release()
+        return False
+
+    return work
+
+
+def test_a_vacant_lead_is_taken_and_its_duties_are_done(
+    wheel: Callable[..., Wheel], connection: psycopg.Connection
+) -> None:
+    """At the first look; both lanes begin at once."""
+    urgent, house = threading.Semaphore(0), threading.Semaphore(0)
+    made = wheel([Duty("urgent", 3600.0, counting(urgent))], [Duty("house", 3600.0, counting(house))])
+    made.look()
+
+    assert urgent.acquire(timeout=PATIENCE_SECONDS)
+    assert house.acquire(timeout=PATIENCE_SECONDS)
+    leads = connection.execute("SELECT id FROM orchestrator.leader").fetchall()
+    assert [(made.worker.id,)] == leads
+
+
+def test_a_leader_that_stops_makes_room(wheel: Callable[..., Wheel]) -> None:
+    """The next look of another finds the lead vacant, without waiting for the end of a term."""
+    first_done, second_done = threading.Semaphore(0), threading.Semaphore(0)
+    first = wheel([Duty("d", 3600.0, counting(first_done))])
+    second = wheel([Duty("d", 3600.0, counting(second_done))])
+    first.look()
+    assert first_done.acquire(timeout=PATIENCE_SECONDS)
+    second.look()
+    with recorded(events.LeaderResigned, events.LeaderElected) as seen:
+        first.leader.stop()
+        second.look()
+        assert second_done.acquire(timeout=PATIENCE_SECONDS)
+        second.leader.stop()
+
+    assert [(first.worker.id, 1), (second.worker.id, 2), (second.worker.id, 2)] == [
+        (event.worker_id, event.term) for event in seen
+    ]
+
+
+def test_a_duty_that_fails_is_told_and_does_not_stop_the_others(wheel: Callable[..., Wheel]) -> None:
+    """And is tried again at its next turn."""
+    done, failed = threading.Semaphore(0), threading.Semaphore(0)
+
+    def fail(_connection: Connection) -> bool:
+        failed.release()
+        raise ZeroDivisionError("on purpose")
+
+    with recorded(events.DutyFailed) as told:
+        made = wheel([Duty("broken", 0.01, fail), Duty("sound", 0.01, counting(done))])
+        made.look()
+        for _ in range(2):
+            assert failed.acquire(timeout=PATIENCE_SECONDS)
+            assert done.acquire(timeout=PATIENCE_SECONDS)
+        made.leader.stop()
+
+    assert {("broken", "ZeroDivisionError", "on purpose")} == {
+        (event.duty, event.error_class, event.message) for event in told
+    }
+
+
+def test_a_statement_that_fails_costs_no_connection(wheel: Callable[..., Wheel]) -> None:
+    """Its transaction is rolled back, and the next duty uses the same session."""
+    pids: list[int] = []
+    done = threading.Event()
+
+    def fail(connection: Connection) -> bool:
+        connection.execute("SELECT 1 / 0")
+        return False
+
+    def note(connection: Connection) -> bool:
+        pids.append(connection.info.backend_pid)
+        if len(pids) > 3:
+            done.set()
+        return False
+
+    made = wheel([Duty("broken", 0.01, fail), Duty("sound", 0.01, note)])
+    made.look()
+
+    assert done.wait(PATIENCE_SECONDS)
+    assert 1 == len(set(pids))
+
+
+def test_a_slow_duty_keeps_its_own_lane_waiting_and_no_other(wheel: Callable[..., Wheel]) -> None:
+    """Housekeeping may take its time while the urgent ones are done."""
+    slow_began, done, let_go = threading.Event(), threading.Semaphore(0), threading.Event()
+
+    def slow(_connection: Connection) -> bool:
+        slow_began.set()
+        let_go.wait(PATIENCE_SECONDS)
+        return False
+
+    made = wheel([Duty("urgent", 0.01, counting(done))], [Duty("slow", 3600.0, slow)])
+    made.look()
+    assert slow_began.wait(PATIENCE_SECONDS)
+    rounds = [done.acquire(timeout=PATIENCE_SECONDS) for _ in range(5)]
+    let_go.set()
+
+    assert [True] * 5 == rounds
+
+
+def test_a_duty_with_more_to_do_shares_its_lane(wheel: Callable[..., Wheel]) -> None:
+    """It comes again at once, and yet the others have their turns."""
+    done = threading.Semaphore(0)
+    rounds: list[int] = []
+
+    def busy(_connection: Connection) -> bool:
+        rounds.append(1)
+        return True
+
+    made = wheel([Duty("busy", 3600.0, busy), Duty("other", 0.01, counting(done))])
+    made.look()
+    turns = [done.acquire(timeout=PATIENCE_SECONDS) for _ in range(3)]
+    made.leader.stop()
+
+    assert [True] * 3 == turns
+    assert len(rounds) > 3
+
+
+def test_a_reign_that_is_over_is_noticed_by_the_fence(
+    wheel: Callable[..., Wheel], connection: psycopg.Connection
+) -> None:
+    """Taken away behind its back: no duty is done any more, and it says so."""
+    done = threading.Semaphore(0)
+    over = threading.Event()
+    made = wheel([Duty("d", 0.01, counting(done))])
+    unsubscribe = events.subscribe(
+        lambda event: over.set() if isinstance(event, events.LeaderSteppedDown) else None
+    )
+    made.look()
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+    connection.execute("UPDATE orchestrator.workers SET is_leader = false, leader_until = NULL")
+    try:
+        assert over.wait(PATIENCE_SECONDS)
+    finally:
+        unsubscribe()
+
+
+def test_a_reign_is_not_believed_for_longer_than_a_term(wheel: Callable[..., Wheel], clock: Clock) -> None:
+    """Our own clock stops us although the database, whose clock stands still, would let us go on."""
+    made = wheel([Duty("d", 0.01, lambda _connection: False)])
+    made.leader._term_seconds = 0.2
+    over = threading.Event()
+    unsubscribe = events.subscribe(
+        lambda event: over.set() if isinstance(event, events.LeaderSteppedDown) else None
+    )
+    made.look()
+    try:
+        assert over.wait(PATIENCE_SECONDS)
+    finally:
+        unsubscribe()
+    until = clock.now + timedelta(seconds=0.2)
+    leads = made.worker.session.execute("SELECT leader_until FROM orchestrator.leader").fetchall()
+    assert [(until,)] == leads
+
+
+def test_a_lane_does_nothing_in_another_term(
+    database_url: str, candidate: Make, connection: psycopg.Connection
+) -> None:
+    """The fence is in every step."""
+    worker = candidate()
+    reign = worker.reign()
+    rounds: list[UUID] = []
+
+    def work(_connection: Connection) -> bool:
+        rounds.append(worker.id)
+        return False
+
+    lane = Lane(Line(database_url, purpose="lane", reach=Reach()), [Duty("d", 0.0, work)], limit_seconds=5)
+    lane.step(reign)
+    connection.execute("UPDATE orchestrator.workers SET term = term + 1")
+    try:
+        with pytest.raises(TermOver):
+            lane.step(reign)
+    finally:
+        lane.close()
+
+    assert 1 == len(rounds)
