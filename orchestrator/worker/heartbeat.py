@@ -88,7 +88,7 @@ class Heartbeat:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(wait_seconds)
-        self._register(connection)
+        self._register(connection, self.worker_id)
         self._heard_at = time.monotonic()
         self._thread.start()
 
@@ -172,7 +172,7 @@ class Heartbeat:
             )  # fmt: skip
         connection = self._line.open()
         if not registered:
-            self._register(connection)
+            self._register(connection, worker_id)
         sent_at = time.monotonic()
         beats = self._wants_beat or sent_at >= self._beat_at
         self._wants_beat = False
@@ -202,11 +202,11 @@ class Heartbeat:
             report = with_leases(connection, report, self._held())
         self._told(report)
 
-    def _register(self, connection: psycopg.Connection[Any]) -> None:
+    def _register(self, connection: psycopg.Connection[Any], worker_id: UUID) -> None:
         connection.execute(
             REGISTER,
             {
-                "id": self.worker_id,
+                "id": worker_id,
                 "host": platform.node()[:200],
                 "pid": os.getpid(),
                 "version": __version__,
@@ -214,4 +214,5 @@ class Heartbeat:
                 "capacity": self._config.concurrency,
             },
         )
-        self._registered = True
+        with self._identity:
+            self._registered = worker_id == self.worker_id

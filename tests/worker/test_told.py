@@ -1,0 +1,275 @@
+"""What becomes of a task, or of its worker, reaches the worker at once: by a notification, or by looking."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import psycopg
+import pytest
+
+from orchestrator import Context, Orchestrator, events
+from orchestrator.errors import LeaseLost
+from orchestrator.notify import listen
+from tests.worker.running import recorded, run_until_empty, status, statuses, task, until, value, working
+
+HANDS: dict[str, str] = {
+    "cancelled": "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s",
+    "requeued": "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s",
+    "deleted": "DELETE FROM orchestrator.tasks WHERE id = %s",
+}
+PROVEN = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
+
+
+@pytest.mark.parametrize("hand", HANDS)
+def test_a_hand_reaches_a_running_coroutine(
+    app: Orchestrator, connection: psycopg.Connection, hand: str
+) -> None:
+    """It is cancelled with LeaseLost, which says why; the worker says so too, and no outcome is written."""
+    told: list[Any] = []
+    told_after: list[float] = []
+    starts: list[int] = []
+
+    @app.task(name="work")
+    async def work(context: Context) -> None:
+        starts.append(1)
+        if len(starts) == 2:
+            return  # requeued; it may begin before the first one is told
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError as cancelled:
+            told.extend(cancelled.args)
+            told_after.append(time.monotonic())
+            assert context.cancelled
+            raise
+
+    async def main() -> tuple[int, float]:
+        with recorded(events.LeaseLost, events.StaleOutcome) as seen:
+            async with working(app):
+                await until(lambda: value(connection, PROVEN), "it hears")
+                enqueued = await work.aenqueue()
+                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+                acted = time.monotonic()
+                connection.execute(HANDS[hand], [enqueued.id])
+                await until(lambda: told, "its handler is told")
+                if hand == "requeued":
+                    await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
+        assert [("LeaseLost", enqueued.id)] == [(type(e).__name__, e.task_id) for e in seen]
+        # Who is requeued may have ended by the time anybody asks.
+        assert hand == "requeued" or hand in seen[0].reason
+        return int(enqueued.id), told_after[0] - acted
+
+    task_id, seconds = asyncio.run(main())
+
+    (lost,) = told
+    assert isinstance(lost, LeaseLost)
+    assert task_id == lost.task_id
+    assert seconds < 1
+
+
+def test_a_hand_reaches_a_running_thread(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Through `context.cancelled`; a handler that returns then leaves no thread behind."""
+
+    @app.task(name="work")
+    def work(context: Context) -> str:
+        while not context.cancelled:
+            threading.Event().wait(0.005)
+        return "too late"
+
+    async def main() -> int:
+        with recorded(events.HandlerAbandoned) as abandoned:
+            async with working(app):
+                enqueued = await work.aenqueue()
+                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+                with recorded(events.LeaseLost) as lost:
+                    connection.execute(HANDS["cancelled"], [enqueued.id])
+                    await until(lambda: lost, "it is told")
+        assert [] == abandoned
+        return int(enqueued.id)
+
+    row = task(connection, asyncio.run(main()))
+
+    assert ("cancelled", None) == (row.status, row.result)
+
+
+def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind PgBouncer: the worker finds itself deaf, says so, holds no beacon, and looks for itself."""
+    monkeypatch.setattr(listen, "LISTEN_WORKERS", b"SELECT 1")
+    monkeypatch.setattr(listen, "DEAF_AFTER_SECONDS", 0.1)
+    app = Orchestrator(database_url, heartbeat_seconds=10.0)
+    told: list[float] = []
+
+    @app.task(name="work")
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            told.append(time.monotonic())
+
+    async def main() -> float:
+        with recorded(events.ListenDeaf) as deaf:
+            async with working(app):
+                await until(lambda: deaf, "it finds itself deaf")
+                enqueued = await work.aenqueue()
+                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+                acted = time.monotonic()
+                connection.execute(HANDS["cancelled"], [enqueued.id])
+                await until(lambda: told, "its handler is told")
+                assert [(None,)] == connection.execute("SELECT beacon FROM orchestrator.workers").fetchall()
+        await app.aclose()
+        return told[0] - acted
+
+    # With room for a busy machine; by the beat alone it would be ten seconds.
+    assert asyncio.run(main()) < 3
+
+
+def test_a_worker_can_be_drained_by_hand(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """It finishes what it runs, and ends as if it had been signalled; who did it and why is on record."""
+    running, finish = asyncio.Event(), asyncio.Event()
+
+    @app.task(name="work")
+    async def work() -> None:
+        running.set()
+        await finish.wait()
+
+    async def main() -> None:
+        worker = asyncio.create_task(app.arun_worker())
+        await work.aenqueue()
+        await running.wait()
+        left = await work.using(delay=3600).aenqueue()
+        connection.execute("SELECT orchestrator.drain_worker(id, 'old host') FROM orchestrator.workers")
+        await until(
+            lambda: value(connection, "SELECT count(*) FROM orchestrator.workers WHERE state = 'draining'"),
+            "it drains",
+        )
+        finish.set()
+        await asyncio.wait_for(worker, 20)
+        assert "scheduled" == status(connection, left.id)
+
+    asyncio.run(main())
+
+    assert {"completed": 1, "scheduled": 1} == statuses(connection)
+    assert [("stopped",)] == connection.execute("SELECT state FROM orchestrator.workers").fetchall()
+    assert [("drain_worker", "old host")] == connection.execute(
+        "SELECT action, reason FROM orchestrator.audit"
+    ).fetchall()
+
+
+def test_a_pause_is_told(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Once, and its end too."""
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    async def main() -> list[tuple[str, ...]]:
+        with recorded(events.QueuesPaused) as seen:
+            async with working(app):
+                await until(lambda: value(connection, PROVEN), "it hears")
+                connection.execute("SELECT orchestrator.pause_queue('default')")
+                await until(lambda: seen, "it is told")
+                connection.execute("SELECT orchestrator.resume_queue('default')")
+                await until(lambda: len(seen) == 2, "it is told")
+        return [event.queues for event in seen]
+
+    assert [("default",), ()] == asyncio.run(main())
+
+
+def test_a_task_that_cost_two_workers_runs_alone(database_url: str, connection: psycopg.Connection) -> None:
+    """Nothing beside it and nothing begins while it runs; others go on as soon as it has ended."""
+    app = Orchestrator(database_url, poll_seconds=0.1)
+    now: set[int] = set()
+    beside: dict[int, int] = {}
+
+    @app.task(name="work")
+    async def work(context: Context) -> None:
+        now.add(context.id)
+        beside[context.id] = 0
+        for other in now:
+            beside[other] = max(beside[other], len(now) - 1)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        now.remove(context.id)
+
+    ids = [work.enqueue().id for _ in range(30)]
+    suspects = set(ids[5:8])
+    connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = ANY (%s)", [list(suspects)])
+
+    run_until_empty(app)
+    app.close()
+
+    assert set(ids) == set(beside)
+    assert dict.fromkeys(suspects, 0) == {task_id: beside[task_id] for task_id in suspects}
+    assert max(beside.values()) > 0
+    assert {"completed": 30} == statuses(connection)
+
+
+def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While something long runs it is given back, uncharged, for another worker to try."""
+    monkeypatch.setattr("orchestrator.worker.intake.SUSPECT_PATIENCE_SECONDS", 0.05)
+    app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=0.0)
+
+    @app.task(name="long")
+    async def long() -> None:
+        await asyncio.Event().wait()
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    async def main() -> tuple[int, int]:
+        async with working(app):
+            first = await long.aenqueue()
+            await until(lambda: status(connection, first.id) == "running", "it runs")
+            suspect = await work.using(delay=0.2).aenqueue()
+            connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
+            await until(
+                lambda: (
+                    task(connection, suspect.id).claimed_at and status(connection, suspect.id) == "scheduled"
+                ),
+                "it is given back",
+            )
+            other = await work.aenqueue()
+            await until(lambda: status(connection, other.id) == "completed", "others go on")
+        await app.aclose()
+        return int(suspect.id), int(first.id)
+
+    suspect_id, first_id = asyncio.run(main())
+
+    assert (0, 2) == (task(connection, suspect_id).attempt, task(connection, suspect_id).losses)
+    assert ("pending", 0) == (status(connection, first_id), task(connection, first_id).attempt)
+
+
+def test_a_claim_whose_answer_was_lost_goes_back(database_url: str, connection: psycopg.Connection) -> None:
+    """Found at the next look, released under its own lease, uncharged; what is held is left alone."""
+    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1)
+    release = asyncio.Event()
+
+    @app.task(name="work")
+    async def work() -> None:
+        await release.wait()
+
+    async def main() -> tuple[int, int]:
+        with recorded(events.GhostsReleased, events.LeaseLost) as seen:
+            async with working(app):
+                held = await work.aenqueue()
+                await until(lambda: status(connection, held.id) == "running", "it runs")
+                # As if claimed for this worker by a statement whose answer never came.
+                ghost = await work.using(delay=3600).aenqueue()
+                connection.execute(
+                    "UPDATE orchestrator.tasks_live SET status = 'claimed', lease = 5, attempt = 1,"
+                    " worker_id = (SELECT id FROM orchestrator.workers) WHERE id = %s",
+                    [ghost.id],
+                )
+                await until(lambda: status(connection, ghost.id) != "claimed", "it is given back")
+                release.set()
+                await until(lambda: status(connection, ghost.id) == "completed", "it runs")
+        await app.aclose()
+        assert [events.GhostsReleased(1)] == seen[:1]
+        return int(ghost.id), int(held.id)
+
+    ghost_id, held_id = asyncio.run(main())
+
+    assert (1, 1) == (task(connection, ghost_id).attempt, task(connection, held_id).attempt)
