@@ -1,0 +1,13 @@
+"""What must never happen, in the words that a counterexample is told in."""
+
+ONE_LEASE = "an outcome is accepted only from the execution that holds the lease"
+ONE_OUTCOME = "at most one outcome is accepted for a lease"
+KEPT = "a lease is given back only by who does not hold it"
+PATIENCE = "only who has missed its time, by the server's clock, loses its leases or its term"
+ORPHANS = "recovery takes back only what a dead worker still holds"
+FAIR = "only what had started is charged for the loss of its worker"
+LATEST = "a duty commits only under the latest term, and that is its own"
+RISING = "terms strictly rise"
+OWN_TERM = "who resigns ends its own term and no other"
+COUNTED = "attempts and losses stay within their bounds"
+LIVE = "when faults stop, every task can still reach its end"

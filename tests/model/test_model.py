@@ -1,0 +1,95 @@
+"""The model of leases and terms: the protocol as it is holds in every state, and each way to break it is caught."""
+
+import os
+
+import pytest
+
+from tests.model import invariants
+from tests.model.explore import Explorer, Walk
+from tests.model.protocol import Queue
+from tests.model.rules import Bounds
+from tests.model.variants import CALM, TRIO, VARIANTS, WORLD, Variant, walked
+
+# Set to anything, the walk takes a task of two attempts and keeps house besides: 2.4 million states, a minute of one core.
+LONG = "ORCHESTRATOR_TEST_MODEL"
+
+
+@pytest.fixture(scope="module")
+def world() -> Walk:
+    """The walk through everything that can happen to two workers and a task."""
+    return Explorer(Queue(Bounds() if os.environ.get(LONG) else WORLD)).run()
+
+
+def test_the_protocol_holds_in_every_state(world: Walk) -> None:
+    """However often somebody claims, is elected, crashes, is killed, is late or is not heard."""
+    assert None is world.found, str(world.found)
+    assert world.finished
+    assert world.states > 700_000
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "A sends its outcome of task 0 (completed): accepted, and the reply is lost",
+        "A sends its outcome of task 0: refused as stale",
+        "A sends its outcome of task 0 again: known already",
+        "A may not start task 0: stale",
+        "A beats and learns that it lost task 0",
+        "A beats and learns that it was declared dead",
+        "the reply to the claim of A is lost",
+        "A beats and finds the ghost of task 0",
+        "A gives back the ghost of task 0",
+        "A gives back the ghost of task 0: gone already",
+        "A takes over from B",
+        "A would take over, and waits for a duty",
+        "A would resign, and waits for its own duty",
+        "A resigns, and did not lead any more",
+        "A opens a duty, finds its term over and steps down",
+        "A commits: B is dead, its tasks are back",
+        "the server ends the duty of A, which took too long",
+        "the server crashes and forgets a claim",
+        "the server crashes and forgets a start",
+        "the server crashes and forgets a beat",
+        "a hand requeues task 0, which is running",
+        "a hand cancels task 0, which is claimed",
+        "a new worker A begins",
+    ],
+)
+def test_the_walk_comes_by(world: Walk, step: str) -> None:
+    """A model in which nothing happens would hold as well."""
+    assert world.situations[step] > 0
+
+
+def test_every_task_can_still_end_once_faults_stop() -> None:
+    """Whatever replies were lost and whoever was late: no task is left with nobody who could end it."""
+    walk = Explorer(Queue(CALM)).run(to_the_goal=True)
+
+    assert None is walk.found, str(walk.found)
+    assert walk.finished
+
+
+def test_three_workers_never_lead_two_at_a_time() -> None:
+    """With crashes that forget renewals, and kills, and no task to distract them."""
+    walk = Explorer(Queue(TRIO)).run()
+
+    assert None is walk.found, str(walk.found)
+    assert walk.finished
+    assert walk.situations["the server crashes and forgets a beat and a renewal"] > 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
+def test_a_broken_protocol_is_caught(variant: Variant) -> None:
+    """By the invariant that it breaks, with a way to see it that a person can read."""
+    found = walked(variant).found
+
+    assert found is not None
+    assert variant.caught_by == found.invariant
+    assert len(found.trace) <= 12
+
+
+def test_every_invariant_can_be_broken() -> None:
+    """One that no variant breaks guards nothing that we know of."""
+    broken = {variant.caught_by for variant in VARIANTS}
+    known = {value for name, value in vars(invariants).items() if name.isupper()}
+
+    assert known == broken
