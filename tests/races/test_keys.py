@@ -87,11 +87,8 @@ def test_single_calls_in_opposite_order_may_deadlock_and_lose_nothing(arena: Are
     )
 
     assert 12 == race.schedules
-    assert {"p": 4, "q": 4, "": 4} == {
-        "p": race.count("p.enqueue again 40P01"),
-        "q": race.count("q.enqueue again 40P01"),
-        "": race.schedules - race.count("40P01"),
-    }
+    assert 8 == race.count("40P01")
+    assert 0 == race.count("p.enqueue again 40P01", "q.enqueue again 40P01")
 
 
 def test_a_bare_insert_with_a_key_that_is_taken_is_refused(arena: Arena) -> None:
