@@ -1,0 +1,105 @@
+"""The arena: a database where every change is written down, and in it every schedule of a race, one after the other."""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import psycopg
+import pytest
+
+from tests.races import ground
+from tests.races.ground import Ground
+from tests.races.invariants import faults, stuck
+from tests.races.schedules import Choice, following
+from tests.races.statements import load
+from tests.races.stepping import Actor, Company, Step, Story
+
+# Who takes the step that comes when a schedule is over.
+AFTERWARDS = Actor("afterwards", "leader", ())
+
+# So often a schedule is tried that does not begin as it should.
+TRIES = 5
+
+
+@dataclass(slots=True)
+class Explored:
+    """A race that was run in every order: how each schedule ended, how many ended so, and who waited for whom.
+
+    An end is what each step was told, and where the tasks stand: `a.claim 1 2, hand.cancel -; 1 claimed, 2 pending`.
+    """
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    waits: set[str] = field(default_factory=set)
+    waited: int = 0
+
+    @property
+    def schedules(self) -> int:
+        return self.outcomes.total()
+
+    def count(self, *words: str) -> int:
+        """Return how many schedules ended with all of these words."""
+        return sum(n for end, n in self.outcomes.items() if all(word in end for word in words))
+
+    def add(self, story: Story, left: Ground) -> None:
+        self.outcomes[f"{story.told()}; {left.told()}"] += 1
+        self.waits |= story.waits()
+        self.waited += bool(story.waits())
+
+
+class Arena:
+    """Where races are run; each is a start and some actors."""
+
+    def __init__(self, url: str, observer: psycopg.Connection) -> None:
+        self._url = url
+        self._observer = observer
+        observer.execute(ground.WATCH)
+        observer.execute("SELECT set_config('application_name', %s, false)", [AFTERWARDS.name])
+
+    def build_gate(self) -> None:
+        """Let those who are `gated` be stopped where their statements ask for the time."""
+        self._observer.execute(ground.GATE)
+
+    def rebuild(self, function: str, part: str, instead: str) -> None:
+        """Plant a fault in a function of the schema."""
+        text = load(f"schema/functions/{function}.sql").decode()
+        assert part in text, f"{function} does not hold {part}"
+        self._observer.execute(text.replace(part, instead).encode())
+
+    def explore(self, start: Sequence[str], *actors: Actor, afterwards: Step | None = None) -> Explored:
+        """Run the race in every order there is; after each schedule all invariants must hold.
+
+        `afterwards` is taken when a schedule is over: the next round of whoever comes by regularly. What it leaves is
+        judged, and nothing may be stuck then.
+        """
+        explored = Explored()
+        reset = ground.reset(tuple(start))
+        self._observer.execute(reset)
+        started_with = frozenset(task["id"] for task in ground.read(self._observer).tasks)
+        beginning: list[Choice] | None = []
+        with closing(Company(self._url, self._observer, actors)) as company:
+            while beginning is not None:
+                for _ in range(TRIES):
+                    self._observer.execute(reset)
+                    story = company.play(beginning)
+                    if afterwards:
+                        self._come_by(afterwards, story)
+                    left = ground.read(self._observer)
+                    wrong = faults(started_with, story, left) + (stuck(left) if afterwards else [])
+                    assert [] == wrong, story.order()
+                    if story.as_told:
+                        break
+                explored.add(story, left)
+                beginning = following(story.choices if story.as_told else beginning)
+        return explored
+
+    def _come_by(self, step: Step, story: Story) -> None:
+        assert not callable(step.params)
+        story.actors[AFTERWARDS.name] = AFTERWARDS
+        self._observer.execute(step.query, step.params)
+
+
+@pytest.fixture
+def arena(database_url: str, connection: psycopg.Connection) -> Arena:
+    """A fresh database to race in."""
+    return Arena(database_url, connection)

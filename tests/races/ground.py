@@ -1,0 +1,147 @@
+"""What a race starts from, and what is left when it is over: a few rows, put down and read in one message each.
+
+The database of a race has one more trigger than the product's: it writes down every change of a task, with the name of
+the session that made it. What was rolled back is not in it, as nothing of it ever was.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from tests.races.statements import LEASES, WORKERS
+
+Columns = dict[str, Any]
+
+WATCH = """
+CREATE SCHEMA races;
+CREATE TABLE races.history (
+    n bigint GENERATED ALWAYS AS IDENTITY, actor text, transaction xid8, task_id bigint, old jsonb, new jsonb
+);
+CREATE FUNCTION races.write_down() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO races.history (actor, transaction, task_id, old, new)
+    VALUES (
+        current_setting('application_name'), pg_current_xact_id(), coalesce(NEW.id, OLD.id),
+        to_jsonb(OLD), to_jsonb(NEW)
+    );
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER races_history AFTER INSERT OR UPDATE OR DELETE ON orchestrator.tasks
+    FOR EACH ROW EXECUTE FUNCTION races.write_down();
+INSERT INTO orchestrator.types (name) VALUES ('mail');
+"""
+
+CLEAR = """
+DELETE FROM orchestrator.tasks_live;
+DELETE FROM orchestrator.tasks_done;
+DELETE FROM orchestrator.tasks_dead;
+DELETE FROM orchestrator.attempts;
+DELETE FROM orchestrator.idempotency_keys;
+DELETE FROM orchestrator.audit;
+DELETE FROM orchestrator.workers;
+UPDATE orchestrator.queues SET state = 'active' WHERE state <> 'active';
+SELECT setval('orchestrator.tasks_id_seq', 10);
+"""
+
+# A place inside a statement where it can be stopped, its snapshot taken: others may then change and commit what it is
+# about to lock. Only for sessions that say so. VOLATILE: a STABLE one is called by the planner too, and stops it there.
+GATE = """
+CREATE OR REPLACE FUNCTION orchestrator.clock() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF current_setting('races.gated', true) = 'on' THEN
+        PERFORM pg_advisory_lock_shared(1), pg_advisory_unlock_shared(1);
+    END IF;
+    RETURN statement_timestamp();
+END
+$$;
+"""
+
+# Everything in one row, and one round trip.
+READ = """
+SELECT
+    (SELECT coalesce(json_agg(t), '[]') FROM orchestrator.tasks AS t),
+    (SELECT coalesce(json_agg(h ORDER BY h.n), '[]') FROM races.history AS h),
+    (SELECT coalesce(json_agg(a ORDER BY a.id), '[]') FROM orchestrator.attempts AS a),
+    (SELECT coalesce(json_agg(a ORDER BY a.id), '[]') FROM orchestrator.audit AS a),
+    (SELECT coalesce(json_agg(k), '[]') FROM orchestrator.idempotency_keys AS k),
+    (SELECT coalesce(json_agg(w), '[]') FROM orchestrator.workers AS w)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """All that the database holds after a schedule; `history` in the order in which the rows were written."""
+
+    tasks: list[Columns]
+    history: list[Columns]
+    attempts: list[Columns]
+    audit: list[Columns]
+    keys: list[Columns]
+    workers: list[Columns]
+
+    def told(self) -> str:
+        """Where each task stands."""
+        return ", ".join(
+            f"{task['id']} {task['status']}" for task in sorted(self.tasks, key=lambda t: t["id"])
+        )
+
+
+def reset(start: tuple[str, ...]) -> bytes:
+    """Return the message that makes the ground what it was."""
+    return ";\n".join([CLEAR, *start, "DELETE FROM races.history"]).encode()
+
+
+def read(observer: psycopg.Connection) -> Ground:
+    found = observer.execute(READ).fetchone()
+    assert found is not None
+    return Ground(*found)
+
+
+def task(task_id: int, status: str = "pending", *, of: str = "", **columns: object) -> str:
+    """Put down a task, complete as its worker would have left it; `of` names whose it is."""
+    row: dict[str, object] = {
+        "id": task_id, "type": "mail", "queue": "default", "status": status, "priority": 50, "max_attempts": 4,
+        "timeout": "5 minutes", "aging_us": 0, "run_at": "now - 1 hour",
+    }  # fmt: skip
+    if of:
+        row |= {"lease": LEASES[of], "worker_id": WORKERS[of], "claimed_at": "now", "attempt": 1}
+    if of and status != "claimed":
+        row |= {"started_at": "now"}
+    if status in ("completed", "cancelled", "dead_letter"):
+        row |= {"finished_at": "now"}
+    return put("tasks", row | columns)
+
+
+def key(name: str, task_id: int, *, expires: str = "now + 1 hour") -> str:
+    """Put down an idempotency key that a task holds."""
+    return put("idempotency_keys", {"type": "mail", "key": name, "task_id": task_id, "expires_at": expires})
+
+
+def crew(names: str, *, late: str = "") -> str:
+    """Put down the rows of these workers; the `late` have not beaten for an hour."""
+    fixed = {"host": "host", "pid": 1, "version": "0", "queues": "{default}", "capacity": 1}
+    return "; ".join(
+        put("workers", {"id": WORKERS[name], "beat_at": "now - 1 hour" if name in late else "now", **fixed})
+        for name in names
+    )
+
+
+def put(table: str, row: dict[str, object]) -> str:
+    """Return the INSERT of a row; a moment is said as `now`, or `now - 1 hour`."""
+    insert = sql.SQL("INSERT INTO orchestrator.{} ({}) VALUES ({})").format(
+        sql.Identifier(table),
+        sql.SQL(", ").join(map(sql.Identifier, row)),
+        sql.SQL(", ").join(map(value, row.values())),
+    )
+    return insert.as_string()
+
+
+def value(given: object) -> sql.Composable:
+    if not isinstance(given, str) or not given.startswith("now"):
+        return sql.Literal(given)
+    sign, _, length = given.removeprefix("now").strip().partition(" ")
+    moment = sql.SQL("clock_timestamp() {} interval {}")
+    return moment.format(sql.SQL("-" if sign == "-" else "+"), sql.Literal(length or "0"))

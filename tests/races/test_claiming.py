@@ -1,0 +1,206 @@
+"""Claims and starts against each other and against hands: a task is claimed once, and nobody who claims ever waits."""
+
+import pytest
+
+from tests.races.conftest import Arena
+from tests.races.ground import crew, task
+from tests.races.statements import (
+    begin,
+    cancel,
+    claim,
+    complete,
+    hand,
+    held,
+    pause,
+    raise_priority,
+    requeue,
+    run_at,
+    worker,
+)
+from tests.races.stepping import Step
+
+
+def test_two_claims_share_no_task(arena: Arena) -> None:
+    """One task, two workers: one has it, the other nothing, and neither waits."""
+    race = arena.explore(
+        [crew("ab"), task(1)],
+        worker("a", *held(claim("a"))),
+        worker("b", *held(claim("b"))),
+    )
+
+    assert {"a.claim 1, b.claim -; 1 claimed": 3, "a.claim -, b.claim 1; 1 claimed": 3} == race.outcomes
+    assert set() == race.waits
+
+
+def test_three_claims_share_two_tasks(arena: Arena) -> None:
+    """Whoever comes first; who finds nothing does not wait for what the others may give back."""
+    race = arena.explore(
+        [crew("abc"), task(1), task(2)],
+        *(worker(name, *held(claim(name, batch_size=1))) for name in "abc"),
+    )
+
+    assert {
+        "a.claim 1, b.claim 2, c.claim -; 1 claimed, 2 claimed": 15,
+        "a.claim 1, b.claim -, c.claim 2; 1 claimed, 2 claimed": 15,
+        "a.claim 2, b.claim 1, c.claim -; 1 claimed, 2 claimed": 15,
+        "a.claim -, b.claim 1, c.claim 2; 1 claimed, 2 claimed": 15,
+        "a.claim 2, b.claim -, c.claim 1; 1 claimed, 2 claimed": 15,
+        "a.claim -, b.claim 2, c.claim 1; 1 claimed, 2 claimed": 15,
+    } == race.outcomes
+    assert set() == race.waits
+
+
+def test_two_claims_of_two_queues_share_nothing(arena: Arena) -> None:
+    """Each begins with another queue and may take from both: nobody waits, and nothing is left."""
+    race = arena.explore(
+        [crew("ab"), *(task(n, queue=queue) for n, queue in enumerate("xxyy", 1))],
+        worker("a", *held(claim("a", queues="xy", batch_size=3))),
+        worker("b", *held(claim("b", queues="yx", batch_size=3))),
+    )
+
+    assert {
+        "a.claim 1 2 3, b.claim 4; 1 claimed, 2 claimed, 3 claimed, 4 claimed": 3,
+        "a.claim 2, b.claim 1 3 4; 1 claimed, 2 claimed, 3 claimed, 4 claimed": 3,
+    } == race.outcomes
+    assert set() == race.waits
+
+
+def test_a_requeue_takes_the_task_from_one_worker_and_gives_it_to_another(arena: Arena) -> None:
+    """Who runs it is fenced off, or has finished before; the next claim has it only after the hand's commit."""
+    race = arena.explore(
+        [crew("ab"), task(1, "running", of="b")],
+        worker("a", *held(claim("a")), complete("a", 1)),
+        worker("b", *held(complete("b", 1))),
+        hand(*held(requeue(1))),
+    )
+
+    assert {
+        "a.claim -, a.finish -, b.finish 1, hand.requeue 1; 1 pending": 34,
+        "a.claim -, a.finish -, b.finish 1, hand.requeue -; 1 completed": 35,
+        "a.claim -, a.finish -, b.finish -, hand.requeue 1; 1 pending": 59,
+        "a.claim 1, a.finish 1, b.finish 1, hand.requeue 1; 1 completed": 1,
+        "a.claim 1, a.finish 1, b.finish -, hand.requeue 1; 1 completed": 11,
+    } == race.outcomes
+    assert {"b finish for hand", "hand requeue for b"} == race.waits
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        (
+            cancel(1),
+            {
+                "a.claim 1 2, hand.cancel 1; 1 cancelled, 2 claimed": 2,
+                "a.claim 2, hand.cancel 1; 1 cancelled, 2 claimed": 3,
+            },
+        ),
+        (
+            requeue(1),
+            {
+                "a.claim 1 2, hand.requeue 1; 1 pending, 2 claimed": 2,
+                "a.claim 2, hand.requeue 1; 1 pending, 2 claimed": 2,
+                "a.claim 1 2, hand.requeue 1; 1 claimed, 2 claimed": 1,
+            },
+        ),
+        (
+            raise_priority("status = 'pending'"),
+            {
+                "a.claim 1 2, hand.priority -; 1 claimed, 2 claimed": 2,
+                "a.claim -, hand.priority 1 2; 1 pending, 2 pending": 2,
+                "a.claim 1 2, hand.priority 1 2; 1 claimed, 2 claimed": 1,
+            },
+        ),
+        (
+            run_at(1, hours=1),
+            {
+                "a.claim 1 2, hand.run_at OR001; 1 claimed, 2 claimed": 2,
+                "a.claim 2, hand.run_at 1; 1 scheduled, 2 claimed": 3,
+            },
+        ),
+    ],
+    ids=["cancel", "requeue", "priority", "run_at"],
+)
+def test_a_claim_passes_by_what_a_hand_holds(arena: Arena, wish: Step, expected: dict[str, int]) -> None:
+    """And the hand waits for the claim's commit, looks again, and has its way or is told why not."""
+    race = arena.explore(
+        [crew("a"), task(1), task(2)],
+        worker("a", *held(claim("a"))),
+        hand(*held(wish)),
+    )
+
+    assert expected == race.outcomes
+    assert {f"hand {wish.name} for a"} == race.waits
+
+
+def test_a_pause_holds_from_its_commit_on(arena: Arena) -> None:
+    """A claim neither waits for it nor heeds it before."""
+    race = arena.explore(
+        [crew("a"), task(1)],
+        worker("a", *held(claim("a"))),
+        hand(*held(pause())),
+    )
+
+    assert {
+        "a.claim 1, hand.pause paused; 1 claimed": 5,
+        "a.claim -, hand.pause paused; 1 pending": 1,
+    } == race.outcomes
+    assert set() == race.waits
+
+
+def test_a_cancelled_task_does_not_start_and_a_started_one_is_fenced_off(arena: Arena) -> None:
+    """Whoever commits first; a start never waits for a hand, it leaves the task alone."""
+    race = arena.explore(
+        [crew("a"), task(1, "claimed", of="a")],
+        worker("a", *held(begin("a", 1)), complete("a", 1)),
+        hand(*held(cancel(1))),
+    )
+
+    assert {
+        "a.begin 1, a.finish 1, hand.cancel OR001; 1 completed": 1,
+        "a.begin 1, a.finish 40001, hand.cancel 1; 1 cancelled": 2,
+        "a.begin 1, a.finish -, hand.cancel 1; 1 cancelled": 2,
+        "a.begin -, a.finish 40001, hand.cancel 1; 1 cancelled": 1,
+        "a.begin -, a.finish -, hand.cancel 1; 1 cancelled": 3,
+    } == race.outcomes
+    assert {"hand cancel for a", "a finish for hand"} == race.waits
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"),
+    [
+        (
+            cancel(1),
+            {
+                "a.claim 1, a.begin 1, a.finish 1, hand.cancel OR001; 1 completed": 1,
+                "a.claim 1, a.begin 1, a.finish 1, hand.cancel -; 1 completed": 1,
+                "a.claim 1, a.begin 1, a.finish 40001, hand.cancel 1; 1 cancelled": 2,
+                "a.claim 1, a.begin 1, a.finish -, hand.cancel 1; 1 cancelled": 2,
+                "a.claim 1, a.begin -, a.finish 40001, hand.cancel 1; 1 cancelled": 2,
+                "a.claim 1, a.begin -, a.finish -, hand.cancel 1; 1 cancelled": 6,
+                "a.claim -, a.begin -, a.finish -, hand.cancel 1; 1 cancelled": 7,
+            },
+        ),
+        (
+            requeue(1),
+            {
+                "a.claim 1, a.begin 1, a.finish 1, hand.requeue 1; 1 pending": 1,
+                "a.claim 1, a.begin 1, a.finish 1, hand.requeue -; 1 completed": 1,
+                "a.claim 1, a.begin 1, a.finish -, hand.requeue 1; 1 pending": 4,
+                "a.claim 1, a.begin -, a.finish -, hand.requeue 1; 1 pending": 8,
+                "a.claim -, a.begin -, a.finish -, hand.requeue 1; 1 pending": 6,
+                "a.claim 1, a.begin 1, a.finish 1, hand.requeue 1; 1 completed": 1,
+            },
+        ),
+    ],
+    ids=["cancel", "requeue"],
+)
+def test_a_whole_life_may_be_ended_at_any_moment(arena: Arena, wish: Step, expected: dict[str, int]) -> None:
+    """Claim, start and finish, and a hand between any two of their statements."""
+    race = arena.explore(
+        [crew("a"), task(1)],
+        worker("a", *held(claim("a")), *held(begin("a", 1)), *held(complete("a", 1))),
+        hand(*held(wish)),
+    )
+
+    assert expected == race.outcomes
+    assert {f"hand {wish.name} for a", "a finish for hand"} == race.waits

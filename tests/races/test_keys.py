@@ -1,0 +1,206 @@
+"""Producers with the same key: one task, one id, whatever the others do meanwhile."""
+
+from tests.races.conftest import Arena
+from tests.races.ground import crew, key, task
+from tests.races.statements import (
+    again,
+    complete,
+    delete,
+    enqueue,
+    enqueue_many,
+    gated,
+    hand,
+    held,
+    insert,
+    open_again,
+    shut,
+    undone,
+    worker,
+)
+
+KEYED = [crew("a"), task(1, idempotency_key="k"), key("k", 1)]
+EXPIRED = [
+    crew("a"),
+    task(1, idempotency_key="k"),
+    key("k", 1, expires="now - 1 hour"),
+]
+
+
+def test_two_get_one_id(arena: Arena) -> None:
+    """The second waits for the first, and learns its id."""
+    race = arena.explore([], hand(*held(enqueue()), name="p"), hand(*held(enqueue()), name="q"))
+
+    assert {
+        "p.enqueue 11, q.enqueue 11; 11 pending": 4,
+    } == race.outcomes
+    assert {"q enqueue for p", "p enqueue for q"} == race.waits
+
+
+def test_three_get_one_id(arena: Arena) -> None:
+    """Whoever comes first."""
+    race = arena.explore([], *(hand(*held(enqueue()), name=name) for name in "pqr"))
+
+    assert {
+        "p.enqueue 11, q.enqueue 11, r.enqueue 11; 11 pending": 42,
+    } == race.outcomes
+
+
+def test_who_rolls_back_takes_nothing_with_it(arena: Arena) -> None:
+    """The others, who waited for it, agree on a task of theirs."""
+    race = arena.explore(
+        [],
+        hand(*undone(enqueue()), name="p"),
+        hand(*held(enqueue()), name="q"),
+        hand(*held(enqueue()), name="r"),
+    )
+
+    assert (
+        38
+        == race.schedules
+        == race.count("; 11 pending") + race.count("; 12 pending") + race.count("; 13 pending")
+    )
+    assert 38 > race.count("p.enqueue 11, q.enqueue 11, r.enqueue 11") > 0
+
+
+def test_sets_in_opposite_order_do_not_deadlock(arena: Arena) -> None:
+    """Keys are taken in one order, whatever that of the items."""
+    race = arena.explore(
+        [],
+        hand(*held(enqueue_many("k", "l")), name="p"),
+        hand(*held(enqueue_many("l", "k")), name="q"),
+        hand(*held(enqueue("l")), name="r"),
+    )
+
+    assert {
+        "p.enqueue 11 12, q.enqueue 11 12, r.enqueue 12; 11 pending, 12 pending": 16,
+        "p.enqueue 11 12, q.enqueue 11 12, r.enqueue 11; 11 pending, 12 pending": 21,
+        "p.enqueue 11 13, q.enqueue 11 13, r.enqueue 11; 11 pending, 13 pending": 5,
+    } == race.outcomes
+
+
+def test_single_calls_in_opposite_order_may_deadlock_and_lose_nothing(arena: Arena) -> None:
+    """Two keys in two statements of one transaction, not sorted: one of the two is rolled back with 40P01."""
+    race = arena.explore(
+        [],
+        hand(*held(enqueue("k"), again(enqueue("l"))), name="p"),
+        hand(*held(enqueue("l"), again(enqueue("k"))), name="q"),
+    )
+
+    assert 12 == race.schedules
+    assert 8 == race.count("40P01")
+    assert 0 == race.count("p.enqueue again 40P01", "q.enqueue again 40P01")
+
+
+def test_a_bare_insert_with_a_key_that_is_taken_is_refused(arena: Arena) -> None:
+    """23505, and the function gives the id."""
+    race = arena.explore(
+        [],
+        hand(*held(insert()), name="p"),
+        hand(*held(enqueue()), name="q"),
+        hand(*held(insert()), name="r"),
+    )
+
+    assert {
+        "p.insert 11, q.enqueue 11, r.insert 23505; 11 pending",
+        "p.insert 23505, q.enqueue 11, r.insert 23505; 11 pending",
+        "p.insert 23505, q.enqueue 11, r.insert 11; 11 pending",
+    } == race.outcomes.keys()
+
+
+def test_an_expired_key_is_taken_once(arena: Arena) -> None:
+    """Two who find it expired agree on one new task."""
+    race = arena.explore(EXPIRED, hand(*held(enqueue()), name="p"), hand(*held(enqueue()), name="q"))
+
+    assert {
+        "p.enqueue 11, q.enqueue 11; 1 pending, 11 pending": 4,
+    } == race.outcomes
+
+
+def test_an_expired_key_is_freed_and_taken_at_once(arena: Arena) -> None:
+    """The old task is deleted, its key with it, while two take the key."""
+    race = arena.explore(
+        EXPIRED,
+        hand(*held(enqueue()), name="p"),
+        hand(*held(delete(1))),
+        hand(*held(enqueue()), name="q"),
+    )
+
+    assert (
+        38
+        == race.schedules
+        == race.count("p.enqueue 11", "q.enqueue 11") + race.count("p.enqueue 12", "q.enqueue 12")
+    )
+    assert {"hand delete for p", "p enqueue for hand", "p enqueue for q"} <= race.waits
+
+
+def test_a_key_is_free_when_its_task_is_deleted(arena: Arena) -> None:
+    """From the hand's commit on; before it the old id is the answer, and nobody waits to give it."""
+    race = arena.explore(
+        KEYED,
+        hand(*held(enqueue()), name="p"),
+        hand(*held(enqueue()), name="q"),
+        hand(*held(delete(1))),
+    )
+
+    assert {
+        "p.enqueue 1, q.enqueue 1, hand.delete 1; ": 66,
+        "p.enqueue 1, q.enqueue 12, hand.delete 1; 12 pending": 9,
+        "p.enqueue 12, q.enqueue 1, hand.delete 1; 12 pending": 9,
+        "p.enqueue 11, q.enqueue 11, hand.delete 1; 11 pending": 4,
+    } == race.outcomes
+
+
+def test_sets_and_a_delete_of_their_tasks_do_not_deadlock(arena: Arena) -> None:
+    """A delete frees keys in the order in which sets take them."""
+    race = arena.explore(
+        [*KEYED, task(2, idempotency_key="j"), key("j", 2)],
+        hand(*held(enqueue_many("k", "j")), name="p"),
+        hand(*held(delete(1, 2))),
+        hand(*held(enqueue_many("j", "k")), name="q"),
+    )
+
+    assert {
+        "p.enqueue 1 2, hand.delete 1 2, q.enqueue 13 14; 13 pending, 14 pending": 9,
+        "p.enqueue 1 2, hand.delete 1 2, q.enqueue 1 2; ": 66,
+        "p.enqueue 11 12, hand.delete 1 2, q.enqueue 11 12; 11 pending, 12 pending": 4,
+        "p.enqueue 13 14, hand.delete 1 2, q.enqueue 1 2; 13 pending, 14 pending": 9,
+    } == race.outcomes
+
+
+def test_a_finished_task_keeps_its_key(arena: Arena) -> None:
+    """While it moves from one leaf to another it is never missing from both."""
+    race = arena.explore(
+        [crew("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
+        hand(*held(enqueue()), name="p"),
+        worker("a", *held(complete("a", 1))),
+        hand(*held(delete(1))),
+    )
+
+    assert {
+        "p.enqueue 1, a.finish 1, hand.delete 1; ": 14,
+        "p.enqueue 1, a.finish 1, hand.delete -; 1 completed": 15,
+        "p.enqueue 1, a.finish -, hand.delete 1; ": 21,
+        "p.enqueue 11, a.finish 1, hand.delete 1; 11 pending": 1,
+        "p.enqueue 11, a.finish -, hand.delete 1; 11 pending": 9,
+    } == race.outcomes
+
+
+def test_who_is_stopped_while_taking_a_key_looks_again(arena: Arena) -> None:
+    """It asks for the time in the middle of its statement; the task is deleted, and the key taken by another."""
+    arena.build_gate()
+
+    race = arena.explore(
+        KEYED,
+        hand(shut(), open_again(), name="gate"),
+        gated(hand(*held(enqueue()), name="p")),
+        hand(enqueue(), name="q"),
+        hand(delete(1)),
+    )
+
+    assert {
+        "p.enqueue 1, q.enqueue 1, hand.delete 1; ": 63,
+        "p.enqueue 1, q.enqueue 12, hand.delete 1; 12 pending": 39,
+        "p.enqueue 12, q.enqueue 1, hand.delete 1; 12 pending": 12,
+        "p.enqueue 11, q.enqueue 11, hand.delete 1; 11 pending": 34,
+        "p.enqueue 12, q.enqueue 12, hand.delete 1; 12 pending": 2,
+    } == race.outcomes

@@ -1,0 +1,183 @@
+"""Statements with one part missing: the races must catch each, or they would catch nothing.
+
+The fault is planted in the product's own text, so it has to be found there. Where a fault harms no task, but makes
+somebody wait or fail who should not, it is what the race was told that gives it away.
+"""
+
+import pytest
+
+from tests.races.conftest import Arena
+from tests.races.ground import crew, task
+from tests.races.statements import (
+    GIVEN_UP,
+    SNOOZED,
+    beat,
+    begin,
+    broken,
+    claim,
+    complete,
+    deregister,
+    enqueue,
+    enqueue_many,
+    gated,
+    hand,
+    held,
+    leader,
+    open_again,
+    raise_priority,
+    recover,
+    requeue,
+    settle,
+    shut,
+    sql,
+    sweep,
+    worker,
+)
+from tests.races.stepping import Step
+
+GATE = hand(shut(), open_again(), name="gate")
+LATE = crew("ab", late="a")
+
+UNFENCED = {
+    "finish": broken(complete("a", 1), "AND t.lease = g.lease"),
+    "snooze": broken(settle("a", SNOOZED, 1), "AND t.lease = g.lease AND g.ending = 'waiting'", ""),
+    "give up": broken(settle("a", GIVEN_UP, 1), "AND t.lease = g.lease AND g.ending IN", "AND g.ending IN"),
+    "begin": broken(begin("a", 1), "AND mine.lease = g.lease"),
+}
+
+
+@pytest.mark.parametrize("what", UNFENCED)
+def test_a_write_without_its_lease_is_caught(arena: Arena, what: str) -> None:
+    """A hand requeues, another worker claims, and the first one writes as if nothing had happened."""
+    with pytest.raises(AssertionError, match="I4: a moved task 1"):
+        arena.explore(
+            [crew("ab"), task(1, "claimed", of="a")],
+            worker("a", UNFENCED[what]),
+            hand(*held(requeue(1))),
+            worker("b", *held(claim("b"))),
+        )
+
+
+@pytest.mark.parametrize(
+    "step",
+    [broken(claim("a"), "SKIP LOCKED"), broken(sweep(), "SKIP LOCKED")],
+    ids=["claim", "sweep"],
+)
+def test_waiting_where_others_pass_by_is_caught(arena: Arena, step: Step) -> None:
+    """Without SKIP LOCKED all workers stand in one line."""
+    race = arena.explore(
+        [crew("ab"), task(1), task(2, "scheduled", run_at="now - 1 hour")],
+        worker("a", *held(step)),
+        worker("b", *held(claim("b")), *held(sweep())),
+    )
+
+    assert race.waits
+
+
+def test_a_claim_of_what_is_not_ready_is_caught(arena: Arena) -> None:
+    """It takes over what another worker holds."""
+    with pytest.raises(AssertionError, match=r"I4|I16"):
+        arena.explore(
+            [crew("ab"), task(1)],
+            worker("a", broken(claim("a"), "AND ready.status = 'pending'")),
+            worker("b", claim("b")),
+        )
+
+
+def test_a_recovery_of_what_it_has_not_locked_is_caught(arena: Arena) -> None:
+    """Stopped in the middle, it takes a task from the worker that has claimed it meanwhile."""
+    arena.build_gate()
+    unlocked = broken(recover(), "        FOR UPDATE SKIP LOCKED\n    ) AS t", "    ) AS t")
+
+    with pytest.raises(AssertionError, match="who lives"):
+        arena.explore(
+            [LATE, task(1, "running", of="a")],
+            GATE,
+            gated(leader(broken(unlocked, "AND t.lease = o.lease"))),
+            hand(requeue(1)),
+            worker("b", claim("b")),
+        )
+
+
+def test_a_death_that_is_not_looked_at_again_is_caught(arena: Arena) -> None:
+    """Stopped in the middle, it declares a worker dead whose beat has just been answered."""
+    arena.build_gate()
+
+    race = arena.explore(
+        [LATE, task(1, "running", of="a")],
+        GATE,
+        gated(leader(broken(recover(), "    FOR UPDATE SKIP LOCKED\n),\ndead", "),\ndead"))),
+        worker("a", beat("a")),
+    )
+
+    assert race.count("leader.recover 1", "a.beat 0")
+
+
+def test_a_charge_for_what_has_not_begun_is_caught(arena: Arena) -> None:
+    """A neighbour's crash must cost no attempt."""
+    with pytest.raises(AssertionError, match=r"I10: leader moved task 1 from claimed to pending: \+0"):
+        arena.explore(
+            [LATE, task(1, "claimed", of="a")],
+            leader(
+                broken(
+                    recover(),
+                    "attempt = t.attempt - CASE WHEN o.status = 'running' THEN 0 ELSE 1 END",
+                    "attempt = t.attempt",
+                )
+            ),
+        )
+
+
+def test_who_stopped_and_is_forgotten_is_caught(arena: Arena) -> None:
+    """Its last claim committed after it had deregistered."""
+    forgetful = broken(recover(dead_after_seconds=0), "OR w.id IN (SELECT h.worker_id FROM holder AS h)")
+
+    with pytest.raises(AssertionError, match="I7: task 1 is claimed"):
+        arena.explore(
+            [LATE, task(1)],
+            worker("a", deregister("a")),
+            worker("a", *held(claim("a")), session="a claims"),
+            afterwards=forgetful,
+        )
+
+
+def test_a_worker_that_moves_rows_is_caught(arena: Arena) -> None:
+    """A hand's bulk UPDATE fails for it."""
+    moving = sql(
+        "finish",
+        b"UPDATE orchestrator.tasks SET status = 'completed', lease = NULL, finished_at = now()"
+        b" WHERE id = 1 AND lease = 101 RETURNING id",
+    )
+
+    with pytest.raises(AssertionError, match="I15"):
+        arena.explore(
+            [crew("a"), task(1, "running", of="a")],
+            worker("a", *held(moving)),
+            hand(*held(raise_priority())),
+        )
+
+
+def test_a_key_given_out_by_what_was_seen_before_the_wait_is_caught(arena: Arena) -> None:
+    """Who waited for a key looks at the tasks of before, finds none, and takes the key a second time."""
+    expired = "WHERE k.expires_at <= orchestrator.clock();"
+    unseen = f"{expired[:-1]} OR NOT EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = k.task_id);"
+    arena.rebuild("take_key", expired, unseen)
+
+    with pytest.raises(AssertionError, match="I11: 2 tasks have the key k"):
+        arena.explore([], hand(*held(enqueue()), name="p"), hand(*held(enqueue()), name="q"))
+
+
+def test_keys_taken_in_any_order_are_caught(arena: Arena) -> None:
+    """Two sets deadlock."""
+    arena.rebuild(
+        "enqueue_many", "ORDER BY a.value ->> 'type' COLLATE \"C\", a.value ->> 'key' COLLATE \"C\", a.n", ""
+    )
+
+    race = arena.explore(
+        [],
+        hand(*held(enqueue("k")), name="r"),
+        hand(*held(enqueue_many("k", "l")), name="p"),
+        hand(*held(enqueue_many("l", "k")), name="q"),
+    )
+
+    assert race.count("40P01")

@@ -1,0 +1,83 @@
+"""The tester itself: that it takes every order, sees who waits, sits a deadlock out, and tells what it found."""
+
+from collections.abc import Sequence
+from itertools import permutations
+
+import psycopg
+import pytest
+
+from tests.races.conftest import Arena
+from tests.races.ground import crew, task
+from tests.races.schedules import Choice, following, merges
+from tests.races.statements import again, broken, claim, complete, hand, held, lock, requeue, sql, worker
+from tests.races.stepping import Company
+
+NOTHING = b"SELECT 1"
+
+
+def orders(company: Company) -> list[str]:
+    """Play every schedule; return the orders."""
+    played: list[str] = []
+    beginning: Sequence[Choice] | None = ()
+    while beginning is not None:
+        story = company.play(beginning)
+        played.append("".join(choice.taken for choice in story.choices))
+        beginning = following(story.choices)
+    return played
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (3, 3), (2, 1, 2), (2, 2, 2)], ids=str)
+def test_every_merge_is_played_once(
+    connection: psycopg.Connection, database_url: str, lengths: tuple[int, ...]
+) -> None:
+    """When nobody waits, the schedules are all the orders there are, and no order comes twice."""
+    names = [name * length for name, length in zip("pqr", lengths, strict=False)]
+    actors = [hand(*(sql(f"s{n}", NOTHING) for n in range(len(name))), name=name[0]) for name in names]
+    company = Company(database_url, connection, actors)
+
+    played = orders(company)
+    company.close()
+
+    assert merges(lengths) == len(played)
+    assert sorted({"".join(order) for order in permutations("".join(names))}) == sorted(played)
+
+
+def test_who_waits_is_seen_and_takes_no_step(arena: Arena) -> None:
+    """A second session that wants a lock has no next step until the first has let go."""
+    race = arena.explore(
+        [task(1)],
+        hand(*held(lock(1)), name="p"),
+        hand(*held(lock(1)), name="q"),
+    )
+
+    assert {"p.lock 1, q.lock 1; 1 pending": 4} == race.outcomes
+    assert ({"p lock for q", "q lock for p"}, 2) == (race.waits, race.waited)
+
+
+def test_a_deadlock_is_sat_out(arena: Arena) -> None:
+    """Both wait, neither has a next step; the server ends it, and the schedule goes on."""
+    race = arena.explore(
+        [task(1), task(2)],
+        hand(*held(lock(1), again(lock(2))), name="p"),
+        hand(*held(lock(2), again(lock(1))), name="q"),
+    )
+
+    assert 8 == race.count("40P01")
+    assert 12 == race.schedules
+    assert 0 == race.count("p.lock again 40P01", "q.lock again 40P01")
+
+
+def test_what_must_not_be_is_told_with_its_schedule(arena: Arena) -> None:
+    """Which invariant, who broke it, and in which order of steps."""
+    unfenced = broken(complete("a", 1), "AND t.lease = g.lease")
+
+    with pytest.raises(AssertionError) as caught:
+        arena.explore(
+            [crew("ab"), task(1, "running", of="a")],
+            hand(requeue(1)),
+            worker("b", claim("b")),
+            worker("a", unfenced),
+        )
+
+    assert "only_the_lease_may_write: I4: a moved task 1 from claimed to completed" in str(caught.value)
+    assert "hand.requeue → b.claim → a.finish" in str(caught.value)
