@@ -1,9 +1,26 @@
-"""The duties that keep the house: one `.py` and one `.sql` each. Bounded per round; no handler code.
+"""The duties that keep the house: one `.py` and one or two `.sql` each. Bounded per round; no handler code.
 
-Each repeats its predicate in its write, by the database's clock, so that a duty done twice at once equals once.
+Each repeats its predicate in its write, by the database's clock, so that a duty done twice at once equals once. It is
+called inside its caller's transaction, and returns True when it should be called again at once.
 """
 
+from orchestrator.maintain.finished import Walk, finished
 from orchestrator.maintain.partitions import partitions
 from orchestrator.maintain.recover import Recovered, Recovery, recover
+from orchestrator.maintain.retention import KINDS, Kind, retention
+from orchestrator.maintain.sample import sample
+from orchestrator.maintain.timeouts import timeouts
 
-__all__ = ["Recovered", "Recovery", "partitions", "recover"]
+__all__ = [
+    "KINDS",
+    "Kind",
+    "Recovered",
+    "Recovery",
+    "Walk",
+    "finished",
+    "partitions",
+    "recover",
+    "retention",
+    "sample",
+    "timeouts",
+]

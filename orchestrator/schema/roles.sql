@@ -56,7 +56,8 @@ BEGIN
         GRANT INSERT ON orchestrator.tasks_done, orchestrator.tasks_dead, orchestrator.attempts TO orchestrator_worker;
         GRANT INSERT, UPDATE, DELETE ON orchestrator.workers TO orchestrator_worker;
         GRANT INSERT, UPDATE ON orchestrator.types TO orchestrator_worker;
-        GRANT INSERT ON orchestrator.queues TO orchestrator_worker;
+        -- Not how long it keeps: that would be a way to delete what is not due.
+        GRANT INSERT (name) ON orchestrator.queues TO orchestrator_worker;
         GRANT INSERT (type, payload, queue, priority, run_at, idempotency_key, max_attempts, timeout, tags, metadata, trace_context)
             ON orchestrator.tasks TO orchestrator_worker;
         GRANT USAGE ON SEQUENCE orchestrator.tasks_id_seq, orchestrator.term_seq TO orchestrator_worker;
@@ -64,7 +65,14 @@ BEGIN
             orchestrator.enqueue(text, jsonb, text, integer, timestamptz, interval, text, interval, integer, interval, text[], jsonb, jsonb),
             orchestrator.enqueue_many(jsonb),
             orchestrator.ensure_partition(date),
-            orchestrator.ring(text[], timestamptz)
+            orchestrator.ring(text[], timestamptz),
+            orchestrator.drop_old_partition(),
+            orchestrator.purge_finished(text, bigint, integer, integer),
+            orchestrator.purge_dead_letters(integer),
+            orchestrator.purge_attempts(integer),
+            orchestrator.purge_audit(integer),
+            orchestrator.purge_keys(integer),
+            orchestrator.purge_workers(integer)
             TO orchestrator_worker;
     END IF;
 
@@ -81,7 +89,15 @@ BEGIN
             orchestrator.drain_queue(text, text),
             orchestrator.set_queue_state(text, text, text),
             orchestrator.drain_worker(uuid, text),
-            orchestrator.ensure_partition(date)
+            orchestrator.set_retention(text, interval, interval, text),
+            orchestrator.ensure_partition(date),
+            orchestrator.drop_old_partition(),
+            orchestrator.purge_finished(text, bigint, integer, integer),
+            orchestrator.purge_dead_letters(integer),
+            orchestrator.purge_attempts(integer),
+            orchestrator.purge_audit(integer),
+            orchestrator.purge_keys(integer),
+            orchestrator.purge_workers(integer)
             TO orchestrator_operator;
     END IF;
 

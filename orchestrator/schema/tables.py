@@ -167,7 +167,7 @@ attempts = Table(
     Column("finished_at", MOMENT, server_default=CLOCK, nullable=False),
     CheckConstraint("outcome IN ('failed', 'timeout', 'lost', 'discarded')", name="attempts_outcome_check"),
     Index("attempts_task_idx", "task_id"),
-    Index("attempts_finished_idx", "finished_at"),
+    Index("attempts_queue_idx", "queue", "finished_at"),
 )
 
 idempotency_keys = Table(
@@ -202,6 +202,14 @@ settings = Table(
     Column("only_row", Boolean, server_default=text("true"), primary_key=True),
     Column("oldest_code", Integer, nullable=False),
     Column("payload_bytes_max", Integer, server_default=text("262144"), nullable=False),
+    Column("keep_audit", Interval, server_default=text("interval '90 days'"), nullable=False),
+    Column("keep_workers", Interval, server_default=text("interval '1 day'"), nullable=False),
     CheckConstraint("only_row", name="settings_only_row_check"),
     CheckConstraint("payload_bytes_max > 0", name="settings_payload_bytes_max_check"),
+    CheckConstraint(
+        "keep_audit BETWEEN interval '0' AND interval '1000 years'", name="settings_keep_audit_check"
+    ),
+    CheckConstraint(
+        "keep_workers BETWEEN interval '0' AND interval '1000 years'", name="settings_keep_workers_check"
+    ),
 )

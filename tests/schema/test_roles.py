@@ -10,6 +10,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 import orchestrator
+from orchestrator.maintain import KINDS
 from tests.schema.rows import insert, one, put, sleeping_worker
 
 ROOT = Path(orchestrator.__file__).parent
@@ -44,9 +45,15 @@ OPERATES = [
     "SELECT orchestrator.pause_queue('default')",
     "SELECT orchestrator.drain_queue('default')",
     "SELECT orchestrator.resume_queue('default')",
-    "SELECT orchestrator.ensure_partition('2030-01-01')",
     "SELECT orchestrator.drain_worker(id) FROM orchestrator.workers",
+    "SELECT orchestrator.set_retention('default', '1 day')",
     "DELETE FROM orchestrator.tasks WHERE id = 1",
+]
+KEEPS_HOUSE = [
+    "SELECT orchestrator.ensure_partition('2030-01-01')",
+    "SELECT orchestrator.drop_old_partition()",
+    "SELECT orchestrator.purge_finished('tasks_done_20300101', 0, 1, 1)",
+    *(f"SELECT orchestrator.purge_{kind}(1)" for kind in KINDS),
 ]
 EDITS = [
     "UPDATE orchestrator.tasks SET payload = '{}'",
@@ -56,8 +63,16 @@ EDITS = [
     "INSERT INTO orchestrator.tasks (type, lease) VALUES ('mail', 1)",
     "INSERT INTO orchestrator.tasks (type, aging_us) VALUES ('mail', 1)",
     "UPDATE orchestrator.settings SET payload_bytes_max = 1",
+    "UPDATE orchestrator.settings SET keep_audit = '0'",
     "UPDATE orchestrator.queues SET state = 'paused'",
+    "UPDATE orchestrator.queues SET keep_dead = '0'",
+    "INSERT INTO orchestrator.queues (name, keep_dead) VALUES ('mail', '0')",
     "DELETE FROM orchestrator.audit",
+    "DELETE FROM orchestrator.attempts",
+    "DELETE FROM orchestrator.tasks_done",
+    "DELETE FROM orchestrator.tasks_dead",
+    "DELETE FROM orchestrator.idempotency_keys",
+    "CREATE OR REPLACE FUNCTION orchestrator.clock() RETURNS timestamptz LANGUAGE sql AS $$ SELECT now() $$",
     "INSERT INTO orchestrator.idempotency_keys VALUES ('a', 'b', 1, now())",
     "SELECT orchestrator.take_key('a', 'b', 1, '1 s')",
     "TRUNCATE orchestrator.tasks",
@@ -66,9 +81,9 @@ EDITS = [
 ]
 MAY = {
     "producer": [ENQUEUES],
-    "operator": [READS, OPERATES],
+    "operator": [READS, OPERATES, KEEPS_HOUSE],
     "reader": [READS],
-    "worker": [READS, ENQUEUES],
+    "worker": [READS, ENQUEUES, KEEPS_HOUSE],
 }
 
 
@@ -111,15 +126,13 @@ def test_a_role_may_do_its_work_and_nothing_else(login: Login, role: str) -> Non
     """Every statement of every role's work, and what nobody may: done or denied."""
     session = login(role)
     may = [statement for group in MAY.get(role, []) for statement in group]
-    if role == "worker":
-        may.append("SELECT orchestrator.ensure_partition('2030-01-01')")
-    elif role == "reader":
+    if role == "reader":
         # Who can read a beacon can light it.
         may = [s for s in may if s != "TABLE orchestrator.workers"]
         may.append(
             "SELECT id, host, pid, state, beat_at, is_leader, term, leader_until FROM orchestrator.workers"
         )
-    tried = [*ENQUEUES, *READS, *OPERATES, *EDITS]
+    tried = [*ENQUEUES, *READS, *OPERATES, *KEEPS_HOUSE, *EDITS]
 
     seen = {statement: verdict(session, statement) for statement in tried}
 
@@ -175,7 +188,46 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     assert 1 == run("lead/resign.sql", id=worker_id, term=1)
     assert 1 == run("worker/deregister.sql", id=worker_id)
     assert 8 == run("maintain/partitions.sql")
+    assert 1 == run("maintain/old_partition.sql")
+    assert 1 == run("maintain/timeouts.sql", margin_seconds=15, batch_size=9)
+    assert 0 == run("maintain/leaves.sql")
+    assert 1 == run("maintain/finished.sql", leaf="tasks_done_20300101", first_page=0, pages=9, batch_size=9)
+    assert len(KINDS) == sum(run("maintain/retention.sql", kind=kind, batch_size=9) for kind in KINDS)
+    assert 1 == run("maintain/sample_scan.sql")
+    assert 1 == run("maintain/sample.sql")
     assert 1 == run("schema/fits.sql")
+
+
+def test_a_worker_cannot_delete_what_is_not_due(login: Login, connection: psycopg.Connection) -> None:
+    """However often and for however much it asks the functions that may; the periods are not its to set."""
+    session = login("worker")
+    put(connection, "completed")
+    put(connection, "dead_letter")
+    insert(connection, type="mail", idempotency_key="k")
+    connection.execute(
+        "INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type) VALUES (1, 1, 'lost', 'q', 't')"
+    )
+    connection.execute("SELECT orchestrator.pause_queue('default')")
+    sleeping_worker(connection)
+    connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
+    counts = (
+        "SELECT ARRAY[(SELECT count(*) FROM orchestrator.tasks), (SELECT count(*) FROM orchestrator.attempts),"
+        " (SELECT count(*) FROM orchestrator.audit), (SELECT count(*) FROM orchestrator.idempotency_keys),"
+        " (SELECT count(*) FROM orchestrator.workers), (SELECT count(*) FROM orchestrator.day_leaves)]"
+    )
+    before = one(connection, counts)
+
+    for kind in KINDS:
+        for at_most in (10**9, None):
+            purge = sql.SQL("SELECT orchestrator.{}(%s)").format(sql.Identifier(f"purge_{kind}"))
+            session.execute(purge, [at_most])
+    session.execute(
+        "SELECT orchestrator.purge_finished(leaf, 0, 1000000, 1000000) FROM orchestrator.day_leaves"
+    )
+    session.execute("SET timezone = '-167:59'")
+    session.execute("SELECT orchestrator.drop_old_partition() FROM generate_series(1, 9)")
+
+    assert before == one(connection, counts)
 
 
 def test_what_a_hand_does_is_recorded_under_its_own_name(

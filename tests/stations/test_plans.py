@@ -43,6 +43,7 @@ PATHS = {
     "finish/unlocked": {KEY},
     "finish/recorded": set(),
     "maintain/recover": {WHOSE, KEY},
+    "maintain/timeouts": {WHOSE, KEY},
 }
 """By statement: the indexes of tasks_live that it uses, these and no other."""
 
@@ -64,6 +65,7 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "restarted_after_seconds": ("float8", 0.0),
     "gone_ids": ("uuid[]", []),
     "gone_beats": ("timestamptz[]", []),
+    "margin_seconds": ("float8", 15.0),
 }
 """By name: the type under which psycopg sends it, and a value."""
 

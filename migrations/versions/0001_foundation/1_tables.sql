@@ -21,7 +21,12 @@ CREATE TABLE orchestrator.settings (
     -- The oldest schema revision a worker may have been built for and still run on this schema.
     oldest_code integer NOT NULL,
     payload_bytes_max integer NOT NULL DEFAULT 262144
-        CONSTRAINT settings_payload_bytes_max_check CHECK (payload_bytes_max > 0)
+        CONSTRAINT settings_payload_bytes_max_check CHECK (payload_bytes_max > 0),
+    keep_audit interval NOT NULL DEFAULT interval '90 days'
+        CONSTRAINT settings_keep_audit_check CHECK (keep_audit BETWEEN interval '0' AND interval '1000 years'),
+    -- The rows of workers that stopped or died.
+    keep_workers interval NOT NULL DEFAULT interval '1 day'
+        CONSTRAINT settings_keep_workers_check CHECK (keep_workers BETWEEN interval '0' AND interval '1000 years')
 );
 INSERT INTO orchestrator.settings (oldest_code) VALUES (1);
 
@@ -130,8 +135,10 @@ CREATE INDEX tasks_live_due_idx ON orchestrator.tasks_live (run_at) WHERE status
 -- "Whose tasks are these?" The predicate names worker_id alone: the finish names id and lease, so it can
 -- never be planned through this index (docs/decisions/0002-whose-tasks.md).
 CREATE INDEX tasks_live_worker_idx ON orchestrator.tasks_live (worker_id) WHERE worker_id IS NOT NULL;
--- Retention and the newest-first list of dead letters.
+-- The newest-first list of dead letters.
 CREATE INDEX tasks_dead_finished_idx ON orchestrator.tasks_dead (finished_at);
+-- Retention. Not by finished_at alone: what one queue keeps for years would lie before what another has due.
+CREATE INDEX tasks_dead_queue_idx ON orchestrator.tasks_dead (queue, finished_at);
 
 -- One row a process, a new id at each start: an id is never used twice, so nobody inherits its tasks.
 CREATE TABLE orchestrator.workers (
@@ -173,7 +180,8 @@ CREATE TABLE orchestrator.attempts (
     finished_at timestamptz NOT NULL DEFAULT orchestrator.clock()
 );
 CREATE INDEX attempts_task_idx ON orchestrator.attempts (task_id);
-CREATE INDEX attempts_finished_idx ON orchestrator.attempts (finished_at);
+-- Retention; by queue, as that of tasks_dead.
+CREATE INDEX attempts_queue_idx ON orchestrator.attempts (queue, finished_at);
 
 CREATE TABLE orchestrator.idempotency_keys (
     type text NOT NULL,

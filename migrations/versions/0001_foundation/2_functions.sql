@@ -132,6 +132,66 @@ BEGIN
 END
 $$;
 
+-- Drop the oldest leaf of tasks_done of which no queue keeps anything: its whole day is further back than the longest
+-- keep_finished, where the house's 7 days count too. Returns its name; NULL when none is due, or when those that are
+-- due are in use: then a NOTICE says so, nothing is changed, and the caller's transaction goes on.
+-- Locks: the leaf, then tasks_done, ACCESS EXCLUSIVE both. DROP needs them, and so would DETACH; but each of the two
+-- takes tasks_done first and would hold it, and with it every finish, while it waits for a reader of the leaf.
+-- So the leaf is locked first and not waited for: a report on it costs the workers nothing, and the leaf behind it is
+-- tried. tasks_done is waited for once, at most 100 ms, which is also the longest that a finish can queue behind this;
+-- a reader who has tasks_done and waits for the leaf is let go by the same 100 ms. Commit soon: until then no task
+-- can finish. The bound is read in ISO and UTC whatever the session's settings; the name is only where to look.
+CREATE OR REPLACE FUNCTION orchestrator.drop_old_partition()
+RETURNS text
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET lock_timeout = '100ms'
+SET datestyle = 'ISO'
+SET timezone = 'UTC'
+AS $$
+DECLARE
+    due_leaves CONSTANT text := $query$
+        SELECT c.relname::text
+        FROM pg_inherits AS i
+        JOIN pg_class AS c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'orchestrator.tasks_done'::regclass AND c.relname = coalesce($1, c.relname)
+            AND substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''([^'']+)''\)$')::timestamptz <= (
+                SELECT least(orchestrator.clock() - interval '7 days', min(orchestrator.clock() - q.keep_finished))
+                FROM orchestrator.queues AS q
+            )
+        ORDER BY c.relname
+    $query$;
+    leaf text;
+    still_due text;
+    got_leaf boolean;
+BEGIN
+    FOR leaf IN EXECUTE due_leaves USING NULL::text LOOP
+        got_leaf := false;
+        BEGIN
+            EXECUTE format('LOCK TABLE ONLY orchestrator.%I IN ACCESS EXCLUSIVE MODE NOWAIT', leaf);
+            got_leaf := true;
+            LOCK TABLE ONLY orchestrator.tasks_done IN ACCESS EXCLUSIVE MODE;
+            -- Again: while the locks were taken a queue may have been told to keep more.
+            EXECUTE due_leaves INTO still_due USING leaf;
+            IF still_due IS NULL THEN
+                RETURN NULL;
+            END IF;
+            EXECUTE format('DROP TABLE orchestrator.%I', leaf);
+            RETURN leaf;
+        EXCEPTION
+            -- The block is a savepoint: the locks it took are given back.
+            WHEN lock_not_available OR deadlock_detected OR undefined_table THEN
+                RAISE NOTICE USING
+                    MESSAGE = format('leaf %s is in use and was not dropped', leaf),
+                    HINT = 'It is tried again; a long report on finished tasks keeps it as long as it runs.';
+                -- Who has tasks_done has it for the next leaf as well.
+                EXIT WHEN got_leaf;
+        END;
+    END LOOP;
+    RETURN NULL;
+END
+$$;
+
 -- Enqueue one task and return its id; with a key that is taken, the id of the task that has it.
 -- What is left out comes from the type, then the queue, then the house.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue(
@@ -548,6 +608,230 @@ LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.set_queue_state(queue, 'paused', reason) $$;
 
+-- Delete at most `at_most` records of attempts that are older than both keep_finished and keep_dead of their queue,
+-- 30 days where the queue has no row; returns how many. Whoever may call this can delete nothing else.
+-- Locks: the rows, SKIP LOCKED. Path: attempts_queue_idx, by leaps from queue to queue, as in purge_dead_letters.
+CREATE OR REPLACE FUNCTION orchestrator.purge_attempts(at_most integer DEFAULT 1000)
+RETURNS integer
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+    WITH RECURSIVE named AS (
+        (SELECT a.queue FROM orchestrator.attempts AS a ORDER BY a.queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT a.queue FROM orchestrator.attempts AS a WHERE a.queue > n.queue ORDER BY a.queue LIMIT 1)
+        FROM named AS n
+        WHERE n.queue IS NOT NULL
+    ),
+    period AS (
+        SELECT n.queue, orchestrator.clock() - coalesce(
+            (SELECT greatest(q.keep_finished, q.keep_dead) FROM orchestrator.queues AS q WHERE q.name = n.queue),
+            interval '30 days'
+        ) AS kept_since
+        FROM named AS n
+        WHERE n.queue IS NOT NULL
+    ),
+    due AS (
+        SELECT d.id
+        FROM period AS p
+        CROSS JOIN LATERAL (
+            SELECT a.id
+            FROM orchestrator.attempts AS a
+            WHERE a.queue = p.queue AND (a.queue, a.finished_at) < (p.queue, p.kept_since)
+            LIMIT at_most
+            FOR UPDATE SKIP LOCKED
+        ) AS d
+        LIMIT at_most
+    ),
+    gone AS (
+        DELETE FROM orchestrator.attempts AS a WHERE a.id = ANY (ARRAY(SELECT d.id FROM due AS d)) RETURNING a.id
+    )
+    SELECT count(*)::integer FROM gone AS g
+$$;
+
+-- Delete at most `at_most` records of audit that are older than settings.keep_audit; returns how many. Whoever may
+-- call this can delete nothing else. Locks: the rows, SKIP LOCKED. Path: audit_at_idx.
+CREATE OR REPLACE FUNCTION orchestrator.purge_audit(at_most integer DEFAULT 1000)
+RETURNS integer
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+    WITH due AS (
+        SELECT u.id
+        FROM orchestrator.audit AS u
+        WHERE u.at < (SELECT orchestrator.clock() - s.keep_audit FROM orchestrator.settings AS s)
+        ORDER BY u.at
+        LIMIT at_most
+        FOR UPDATE SKIP LOCKED
+    ),
+    gone AS (
+        DELETE FROM orchestrator.audit AS u WHERE u.id = ANY (ARRAY(SELECT d.id FROM due AS d)) RETURNING u.id
+    )
+    SELECT count(*)::integer FROM gone AS g
+$$;
+
+-- Delete at most `at_most` dead letters that are older than their queue's keep_dead, 30 days where the queue has no
+-- row; returns how many. Whoever may call this can delete nothing else. Their keys are free from then on (take_key).
+-- Locks: the rows, SKIP LOCKED; a hand's requeue that commits at this very moment can make it fail with 40001.
+-- Path: tasks_dead_queue_idx, by leaps from queue to queue: rows of a queue that keeps its dead letters for years are
+-- never looked at, however many lie before those that are due. Compared as a
+-- pair, and without an ORDER BY: by finished_at alone the planner likes tasks_dead_finished_idx, which lies in the order
+-- of the table, and reads them all.
+CREATE OR REPLACE FUNCTION orchestrator.purge_dead_letters(at_most integer DEFAULT 1000)
+RETURNS integer
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+    WITH RECURSIVE named AS (
+        (SELECT t.queue FROM orchestrator.tasks_dead AS t ORDER BY t.queue LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.queue FROM orchestrator.tasks_dead AS t WHERE t.queue > n.queue ORDER BY t.queue LIMIT 1)
+        FROM named AS n
+        WHERE n.queue IS NOT NULL
+    ),
+    period AS (
+        SELECT n.queue, orchestrator.clock() - coalesce(
+            (SELECT q.keep_dead FROM orchestrator.queues AS q WHERE q.name = n.queue), interval '30 days'
+        ) AS kept_since
+        FROM named AS n
+        WHERE n.queue IS NOT NULL
+    ),
+    due AS (
+        SELECT d.id
+        FROM period AS p
+        CROSS JOIN LATERAL (
+            SELECT t.id
+            FROM orchestrator.tasks_dead AS t
+            WHERE t.queue = p.queue AND (t.queue, t.finished_at) < (p.queue, p.kept_since)
+            LIMIT at_most
+            FOR UPDATE SKIP LOCKED
+        ) AS d
+        LIMIT at_most
+    ),
+    gone AS (
+        DELETE FROM orchestrator.tasks_dead AS t WHERE t.id = ANY (ARRAY(SELECT d.id FROM due AS d)) RETURNING t.id
+    )
+    SELECT count(*)::integer FROM gone AS g
+$$;
+
+-- Of one leaf of tasks_done, delete what is older than its queue's keep_finished (7 days where the queue has no row)
+-- and lies in the pages from `first_page` on; at most `at_most` tasks. Returns how many were due, how many of those
+-- were deleted (the others are locked, or too many for one call), and the page to look at next, NULL behind the last.
+-- By pages, since a leaf has no index but its key: one by queue or time would cost every finish.
+-- A leaf that is not there any more has no further page. Locks: the rows, SKIP LOCKED. Path: a TID range.
+CREATE OR REPLACE FUNCTION orchestrator.purge_finished(
+    leaf text, first_page bigint, pages integer, at_most integer,
+    OUT due integer, OUT deleted integer, OUT next_page bigint
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+DECLARE
+    -- Only a leaf: never another table, whatever name is given.
+    place CONSTANT regclass := (
+        SELECT i.inhrelid
+        FROM pg_inherits AS i
+        JOIN pg_class AS c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'orchestrator.tasks_done'::regclass AND c.relname = leaf
+    );
+BEGIN
+    IF place IS NULL THEN
+        due := 0;
+        deleted := 0;
+        RETURN;
+    END IF;
+    EXECUTE format(
+        'WITH old AS MATERIALIZED ('
+        ' SELECT t.ctid AS tid FROM %1$s AS t LEFT JOIN orchestrator.queues AS q ON q.name = t.queue'
+        ' WHERE t.ctid >= $1 AND t.ctid < $2'
+        ' AND t.finished_at < orchestrator.clock() - coalesce(q.keep_finished, interval ''7 days'')'
+        ' LIMIT $3'
+        '), free AS ('
+        ' SELECT t.ctid AS tid FROM %1$s AS t WHERE t.ctid = ANY (ARRAY(SELECT o.tid FROM old AS o))'
+        ' FOR UPDATE SKIP LOCKED'
+        '), gone AS ('
+        ' DELETE FROM %1$s AS t WHERE t.ctid = ANY (ARRAY(SELECT f.tid FROM free AS f)) RETURNING 1'
+        ') SELECT (SELECT count(*) FROM old AS o), (SELECT count(*) FROM gone AS g)',
+        place
+    )
+    INTO due, deleted
+    USING format('(%s,0)', first_page)::tid, format('(%s,0)', first_page + pages)::tid, at_most;
+    next_page := first_page + pages;
+    IF next_page * current_setting('block_size')::bigint >= pg_relation_size(place) THEN
+        next_page := NULL;
+    END IF;
+END
+$$;
+
+-- Delete at most `at_most` idempotency keys whose window is over; returns how many. take_key holds them for free
+-- already. Locks: the keys, SKIP LOCKED: one that an enqueue is just taking is left alone, and an enqueue that waits
+-- for this finds no row and writes its own. Path: idempotency_keys_expires_idx.
+CREATE OR REPLACE FUNCTION orchestrator.purge_keys(at_most integer DEFAULT 1000)
+RETURNS integer
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+    WITH gone AS (
+        -- By place, which is safe for what is locked: the key's own index has two columns.
+        DELETE FROM orchestrator.idempotency_keys AS k
+        WHERE k.ctid = ANY (ARRAY(
+            SELECT d.ctid
+            FROM orchestrator.idempotency_keys AS d
+            WHERE d.expires_at <= orchestrator.clock()
+            ORDER BY d.expires_at
+            LIMIT at_most
+            FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING k.task_id
+    )
+    SELECT count(*)::integer FROM gone AS g
+$$;
+
+-- Delete at most `at_most` rows of workers that stopped or died longer ago than settings.keep_workers, hold no task
+-- and do not lead; returns how many. A claim that was on its way all that time is recovered without the row too.
+-- Locks: the worker rows, SKIP LOCKED; takes no lock on tasks. Path: tasks_live_worker_idx for what they hold. The
+-- table itself is read whole: it has the rows of a few days.
+CREATE OR REPLACE FUNCTION orchestrator.purge_workers(at_most integer DEFAULT 1000)
+RETURNS integer
+LANGUAGE sql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET jit = off
+AS $$
+    WITH due AS (
+        SELECT w.id
+        FROM orchestrator.workers AS w
+        WHERE w.state IN ('stopped', 'dead') AND NOT w.is_leader
+            AND w.beat_at < (SELECT orchestrator.clock() - s.keep_workers FROM orchestrator.settings AS s)
+            AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.worker_id = w.id)
+        ORDER BY w.id
+        LIMIT at_most
+        FOR UPDATE OF w SKIP LOCKED
+    ),
+    gone AS (
+        DELETE FROM orchestrator.workers AS w WHERE w.id = ANY (ARRAY(SELECT d.id FROM due AS d)) RETURNING w.id
+    )
+    SELECT count(*)::integer FROM gone AS g
+$$;
+
 -- Statement trigger on DELETE of orchestrator.tasks: write audit, and free the idempotency keys of what is gone.
 -- Only hands name the root; workers name the leaf, and their tasks keep their keys.
 -- Without other joins and scans the keys are looked up one by one: a plan kept from a DELETE of many rows, or from
@@ -799,6 +1083,67 @@ BEGIN
         PERFORM orchestrator.ring(ARRAY[set_queue_state.queue]);
     END IF;
     RETURN set_queue_state.new_state;
+END
+$$;
+
+-- Say how long a queue keeps its finished tasks and its dead letters; what is not given stays as it is. Returns what
+-- holds now. A queue that exists only because tasks or types name it gets its row here; any other name is taken
+-- for a slip. What is shortened is deleted in the rounds that follow, and cannot be had back.
+CREATE OR REPLACE FUNCTION orchestrator.set_retention(
+    queue text,
+    INOUT keep_finished interval DEFAULT NULL,
+    INOUT keep_dead interval DEFAULT NULL,
+    reason text DEFAULT NULL
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    old orchestrator.queues%ROWTYPE;
+BEGIN
+    IF num_nonnulls(set_retention.keep_finished, set_retention.keep_dead) = 0 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = 'set_retention needs keep_finished or keep_dead',
+            HINT = 'For example: SELECT * FROM orchestrator.set_retention(''mail'', keep_finished => ''3 days'')';
+    END IF;
+    IF set_retention.keep_finished NOT BETWEEN interval '0' AND interval '1000 years'
+        OR set_retention.keep_dead NOT BETWEEN interval '0' AND interval '1000 years'
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format(
+                'keep_finished is %s and keep_dead is %s; both must lie between 0 and 1000 years',
+                coalesce(set_retention.keep_finished::text, 'left out'), coalesce(set_retention.keep_dead::text, 'left out')
+            ),
+            HINT = 'To keep everything, say 1000 years.';
+    END IF;
+    IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_retention.queue) THEN
+        IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = set_retention.queue)
+            AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_retention.queue)
+            AND NOT EXISTS (SELECT FROM orchestrator.tasks_dead AS t WHERE t.queue = set_retention.queue)
+        THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR005',
+                MESSAGE = format('there is no queue %s', quote_nullable(set_retention.queue)),
+                HINT = (SELECT format('Known are %s.', string_agg(q.name, ', ' ORDER BY q.name)) FROM orchestrator.queues AS q);
+        END IF;
+        INSERT INTO orchestrator.queues (name) VALUES (set_retention.queue) ON CONFLICT DO NOTHING;
+    END IF;
+    SELECT * INTO old FROM orchestrator.queues AS q WHERE q.name = set_retention.queue FOR UPDATE;
+    keep_finished := coalesce(set_retention.keep_finished, old.keep_finished);
+    keep_dead := coalesce(set_retention.keep_dead, old.keep_dead);
+    UPDATE orchestrator.queues AS q
+    SET keep_finished = set_retention.keep_finished, keep_dead = set_retention.keep_dead
+    WHERE q.name = set_retention.queue;
+    INSERT INTO orchestrator.audit (action, queue, reason, details)
+    VALUES (
+        'retention', set_retention.queue, set_retention.reason,
+        jsonb_build_object(
+            'from', jsonb_build_object('keep_finished', old.keep_finished, 'keep_dead', old.keep_dead),
+            'to', jsonb_build_object('keep_finished', set_retention.keep_finished, 'keep_dead', set_retention.keep_dead)
+        )
+    );
 END
 $$;
 

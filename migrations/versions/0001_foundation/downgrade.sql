@@ -1,5 +1,5 @@
 -- Take away everything 1_tables to 5_leaves made, the tasks with it.
-DROP VIEW orchestrator.dead_letters, orchestrator.leader, orchestrator.live_workers,
+DROP VIEW orchestrator.day_leaves, orchestrator.dead_letters, orchestrator.leader, orchestrator.live_workers,
     orchestrator.queue_summary, orchestrator.running_tasks, orchestrator.task_history;
 DROP TABLE orchestrator.tasks, orchestrator.audit, orchestrator.idempotency_keys, orchestrator.attempts,
     orchestrator.workers, orchestrator.types, orchestrator.queues, orchestrator.settings;

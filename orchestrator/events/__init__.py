@@ -10,10 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something happened."""
+from orchestrator.events.event import Event as Event
+from orchestrator.events.housekeeping import GaugesSampled as GaugesSampled
+from orchestrator.events.housekeeping import LeafDropped as LeafDropped
+from orchestrator.events.housekeeping import RowsExpired as RowsExpired
+from orchestrator.events.housekeeping import TimeoutsEnforced as TimeoutsEnforced
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,37 @@
+"""End what its worker should have ended long ago: a task that runs beyond its timeout, with nobody to stop it.
+
+Workers enforce timeouts themselves, and need a while to write that down; so a margin is left them. What is still
+running then has a worker that beats and does not look: its loop is blocked, its outbox is stuck, its clock is wrong.
+The attempt counts as failed, as if the worker had said so; whatever the worker says later is stale.
+"""
+
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from orchestrator import events
+from orchestrator.postgres import statement
+
+TIMEOUTS = statement.load(__file__, "timeouts.sql")
+
+BATCH_SIZE = 1000
+MARGIN_SECONDS = 15.0
+
+
+def timeouts(
+    connection: psycopg.Connection[Any],
+    *,
+    margin_seconds: float = MARGIN_SECONDS,
+    batch_size: int = BATCH_SIZE,
+) -> bool:
+    """Do one bounded round. True: there may be more."""
+    given = {"margin_seconds": margin_seconds, "batch_size": batch_size}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        # Run once in a few seconds: planned each time, it never runs by a plan made for empty tables.
+        row = cursor.execute(TIMEOUTS, given, prepare=False).fetchone()
+    assert row is not None  # noqa: S101 - for the type checker: a SELECT without FROM has one row
+    retried, buried, _rings = row
+    if retried or buried:
+        events.emit(events.TimeoutsEnforced(retried, buried))
+    return bool(retried + buried >= batch_size)

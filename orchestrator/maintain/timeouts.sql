@@ -1,0 +1,95 @@
+-- End the attempts that go on beyond their timeout though their worker should have ended them `margin_seconds` ago:
+-- fenced off, whoever holds them. Each counts as failed, is written into attempts, and waits for its next attempt as its
+-- type's policy says (1 s, doubled each time to 300 s, ± 10 %% where nobody has declared the type), or is a dead letter
+-- when its attempts are used up. A timeout of 0 is none. Out: one row: tasks sent back, tasks buried. At most
+-- `batch_size` a call; call again while it returns that many.
+-- Locks: the task rows by id, SKIP LOCKED: who is writing its outcome at this moment is left alone. Path:
+-- tasks_live_worker_idx, which holds leased rows only; then the key. id + 0: or the order is read from the whole key.
+-- The lease is kept neither on the record nor on the dead letter: by it the worker would take its own late outcome for
+-- one that was written (finish/recorded.sql). worker_id tells who it was.
+-- The growth is compared in logarithms: 2 to the power of 2000 is an error, and not merely more than the cap.
+WITH late AS (
+    SELECT t.id, t.lease, t.attempt, t.max_attempts, t.queue, t.type, t.worker_id, t.started_at,
+        jsonb_build_object(
+            'class', 'Timeout',
+            'message', format(
+                'no result within %%s s, and its worker did not end it',
+                round(extract(epoch FROM t.timeout), 3)::double precision
+            ),
+            'traceback', ''
+        ) AS error
+    FROM orchestrator.tasks_live AS t
+    WHERE t.worker_id >= '00000000-0000-0000-0000-000000000000' AND t.status = 'running'
+        AND t.timeout > interval '0'
+        AND t.started_at + t.timeout < orchestrator.clock() - make_interval(secs => %(margin_seconds)s)
+    ORDER BY t.id + 0
+    LIMIT %(batch_size)s
+    FOR UPDATE SKIP LOCKED
+),
+policy AS (
+    SELECT l.id,
+        coalesce(date_part('epoch', y.backoff_base), 1) AS base,
+        greatest(coalesce(y.backoff_factor, 2), 1) AS factor,
+        coalesce(date_part('epoch', y.backoff_cap), 300) AS cap,
+        1 + coalesce(y.backoff_jitter, 0.1) * (2 * random() - 1) AS spread
+    FROM late AS l
+    LEFT JOIN orchestrator.types AS y ON y.name = l.type
+),
+wait AS (
+    SELECT p.id, p.spread * CASE
+        WHEN p.base <= 0 THEN 0
+        WHEN p.cap <= p.base THEN p.cap
+        WHEN ln(p.factor) * (l.attempt - 1) >= ln(p.cap / p.base) THEN p.cap
+        ELSE p.base * power(p.factor, l.attempt - 1)
+    END AS seconds
+    FROM policy AS p
+    JOIN late AS l ON l.id = p.id
+),
+recorded AS (
+    INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, worker_id, started_at)
+    SELECT l.id, l.attempt, 'timeout', l.queue, l.type, l.error, l.worker_id, l.started_at
+    FROM late AS l
+),
+back AS (
+    UPDATE orchestrator.tasks_live AS t
+    SET status = CASE WHEN w.seconds > 0 THEN 'scheduled' ELSE 'pending' END,
+        run_at = orchestrator.clock() + make_interval(secs => w.seconds),
+        error = l.error,
+        lease = NULL,
+        worker_id = NULL
+    FROM late AS l
+    JOIN wait AS w ON w.id = l.id
+    WHERE t.id = ANY (ARRAY(SELECT k.id FROM late AS k)) AND t.id = l.id AND t.lease = l.lease
+        AND t.status = 'running' AND l.attempt < l.max_attempts
+    RETURNING t.queue, t.run_at
+),
+gone AS (
+    DELETE FROM orchestrator.tasks_live AS t
+    USING late AS l
+    WHERE t.id = ANY (ARRAY(SELECT k.id FROM late AS k)) AND t.id = l.id AND t.lease = l.lease
+        AND t.status = 'running' AND l.attempt >= l.max_attempts
+    RETURNING
+        t.id, t.run_at, t.created_at, t.claimed_at, t.started_at, t.aging_us, t.timeout, t.worker_id,
+        t.priority, t.attempt, t.max_attempts, t.losses, t.queue, t.type, t.payload,
+        t.idempotency_key, t.progress, t.tags, t.metadata, t.trace_context, l.error
+),
+buried AS (
+    INSERT INTO orchestrator.tasks_dead (
+        id, run_at, created_at, claimed_at, started_at, finished_at, aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, losses, status, queue, type, payload, idempotency_key,
+        error, progress, tags, metadata, trace_context
+    )
+    SELECT
+        id, run_at, created_at, claimed_at, started_at, orchestrator.clock(), aging_us, timeout, worker_id,
+        priority, attempt, max_attempts, losses, 'dead_letter', queue, type, payload, idempotency_key,
+        error, progress, tags, metadata, trace_context
+    FROM gone
+),
+rung AS MATERIALIZED (
+    SELECT orchestrator.ring(ARRAY[n.queue], n.due) AS rang
+    FROM (SELECT b.queue, min(b.run_at) AS due FROM back AS b GROUP BY b.queue) AS n
+)
+SELECT
+    (SELECT count(*) FROM back) AS retried,
+    (SELECT count(*) FROM gone) AS buried,
+    (SELECT count(*) FROM rung) AS rings

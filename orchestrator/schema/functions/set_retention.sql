@@ -1,0 +1,60 @@
+-- Say how long a queue keeps its finished tasks and its dead letters; what is not given stays as it is. Returns what
+-- holds now. A queue that exists only because tasks or types name it gets its row here; any other name is taken
+-- for a slip. What is shortened is deleted in the rounds that follow, and cannot be had back.
+CREATE OR REPLACE FUNCTION orchestrator.set_retention(
+    queue text,
+    INOUT keep_finished interval DEFAULT NULL,
+    INOUT keep_dead interval DEFAULT NULL,
+    reason text DEFAULT NULL
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    old orchestrator.queues%ROWTYPE;
+BEGIN
+    IF num_nonnulls(set_retention.keep_finished, set_retention.keep_dead) = 0 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = 'set_retention needs keep_finished or keep_dead',
+            HINT = 'For example: SELECT * FROM orchestrator.set_retention(''mail'', keep_finished => ''3 days'')';
+    END IF;
+    IF set_retention.keep_finished NOT BETWEEN interval '0' AND interval '1000 years'
+        OR set_retention.keep_dead NOT BETWEEN interval '0' AND interval '1000 years'
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format(
+                'keep_finished is %s and keep_dead is %s; both must lie between 0 and 1000 years',
+                coalesce(set_retention.keep_finished::text, 'left out'), coalesce(set_retention.keep_dead::text, 'left out')
+            ),
+            HINT = 'To keep everything, say 1000 years.';
+    END IF;
+    IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_retention.queue) THEN
+        IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = set_retention.queue)
+            AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_retention.queue)
+            AND NOT EXISTS (SELECT FROM orchestrator.tasks_dead AS t WHERE t.queue = set_retention.queue)
+        THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR005',
+                MESSAGE = format('there is no queue %s', quote_nullable(set_retention.queue)),
+                HINT = (SELECT format('Known are %s.', string_agg(q.name, ', ' ORDER BY q.name)) FROM orchestrator.queues AS q);
+        END IF;
+        INSERT INTO orchestrator.queues (name) VALUES (set_retention.queue) ON CONFLICT DO NOTHING;
+    END IF;
+    SELECT * INTO old FROM orchestrator.queues AS q WHERE q.name = set_retention.queue FOR UPDATE;
+    keep_finished := coalesce(set_retention.keep_finished, old.keep_finished);
+    keep_dead := coalesce(set_retention.keep_dead, old.keep_dead);
+    UPDATE orchestrator.queues AS q
+    SET keep_finished = set_retention.keep_finished, keep_dead = set_retention.keep_dead
+    WHERE q.name = set_retention.queue;
+    INSERT INTO orchestrator.audit (action, queue, reason, details)
+    VALUES (
+        'retention', set_retention.queue, set_retention.reason,
+        jsonb_build_object(
+            'from', jsonb_build_object('keep_finished', old.keep_finished, 'keep_dead', old.keep_dead),
+            'to', jsonb_build_object('keep_finished', set_retention.keep_finished, 'keep_dead', set_retention.keep_dead)
+        )
+    );
+END
+$$;
