@@ -19,11 +19,13 @@ FAILED_WAIT_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """One thing the leader does, in bounded rounds. `work` returns whether it should come again at once."""
+    """One thing the leader does, in bounded rounds. `work` returns whether it should come again at once. `share`: the
+    part of the time that it may take at most; what is dear is done less often."""
 
     name: str
     every_seconds: float
     work: Callable[[psycopg.Connection[Any]], bool]
+    share: float = 1.0
 
 
 class Lane:
@@ -57,6 +59,7 @@ class Lane:
         self._line.close()
 
     def _perform(self, duty: Duty, reign: Reign) -> float:
+        began = time.monotonic()
         try:
             connection = self._line.open()
             with fenced(connection, reign, limit_seconds=self._limit_seconds):
@@ -70,7 +73,7 @@ class Lane:
             # Told in any case, and by name.
             events.emit(events.DutyFailed(duty.name, type(error).__name__, transient.reason(error)))
             return max(FAILED_WAIT_SECONDS, duty.every_seconds)
-        return 0.0 if more else duty.every_seconds
+        return 0.0 if more else max(duty.every_seconds, (time.monotonic() - began) / duty.share)
 
 
 def due_at(entry: tuple[float, Duty]) -> float:

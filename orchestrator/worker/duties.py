@@ -1,18 +1,36 @@
 """Which duties a leader does, and how often: the one place where they are wired."""
 
+from functools import partial
+
+from orchestrator import maintain
 from orchestrator.config import Config
 from orchestrator.lead import Duty
-from orchestrator.maintain import Recovery, partitions
 
 RECOVER_EVERY_SECONDS = 0.5
-PARTITIONS_EVERY_SECONDS = 3600.0
+TIMEOUTS_EVERY_SECONDS = 5.0
+# A leaf that could not be dropped, since somebody reads it, is tried again as soon.
+HOUSE_EVERY_SECONDS = 60.0
+SAMPLE_EVERY_SECONDS = 15.0
+# A sample reads every live task: with millions of them it is taken less often.
+SAMPLE_SHARE = 0.05
 
 
 def urgent(config: Config) -> list[Duty]:
     """Return what somebody waits for."""
-    return [Duty("recover", RECOVER_EVERY_SECONDS, Recovery(config.dead_after_seconds))]
+    return [
+        Duty("recover", RECOVER_EVERY_SECONDS, maintain.Recovery(config.dead_after_seconds)),
+        Duty("timeouts", TIMEOUTS_EVERY_SECONDS, maintain.timeouts),
+    ]
 
 
-def housekeeping(_config: Config) -> list[Duty]:
+def housekeeping() -> list[Duty]:
     """Return what can wait."""
-    return [Duty("partitions", PARTITIONS_EVERY_SECONDS, partitions)]
+    return [
+        Duty("sample", SAMPLE_EVERY_SECONDS, maintain.sample, share=SAMPLE_SHARE),
+        Duty("partitions", HOUSE_EVERY_SECONDS, maintain.partitions),
+        Duty("finished", HOUSE_EVERY_SECONDS, partial(maintain.finished, walk=maintain.Walk())),
+        *(
+            Duty(kind.replace("_", " "), HOUSE_EVERY_SECONDS, partial(maintain.retention, kind=kind))
+            for kind in maintain.KINDS
+        ),
+    ]

@@ -60,7 +60,7 @@ class Worker:
             self._line,
             worker_id=lambda: self._heartbeat.worker_id,
             urgent=duties.urgent(config),
-            housekeeping=duties.housekeeping(config),
+            housekeeping=duties.housekeeping(),
             term_seconds=config.term_seconds,
         )
         self._claims = self._session("claims")
