@@ -17,13 +17,13 @@ crew AS (
     SELECT w.state, count(*) AS workers FROM orchestrator.workers AS w GROUP BY w.state
 ),
 snapshot AS (
-    SELECT age(a.backend_xmin) AS transactions, statement_timestamp() - a.xact_start AS span
+    SELECT age(a.backend_xmin) AS transactions, clock_timestamp() - a.xact_start AS span
     FROM pg_stat_activity AS a
     WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid()
         AND (a.datname = current_database() OR a.datname IS NULL)
         AND coalesce(a.backend_type, '') NOT IN ('autovacuum worker', 'parallel worker')
     UNION ALL
-    SELECT age(p.transaction), statement_timestamp() - p.prepared
+    SELECT age(p.transaction), clock_timestamp() - p.prepared
     FROM pg_prepared_xacts AS p
     WHERE p.database = current_database()
     UNION ALL

@@ -10,7 +10,7 @@ from tests.model.protocol import Queue
 from tests.model.rules import Bounds
 from tests.model.variants import CALM, TRIO, VARIANTS, WORLD, Variant, walked
 
-# Set to anything, the walk takes a task of two attempts and keeps house besides: 2.4 million states, a minute of one core.
+# Set to anything, the walk takes a task of two attempts and keeps house besides: 2.4 million states, 45 s of one core.
 LONG = "ORCHESTRATOR_TEST_MODEL"
 
 
