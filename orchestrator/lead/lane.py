@@ -73,7 +73,8 @@ class Lane:
             # Told in any case, and by name.
             events.emit(events.DutyFailed(duty.name, type(error).__name__, transient.reason(error)))
             return max(FAILED_WAIT_SECONDS, duty.every_seconds)
-        return 0.0 if more else max(duty.every_seconds, (time.monotonic() - began) / duty.share)
+        pause_seconds = (time.monotonic() - began) * (1 / duty.share - 1)
+        return 0.0 if more else max(duty.every_seconds, pause_seconds)
 
 
 def due_at(entry: tuple[float, Duty]) -> float:
