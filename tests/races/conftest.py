@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import psycopg
 import pytest
 
+from tests.clock import REPLACEMENT
 from tests.races import ground
 from tests.races.ground import Ground
 from tests.races.invariants import faults, stuck
@@ -42,7 +43,7 @@ class Explored:
         return sum(n for end, n in self.outcomes.items() if all(word in end for word in words))
 
     def add(self, story: Story, left: Ground) -> None:
-        self.outcomes[f"{story.told()}; {left.told()}"] += 1
+        self.outcomes["; ".join(filter(None, (story.told(), left.told())))] += 1
         self.waits |= story.waits()
         self.waited += bool(story.waits())
 
@@ -59,6 +60,10 @@ class Arena:
     def build_gate(self) -> None:
         """Let those who are `gated` be stopped where their statements ask for the time."""
         self._observer.execute(ground.GATE)
+
+    def build_clock(self) -> None:
+        """Let time stand still but for `time_passes`."""
+        self._observer.execute(REPLACEMENT.encode())
 
     def rebuild(self, function: str, part: str, instead: str) -> None:
         """Plant a fault in a function of the schema."""

@@ -5,12 +5,13 @@ the session that made it. What was rolled back is not in it, as nothing of it ev
 """
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
-from tests.races.statements import LEASES, WORKERS
+from tests.races.statements import LEASES, TERM_SECONDS, WORKERS
 
 Columns = dict[str, Any]
 
@@ -31,6 +32,20 @@ END
 $$;
 CREATE TRIGGER races_history AFTER INSERT OR UPDATE OR DELETE ON orchestrator.tasks
     FOR EACH ROW EXECUTE FUNCTION races.write_down();
+
+-- When a reign began and ended, and what was done in whose name, in one order.
+CREATE TABLE races.reigns (n bigint GENERATED ALWAYS AS IDENTITY, actor text, what text, term bigint);
+CREATE FUNCTION races.write_reign() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO races.reigns (actor, what, term)
+    VALUES (NEW.id, CASE WHEN NEW.is_leader THEN 'begins' ELSE 'ends' END, NEW.term);
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER races_began AFTER INSERT ON orchestrator.workers
+    FOR EACH ROW WHEN (NEW.is_leader) EXECUTE FUNCTION races.write_reign();
+CREATE TRIGGER races_changed AFTER UPDATE ON orchestrator.workers
+    FOR EACH ROW WHEN (OLD.is_leader <> NEW.is_leader) EXECUTE FUNCTION races.write_reign();
 INSERT INTO orchestrator.types (name) VALUES ('mail');
 """
 
@@ -42,8 +57,9 @@ DELETE FROM orchestrator.attempts;
 DELETE FROM orchestrator.idempotency_keys;
 DELETE FROM orchestrator.audit;
 DELETE FROM orchestrator.workers;
+DELETE FROM races.reigns;
 UPDATE orchestrator.queues SET state = 'active' WHERE state <> 'active';
-SELECT setval('orchestrator.tasks_id_seq', 10);
+SELECT setval('orchestrator.tasks_id_seq', 10), setval('orchestrator.term_seq', 10);
 """
 
 # A place inside a statement where it can be stopped, its snapshot taken: others may then change and commit what it is
@@ -67,7 +83,8 @@ SELECT
     (SELECT coalesce(json_agg(a ORDER BY a.id), '[]') FROM orchestrator.attempts AS a),
     (SELECT coalesce(json_agg(a ORDER BY a.id), '[]') FROM orchestrator.audit AS a),
     (SELECT coalesce(json_agg(k), '[]') FROM orchestrator.idempotency_keys AS k),
-    (SELECT coalesce(json_agg(w), '[]') FROM orchestrator.workers AS w)
+    (SELECT coalesce(json_agg(w), '[]') FROM orchestrator.workers AS w),
+    (SELECT coalesce(json_agg(r ORDER BY r.n), '[]') FROM races.reigns AS r)
 """
 
 
@@ -81,6 +98,7 @@ class Ground:
     audit: list[Columns]
     keys: list[Columns]
     workers: list[Columns]
+    reigns: list[Columns]
 
     def told(self) -> str:
         """Where each task stands."""
@@ -120,13 +138,24 @@ def key(name: str, task_id: int, *, expires: str = "now + 1 hour") -> str:
     return put("idempotency_keys", {"type": "mail", "key": name, "task_id": task_id, "expires_at": expires})
 
 
-def crew(names: str, *, late: str = "") -> str:
-    """Put down the rows of these workers; the `late` have not beaten for an hour."""
+def crew(names: str, *, late: str = "", leader: str = "") -> str:
+    """Put down the rows of these workers; the `late` have not beaten for an hour, the leader is in its first term."""
     fixed = {"host": "host", "pid": 1, "version": "0", "queues": "{default}", "capacity": 1}
+    reign = {"is_leader": True, "term": 1, "leader_until": f"now + {TERM_SECONDS} seconds"}
     return "; ".join(
-        put("workers", {"id": WORKERS[name], "beat_at": "now - 1 hour" if name in late else "now", **fixed})
+        put(
+            "workers",
+            {"id": WORKERS[name], "beat_at": "now - 1 hour" if name in late else "now", **fixed}
+            | (reign if name == leader else {}),
+        )
         for name in names
     )
+
+
+def unlit(name: str, beacon: int, beat_at: datetime) -> str:
+    """Let a worker's row say that it holds a beacon, and when it last beat."""
+    change = sql.SQL("UPDATE orchestrator.workers SET beacon = {}, beat_at = {} WHERE id = {}")
+    return change.format(beacon, beat_at, WORKERS[name]).as_string()
 
 
 def put(table: str, row: dict[str, object]) -> str:

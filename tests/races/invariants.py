@@ -6,6 +6,7 @@
     I4   a write under a superseded lease changes nothing, and says so
     I5   one accepted outcome a lease; an end is left by a hand alone
     I6   no run without a cause
+    I8   terms strictly rise, one at a time, and no duty is done in a term that is over
     I10  attempts are counted fairly: the unstarted uncharged, a loss only for what had begun, never more than allowed
     I11  one task a key
     I15  every failure and every loss is recorded once, every step of a hand is in the audit
@@ -195,6 +196,29 @@ def no_run_is_without_a_cause(past: Past) -> Iterator[str]:
             running.discard(move.task_id)
 
 
+# I8
+
+
+def one_leads_at_a_time(past: Past) -> Iterator[str]:
+    """A deed belongs to the term in which it is done."""
+    leads: tuple[str, int] | None = None
+    last = 0
+    for line in past.ground.reigns:
+        who, term = line["actor"], line["term"]
+        match line["what"]:
+            case "begins":
+                if leads is not None:
+                    yield f"I8: term {term} of {who} begins in that of {leads}"
+                if term <= last:
+                    yield f"I8: term {term} of {who} comes after term {last}"
+                leads, last = (who, term), max(term, last)
+            case "ends":
+                leads = None
+            case _:
+                if leads != (who, term):
+                    yield f"I8: {who} does a deed of term {term} in that of {leads}"
+
+
 # I10
 
 
@@ -304,6 +328,7 @@ RULES: tuple[Rule, ...] = (
     an_end_is_left_by_hands_alone,
     what_was_accepted_was_written,
     no_run_is_without_a_cause,
+    one_leads_at_a_time,
     attempts_are_counted_fairly,
     a_key_has_one_task,
     every_producer_was_told_of_a_task,

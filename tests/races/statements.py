@@ -4,9 +4,9 @@ What they are given is said here and nowhere else among the races. A step by its
 `held` leaves its transaction open until a step of its own commits it, so that others may come in between.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
@@ -20,6 +20,8 @@ from tests.races.stepping import Actor, Answers, Params, Step
 ROOT = Path(orchestrator.__file__).parent
 WORKERS = {name: UUID(int=0xA0 + n) for n, name in enumerate("abc")}
 LEASES = {"a": 101, "b": 102, "c": 103}
+TERM_SECONDS = 10
+DEAD_AFTER_SECONDS = 30
 
 FAILED = Failed(Fault("ValueError", "it failed"), "failed", 60)
 GIVEN_UP = Buried(Fault("ValueError", "it failed for good"), "failed")
@@ -130,8 +132,35 @@ def sweep() -> Step:
     return Step("sweep", load("claim/sweep.sql"), {"batch_size": 1000})
 
 
-def beat(name: str) -> Step:
-    return Step("beat", load("worker/beat.sql"), {"id": WORKERS[name], "state": "running"})
+def beat(name: str, *, beacon: int | None = None) -> Step:
+    """Tells whether it lives."""
+    given: dict[str, object] = {"beats": True, "draining": False, "beacon": beacon, "rings": False}
+    given |= {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "dead_after_seconds": DEAD_AFTER_SECONDS}
+    return Step("beat", load("worker/beat.sql"), given)
+
+
+def light(name: str, beacon: int) -> tuple[Step, Step]:
+    """Light a beacon, and put it out: the session goes on to the next schedule."""
+    lit = Step("light", load("notify/light.sql"), {"worker_id": WORKERS[name], "beacon": beacon})
+    return lit, Step("put out", b"SELECT pg_advisory_unlock_all()")
+
+
+def renew(name: str) -> Step:
+    """A beat; tells which term it leads."""
+    return replace(beat(name), column=2)
+
+
+def ghosts(name: str) -> Step:
+    """What a worker that holds nothing holds all the same; tells the ids."""
+    return Step("look", load("worker/leases.sql"), {"id": WORKERS[name], "ids": [], "leases": []}, column=1)
+
+
+def release_ghosts(name: str) -> Step:
+    def found(answers: Answers) -> Params | None:
+        ids = answers["look"].ids
+        return {**pairs(name, ids), **settled(name, RELEASED, len(ids))} if ids else None
+
+    return Step("finish", load("finish/settle.sql"), found)
 
 
 def deregister(name: str) -> Step:
@@ -149,9 +178,72 @@ def pairs(name: str, ids: Sequence[int]) -> Params:
 # The leader's
 
 
-def recover(*, dead_after_seconds: float = 30) -> Step:
-    given = {"dead_after_seconds": dead_after_seconds, "batch_size": 1000}
-    return Step("recover", load("maintain/recover.sql"), given)
+def recover(
+    *, dead_after_seconds: float = DEAD_AFTER_SECONDS, dark: Mapping[str, datetime] | None = None
+) -> Step:
+    """Take back from whose beat is too old, and from whose beacon was seen `dark` after this beat."""
+    given = {"dead_after_seconds": dead_after_seconds, "restarted_after_seconds": 0, "batch_size": 1000}
+    unlit = {WORKERS[name]: moment for name, moment in (dark or {}).items()}
+    more = {"gone_ids": list(unlit), "gone_beats": list(unlit.values())}
+    return Step("recover", load("maintain/recover.sql"), {**given, **more})
+
+
+def look_for_dark() -> Step:
+    return Step("dark", load("maintain/dark.sql"), {"dead_after_seconds": 0})
+
+
+def stand(name: str) -> tuple[Step, Step, Step]:
+    """The three statements of an election; the last tells the term."""
+    given = {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "gone_id": None, "gone_beat_at": None}
+    return (
+        patient(Step("incumbent", load("lead/incumbent.sql"))),
+        Step("depose", load("lead/depose.sql"), given),
+        Step("ascend", load("lead/ascend.sql"), given),
+    )
+
+
+def stand_at_once(name: str) -> Step:
+    """The same in one message, where who comes between them is not the question."""
+    steps = stand(name)
+    return Step("ascend", b"; ".join(step.query for step in steps), steps[-1].params)
+
+
+def resign(name: str, term: int) -> tuple[Step, Step]:
+    given = {"id": WORKERS[name], "term": term}
+    return Step("own", load("lead/own.sql"), given), Step("resign", load("lead/resign.sql"), given)
+
+
+def resign_what_was_won(name: str) -> Step:
+    def won(answers: Answers) -> Params | None:
+        return {"id": WORKERS[name], "term": terms[0]} if (terms := answers["ascend"].ids) else None
+
+    own, lay_down = resign(name, 0)
+    return Step("resign", b"BEGIN; " + own.query + b"; " + lay_down.query + b"; COMMIT", won)
+
+
+def duty(name: str, term: int | None = None) -> tuple[Step, Step]:
+    """The fence, and one write behind it, in this term or the one just won; nothing is written without the fence."""
+
+    def reign(answers: Answers) -> Params | None:
+        terms = [term] if term is not None else answers["ascend"].ids
+        return {"id": WORKERS[name], "term": terms[0], "limit": "5s"} if terms else None
+
+    def behind_the_fence(answers: Answers) -> Params | None:
+        fenced = "fence" in answers and answers["fence"].rows
+        return reign(answers) if fenced else None
+
+    deed = b"INSERT INTO races.reigns (actor, what, term) VALUES (%(id)s, 'deed', %(term)s) RETURNING term"
+    return patient(Step("fence", load("lead/fence.sql"), reign)), Step("deed", deed, behind_the_fence)
+
+
+def patient(step: Step) -> Step:
+    """Without the lock_timeout that the statement itself sets: on a busy machine it would end a wait that is meant."""
+    return broken(step, "'lock_timeout', '250ms'", "'lock_timeout', '0'")
+
+
+def time_passes(*, seconds: float) -> Step:
+    query = b"UPDATE orchestrator.test_clock SET now = now + make_interval(secs => %(seconds)s)"
+    return sql("passes", query, seconds=seconds)
 
 
 # A hand's
@@ -211,6 +303,10 @@ def open_again() -> Step:
 
 def gated(actor: Actor) -> Actor:
     return replace(actor, settings=actor.settings + b"; SET races.gated = 'on'")
+
+
+def lock_worker(name: str) -> Step:
+    return sql("lock", b"SELECT 1 FROM orchestrator.workers WHERE id = %(id)s FOR UPDATE", id=WORKERS[name])
 
 
 def lock(task_id: int) -> Step:

@@ -27,7 +27,20 @@ Row = tuple[Any, ...]
 LOOK_SECONDS = 0.001
 STUCK_SECONDS = 20.0
 
-SILENT = ("commit", "rollback", "shut", "open")
+# What ends a transaction, works the gate or the clock, or only leads up to the next step, is not told.
+SILENT = (
+    "commit",
+    "rollback",
+    "shut",
+    "open",
+    "passes",
+    "incumbent",
+    "depose",
+    "own",
+    "dark",
+    "light",
+    "put",
+)
 
 # No lock_timeout: what waits, waits, and is seen to. A race that wants one gives it to its actor. No jit: before
 # PostgreSQL 18 it compiles for 100 ms whatever the triggers of hands have forbidden the planner, and is forced to use.
@@ -42,11 +55,12 @@ class Answer:
     changed: int | None = None
     error: str | None = None
     waited_for: frozenset[str] = frozenset()
+    column: int = 0
 
     @property
     def ids(self) -> tuple[Any, ...]:
-        """The first column, which is mostly an id, sorted."""
-        return tuple(sorted(row[0] for row in self.rows))
+        """The column that is told, mostly an id, sorted."""
+        return tuple(sorted(row[self.column] for row in self.rows))
 
     def __str__(self) -> str:
         changed = f"changed {self.changed}" if self.changed and not self.rows else "-"
@@ -59,11 +73,13 @@ Params = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One message to the server. `params` may depend on what this session was told before; None: nothing to send."""
+    """One message to the server. `params` may depend on what this session was told before; None: nothing to send.
+    `column` is the one of its answer that is told."""
 
     name: str
     query: bytes
     params: Params | Callable[[Answers], Params | None] = field(default_factory=dict)
+    column: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +106,7 @@ class Story:
     answers: dict[str, dict[str, Answer]] = field(default_factory=dict)
 
     def told(self) -> str:
-        """What each was told; not what ends a transaction, works the gate, or failed since its transaction had."""
+        """What each was told; not what failed only because its transaction had."""
         return ", ".join(
             f"{name}.{step} {answer}"
             for name, answers in self.answers.items()
@@ -165,26 +181,27 @@ class Session:
             self._connection.consume_input()
         if not self._connection.is_busy():
             self.busy, self.waits_for = False, frozenset()
-            self.answers[self.actor.steps[self._next - 1].name] = self._answer()
+            step = self.actor.steps[self._next - 1]
+            self.answers[step.name] = self._answer(step)
 
     def wait_for(self, others: frozenset[str]) -> None:
         """Note whom it is waiting for now."""
         self.waits_for = others
         self._waited_for |= others
 
-    def _answer(self) -> Answer:
+    def _answer(self, step: Step) -> Answer:
         rows: tuple[Row, ...] = ()
         changed = error = None
         while result := self._connection.get_result():
             if result.status == pq.ExecStatus.FATAL_ERROR:
-                error = (result.error_field(pq.DiagnosticField.SQLSTATE) or b"?").decode()
+                rows, error = (), (result.error_field(pq.DiagnosticField.SQLSTATE) or b"?").decode()
             elif result.status == pq.ExecStatus.TUPLES_OK:
                 reader = Transformer()
                 reader.set_pgresult(result)
                 rows = tuple(reader.load_rows(0, result.ntuples, tuple))
             elif result.status == pq.ExecStatus.COMMAND_OK:
                 changed = result.command_tuples
-        return Answer(rows, changed, error, self._waited_for)
+        return Answer(rows, changed, error, self._waited_for, step.column)
 
     def _do(self, query: bytes) -> None:
         result = self._connection.exec_(query)

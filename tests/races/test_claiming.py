@@ -9,10 +9,12 @@ from tests.races.statements import (
     cancel,
     claim,
     complete,
+    ghosts,
     hand,
     held,
     pause,
     raise_priority,
+    release_ghosts,
     requeue,
     run_at,
     worker,
@@ -204,3 +206,24 @@ def test_a_whole_life_may_be_ended_at_any_moment(arena: Arena, wish: Step, expec
 
     assert expected == race.outcomes
     assert {f"hand {wish.name} for a", "a finish for hand"} == race.waits
+
+
+def test_a_claim_taken_for_a_ghost_is_released_or_begun(arena: Arena) -> None:
+    """Its answer is on the way while the beat finds it and gives it back: whoever is second is refused."""
+    race = arena.explore(
+        [crew("ab"), task(1)],
+        worker("a", *held(claim("a")), begin("a", 1), complete("a", 1)),
+        worker("a", ghosts("a"), release_ghosts("a"), session="a beats"),
+        worker("b", claim("b")),
+    )
+
+    assert {
+        "a.claim 1, a.begin 1, a.finish 1, a beats.look -, b.claim -; 1 completed": 54,
+        "a.claim 1, a.begin 1, a.finish 1, a beats.look 1, a beats.finish -, b.claim -; 1 completed": 12,
+        "a.claim 1, a.begin 1, a.finish -, a beats.look 1, a beats.finish 1, b.claim 1; 1 claimed": 4,
+        "a.claim 1, a.begin 1, a.finish -, a beats.look 1, a beats.finish 1, b.claim -; 1 pending": 8,
+        "a.claim 1, a.begin -, a.finish -, a beats.look 1, a beats.finish 1, b.claim 1; 1 claimed": 3,
+        "a.claim 1, a.begin -, a.finish -, a beats.look 1, a beats.finish 1, b.claim -; 1 pending": 3,
+        "a.claim -, a.begin -, a.finish -, a beats.look -, b.claim 1; 1 claimed": 21,
+    } == race.outcomes
+    assert set() == race.waits

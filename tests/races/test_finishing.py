@@ -114,9 +114,9 @@ def test_of_a_finish_and_a_hand_the_first_wins(arena: Arena, wish: Step, expecte
         (
             delete(1),
             {
-                "a.finish 1, hand.delete 1, b.claim -, b.finish -; ": 35,
+                "a.finish 1, hand.delete 1, b.claim -, b.finish -": 35,
                 "a.finish 1, hand.delete -, b.claim -, b.finish -; 1 completed": 35,
-                "a.finish -, hand.delete 1, b.claim -, b.finish -; ": 70,
+                "a.finish -, hand.delete 1, b.claim -, b.finish -": 70,
             },
         ),
     ],

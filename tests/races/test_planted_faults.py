@@ -17,8 +17,8 @@ from tests.races.statements import (
     claim,
     complete,
     deregister,
+    duty,
     enqueue,
-    enqueue_many,
     gated,
     hand,
     held,
@@ -27,13 +27,17 @@ from tests.races.statements import (
     raise_priority,
     recover,
     requeue,
+    resign,
     settle,
     shut,
     sql,
+    stand_at_once,
     sweep,
     worker,
 )
 from tests.races.stepping import Step
+from tests.races.test_keys import STOPPED_SETS
+from tests.races.test_leading import C_LEADS, TERM_ENDS
 
 GATE = hand(shut(), open_again(), name="gate")
 LATE = crew("ab", late="a")
@@ -110,7 +114,7 @@ def test_a_death_that_is_not_looked_at_again_is_caught(arena: Arena) -> None:
         worker("a", beat("a")),
     )
 
-    assert race.count("leader.recover 1", "a.beat 0")
+    assert race.count("leader.recover 1", "a.beat True")
 
 
 def test_a_charge_for_what_has_not_begun_is_caught(arena: Arena) -> None:
@@ -173,11 +177,63 @@ def test_keys_taken_in_any_order_are_caught(arena: Arena) -> None:
         "enqueue_many", "ORDER BY a.value ->> 'type' COLLATE \"C\", a.value ->> 'key' COLLATE \"C\", a.n", ""
     )
 
-    race = arena.explore(
-        [],
-        hand(*held(enqueue("k")), name="r"),
-        hand(*held(enqueue_many("k", "l")), name="p"),
-        hand(*held(enqueue_many("l", "k")), name="q"),
-    )
+    race = arena.explore([], *STOPPED_SETS)
 
     assert race.count("40P01")
+
+
+def test_a_duty_without_its_lock_is_caught(arena: Arena) -> None:
+    """The fence looks, and holds nobody up: the next term begins in the middle of the duty."""
+    arena.build_clock()
+    fence, deed = duty("c", 1)
+
+    with pytest.raises(AssertionError, match=r"I8: .* does a deed of term 1 in that of"):
+        arena.explore(
+            C_LEADS,
+            leader(*held(broken(fence, "FOR KEY SHARE OF w"), deed), name="c"),
+            TERM_ENDS,
+            leader(stand_at_once("b"), name="b"),
+        )
+
+
+def test_a_takeover_without_its_lock_is_caught(arena: Arena) -> None:
+    """An UPDATE of is_leader alone gets past the duty's lock."""
+    arena.build_clock()
+
+    with pytest.raises(AssertionError, match=r"I8: .* does a deed of term 1 in that of"):
+        arena.explore(
+            C_LEADS,
+            leader(*held(*duty("c", 1)), name="c"),
+            TERM_ENDS,
+            leader(broken(stand_at_once("b"), "FOR UPDATE OF w"), name="b"),
+        )
+
+
+def test_a_resignation_without_its_lock_is_caught(arena: Arena) -> None:
+    """It lays the lead down in the middle of a duty of its own."""
+    arena.build_clock()
+    own, lay_down = resign("c", 1)
+
+    with pytest.raises(AssertionError, match=r"I8: .* does a deed of term 1 in that of None"):
+        arena.explore(
+            C_LEADS,
+            leader(*held(*duty("c", 1)), name="c"),
+            leader(*held(broken(own, "FOR UPDATE OF w"), lay_down), name="c resigns"),
+        )
+
+
+def test_a_fence_that_does_not_look_for_itself_is_caught(arena: Arena) -> None:
+    """It is passed in the term of another."""
+    arena.build_clock()
+    fence, deed = duty("c", 1)
+    careless = broken(
+        fence, "WHERE w.id = %(id)s AND w.is_leader AND w.term = %(term)s AND", "WHERE w.is_leader AND"
+    )
+
+    with pytest.raises(AssertionError, match=r"I8: .* does a deed of term 1 in that of"):
+        arena.explore(
+            C_LEADS,
+            leader(*held(careless, deed), name="c"),
+            TERM_ENDS,
+            leader(stand_at_once("b"), name="b"),
+        )

@@ -3,10 +3,12 @@
 Each recovers once more when the schedule is over, as it comes by every second; then nothing may be held by the dead.
 """
 
+from datetime import UTC, datetime
+
 import pytest
 
 from tests.races.conftest import Arena
-from tests.races.ground import crew, task
+from tests.races.ground import crew, task, unlit
 from tests.races.statements import (
     FAILED,
     GIVEN_UP,
@@ -23,6 +25,8 @@ from tests.races.statements import (
     hand,
     held,
     leader,
+    light,
+    look_for_dark,
     open_again,
     raise_priority,
     recover,
@@ -56,8 +60,8 @@ WORKERS_STEPS = {
     "beat": (
         [beat("a")],
         {
-            "leader.recover 2, a.beat -; 1 pending, 2 pending": 2,
-            "leader.recover 0, a.beat 00000000-0000-0000-0000-0000000000a0; 1 running, 2 claimed": 3,
+            "leader.recover 2, a.beat False; 1 pending, 2 pending": 2,
+            "leader.recover 0, a.beat True; 1 running, 2 claimed": 3,
         },
     ),
     "finish": (
@@ -123,6 +127,23 @@ def test_a_loss_and_an_end_are_never_both_counted(arena: Arena) -> None:
         "leader.recover 0, a.finish -, b.claim -; 1 dead_letter": 30,
         "leader.recover 0, a.finish 1, b.claim -; 1 completed": 45,
     } == race.outcomes
+
+
+def test_who_beats_with_its_beacon_out_is_left_alone(arena: Arena) -> None:
+    """It was seen dark, after its last beat: with one beat more, or the beacon lit again, it is not taken for dead."""
+    seen, beacon = datetime.now(UTC), 4711
+    race = arena.explore(
+        [crew("ab"), unlit("a", beacon, seen), *ORPHANS[1:]],
+        leader(*held(look_for_dark(), recover(dark={"a": seen}))),
+        worker("a", *held(beat("a", beacon=beacon))),
+        worker("a", *light("a", beacon), session="a listens"),
+    )
+
+    assert {
+        "leader.recover 2, a.beat False; 1 pending, 2 pending": 25,
+        "leader.recover 0, a.beat True; 1 running, 2 claimed": 115,
+    } == race.outcomes
+    assert {"a beat for leader", "a listens light for leader"} == race.waits
 
 
 def test_what_the_dead_claims_is_taken_back(arena: Arena) -> None:
@@ -248,7 +269,7 @@ def test_recover_cancel_and_finish(arena: Arena) -> None:
 
 # Whose step comes in the middle, and by which words it is known that it came first.
 GATED: dict[str, tuple[Actor, str]] = {
-    "beat": (worker("a", beat("a")), "a.beat 0"),
+    "beat": (worker("a", beat("a")), "a.beat True"),
     "finish": (worker("a", complete("a", 1, 2)), "a.finish 1 2"),
     "begin": (worker("a", begin("a", 2)), "a.begin 2"),
     "fail": (worker("a", settle("a", FAILED, 1)), "a.finish 1"),
@@ -277,5 +298,5 @@ def test_a_recovery_that_is_stopped_in_the_middle_looks_again(arena: Arena, what
 
     assert 150 == race.schedules
     assert 0 < race.count(came_first) < 150
-    assert 0 == race.count("leader.recover 2", "a.beat 0")
+    assert 0 == race.count("leader.recover 2", "a.beat True")
     assert "leader recover for gate" in race.waits
