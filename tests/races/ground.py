@@ -171,6 +171,8 @@ def put(table: str, row: dict[str, object]) -> str:
 def value(given: object) -> sql.Composable:
     if not isinstance(given, str) or not given.startswith("now"):
         return sql.Literal(given)
+    # Not for words that only begin alike.
+    assert given == "now" or given[3] == " ", given
     sign, _, length = given.removeprefix("now").strip().partition(" ")
     moment = sql.SQL("clock_timestamp() {} interval {}")
     return moment.format(sql.SQL("-" if sign == "-" else "+"), sql.Literal(length or "0"))

@@ -188,6 +188,14 @@ def recover(
     return Step("recover", load("maintain/recover.sql"), {**given, **more})
 
 
+def timeouts() -> Step:
+    return Step("timeouts", load("maintain/timeouts.sql"), {"margin_seconds": 15, "batch_size": 1000})
+
+
+def purge(kind: str) -> Step:
+    return Step("purge", load("maintain/retention.sql"), {"kind": kind, "batch_size": 1000})
+
+
 def look_for_dark() -> Step:
     return Step("dark", load("maintain/dark.sql"), {"dead_after_seconds": 0})
 

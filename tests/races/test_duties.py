@@ -1,0 +1,189 @@
+"""The leader's other duties against workers, hands, and a second leader who believes that it leads.
+
+What a duty has locked it may take; what somebody else has locked, or changed since it looked, it leaves alone.
+"""
+
+import pytest
+
+from tests.races.conftest import Arena
+from tests.races.ground import crew, key, task
+from tests.races.statements import (
+    FAILED,
+    cancel,
+    claim,
+    complete,
+    delete,
+    enqueue,
+    gated,
+    hand,
+    held,
+    leader,
+    open_again,
+    purge,
+    recover,
+    requeue,
+    settle,
+    shut,
+    timeouts,
+    worker,
+)
+from tests.races.stepping import Actor
+
+OVERDUE = [crew("ab"), task(1, "running", of="a", started_at="now - 1 hour")]
+BURIED = [crew("a"), task(1, "dead_letter", of="a", finished_at="now - 100 days")]
+
+OTHERS: dict[str, tuple[Actor, dict[str, int]]] = {
+    "finish": (
+        worker("a", *held(complete("a", 1))),
+        {
+            "leader.timeouts 1, a.finish -; 1 scheduled": 2,
+            "leader.timeouts 0, a.finish 1; 1 completed": 3,
+        },
+    ),
+    "fail": (
+        worker("a", *held(settle("a", FAILED, 1))),
+        {
+            "leader.timeouts 1, a.finish -; 1 scheduled": 2,
+            "leader.timeouts 0, a.finish 1; 1 scheduled": 3,
+        },
+    ),
+    "requeue": (
+        hand(*held(requeue(1))),
+        {
+            "leader.timeouts 1, hand.requeue 1; 1 pending": 2,
+            "leader.timeouts 0, hand.requeue 1; 1 pending": 3,
+        },
+    ),
+    "cancel": (
+        hand(*held(cancel(1))),
+        {
+            "leader.timeouts 1, hand.cancel 1; 1 cancelled": 2,
+            "leader.timeouts 0, hand.cancel 1; 1 cancelled": 3,
+        },
+    ),
+    "delete": (
+        hand(*held(delete(1))),
+        {
+            "leader.timeouts 1, hand.delete 1": 2,
+            "leader.timeouts 0, hand.delete 1": 3,
+        },
+    ),
+    "timeouts": (
+        leader(*held(timeouts()), name="other"),
+        {
+            "leader.timeouts 1, other.timeouts 0; 1 scheduled": 3,
+            "leader.timeouts 0, other.timeouts 1; 1 scheduled": 3,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_a_timeout_and_another_end_are_never_both_counted(arena: Arena, what: str) -> None:
+    """Whoever is first ends the attempt; the duty waits for nobody."""
+    actor, expected = OTHERS[what]
+
+    race = arena.explore(OVERDUE, leader(*held(timeouts())), actor)
+
+    assert expected == race.outcomes
+    assert not [wait for wait in race.waits if wait.startswith("leader")]
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_timeouts_that_are_stopped_in_the_middle_look_again(arena: Arena, what: str) -> None:
+    """What has ended meanwhile, and runs again under another lease, is not ended for its old start."""
+    arena.build_gate()
+
+    race = arena.explore(
+        OVERDUE,
+        hand(shut(), open_again(), name="gate"),
+        gated(leader(timeouts())),
+        OTHERS[what][0],
+        worker("b", claim("b")),
+    )
+
+    assert race.schedules > 150
+    assert "leader timeouts for gate" in race.waits
+    assert 0 < race.count("leader.timeouts 1") < race.schedules
+
+
+def test_a_timeout_and_a_loss_are_one_end(arena: Arena) -> None:
+    """Two lanes of the leader at one task: its worker is late, and so is it."""
+    race = arena.explore(
+        [crew("ab", late="a"), *OVERDUE[1:]],
+        leader(*held(timeouts())),
+        leader(*held(recover()), name="other"),
+        afterwards=recover(),
+    )
+
+    assert {
+        "leader.timeouts 1, other.recover 0; 1 scheduled": 3,
+        "leader.timeouts 0, other.recover 1; 1 pending": 3,
+    } == race.outcomes
+    assert set() == race.waits
+
+
+def test_a_dead_letter_is_requeued_or_removed(arena: Arena) -> None:
+    """Retention comes while a person requeues it: it waits, and is gone, or runs again."""
+    race = arena.explore(BURIED, leader(*held(purge("dead_letters"))), hand(*held(requeue(1))))
+
+    assert {
+        "leader.purge 1, hand.requeue -": 2,
+        "leader.purge 0, hand.requeue 1; 1 pending": 3,
+    } == race.outcomes
+
+
+def test_retention_that_is_stopped_in_the_middle_removes_nothing_that_waits(arena: Arena) -> None:
+    """The requeued row has left the table: the duty fails with 40001 at the worst, and comes again."""
+    arena.build_gate()
+
+    race = arena.explore(
+        BURIED,
+        hand(shut(), open_again(), name="gate"),
+        gated(leader(purge("dead_letters"))),
+        hand(requeue(1)),
+        worker("a", claim("a"), complete("a", 1)),
+    )
+
+    assert {
+        "leader.purge 1, hand.requeue -, a.claim -, a.finish -": 75,
+        "leader.purge 0, hand.requeue 1, a.claim 1, a.finish 1; 1 completed": 45,
+        "leader.purge 0, hand.requeue 1, a.claim -, a.finish -; 1 pending": 45,
+        "leader.purge 40001, hand.requeue 1, a.claim 1, a.finish 1; 1 completed": 3,
+        "leader.purge 40001, hand.requeue 1, a.claim -, a.finish -; 1 pending": 12,
+    } == race.outcomes
+    assert "leader purge for gate" in race.waits
+
+
+def test_an_expired_key_is_removed_and_taken(arena: Arena) -> None:
+    """By retention and by two producers: one task has it in the end."""
+    race = arena.explore(
+        [crew("a"), task(1, idempotency_key="k"), key("k", 1, expires="now - 1 hour")],
+        leader(*held(purge("keys"))),
+        hand(*held(enqueue()), name="p"),
+        hand(*held(enqueue()), name="q"),
+    )
+
+    assert race.schedules > 30
+    assert {
+        "leader.purge 1, p.enqueue 11, q.enqueue 11; 1 pending, 11 pending",
+        "leader.purge 0, p.enqueue 11, q.enqueue 11; 1 pending, 11 pending",
+    } == race.outcomes.keys()
+
+
+def test_a_worker_is_forgotten_and_its_last_claim_is_not(arena: Arena) -> None:
+    """Its row is removed while a claim of it is on its way: without a row it is dead, and the task is taken back."""
+    race = arena.explore(
+        [crew("a", late="a"), "UPDATE orchestrator.workers SET beat_at = now() - interval '1 year'", task(1)],
+        worker("a", *held(claim("a"))),
+        leader(*held(recover()), purge("workers")),
+        afterwards=recover(),
+    )
+
+    assert {
+        "a.claim 1, leader.recover 1, leader.purge 1; 1 pending": 1,
+        "a.claim 1, leader.recover 0, leader.purge 0; 1 pending": 4,
+        "a.claim 1, leader.recover 0, leader.purge 1; 1 pending": 2,
+        "a.claim -, leader.recover 0, leader.purge 1; 1 pending": 3,
+    } == race.outcomes
+    assert set() == race.waits
