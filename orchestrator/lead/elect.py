@@ -1,4 +1,4 @@
-"""Stand for the lead: three steps in one transaction, each a statement with a time of its own."""
+"""Stand for the lead: four steps in one transaction, each a statement with a time of its own."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,6 +13,7 @@ from orchestrator.postgres import statement
 
 INCUMBENT = statement.load(__file__, "incumbent.sql")
 DEPOSE = statement.load(__file__, "depose.sql")
+PLACE = statement.load(__file__, "place.sql")
 ASCEND = statement.load(__file__, "ascend.sql")
 
 
@@ -38,6 +39,9 @@ def elect(
         with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
             cursor.execute(INCUMBENT)
             cursor.execute(DEPOSE, given)
+            cursor.execute(PLACE, given)
+            if cursor.fetchone() is None:
+                return None
             cursor.execute(ASCEND, given)
             row = cursor.fetchone()
     except errors.UniqueViolation:

@@ -180,6 +180,7 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     assert 1 == run("notify/light.sql", worker_id=worker_id, beacon=1)
     assert 1 == run("lead/incumbent.sql")
     assert 0 == run("lead/depose.sql", gone_id=None, gone_beat_at=None, term_seconds=10)
+    assert 1 == run("lead/place.sql", id=worker_id)
     assert 1 == run("lead/ascend.sql", id=worker_id, term_seconds=10)
     assert 1 == run("lead/fence.sql", id=worker_id, term=1, limit="5s")
     assert 0 == run("maintain/dark.sql", dead_after_seconds=30)
