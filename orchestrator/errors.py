@@ -6,6 +6,7 @@ A class's docstring is its message when no better one is given.
     ├── ConfigError            a setting, a flag or an address is wrong
     │   └── RegistryError      a task is declared twice, or without a usable name
     ├── SchemaError            the database's schema and this package do not fit together
+    │   └── DatabaseRestored       its tasks are a copy: a restored dump, a cloned database
     ├── DatabaseUnavailable    the database could not be reached, or would not let us in
     │   └── EmbeddedServerError    the embedded PostgreSQL could not be started
     ├── EnqueueRefused         the database refused a new task (draining queue, taken key, bad option)
@@ -40,6 +41,18 @@ class ConfigError(OrchestratorError):
 
 class SchemaError(OrchestratorError):
     """The database's schema does not fit this version of orchestrator; run `orchestrator migrate`."""
+
+
+class DatabaseRestored(SchemaError):
+    """The tasks in this database are a copy, and nothing runs here before a person says so."""
+
+    def __init__(self, origins: str) -> None:
+        super().__init__(
+            f"the tasks in this database are a copy: {origins}. A restored dump or a cloned database runs nothing "
+            "before a person says so, because the original may be running the same tasks. If they are to run here, "
+            "make sure that no worker runs them there, then run `orchestrator resume --after-restore`"
+        )
+        self.origins = origins
 
 
 class DatabaseUnavailable(OrchestratorError):

@@ -48,7 +48,11 @@ def template_database(administrator: psycopg.Connection, server_url: str) -> Ite
 def database_url(administrator: psycopg.Connection, server_url: str, template_database: str) -> Iterator[str]:
     """The URL of a fresh, migrated database."""
     with _database(administrator, template=template_database) as name:
-        yield servers.url_of(server_url, name)
+        url = servers.url_of(server_url, name)
+        with psycopg.connect(url, autocommit=True) as settler:
+            # A clone is not at home, and nothing would run in it.
+            settler.execute("SELECT orchestrator.move_in()")
+        yield url
 
 
 @pytest.fixture

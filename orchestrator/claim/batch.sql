@@ -6,6 +6,8 @@
 -- sequential scan. The look into queues makes a pause hold at once; a queue without a row is active. It is no join:
 -- a hash join may read queues first, and then the queues come in the order of that table, not in the caller's.
 -- A worker that was declared dead gets nothing: it does not know it yet, and would lose again what it claims.
+-- Nor does one that was registered elsewhere, or where the tables are not at home: in a restored dump nothing runs
+-- before a person says so.
 -- Commits without waiting for the disk: a claim is a hint, and the lease is random, so one that a server
 -- crash forgot can never be mistaken for a later one.
 WITH hint AS MATERIALIZED (
@@ -31,7 +33,7 @@ WHERE t.ctid = ANY (ARRAY(
         LIMIT %(batch_size)s
         FOR UPDATE SKIP LOCKED
     ) AS found
-    WHERE me.id = %(worker_id)s AND me.state IN ('running', 'draining')
+    WHERE me.id = %(worker_id)s AND me.state IN ('running', 'draining') AND me.workplace = me.tableoid
         AND coalesce((SELECT q.state FROM orchestrator.queues AS q WHERE q.name = wanted.queue), 'active') <> 'paused'
     LIMIT %(batch_size)s
 ))

@@ -10,6 +10,7 @@ import click
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
 from orchestrator.cli.migrate import migrate
+from orchestrator.cli.resume import resume
 from orchestrator.cli.sql import sql
 from orchestrator.cli.told import told
 from orchestrator.cli.worker import worker
@@ -39,7 +40,7 @@ def orchestrator() -> None:
     """
 
 
-for command in (demo, dev, migrate, sql, worker):
+for command in (demo, dev, migrate, resume, sql, worker):
     orchestrator.add_command(command)
 
 

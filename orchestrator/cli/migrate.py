@@ -5,8 +5,10 @@ import click
 from orchestrator import events
 from orchestrator.cli.load import load_app
 from orchestrator.config import Config
+from orchestrator.errors import DatabaseRestored
 from orchestrator.execute import declare
 from orchestrator.postgres import connect
+from orchestrator.schema import fits
 from orchestrator.schema import migrate as schema
 
 
@@ -47,10 +49,15 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
     stop_telling()
     after, _ = schema.state(url)
     click.echo(f"the database was at {before or 'nothing'} and is at {after or 'nothing'} now")
-    if application is not None and after is not None:
-        with connect.open_sync(connect.conninfo(url)) as connection:
+    if after is None:
+        return
+    with connect.open_sync(connect.conninfo(url)) as connection:
+        if application is not None:
             declare(connection, application.registry)
-        click.echo(f"declared {len(application.registry)} task types")
+            click.echo(f"declared {len(application.registry)} task types")
+        if after == newest and (came_from := fits.origins(connection)) is not None:
+            # Said, and not settled: whose tasks these are is a person's to say, and not a deploy's.
+            click.echo(f"warning: {DatabaseRestored(came_from)}", err=True)
 
 
 def tell(event: events.Event) -> None:

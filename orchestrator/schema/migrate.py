@@ -5,7 +5,8 @@ Alembic is the one source of change. The scripts lie in `migrations/` at the top
 """
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from alembic import command
@@ -13,7 +14,9 @@ from alembic.config import Config as AlembicConfig
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
+from psycopg.errors import LockNotAvailable
 from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
 
 from orchestrator.errors import SchemaError
 from orchestrator.schema import engine
@@ -25,7 +28,7 @@ PACKAGE = Path(__file__).parents[1]
 
 def upgrade(url: str, *, to: str = "head") -> None:
     """Migrate up to a revision, and give the roles their grants. Safe when many call it at once."""
-    with engine.connecting(url) as connection, connection.begin():
+    with explained(), engine.connecting(url) as connection, connection.begin():
         steer(connection, to, command.upgrade)
         if current(connection) == head():
             # Live, not frozen in a revision: a role that was missing gets its grants the next time.
@@ -35,7 +38,7 @@ def upgrade(url: str, *, to: str = "head") -> None:
 
 def downgrade(url: str, *, to: str) -> None:
     """Migrate down to a revision; `base` takes everything away, the tasks with it."""
-    with engine.connecting(url) as connection, connection.begin():
+    with explained(), engine.connecting(url) as connection, connection.begin():
         steer(connection, to, command.downgrade)
 
 
@@ -88,6 +91,20 @@ def refuse_old_server(number: int, version: str) -> None:
         raise SchemaError(
             f"this server is PostgreSQL {version}; orchestrator needs {OLDEST_SERVER} or newer. Nothing was changed."
         )
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Say what to do about a lock that somebody else holds; a revision does not wait for it for long."""
+    try:
+        yield
+    except DBAPIError as error:
+        if not isinstance(error.orig, LockNotAvailable):
+            raise
+        raise SchemaError(
+            "the migration did not get its locks in time, because a transaction uses these tables; nothing was "
+            "changed. End the long ones (pg_stat_activity, xact_start), or run it again"
+        ) from error
 
 
 def steer(connection: Connection, to: str, go: Callable[[AlembicConfig, str], None]) -> None:

@@ -72,7 +72,8 @@ BEGIN
             orchestrator.purge_attempts(integer),
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
-            orchestrator.purge_workers(integer)
+            orchestrator.purge_workers(integer),
+            orchestrator.at_home()
             TO orchestrator_worker;
     END IF;
 
@@ -97,7 +98,10 @@ BEGIN
             orchestrator.purge_attempts(integer),
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
-            orchestrator.purge_workers(integer)
+            orchestrator.purge_workers(integer),
+            orchestrator.at_home(),
+            orchestrator.hold_after_restore(text),
+            orchestrator.resume_after_restore(text)
             TO orchestrator_operator;
     END IF;
 
@@ -113,6 +117,7 @@ BEGIN
                 WHERE a.attrelid = 'orchestrator.workers'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'beacon'
             )
         );
+        GRANT EXECUTE ON FUNCTION orchestrator.at_home() TO orchestrator_reader;
     END IF;
 END
 $$;

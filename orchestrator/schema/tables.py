@@ -26,7 +26,7 @@ from sqlalchemy import (
     Uuid,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSONB, OID
 
 metadata = MetaData(schema="orchestrator")
 CLOCK = text("orchestrator.clock()")
@@ -143,6 +143,7 @@ workers = Table(
     Column("is_leader", Boolean, server_default=text("false"), nullable=False),
     Column("leader_until", MOMENT),
     Column("term", BigInteger),
+    Column("workplace", OID, nullable=False),
     CheckConstraint("state IN ('running', 'draining', 'stopped', 'dead')", name="workers_state_check"),
     CheckConstraint(
         "NOT is_leader OR (term IS NOT NULL AND leader_until IS NOT NULL)", name="workers_leader_check"
@@ -212,4 +213,12 @@ settings = Table(
     CheckConstraint(
         "keep_workers BETWEEN interval '0' AND interval '1000 years'", name="settings_keep_workers_check"
     ),
+)
+
+home = Table(
+    "home",
+    metadata,
+    Column("place", ARRAY(OID), nullable=False),
+    Column("database", Text, server_default=text("current_database()"), nullable=False),
+    Column("since", MOMENT, server_default=CLOCK, nullable=False),
 )

@@ -47,6 +47,8 @@ OPERATES = [
     "SELECT orchestrator.resume_queue('default')",
     "SELECT orchestrator.drain_worker(id) FROM orchestrator.workers",
     "SELECT orchestrator.set_retention('default', '1 day')",
+    "SELECT orchestrator.hold_after_restore('r')",
+    "SELECT orchestrator.resume_after_restore('r')",
     "DELETE FROM orchestrator.tasks WHERE id = 1",
 ]
 KEEPS_HOUSE = [
@@ -75,6 +77,9 @@ EDITS = [
     "CREATE OR REPLACE FUNCTION orchestrator.clock() RETURNS timestamptz LANGUAGE sql AS $$ SELECT now() $$",
     "INSERT INTO orchestrator.idempotency_keys VALUES ('a', 'b', 1, now())",
     "SELECT orchestrator.take_key('a', 'b', 1, '1 s')",
+    "SELECT orchestrator.move_in()",
+    "DELETE FROM orchestrator.home",
+    "UPDATE orchestrator.home SET since = now()",
     "TRUNCATE orchestrator.tasks",
     "CREATE TABLE orchestrator.mine (n int)",
     "UPDATE orchestrator.alembic_version SET version_num = '9'",
@@ -197,6 +202,7 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     assert 1 == run("maintain/sample_scan.sql")
     assert 1 == run("maintain/sample.sql")
     assert 1 == run("schema/fits.sql")
+    assert 1 == run("schema/origins.sql")
 
 
 def test_a_worker_cannot_delete_what_is_not_due(login: Login, connection: psycopg.Connection) -> None:

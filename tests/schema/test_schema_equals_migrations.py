@@ -52,7 +52,8 @@ def test_every_object_has_one_file_and_no_file_is_left_over(
         case "functions":
             names = [row[0].removeprefix("orchestrator.").partition("(")[0] for row in rows]
         case "triggers":
-            names = [row[1] for row in rows if row[0] == "orchestrator.tasks"]
+            # Each leaf has a copy of its root's.
+            names = [row[1] for row in rows if not row[0].startswith("orchestrator.tasks_")]
         case _:
             names = [row[0] for row in rows]
 

@@ -30,6 +30,17 @@ CREATE TABLE orchestrator.settings (
 );
 INSERT INTO orchestrator.settings (oldest_code) VALUES (1);
 
+-- Where these tables are at home: one row, by move_in(). `place` is the transaction that wrote the row, and the oids of
+-- the database, this table, tasks_live and workers (docs/decisions/0007-a-copy-waits-for-a-person.md). Whatever brings
+-- the row elsewhere brings a row that is not at home. No key: a restore into tables that have a row of their own would
+-- fail at it and go unnoticed; it adds a second one. Nothing else may ever write here, nor rewrite the table.
+CREATE TABLE orchestrator.home (
+    place oid[] NOT NULL,
+    database text NOT NULL DEFAULT current_database(),
+    since timestamptz NOT NULL DEFAULT orchestrator.clock()
+);
+ALTER TABLE orchestrator.home REPLICA IDENTITY FULL;
+
 CREATE TABLE orchestrator.queues (
     name text PRIMARY KEY,
     state text NOT NULL DEFAULT 'active'
@@ -158,6 +169,9 @@ CREATE TABLE orchestrator.workers (
     is_leader boolean NOT NULL DEFAULT false,
     leader_until timestamptz,
     term bigint,
+    -- The oid of the table in which the row was made, by trigger. In a restored dump it is another's, and 0 in a row made
+    -- there: such a worker claims nothing.
+    workplace oid NOT NULL,
     CONSTRAINT workers_leader_check CHECK (NOT is_leader OR (term IS NOT NULL AND leader_until IS NOT NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 -- The living, for whoever asks at each enqueue: the rows of the stopped must cost it nothing. Not by beat_at, or no

@@ -52,3 +52,9 @@ AFTER INSERT ON orchestrator.tasks
 REFERENCING NEW TABLE AS new_tasks
 FOR EACH STATEMENT
 EXECUTE FUNCTION orchestrator.ring_for_new_tasks();
+
+-- A restore of a whole dump makes the triggers after the data, so its rows keep the place they come from.
+CREATE OR REPLACE TRIGGER workers_place
+BEFORE INSERT ON orchestrator.workers
+FOR EACH ROW
+EXECUTE FUNCTION orchestrator.place_worker();

@@ -1,8 +1,9 @@
 -- Take away everything 1_tables to 5_leaves made, the tasks with it.
-DROP VIEW orchestrator.day_leaves, orchestrator.dead_letters, orchestrator.leader, orchestrator.live_workers,
+DROP VIEW orchestrator.day_leaves, orchestrator.dead_letters, orchestrator.installation, orchestrator.leader,
+    orchestrator.live_workers,
     orchestrator.queue_summary, orchestrator.running_tasks, orchestrator.task_history;
 DROP TABLE orchestrator.tasks, orchestrator.audit, orchestrator.idempotency_keys, orchestrator.attempts,
-    orchestrator.workers, orchestrator.types, orchestrator.queues, orchestrator.settings;
+    orchestrator.workers, orchestrator.types, orchestrator.queues, orchestrator.home, orchestrator.settings;
 DROP SEQUENCE orchestrator.tasks_id_seq, orchestrator.term_seq;
 DO $$
 DECLARE

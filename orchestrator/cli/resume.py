@@ -1,0 +1,73 @@
+"""`orchestrator resume --after-restore`: let tasks run in a restored or cloned database."""
+
+import sys
+
+import click
+
+from orchestrator import operate
+from orchestrator.config import Config
+from orchestrator.postgres import connect, embedded_end
+
+
+@click.command()
+@click.option("--after-restore", is_flag=True, help="Resume in a restored dump or a cloned database.")
+@click.option("--reason", help="Why; kept in orchestrator.audit.")
+@click.option("--url", help="The database; else ORCHESTRATOR_DATABASE_URL.")
+@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+def resume(reason: str | None, url: str | None, *, after_restore: bool, yes: bool) -> None:
+    """Let tasks run where nothing runs before a person says so.
+
+    A restored dump or a cloned database runs nothing: the original may be running the same tasks. Resuming there gives
+    claimed and running tasks back, declares the original's workers dead, and lets workers start. In a database that is
+    no copy it changes nothing.
+    """
+    if not after_restore:
+        raise click.UsageError("say after what: --after-restore")
+    url = url or Config.load().database_url
+    try:
+        go_on(url, reason, ask=not yes)
+    finally:
+        embedded_end.leave(url)
+
+
+def go_on(url: str, reason: str | None, *, ask: bool) -> None:
+    """Show what is there, ask, and do it."""
+    info = connect.conninfo(url, application_name="orchestrator resume")
+    with connect.open_sync(info) as connection:
+        copy = operate.copied(connection)
+        if copy is None:
+            click.echo(
+                f"nothing to do: the tasks in {connect.describe(info)} are at home there, and may run. A copy made "
+                "file by file cannot be told from its original: there, SELECT orchestrator.hold_after_restore() "
+                "comes first"
+            )
+            return
+        click.echo("\n".join(described(copy, connect.describe(info))))
+        if ask:
+            confirm()
+        done = operate.resume_after_restore(connection, reason=reason)
+    click.echo(
+        f"resumed: {done.claimed} claimed and {done.running} running tasks were given back, "
+        f"{done.workers} workers declared dead; workers may start"
+    )
+
+
+def described(copy: operate.Copy, here: str) -> list[str]:
+    """Tell a person what resuming will do."""
+    return [
+        f"The tasks in {here} are a copy: {copy.origins}.",
+        "To resume will",
+        f"  give back {copy.claimed} claimed tasks, no attempt counted",
+        f"  give back {copy.running} running tasks, which run again; how they ended in the original is not known here",
+        f"  declare {copy.workers} workers dead"
+        + (f", the leader among them ({copy.leader})" if copy.leader else ""),
+        f"  let workers run these, {copy.pending} pending tasks, and {copy.scheduled} scheduled ones when they are due",
+        "Make sure first that no worker runs the same tasks in the original.",
+    ]
+
+
+def confirm() -> None:
+    """Ask at a terminal; elsewhere nobody would answer."""
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask at; add --yes")
+    click.confirm("Resume?", abort=True)

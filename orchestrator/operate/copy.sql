@@ -1,0 +1,10 @@
+-- What a copied database holds. Out: one row: claimed and running tasks, workers that it takes for living, who leads,
+-- pending and scheduled tasks.
+SELECT
+    count(*) FILTER (WHERE t.status = 'claimed') AS claimed,
+    count(*) FILTER (WHERE t.status = 'running') AS running,
+    (SELECT count(*) FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining')) AS workers,
+    (SELECT format('%s, pid %s', w.host, w.pid) FROM orchestrator.workers AS w WHERE w.is_leader) AS leader,
+    count(*) FILTER (WHERE t.status = 'pending') AS pending,
+    count(*) FILTER (WHERE t.status = 'scheduled') AS scheduled
+FROM orchestrator.tasks_live AS t

@@ -1,0 +1,74 @@
+"""Say what a copied database holds, and let its tasks run: for a person who restored a dump, or cloned a database."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import tuple_row
+
+from orchestrator.errors import OperationRefused, SchemaError
+from orchestrator.postgres import statement
+from orchestrator.schema import fits
+
+COPY = statement.load(__file__, "copy.sql")
+RESUME = statement.load(__file__, "resume.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What stands in a database whose tasks are at home elsewhere."""
+
+    origins: str
+    claimed: int
+    running: int
+    workers: int
+    leader: str | None
+    pending: int
+    scheduled: int
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What resuming did."""
+
+    claimed: int
+    running: int
+    workers: int
+
+
+def copied(connection: psycopg.Connection[Any]) -> Copy | None:
+    """Look at the database; None: its tasks are at home here, and there is nothing to resume."""
+    with translated(), connection.cursor(row_factory=tuple_row) as cursor:
+        if (came_from := fits.origins(connection)) is None:
+            return None
+        row = cursor.execute(COPY).fetchone()
+    assert row is not None  # noqa: S101 - for the type checker: a SELECT without FROM has one row
+    return Copy(came_from, *row)
+
+
+def resume_after_restore(connection: psycopg.Connection[Any], *, reason: str | None) -> Resumed:
+    """Void the leases, vacate the lead, and let workers start. At home it changes nothing."""
+    with translated(), connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(RESUME, {"reason": reason}).fetchone()
+    assert row is not None  # noqa: S101 - for the type checker: the function returns one row
+    return Resumed(*row)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise what a person meets here in our words."""
+    try:
+        yield
+    except (errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName) as error:
+        raise SchemaError(
+            "this database has no orchestrator schema, or an older one; run `orchestrator migrate`"
+        ) from error
+    except errors.InsufficientPrivilege as error:
+        raise OperationRefused(
+            error.diag.message_primary,
+            sqlstate=error.sqlstate,
+            hint="To resume after a restore a role needs orchestrator_operator, or must own the tables.",
+        ) from error

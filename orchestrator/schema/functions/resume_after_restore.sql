@@ -1,0 +1,68 @@
+-- Let tasks run where a dump was restored or a database copied. What was held in the original is held by nobody here:
+-- a claimed task goes back with its attempt returned; a running one with its attempt kept (of the last, one is given
+-- back, so that it can run), a row in attempts, and no loss, since no worker died of it. All workers are declared dead,
+-- and nobody leads. Returns what it did. At home it changes nothing, and says so: the leases there are good.
+-- Locks: home, then worker rows, then task rows by id.
+CREATE OR REPLACE FUNCTION orchestrator.resume_after_restore(reason text DEFAULT NULL)
+RETURNS TABLE (claimed bigint, running bigint, workers bigint)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    came_from jsonb;
+BEGIN
+    -- Two of these take turns, and the second finds nothing left to do. Claims look on.
+    LOCK TABLE orchestrator.home IN SHARE ROW EXCLUSIVE MODE;
+    IF orchestrator.at_home() THEN
+        RAISE NOTICE USING
+            MESSAGE = 'this database is at home: nothing was changed',
+            HINT = 'Of a copy made file by file the database knows nothing; there, SELECT orchestrator.hold_after_restore() comes first.';
+        RETURN QUERY SELECT 0::bigint, 0::bigint, 0::bigint;
+        RETURN;
+    END IF;
+    SELECT jsonb_agg(jsonb_build_object('database', i.database, 'since', i.since) ORDER BY i.since) INTO came_from
+    FROM orchestrator.installation AS i
+    WHERE NOT i.at_home;
+    -- First of all writes: where somebody else has resumed since this transaction began (REPEATABLE READ), it ends here.
+    PERFORM orchestrator.move_in();
+
+    -- A worker that slept through it all looks again, finds itself declared dead, and starts anew.
+    PERFORM orchestrator.ring(ARRAY(SELECT DISTINCT unnest(w.queues) FROM orchestrator.workers AS w WHERE w.idle_until IS NOT NULL));
+    PERFORM FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining') OR w.is_leader ORDER BY w.id FOR UPDATE;
+    UPDATE orchestrator.workers AS w
+    SET state = CASE WHEN w.state IN ('running', 'draining') THEN 'dead' ELSE w.state END,
+        idle_until = NULL, beacon = NULL, is_leader = false, leader_until = NULL
+    WHERE w.state IN ('running', 'draining') OR w.is_leader;
+    GET DIAGNOSTICS workers = ROW_COUNT;
+
+    PERFORM FROM orchestrator.tasks_live AS t WHERE t.worker_id IS NOT NULL ORDER BY t.id FOR UPDATE;
+    INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
+    SELECT
+        t.id, t.attempt, 'lost', t.queue, t.type,
+        jsonb_build_object(
+            'class', 'DatabaseRestored',
+            'message', 'it was running when the data of this database were copied; how it ended, if it did, is not known here',
+            'traceback', ''
+        ),
+        t.lease, t.worker_id, t.started_at
+    FROM orchestrator.tasks_live AS t
+    WHERE t.status = 'running'
+    ORDER BY t.id;
+    GET DIAGNOSTICS running = ROW_COUNT;
+    UPDATE orchestrator.tasks_live AS t
+    SET status = 'pending',
+        attempt = CASE WHEN t.status = 'running' THEN least(t.attempt, t.max_attempts - 1) ELSE greatest(t.attempt - 1, 0) END,
+        lease = NULL,
+        worker_id = NULL
+    WHERE t.worker_id IS NOT NULL;
+    GET DIAGNOSTICS claimed = ROW_COUNT;
+    claimed := claimed - running;
+
+    INSERT INTO orchestrator.audit (action, reason, details)
+    VALUES (
+        'resume_after_restore', resume_after_restore.reason,
+        jsonb_build_object('from', came_from, 'claimed', claimed, 'running', running, 'workers', workers)
+    );
+    RETURN NEXT;
+END
+$$;

@@ -1,0 +1,350 @@
+"""From the second revision on the schema only grows: workers of the release before go on working on the new one.
+
+A revision that takes something away declares itself a contraction, by raising settings.oldest_code: then no older code
+starts any more, and what it needed may go. Whatever a revision does, it does not wait long for a lock, since all that
+comes after it waits behind it.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.house.parsing import parsed
+
+VERSIONS = Path(__file__).parents[2] / "migrations" / "versions"
+FOUNDATION = "0001"
+
+# All else that alembic offers would hide from this page what it does; and SQL is what a person reviews.
+FROM_ALEMBIC = {"get_bind", "get_context", "execute"}
+COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+BODY = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
+STRING = re.compile(r"'(?:[^']|'')*'")
+LARGE = r"(?:ONLY\s+)?orchestrator\.(?P<table>tasks\w*|attempts|audit|idempotency_keys)\b"
+FUNCTION = re.compile(
+    r"CREATE\s+(?:OR\s+REPLACE\s+)?FUNCTION\s+orchestrator\.(?P<name>\w+)\s*\((?P<arguments>.*?)\)\s*RETURNS",
+    re.IGNORECASE | re.DOTALL,
+)
+CREATED_TABLE = re.compile(r"\bCREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?orchestrator\.(\w+)", re.IGNORECASE)
+LOCK_TIMEOUT = re.compile(r"\s*SET\s+LOCAL\s+lock_timeout\s*(?:=|TO)\s*\S", re.IGNORECASE)
+OLDEST_CODE = re.compile(r"UPDATE\s+orchestrator\.settings\s+SET\s+oldest_code\s*=\s*(\d+)", re.IGNORECASE)
+ADDED_COLUMN = re.compile(
+    r"\bADD\s+(?:COLUMN\s+)?(?!CONSTRAINT\b|CHECK\b|PRIMARY\b|UNIQUE\b|FOREIGN\b)\w", re.IGNORECASE
+)
+CONSTANT = r"(?:NULL|TRUE|FALSE|''|[\d.]+|orchestrator\.clock\(\)|now\(\)|current_\w+|session_user)"
+
+GONE = "takes away what older code uses"
+BREAKS = [
+    (r"\bDROP\s+(?:TABLE|VIEW|SEQUENCE|COLUMN|FUNCTION|SCHEMA|TYPE)\b", GONE),
+    # A column, the word COLUMN left out.
+    (r"\bALTER\s+TABLE\b.*\bDROP\s+(?!CONSTRAINT\b|DEFAULT\b|NOT\b|EXPRESSION\b|IDENTITY\b)\w", GONE),
+    (r"\bTRUNCATE\b", GONE),
+    (r"\bRENAME\b", "renames what older code knows by its old name"),
+    (r"\bALTER\s+(?:COLUMN\s+)?\w+\s+(?:SET\s+DATA\s+)?TYPE\b", "changes a type under older code"),
+    (
+        r"\bADD\s+CONSTRAINT\b(?!.*\bNOT\s+VALID\b)",
+        "reads the whole table under a lock, for want of NOT VALID",
+    ),
+]
+"""A statement that does this, and why it may not. Statements are looked at without comments, strings and bodies."""
+
+
+@dataclass(frozen=True)
+class Revision:
+    """One step of the schema, and the SQL that it runs on the way up."""
+
+    name: str
+    sql: str
+    other_calls: list[str]
+
+    @property
+    def number(self) -> int:
+        return int(self.name[:4])
+
+    @property
+    def statements(self) -> list[str]:
+        bare = STRING.sub("''", BODY.sub("$$", COMMENT.sub("", self.sql)))
+        return [" ".join(part.split()) for part in bare.split(";") if part.strip()]
+
+    @property
+    def signatures(self) -> dict[str, str]:
+        found = FUNCTION.finditer(COMMENT.sub("", self.sql))
+        return {one["name"]: " ".join(one["arguments"].split()) for one in found}
+
+    @property
+    def contracts_to(self) -> int | None:
+        raised = OLDEST_CODE.search(COMMENT.sub("", self.sql))
+        return int(raised[1]) if raised else None
+
+
+def revisions(versions: Path) -> list[Revision]:
+    """Read every revision: its module, and the SQL in the folder of the same name, without what leads down."""
+    found = []
+    for module in sorted(versions.glob("[0-9]*.py")):
+        files = sorted(versions.glob(f"{module.stem}/[0-9]*.sql"))
+        written = [*calls(module, "upgrade", {"execute"}), *(file.read_text() for file in files)]
+        other = [name for name, _ in called(parsed(module)) if name not in FROM_ALEMBIC]
+        found.append(Revision(module.stem, ";\n".join(written), other))
+    return found
+
+
+def calls(module: Path, function: str, names: set[str]) -> list[str]:
+    """Return the strings that a function of the module gives to these functions of alembic's."""
+    return [
+        argument.value
+        for node in parsed(module).body
+        if isinstance(node, ast.FunctionDef) and node.name == function
+        for name, call in called(node)
+        if name in names
+        for argument in call.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    ]
+
+
+def called(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """Yield the calls of `op.…` below a node."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="op"), attr=name)):
+                yield name, node
+
+
+def faults(versions: Path) -> list[str]:
+    """Name what revisions after the foundation do that older code, or a busy database, does not survive."""
+    found: list[str] = []
+    known: dict[str, str] = {}
+    for revision in revisions(versions):
+        if not revision.name.startswith(FOUNDATION):
+            said = [*always(revision)]
+            lowered = revision.contracts_to
+            if lowered is None:
+                said += [*breaking(revision), *overloads(revision, known)]
+            elif not 1 < lowered <= revision.number:
+                said.append(f"oldest_code {lowered}: names neither this revision nor one before it")
+            found += [f"{revision.name}: {one}" for one in said]
+        known |= revision.signatures
+    return found
+
+
+def always(revision: Revision) -> Iterator[str]:
+    """What not even a contraction may do."""
+    yield from (f"op.{name}: write SQL in the folder of the same name" for name in revision.other_calls)
+    if not revision.statements or not LOCK_TIMEOUT.match(revision.statements[0]):
+        yield "does not begin with SET LOCAL lock_timeout: what waits for a lock has everybody wait behind it"
+    new = set(CREATED_TABLE.findall(" ".join(revision.statements)))
+    for statement in revision.statements:
+        index = re.search(
+            rf"\bCREATE\s+(?:UNIQUE\s+)?INDEX\b(?!\s+CONCURRENTLY).*?\bON\s+{LARGE}", statement, re.IGNORECASE
+        )
+        if index and index["table"] not in new:
+            yield f"{short(statement)}: writers of a large table wait while it is built"
+        table = re.search(rf"\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?{LARGE}", statement, re.IGNORECASE)
+        home = re.search(r"\bALTER\s+TABLE\s+orchestrator\.home\b", statement, re.IGNORECASE)
+        if (home or (table and table["table"] not in new)) and rewrites(statement):
+            yield f"{short(statement)}: writes every row of the table anew"
+
+
+def rewrites(statement: str) -> bool:
+    return any(
+        re.search(r"\bSTORED\b", clause, re.IGNORECASE)
+        or re.search(rf"\bDEFAULT\s+(?!{CONSTANT}(?:::\w+)?(?:\s|$))", clause, re.IGNORECASE)
+        for clause in added_columns(statement)
+    )
+
+
+def breaking(revision: Revision) -> Iterator[str]:
+    """What only a contraction may do."""
+    text = " ; ".join(revision.statements)
+    for statement in revision.statements:
+        for pattern, why in BREAKS:
+            if re.search(pattern, statement, re.IGNORECASE):
+                yield f"{short(statement)}: {why}"
+                break
+        for clause in added_columns(statement):
+            if re.search(r"\bNOT\s+NULL\b", clause, re.IGNORECASE) and not re.search(
+                r"\bDEFAULT\b|\bGENERATED\b", clause, re.IGNORECASE
+            ):
+                yield f"{short(statement)}: older code leaves the new column out, and it has no default"
+        for column in re.findall(
+            r"\bALTER\s+(?:COLUMN\s+)?(\w+)\s+SET\s+NOT\s+NULL\b", statement, re.IGNORECASE
+        ):
+            if not re.search(rf"\b{column}\b[^,;]*\bDEFAULT\s", text, re.IGNORECASE):
+                yield f"{short(statement)}: older code may leave it out, and it has no default"
+
+
+def overloads(revision: Revision, known: dict[str, str]) -> Iterator[str]:
+    """A second function of a known name: a call that leaves arguments out is ambiguous then."""
+    for name, arguments in revision.signatures.items():
+        if known.get(name, arguments) != arguments:
+            yield f"{name}({arguments}): has other arguments than ({known[name]}); give it another name"
+
+
+def added_columns(statement: str) -> list[str]:
+    """Return the columns that a statement adds to a table that is there, one text each."""
+    if not re.match(r"ALTER\s+TABLE\b", statement, re.IGNORECASE):
+        return []
+    # Behind each ADD that adds no constraint; what follows a comma belongs to the next action.
+    clauses = re.split(r",\s*(?=(?:ADD|ALTER|DROP|SET|VALIDATE)\b)", statement, flags=re.IGNORECASE)
+    return [clause for clause in clauses if ADDED_COLUMN.search(clause)]
+
+
+def short(statement: str) -> str:
+    return statement if len(statement) <= 70 else f"{statement[:67]}…"
+
+
+def test_old_code_survives_every_revision() -> None:
+    """Expand first; contract when nobody runs the old code any more, and say so."""
+    assert [] == faults(VERSIONS)
+
+
+SURVIVED = [
+    "ALTER TABLE orchestrator.tasks ADD COLUMN deadline timestamptz",
+    "ALTER TABLE orchestrator.tasks ADD COLUMN deadline timestamptz, ADD COLUMN weight integer NOT NULL DEFAULT 1",
+    "ALTER TABLE orchestrator.queues ADD COLUMN at timestamptz NOT NULL DEFAULT orchestrator.clock()",
+    "ALTER TABLE orchestrator.queues ADD COLUMN tag uuid NOT NULL DEFAULT gen_random_uuid()",
+    "ALTER TABLE orchestrator.workers ALTER COLUMN beacon SET DEFAULT 0, ALTER COLUMN beacon SET NOT NULL",
+    "ALTER TABLE orchestrator.tasks_live ADD CONSTRAINT positive CHECK (id > 0) NOT VALID",
+    "ALTER TABLE orchestrator.queues DROP CONSTRAINT queues_aging_check",
+    "ALTER TABLE orchestrator.types ALTER COLUMN queue DROP DEFAULT, ALTER priority DROP NOT NULL",
+    "CREATE TABLE orchestrator.tasks_limits (id bigint NOT NULL);"
+    " CREATE INDEX limits_idx ON orchestrator.tasks_limits (id)",
+    "CREATE INDEX types_queue_idx ON orchestrator.types (queue)",
+    "CREATE INDEX CONCURRENTLY tags_idx ON orchestrator.tasks_dead (tags)",
+    "CREATE OR REPLACE FUNCTION orchestrator.enqueue(type text, payload jsonb) RETURNS int AS $$ DROP TABLE x $$",
+    "CREATE FUNCTION orchestrator.enqueue_later(type text, delay interval DEFAULT '1 s') RETURNS int AS $$ $$",
+    "-- DROP TABLE orchestrator.tasks\nCOMMENT ON TABLE orchestrator.tasks IS 'do not RENAME; it''s ours'",
+]
+"""What a revision may do."""
+
+BROKEN = {
+    "DROP TABLE orchestrator.audit": "takes away",
+    "DROP VIEW orchestrator.leader": "takes away",
+    "DROP FUNCTION orchestrator.cancel(bigint, text)": "takes away",
+    "TRUNCATE orchestrator.attempts": "takes away",
+    "ALTER TABLE orchestrator.workers DROP COLUMN beacon": "takes away",
+    "ALTER TABLE orchestrator.workers DROP beacon": "takes away",
+    "ALTER TABLE orchestrator.workers RENAME COLUMN beacon TO light": "renames",
+    "ALTER TABLE orchestrator.workers RENAME TO laborers": "renames",
+    "ALTER FUNCTION orchestrator.cancel(bigint, text) RENAME TO stop": "renames",
+    "ALTER TABLE orchestrator.tasks ALTER COLUMN priority TYPE integer": "changes a type",
+    "ALTER TABLE orchestrator.tasks ALTER priority SET DATA TYPE integer": "changes a type",
+    "ALTER TABLE orchestrator.workers ALTER COLUMN beacon SET NOT NULL": "older code may leave it out",
+    "ALTER TABLE orchestrator.tasks ADD COLUMN deadline timestamptz NOT NULL": "older code leaves the new column",
+    "ALTER TABLE orchestrator.types ADD COLUMN a int DEFAULT 1, ADD b int NOT NULL": "older code leaves the new",
+    "ALTER TABLE orchestrator.tasks_live ADD CONSTRAINT positive CHECK (id > 0)": "for want of NOT VALID",
+    "CREATE OR REPLACE FUNCTION orchestrator.enqueue(type text, payload jsonb, why text DEFAULT NULL)"
+    " RETURNS int AS $$ $$": "give it another name",
+}  # fmt: skip
+"""What only a contraction may do."""
+
+BUSY = {
+    "CREATE INDEX tags_idx ON orchestrator.tasks_live USING gin (tags)": "writers of a large table wait",
+    "CREATE UNIQUE INDEX IF NOT EXISTS tags_idx ON ONLY orchestrator.attempts (id)": "writers of a large table wait",
+    "ALTER TABLE orchestrator.tasks ADD COLUMN tag uuid DEFAULT gen_random_uuid()": "writes every row",
+    "ALTER TABLE orchestrator.tasks ADD COLUMN size int GENERATED ALWAYS AS (length(type)) STORED": "writes every row",
+    "ALTER TABLE orchestrator.home ADD COLUMN tag uuid DEFAULT gen_random_uuid()": "writes every row",
+}
+"""What not even a contraction may do."""
+
+CONTRACTION = "UPDATE orchestrator.settings SET oldest_code = {}"
+PATIENT = "SET LOCAL lock_timeout = '2s'"
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> Path:
+    """A folder with a foundation, which may do as it likes."""
+    (tmp_path / "0001_foundation").mkdir()
+    (tmp_path / "0001_foundation.py").write_text("def upgrade() -> None: ...\n")
+    (tmp_path / "0001_foundation" / "1_tables.sql").write_text(
+        "CREATE FUNCTION orchestrator.enqueue(type text,\n    payload jsonb)\nRETURNS int AS $$ $$;\nDROP TABLE x;\n"
+    )
+    return tmp_path
+
+
+def add(versions: Path, *statements: str, module: str = "def upgrade() -> None: ...\n") -> None:
+    """Add the second revision; what it does on its way down is its own affair."""
+    (versions / "0002_growth").mkdir()
+    (versions / "0002_growth.py").write_text(module)
+    (versions / "0002_growth" / "1_tables.sql").write_text(";\n".join(statements) + ";\n")
+    (versions / "0002_growth" / "downgrade.sql").write_text("DROP TABLE orchestrator.limits;\n")
+
+
+@pytest.mark.parametrize("statement", SURVIVED)
+def test_what_grows_passes(versions: Path, statement: str) -> None:
+    """What older code does not see, or need not fill in."""
+    add(versions, PATIENT, statement)
+
+    assert [] == faults(versions)
+
+
+@pytest.mark.parametrize("statement", BROKEN)
+def test_what_breaks_older_code_is_found(versions: Path, statement: str) -> None:
+    """By the name of the revision, and with the reason."""
+    add(versions, PATIENT, statement)
+
+    (said,) = faults(versions)
+
+    assert said.startswith("0002_growth: ")
+    assert BROKEN[statement] in said
+
+
+@pytest.mark.parametrize("statement", BROKEN)
+def test_a_contraction_may_do_it(versions: Path, statement: str) -> None:
+    """When no older code starts any more."""
+    add(versions, PATIENT, CONTRACTION.format(2), statement)
+
+    assert [] == faults(versions)
+
+
+@pytest.mark.parametrize("statement", BUSY)
+@pytest.mark.parametrize("declared", [[], [CONTRACTION.format(2)]], ids=["expands", "contracts"])
+def test_what_a_busy_database_does_not_survive_is_found(
+    versions: Path, statement: str, declared: list[str]
+) -> None:
+    """Whoever still runs."""
+    add(versions, PATIENT, *declared, statement)
+
+    (said,) = faults(versions)
+
+    assert BUSY[statement] in said
+
+
+@pytest.mark.parametrize("first", ["SELECT 1", "SET lock_timeout = '2s'", "-- SET LOCAL lock_timeout = '2s'"])
+def test_a_revision_without_a_lock_timeout_is_found(versions: Path, first: str) -> None:
+    """Of the transaction, and before all else."""
+    add(versions, first, PATIENT if "--" not in first else "SELECT 1")
+
+    (said,) = faults(versions)
+
+    assert "does not begin with SET LOCAL lock_timeout" in said
+
+
+@pytest.mark.parametrize("number", [1, 3])
+def test_a_contraction_names_a_revision_that_is_there(versions: Path, number: int) -> None:
+    """Not the first, on which nothing is older, and none of the future."""
+    add(versions, PATIENT, CONTRACTION.format(number))
+
+    assert [
+        f"0002_growth: oldest_code {number}: names neither this revision nor one before it"
+    ] == faults(versions)  # fmt: skip
+
+
+def test_a_module_hides_nothing(versions: Path) -> None:
+    """SQL that Python runs is looked at; alembic's own operations are not used."""
+    lines = [
+        "def upgrade() -> None:",
+        "    op.execute('SET LOCAL lock_timeout = 1')",
+        "    op.execute('DROP TABLE orchestrator.x')",
+        "    op.drop_column('tasks', 'type')",
+        "def downgrade() -> None:",
+        "    op.execute('DROP TABLE orchestrator.y')",
+    ]
+    add(versions, "SELECT 1", module="\n".join(lines))
+
+    assert [
+        "0002_growth: op.drop_column: write SQL in the folder of the same name",
+        "0002_growth: DROP TABLE orchestrator.x: takes away what older code uses",
+    ] == faults(versions)  # fmt: skip

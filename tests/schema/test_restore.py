@@ -1,0 +1,299 @@
+"""A copy of the database, however it was made: nothing runs in it before a person says so, and then everything does."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import getrandbits
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+import orchestrator
+from orchestrator.errors import DatabaseRestored
+from orchestrator.schema import fits, migrate
+from tests import dumps, servers
+from tests.schema.rows import FUTURE, one, put, read, sleeping_worker
+
+ROOT = Path(orchestrator.__file__).parent
+CLAIM = (ROOT / "claim" / "batch.sql").read_bytes()
+HELD = "SELECT count(*) FROM orchestrator.tasks_live WHERE lease IS NOT NULL"
+Way = Callable[["Copier"], str]
+
+
+class Copier:
+    """The original, and databases for copies of it; all of them are dropped after the test."""
+
+    def __init__(self, administrator: psycopg.Connection, url: str, folder: Path) -> None:
+        self.administrator = administrator
+        self.original = url
+        self.folder = folder
+        self.names: list[str] = []
+
+    def name(self) -> str:
+        self.names.append(f"orchestrator_copy_{uuid4().hex}")
+        return self.names[-1]
+
+    def empty(self) -> str:
+        """Make an empty database."""
+        name = self.name()
+        self.administrator.execute(
+            sql.SQL("CREATE DATABASE {} TEMPLATE template0").format(sql.Identifier(name))
+        )
+        return servers.url_of(self.original, name)
+
+    def dump(self, *options: str) -> Path:
+        return dumps.dump(self.original, self.folder / "dump", *options)
+
+    def close(self) -> None:
+        for name in self.names:
+            self.administrator.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def elsewhere(copier: Copier) -> str:
+    """pg_restore into an empty database."""
+    file, there = copier.dump("--format=custom"), copier.empty()
+    dumps.restore(there, file)
+    return there
+
+
+def in_one_transaction(copier: Copier) -> str:
+    """The same in one transaction."""
+    file, there = copier.dump("--format=custom"), copier.empty()
+    dumps.restore(there, file, "--single-transaction")
+    return there
+
+
+def as_plain_sql(copier: Copier) -> str:
+    """psql reads a dump of INSERTs."""
+    file, there = copier.dump("--inserts"), copier.empty()
+    dumps.play(there, file)
+    return there
+
+
+def over_itself(copier: Copier) -> str:
+    """pg_restore --clean into the database that was dumped."""
+    file = copier.dump("--format=custom")
+    dumps.restore(copier.original, file, "--clean", "--if-exists")
+    return copier.original
+
+
+def data_alone(copier: Copier) -> str:
+    """The data alone, into tables that a migration has just made: rows of its own are in the way, and psql goes on."""
+    file, there = copier.dump("--data-only"), copier.empty()
+    migrate.upgrade(there)
+    assert 'violates unique constraint "settings_pkey"' in dumps.play(there, file)
+    return there
+
+
+def the_tasks_back_in_place(copier: Copier) -> str:
+    """The data alone, into the emptied tables of the database that was dumped."""
+    file = copier.dump("--data-only", "--format=custom")
+    with psycopg.connect(copier.original, autocommit=True) as connection:
+        tables = "tasks, types, queues, workers, attempts, audit, idempotency_keys, settings, alembic_version"
+        connection.execute(f"TRUNCATE orchestrator.{tables.replace(', ', ', orchestrator.')}".encode())
+    dumps.restore(copier.original, file)
+    return copier.original
+
+
+def as_template(copier: Copier) -> str:
+    """CREATE DATABASE … TEMPLATE: a branch, with the oids of all tables."""
+    return dumps.clone(copier.administrator, copier.original, copier.name())
+
+
+WAYS = [
+    elsewhere,
+    in_one_transaction,
+    as_plain_sql,
+    over_itself,
+    data_alone,
+    the_tasks_back_in_place,
+    as_template,
+]
+
+
+@pytest.fixture
+def copier(administrator: psycopg.Connection, database_url: str, tmp_path: Path) -> Iterator[Copier]:
+    """The original and what is needed to copy it."""
+    copier = Copier(administrator, database_url, tmp_path)
+    yield copier
+    copier.close()
+
+
+def claim(connection: psycopg.Connection, worker_id: UUID) -> list[int]:
+    """Claim as a worker does; return the ids."""
+    params = {"queues": ["default"], "batch_size": 50, "lease": getrandbits(63), "worker_id": worker_id}
+    return sorted(row[0] for row in connection.execute(CLAIM, params))
+
+
+@contextmanager
+def at_work(url: str) -> Iterator[tuple[UUID, list[int]]]:
+    """Fill the original: one task each pending, claimed, running; a worker that holds the latter two, and leads."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        worker_id = sleeping_worker(connection, "default")
+        connection.execute(
+            "UPDATE orchestrator.workers SET is_leader = true, term = 7, leader_until = %s", [FUTURE]
+        )
+        ids = [put(connection), *(put(connection, s, worker_id=worker_id) for s in ("claimed", "running"))]
+        put(connection, "completed")
+        put(connection, "dead_letter")
+    yield worker_id, ids
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_nothing_runs_in_a_copy_before_somebody_resumes(copier: Copier, way: Way) -> None:
+    """Neither for the original's worker nor for a new one; then everything, with its attempts as they should be."""
+    with at_work(copier.original) as (worker_id, (waiting, claimed, running)):
+        there = way(copier)
+    with psycopg.connect(there, autocommit=True) as connection:
+        newcomer = sleeping_worker(connection, "default")
+
+        assert not one(connection, "SELECT orchestrator.at_home()")
+        assert [] == claim(connection, newcomer)
+        # A template is copied while nobody is in it: its workers are where the URL leads them, with all their leases.
+        if way is not as_template:
+            assert [] == claim(connection, worker_id)
+        with pytest.raises(DatabaseRestored, match="orchestrator resume --after-restore"):
+            fits.require(connection)
+
+        done = connection.execute("SELECT * FROM orchestrator.resume_after_restore('a test')").fetchone()
+
+        assert (1, 1, 2) == done
+        fits.require(connection)
+        assert [] == connection.execute("TABLE orchestrator.leader").fetchall()
+        assert ([], []) == (claim(connection, worker_id), claim(connection, newcomer))
+        assert [(0, 0), (0, 0), (1, 0)] == [
+            read(connection, task_id, "attempt", "losses") for task_id in (waiting, claimed, running)
+        ]
+        assert [waiting, claimed, running] == claim(connection, sleeping_worker(connection, "default"))
+
+
+def test_the_original_goes_on(copier: Copier) -> None:
+    """To copy a database changes nothing in it, and nothing that is done to the copy does."""
+    with at_work(copier.original) as (worker_id, ids):
+        there = elsewhere(copier)
+    with psycopg.connect(there, autocommit=True) as copy:
+        copy.execute("SELECT orchestrator.resume_after_restore()")
+
+    with psycopg.connect(copier.original, autocommit=True) as connection:
+        assert one(connection, "SELECT orchestrator.at_home()")
+        assert 2 == one(connection, HELD)
+        assert ids[:1] == claim(connection, worker_id)
+
+
+def test_the_same_restore_twice_is_told_apart(server_url: str, tmp_path: Path) -> None:
+    """In fresh clusters the same steps give the same oids; the transaction that wrote the row is another."""
+    oids: list[Any] = []
+    with servers.temporary_directory() as folder:
+        dumped: Path | None = None
+        for number in range(3):
+            server = servers.Server(dumps.binaries(server_url), folder / str(number))
+            try:
+                url = server.start().url()
+                if dumped is None:
+                    migrate.upgrade(url)
+                else:
+                    dumps.restore(url, dumped, "--no-privileges")
+                with psycopg.connect(url, autocommit=True) as connection:
+                    oids.append(one(connection, "SELECT here[2:] FROM orchestrator.installation"))
+                    assert (number == 0) == one(connection, "SELECT orchestrator.at_home()")
+                    connection.execute("SELECT orchestrator.resume_after_restore()")
+                    assert one(connection, "SELECT orchestrator.at_home()")
+                dumped = dumps.dump(url, tmp_path / f"dump {number}", "--format=custom")
+            finally:
+                server.close()
+
+    assert oids[1] == oids[2]
+
+
+@pytest.mark.parametrize("upkeep", ["VACUUM FULL", "VACUUM FREEZE", "CLUSTER", "REINDEX SCHEMA orchestrator"])
+def test_a_live_database_stays_at_home(connection: psycopg.Connection, upkeep: str) -> None:
+    """Upkeep that writes every row anew is no copy."""
+    connection.execute("ALTER TABLE orchestrator.workers CLUSTER ON workers_pkey")
+    worker_id, task_id = sleeping_worker(connection, "default"), put(connection)
+
+    connection.execute(upkeep.encode())
+
+    assert one(connection, "SELECT orchestrator.at_home()")
+    assert [task_id] == claim(connection, worker_id)
+
+
+def test_resuming_at_home_changes_nothing(connection: psycopg.Connection) -> None:
+    """The leases of a live installation must not be voided by mistake; a notice says so, twice as well as once."""
+    worker_id = sleeping_worker(connection, "default")
+    task_id = put(connection, "running", worker_id=worker_id)
+    notices: list[str | None] = []
+    connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
+
+    done = [
+        connection.execute("SELECT * FROM orchestrator.resume_after_restore()").fetchone() for _ in range(2)
+    ]
+
+    assert [(0, 0, 0)] * 2 == done
+    assert ["this database is at home: nothing was changed"] * 2 == notices
+    assert ("running", 77) == read(connection, task_id, "status", "lease")
+    assert "running" == one(connection, "SELECT state FROM orchestrator.workers")
+    assert 0 == one(connection, "SELECT count(*) FROM orchestrator.audit")
+
+
+def test_who_resumes_second_voids_no_lease(connection: psycopg.Connection, database_url: str) -> None:
+    """Not even in a transaction that began while the tables were not at home."""
+    connection.execute("SELECT orchestrator.hold_after_restore()")
+    with psycopg.connect(database_url) as late:
+        late.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        assert not one(late, "SELECT orchestrator.at_home()")
+        connection.execute("SELECT orchestrator.resume_after_restore()")
+        put(connection, "running", worker_id=sleeping_worker(connection, "default"))
+
+        with pytest.raises(psycopg.errors.SerializationFailure):
+            late.execute("SELECT orchestrator.resume_after_restore()")
+
+    assert 1 == one(connection, HELD)
+
+
+def test_a_copy_made_file_by_file_can_be_held(connection: psycopg.Connection) -> None:
+    """Workers that run claim no more, at once; new ones do not start; resuming lets them."""
+    worker_id, task_id = sleeping_worker(connection, "default"), put(connection)
+
+    held = [one(connection, "SELECT orchestrator.hold_after_restore('a snapshot')") for _ in range(2)]
+
+    assert [True, False] == held
+    assert [] == claim(connection, worker_id)
+    with pytest.raises(DatabaseRestored):
+        fits.require(connection)
+    connection.execute("SELECT orchestrator.resume_after_restore()")
+    assert [task_id] == claim(connection, sleeping_worker(connection, "default"))
+
+
+def test_emptied_tables_are_nobodys_home(connection: psycopg.Connection) -> None:
+    """Without a row there is no telling, so a person is asked."""
+    connection.execute("TRUNCATE orchestrator.home")
+
+    with pytest.raises(DatabaseRestored, match="where they were at home is not on record"):
+        fits.require(connection)
+    connection.execute("SELECT orchestrator.resume_after_restore()")
+    fits.require(connection)
+
+
+def test_what_ran_in_the_original_is_on_record(connection: psycopg.Connection) -> None:
+    """An attempt that says why, no loss, and one execution more even for the last attempt; the rest as it was."""
+    worker_id = sleeping_worker(connection, "default")
+    task_id = put(connection, "running", worker_id=worker_id, attempt=4, losses=2)
+    connection.execute("SELECT orchestrator.hold_after_restore()")
+
+    with connection.transaction(), connection.transaction():
+        connection.execute("SELECT orchestrator.resume_after_restore('the disk was gone')")
+
+    assert one(connection, "SELECT orchestrator.at_home()")
+    assert ("pending", 3, 2, None) == read(connection, task_id, "status", "attempt", "losses", "lease")
+    row = connection.execute(
+        "SELECT task_id, attempt, outcome, error ->> 'class', lease, worker_id FROM orchestrator.attempts"
+    ).fetchone()
+    assert (task_id, 4, "lost", "DatabaseRestored", 77, worker_id) == row
+    audited = connection.execute(
+        "SELECT action, reason, details - 'from' FROM orchestrator.audit ORDER BY id DESC LIMIT 1"
+    ).fetchone()
+    counts = {"claimed": 0, "running": 1, "workers": 1}
+    assert ("resume_after_restore", "the disk was gone", counts) == audited

@@ -1,0 +1,195 @@
+"""The code of today on the schema of tomorrow: a made-up second revision arrives while a worker of today works.
+
+The revisions are made up from the rules that tests/house/test_migrations.py holds, and run by the real runner from a
+copy of the migrations' folder.
+"""
+
+import json
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from orchestrator.errors import SchemaError
+from orchestrator.schema import fits, migrate
+from tests.house.test_migrations import faults
+from tests.schema.rows import one, put
+from tests.worker.processes import PATIENCE_SECONDS, eventually, run, worker
+from tests.worker.running import statuses
+
+SHOP = "tests.worker.shop:app"
+ENOUGH = 200
+MODULE = '''"""Made up by a test."""
+
+from pathlib import Path
+
+from alembic import op
+
+revision = "{number:04}"
+down_revision = "{before:04}"
+
+
+def upgrade() -> None:
+    for file in sorted(Path(__file__).with_suffix("").glob("[0-9]_*.sql")):
+        op.get_bind().exec_driver_sql(file.read_text().replace("%", "%%"))
+'''
+EXPANSION = """
+SET LOCAL lock_timeout = '2s';
+ALTER TABLE orchestrator.tasks ADD COLUMN deadline timestamptz, ADD COLUMN weight integer NOT NULL DEFAULT 1;
+ALTER TABLE orchestrator.workers ADD COLUMN region text;
+CREATE TABLE orchestrator.limits (name text PRIMARY KEY, at_once integer NOT NULL);
+CREATE INDEX workers_region_idx ON orchestrator.workers (region) WHERE region IS NOT NULL;
+CREATE FUNCTION orchestrator.enqueue_until(type text, payload jsonb DEFAULT '{}', deadline timestamptz DEFAULT NULL)
+RETURNS bigint
+LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    INSERT INTO orchestrator.tasks (type, payload, deadline)
+    VALUES (enqueue_until.type, enqueue_until.payload, enqueue_until.deadline)
+    RETURNING id
+$$;
+"""
+CONTRACTION = """
+SET LOCAL lock_timeout = '2s';
+UPDATE orchestrator.settings SET oldest_code = 2;
+ALTER TABLE orchestrator.workers DROP COLUMN region;
+"""
+Bring = Callable[[str], None]
+
+
+@pytest.fixture
+def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) -> Bring:
+    """A function that adds a revision to a copy of the migrations, and migrates the database to it."""
+    copy = shutil.copytree(
+        migrate.scripts(), tmp_path / "migrations", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    monkeypatch.setattr(migrate, "scripts", lambda: copy)
+
+    def bring(statements: str) -> None:
+        number = int(migrate.head()) + 1
+        name = f"{number:04}_made_up"
+        (copy / "versions" / name).mkdir()
+        (copy / "versions" / name / "1_tables.sql").write_text(statements)
+        (copy / "versions" / f"{name}.py").write_text(MODULE.format(number=number, before=number - 1))
+        assert [] == faults(copy / "versions")
+        migrate.upgrade(database_url)
+        assert (f"{number:04}",) * 2 == migrate.state(database_url)
+
+    return bring
+
+
+@contextmanager
+def enqueueing(url: str) -> Iterator[Callable[[], int]]:
+    """Enqueue one task a transaction, as fast as it goes; gives how many there are. Any error fails the test."""
+    counted = 0
+    stop = threading.Event()
+    failed: list[Exception] = []
+
+    def enqueue() -> None:
+        nonlocal counted
+        try:
+            with psycopg.connect(url, autocommit=True) as connection:
+                while not stop.is_set():
+                    connection.execute(
+                        "SELECT orchestrator.enqueue('shop.add', '{\"first\": 1, \"second\": 2}')"
+                    )
+                    counted += 1
+        except psycopg.Error as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=enqueue)
+    thread.start()
+    try:
+        yield lambda: counted
+    finally:
+        stop.set()
+        thread.join(PATIENCE_SECONDS)
+    assert [] == failed
+
+
+def errors(log: str) -> list[str]:
+    """Return the lines of a worker's log that say that something went wrong.
+
+    A duty that would have to wait behind the migration's lock gives way, and comes again at the next beat.
+    """
+    lines = [line for line in log.splitlines() if json.loads(line)["level"] in ("error", "critical")]
+    return [line for line in lines if '"duty failed"' not in line or '"LockNotAvailable"' not in line]
+
+
+def test_a_revision_arrives_under_a_working_worker_and_producer(
+    database_url: str, connection: psycopg.Connection, bring: Bring, tmp_path: Path
+) -> None:
+    """Nothing is lost, nobody fails; a worker of today also starts on the schema of tomorrow."""
+    with (
+        worker(database_url, tmp_path / "log", "-c", "4") as process,
+        enqueueing(database_url) as enqueued,
+    ):
+        eventually(lambda: statuses(connection).get("completed", 0) > ENOUGH, "they are at work")
+
+        bring(EXPANSION)
+
+        before = enqueued()
+        eventually(lambda: statuses(connection).get("completed", 0) > before + ENOUGH, "they go on")
+        assert None is process.popen.poll()
+    # Enqueued beside the killed one's last batch: those that it held wait for recovery, and are not asked for here.
+    new = one(connection, "SELECT orchestrator.enqueue_until('shop.add', '{\"first\": 1, \"second\": 2}')")
+    done = run(
+        "worker", SHOP, "--until-empty", url=database_url, ORCHESTRATOR_HEARTBEAT_SECONDS="0.2",
+        ORCHESTRATOR_DEAD_AFTER_SECONDS="1",
+    )  # fmt: skip
+
+    assert (0, []) == (done.returncode, errors(done.stderr)), done.stderr
+    assert [] == errors(process.log)
+    assert {"completed": enqueued() + 1} == statuses(connection)
+    assert "completed" == one(connection, "SELECT status FROM orchestrator.tasks WHERE id = %s", [new])
+
+
+def test_code_that_is_too_old_does_not_start_after_a_contraction(
+    database_url: str, connection: psycopg.Connection, bring: Bring
+) -> None:
+    """It starts on the expansion, and is told what to do after the contraction."""
+    bring(EXPANSION)
+    expanded = run("worker", SHOP, "--until-empty", url=database_url)
+    bring(CONTRACTION)
+    task_id = put(connection)
+
+    contracted = run("worker", SHOP, "--until-empty", url=database_url)
+
+    assert (0, 1) == (expanded.returncode, contracted.returncode), expanded.stderr
+    assert (
+        "error: the database's schema is at revision 0003 and bears code made for 0002 or newer; "
+        "this version was made for 0001. Install a newer pg-orchestrator\n"
+    ) == contracted.stderr
+    assert "pending" == one(connection, "SELECT status FROM orchestrator.tasks WHERE id = %s", [task_id])
+
+
+def test_code_of_tomorrow_does_not_start_on_the_schema_of_today(
+    connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The schema first, then the workers."""
+    monkeypatch.setattr(fits, "NEEDED", 2)
+
+    with pytest.raises(
+        SchemaError, match=r"is at revision 0001; this version needs 0002\. Run `orchestrator migrate`"
+    ):
+        fits.require(connection)
+
+
+def test_a_revision_that_cannot_have_its_lock_changes_nothing(
+    database_url: str, connection: psycopg.Connection, bring: Bring
+) -> None:
+    """A long transaction on the tasks: the migration gives up, nobody waits behind it for ever, and it is run again."""
+    with psycopg.connect(database_url) as long:
+        long.execute("TABLE orchestrator.tasks")
+        with pytest.raises(SchemaError, match=r"nothing was changed.*run it again"):
+            bring(EXPANSION.replace("'2s'", "'100ms'"))
+        assert "0001" == migrate.state(database_url)[0]
+        assert None is one(connection, "SELECT to_regclass('orchestrator.limits')")
+
+    migrate.upgrade(database_url)
+
+    assert "0002" == migrate.state(database_url)[0]
