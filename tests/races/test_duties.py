@@ -20,6 +20,7 @@ from tests.races.statements import (
     leader,
     open_again,
     purge,
+    recorded,
     recover,
     requeue,
     settle,
@@ -121,6 +122,20 @@ def test_a_timeout_and_a_loss_are_one_end(arena: Arena) -> None:
         "leader.timeouts 0, other.recover 1; 1 pending": 3,
     } == race.outcomes
     assert set() == race.waits
+
+
+def test_a_timeout_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena) -> None:
+    """The worker asks by its lease what was written."""
+    race = arena.explore(
+        OVERDUE,
+        leader(*held(timeouts())),
+        worker("a", *held(settle("a", FAILED, 1)), recorded("a", 1)),
+    )
+
+    assert {
+        "leader.timeouts 1, a.finish -, a.recorded -; 1 scheduled": 2,
+        "leader.timeouts 0, a.finish 1, a.recorded 1; 1 scheduled": 6,
+    } == race.outcomes
 
 
 def test_a_dead_letter_is_requeued_or_removed(arena: Arena) -> None:
