@@ -179,11 +179,9 @@ def test_an_expired_key_is_removed_and_taken(arena: Arena) -> None:
         hand(*held(enqueue()), name="q"),
     )
 
-    assert race.schedules > 30
-    assert {
-        "leader.purge 1, p.enqueue 11, q.enqueue 11; 1 pending, 11 pending",
-        "leader.purge 0, p.enqueue 11, q.enqueue 11; 1 pending, 11 pending",
-    } == race.outcomes.keys()
+    agreed = [race.count(f"p.enqueue {task_id}", f"q.enqueue {task_id}") for task_id in (11, 12)]
+    assert sum(agreed) == race.schedules > 30
+    assert 0 < race.count("leader.purge 1") < race.schedules
 
 
 def test_a_worker_is_forgotten_and_its_last_claim_is_not(arena: Arena) -> None:
