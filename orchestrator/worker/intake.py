@@ -189,7 +189,7 @@ class Intake:
     async def _rest_a_while(self) -> None:
         if self._rest.is_first_look:
             self._marked_idle = True
-            await self._mark_idle(self._rest.idle_seconds)
+            await self._mark_idle(self._rest.ask_seconds())
         await self._rest.rest()
 
     async def _is_empty(self) -> bool:

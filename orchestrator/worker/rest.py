@@ -20,7 +20,7 @@ class Rest:
 
     def __init__(self, *, poll_seconds: float, impatient: bool) -> None:
         self._poll_seconds_hearing = poll_seconds
-        self._poll_seconds = min(poll_seconds, DEAF_POLL_SECONDS)
+        self._poll_seconds = self._asked_poll_seconds = min(poll_seconds, DEAF_POLL_SECONDS)
         # For `--until-empty`: nobody rings when the last task of another worker ends.
         self._impatient = impatient
         self._awake = asyncio.Event()
@@ -32,9 +32,10 @@ class Rest:
         """Whether this rest begins a new sleep, so that it is time to ask to be rung."""
         return self._looks == 0
 
-    @property
-    def idle_seconds(self) -> float:
+    def ask_seconds(self) -> float:
         """For how long to ask: longer than the poll with its jitter, or its end would go unrung."""
+        # Should the poll become longer before this sleep is over, then only for the next one.
+        self._asked_poll_seconds = self._poll_seconds
         return 1.1 * self._poll_seconds + 1
 
     @property
@@ -80,7 +81,8 @@ class Rest:
             # What was committed without a ring may lie in the future, too: each look sweeps.
             self._due_at = min(self._due_at, time.monotonic() + seconds)
         else:
-            seconds = self._poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - a jitter is no secret
+            poll_seconds = min(self._poll_seconds, self._asked_poll_seconds)
+            seconds = poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - a jitter is no secret
             self._looks = 0
         if self._impatient:
             seconds = min(seconds, LOOKS_SECONDS[-1])

@@ -305,34 +305,16 @@ def test_a_lease_that_is_given_back_is_not_finished_too(arena: Arena) -> None:
     } == race.outcomes
 
 
-@pytest.mark.parametrize(
-    ("wish", "expected"),
-    [
-        (
-            by_function("cancel", 1),
-            {
-                "a.finish 1, hand.cancel OR001; 1 completed": 1,
-                "a.finish 1, hand.cancel OR004; 1 completed": 1,
-                "a.finish 40001, hand.cancel 1; 1 cancelled": 1,
-                "a.finish -, hand.cancel 1; 1 cancelled": 1,
-            },
-        ),
-        (
-            by_function("requeue", 1),
-            {
-                "a.finish 1, hand.requeue 1; 1 pending": 1,
-                "a.finish 1, hand.requeue OR004; 1 completed": 1,
-                "a.finish -, hand.requeue 1; 1 pending": 2,
-            },
-        ),
-    ],
-    ids=["cancel", "requeue"],
+@pytest.mark.xfail(
+    reason="cancel() and requeue() say that there is no such task, when it has just been finished"
 )
-def test_a_function_of_the_hand_is_told_the_truth(arena: Arena, wish: Step, expected: dict[str, int]) -> None:
+@pytest.mark.parametrize("function", ["cancel", "requeue"])
+def test_a_function_never_says_that_a_finished_task_does_not_exist(arena: Arena, function: str) -> None:
+    """It waited for the finish, and the row is in another leaf now: a second look would find it."""
     race = arena.explore(
         [crew("a"), task(1, "running", of="a")],
         worker("a", *held(complete("a", 1))),
-        hand(*held(wish)),
+        hand(*held(by_function(function, 1))),
     )
 
-    assert expected == race.outcomes
+    assert 0 == race.count("OR004")

@@ -77,11 +77,8 @@ def test_sets_in_opposite_order_do_not_deadlock(arena: Arena) -> None:
         hand(*held(enqueue("l")), name="r"),
     )
 
-    assert {
-        "p.enqueue 11 12, q.enqueue 11 12, r.enqueue 12; 11 pending, 12 pending",
-        "p.enqueue 11 12, q.enqueue 11 12, r.enqueue 11; 11 pending, 12 pending",
-        "p.enqueue 11 13, q.enqueue 11 13, r.enqueue 11; 11 pending, 13 pending",
-    } == race.outcomes.keys()
+    assert race.schedules > 35
+    assert 0 == race.count("40P01")
 
 
 def test_sets_that_are_stopped_in_the_middle_do_not_deadlock(arena: Arena) -> None:
@@ -114,11 +111,10 @@ def test_a_bare_insert_with_a_key_that_is_taken_is_refused(arena: Arena) -> None
         hand(*held(insert()), name="r"),
     )
 
-    assert {
-        "p.insert 11, q.enqueue 11, r.insert 23505; 11 pending",
-        "p.insert 23505, q.enqueue 11, r.insert 23505; 11 pending",
-        "p.insert 23505, q.enqueue 11, r.insert 11; 11 pending",
-    } == race.outcomes.keys()
+    assert race.count("23505") == race.schedules > 40
+    assert race.count("p.insert 23505", "r.insert 23505")
+    assert race.schedules > race.count("p.insert 23505")
+    assert race.schedules > race.count("r.insert 23505")
 
 
 def test_an_expired_key_is_taken_once(arena: Arena) -> None:

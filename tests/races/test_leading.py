@@ -177,6 +177,17 @@ def test_a_duty_of_who_resigned_is_not_done_in_the_next_ones_term(arena: Arena) 
     } == race.outcomes.keys()
 
 
+def test_a_duty_of_ones_own_older_term_is_not_done(arena: Arena) -> None:
+    """Who resigned, and leads again, does nothing any more in its first term."""
+    c_leads_again = leader(*held(*resign("c", 1)), stand_at_once("c"), name="c again")
+    race = arena.explore(C_LEADS, c_does_a_duty(), c_leads_again)
+
+    assert {
+        "c.fence 5s, c.deed 1, c again.resign -, c again.ascend 11": 3,
+        "c.fence -, c again.resign -, c again.ascend 11": 7,
+    } == race.outcomes
+
+
 @pytest.mark.xfail(
     reason="depose.sql takes the lead from whoever has it by then, whether its row is locked or not"
 )

@@ -42,11 +42,12 @@ from tests.races.test_leading import C_LEADS, TERM_ENDS
 GATE = hand(shut(), open_again(), name="gate")
 LATE = crew("ab", late="a")
 
+# The statement, what it loses, and what stands there instead.
 UNFENCED = {
-    "finish": broken(complete("a", 1), "AND t.lease = g.lease"),
-    "snooze": broken(settle("a", SNOOZED, 1), "AND t.lease = g.lease AND g.ending = 'waiting'", ""),
-    "give up": broken(settle("a", GIVEN_UP, 1), "AND t.lease = g.lease AND g.ending IN", "AND g.ending IN"),
-    "begin": broken(begin("a", 1), "AND mine.lease = g.lease"),
+    "finish": (complete("a", 1), "AND t.lease = g.lease", ""),
+    "snooze": (settle("a", SNOOZED, 1), "AND t.lease = g.lease AND g.ending = 'waiting'", ""),
+    "give up": (settle("a", GIVEN_UP, 1), "AND t.lease = g.lease AND g.ending IN", "AND g.ending IN"),
+    "begin": (begin("a", 1), "AND mine.lease = g.lease", ""),
 }
 
 
@@ -56,22 +57,18 @@ def test_a_write_without_its_lease_is_caught(arena: Arena, what: str) -> None:
     with pytest.raises(AssertionError, match="I4: a moved task 1"):
         arena.explore(
             [crew("ab"), task(1, "claimed", of="a")],
-            worker("a", UNFENCED[what]),
+            worker("a", broken(*UNFENCED[what])),
             hand(*held(requeue(1))),
             worker("b", *held(claim("b"))),
         )
 
 
-@pytest.mark.parametrize(
-    "step",
-    [broken(claim("a"), "SKIP LOCKED"), broken(sweep(), "SKIP LOCKED")],
-    ids=["claim", "sweep"],
-)
+@pytest.mark.parametrize("step", [claim("a"), sweep()], ids=["claim", "sweep"])
 def test_waiting_where_others_pass_by_is_caught(arena: Arena, step: Step) -> None:
     """Without SKIP LOCKED all workers stand in one line."""
     race = arena.explore(
         [crew("ab"), task(1), task(2, "scheduled", run_at="now - 1 hour")],
-        worker("a", *held(step)),
+        worker("a", *held(broken(step, "SKIP LOCKED"))),
         worker("b", *held(claim("b")), *held(sweep())),
     )
 

@@ -29,6 +29,7 @@ from tests.races.statements import (
     look_for_dark,
     open_again,
     raise_priority,
+    recorded,
     recover,
     requeue,
     settle,
@@ -126,6 +127,20 @@ def test_a_loss_and_an_end_are_never_both_counted(arena: Arena) -> None:
     assert {
         "leader.recover 0, a.finish -, b.claim -; 1 dead_letter": 30,
         "leader.recover 0, a.finish 1, b.claim -; 1 completed": 45,
+    } == race.outcomes
+
+
+def test_a_loss_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena) -> None:
+    """The dead letter bears the lease, and so does the record of the loss; the worker asks by it what was written."""
+    race = arena.explore(
+        [LATE, task(1, "running", of="a", losses=2)],
+        leader(*held(recover())),
+        worker("a", *held(settle("a", FAILED, 1)), recorded("a", 1)),
+    )
+
+    assert {
+        "leader.recover 0, a.finish -, a.recorded -; 1 dead_letter": 2,
+        "leader.recover 0, a.finish 1, a.recorded 1; 1 scheduled": 6,
     } == race.outcomes
 
 

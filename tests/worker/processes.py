@@ -46,11 +46,13 @@ def run(
 class Process:
     """A worker that runs beside the test; its log goes to a file."""
 
-    def __init__(self, url: str, log: Path, *words: str, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, url: str, log: Path, *words: str, settings: Mapping[str, str], app: str = "tests.worker.shop:app"
+    ) -> None:
         self._log = log
         with log.open("wb") as file:
             self.popen = subprocess.Popen(
-                command("worker", "tests.worker.shop:app", *words),
+                command("worker", app, *words),
                 env=surroundings(url, **settings), cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             )  # fmt: skip
 
@@ -79,6 +81,12 @@ class Process:
         """Wait for its end, and return its exit code."""
         return self.popen.wait(seconds)
 
+    def kill(self) -> None:
+        """Kill it, if it is still there, and wait for its end."""
+        with suppress(ProcessLookupError):
+            self.popen.kill()
+        self.popen.wait()
+
 
 @contextmanager
 def worker(url: str, log: Path, *words: str, **settings: str) -> Iterator[Process]:
@@ -87,9 +95,7 @@ def worker(url: str, log: Path, *words: str, **settings: str) -> Iterator[Proces
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError):
-            process.popen.kill()
-        process.popen.wait()
+        process.kill()
 
 
 def eventually(holds: Callable[[], object], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:

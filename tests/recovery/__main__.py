@@ -1,0 +1,159 @@
+"""`python -m tests.recovery`: do every drill with the default settings, and hold what it took against the bars.
+
+The drills wait more than they work, so they go on beside one another, each on a database of its own. A server gives
+no verdict before it has been up for as long as it takes to be declared dead, so all begin when it is old enough.
+"""
+
+import argparse
+import statistics
+import sys
+import threading
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+
+from orchestrator.postgres import embedded_home
+from orchestrator.schema import migrate
+from tests import servers
+from tests.recovery import drills, outages
+from tests.recovery.stage import Stage, stage
+
+BARS = {**drills.BARS, **outages.BARS}
+# Those that are over soon, one after another; those that wait for half a minute, each by itself.
+LANES: tuple[tuple[Callable[[Stage, int, drills.Note], None], ...], ...] = (
+    (drills.worker_killed, drills.leader_killed, drills.leader_resigns, drills.ghost_claim),
+    (drills.worker_without_beacon,),
+    (drills.worker_frozen,),
+    (drills.leader_frozen,),
+    (drills.black_holed,),
+)
+DEAD_AFTER_SECONDS = 30.0
+
+
+class Record:
+    """What the drills have noted, and which of them failed."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.samples: dict[str, list[float]] = defaultdict(list)
+        self.failed: dict[str, str] = {}
+
+    def note(self, name: str, value: float) -> None:
+        """Write down one measurement."""
+        with self._lock:
+            self.samples[name].append(value)
+
+    def table(self, wanted: set[str]) -> tuple[str, bool]:
+        """Return all of it as text, and whether every bar was met."""
+        width = max(map(len, BARS))
+        rows = [f"{'':{width}}  {'bar':>6}  {'p50':>7}  {'max':>7}  {'n':>4}"]
+        fine = not self.failed
+        for name, bar in BARS.items():
+            if samples := self.samples.get(name):
+                passed = max(samples) <= bar
+                figures = f"{statistics.median(samples):7.3f}  {max(samples):7.3f}  {len(samples):4}"
+                rows.append(f"{name:{width}}  {bar:6.1f}  {figures}  {'passed' if passed else 'MISSED'}")
+                fine = fine and passed
+            elif name in wanted:
+                rows.append(f"{name:{width}}  {bar:6.1f}  not measured")
+                fine = False
+        rows += [f"\n{name} FAILED\n{error}" for name, error in self.failed.items()]
+        return "\n".join(rows), fine
+
+
+def main() -> int:
+    """Do what the command line asks for; 1 when a bar was missed."""
+    asked = arguments()
+    record = Record()
+    with servers.temporary_directory() as directory:
+        settings = {"max_connections": "500"}
+        server = servers.Server(embedded_home.binaries(), directory / "server", settings=settings).start()
+        started = time.monotonic()
+        try:
+            lanes = planned(server, directory, record, asked)
+            time.sleep(max(0.0, started + DEAD_AFTER_SECONDS + 1 - time.monotonic()))
+            threads = [threading.Thread(target=lane, daemon=True) for lane in lanes]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        finally:
+            server.close()
+    table, fine = record.table(set() if asked.only else set(BARS))
+    sys.stdout.write(table + "\n")
+    return 0 if fine else 1
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.recovery", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="how often each drill is done [3]")
+    parser.add_argument("--long", action="store_true", help="let the server be away for 10 minutes, not 0.5")
+    parser.add_argument("--outage-minutes", type=float, help="for how long the server is away")
+    parser.add_argument("--only", default="", help="only the drills whose names hold this word")
+    asked = parser.parse_args()
+    if asked.outage_minutes is None:
+        asked.outage_minutes = 10.0 if asked.long else 0.5
+    return asked
+
+
+def planned(
+    server: servers.Server, directory: Path, record: Record, asked: argparse.Namespace
+) -> list[Callable[[], None]]:
+    """Make a database for each drill, and return what each lane has to do."""
+    lanes: list[Callable[[], None]] = []
+    for drills_of_lane in LANES:
+        chosen = [drill for drill in drills_of_lane if asked.only in drill.__name__]
+        todo = [on_stage(server, directory, record, drill, asked.rounds) for drill in chosen]
+        lanes.append(lambda todo=todo: [step() for step in todo] and None)  # type: ignore[misc]
+    if asked.only in "restarts":
+        lanes.append(told(record, "restarts", lambda: outages.restarts(directory / "r", asked.rounds, record.note)))
+    if asked.only in "away":
+
+        def away(made: Stage, _rounds: int, note: drills.Note) -> None:
+            outages.away(made, asked.outage_minutes, note)
+
+        lanes.append(on_stage(server, directory, record, away, 1))
+    return lanes
+
+
+def on_stage(
+    server: servers.Server,
+    directory: Path,
+    record: Record,
+    drill: Callable[[Stage, int, drills.Note], None],
+    rounds: int,
+) -> Callable[[], None]:
+    """Make the drill's database; return what does it there."""
+    name = drill.__name__
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    migrate.upgrade(server.url(name))
+    (directory / name).mkdir()
+
+    def work() -> None:
+        with stage(server.url(name), directory / name, {}) as made:
+            drill(made, rounds, record.note)
+
+    return told(record, name, work)
+
+
+def told(record: Record, name: str, work: Callable[[], None]) -> Callable[[], None]:
+    """Do it, and say how long it took; a failure is one line of the table, and the others go on."""
+
+    def work_and_tell() -> None:
+        begun = time.monotonic()
+        try:
+            work()
+        except Exception:
+            record.failed[name] = traceback.format_exc()[-9000:]
+        sys.stderr.write(f"{name}: {time.monotonic() - begun:.0f} s\n{record.failed.get(name, '')}")
+
+    return work_and_tell
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,52 @@
+"""The application whose workers are killed, frozen and cut off."""
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+import psycopg
+
+from orchestrator import Context, Orchestrator, Retry
+
+app = Orchestrator()
+
+
+@app.task(name="drill.hold", timeout=3600)
+async def hold(context: Context, seconds: float = 3000) -> float:
+    """Run for long at first; again, return at once, with the moment."""
+    if context.attempt == 1:
+        await asyncio.sleep(seconds)
+    return time.time()
+
+
+@app.task(name="drill.stamp")
+async def stamp() -> list[float]:
+    """Return the moment, and the process."""
+    return [time.time(), os.getpid()]
+
+
+@app.task(name="drill.stumble")
+async def stumble(context: Context, after: float) -> float:
+    """Fail once; then return how late the retry is."""
+    if context.attempt == 1:
+        raise Retry(after=after)
+    return time.time()
+
+
+@app.task(name="drill.poison", max_attempts=10)
+async def poison() -> None:
+    """Take the whole process along, at a moment when everything that has begun has begun here, too."""
+    async with await psycopg.AsyncConnection.connect(app.config.database_url, autocommit=True) as connection:
+        await connection.execute("SELECT orchestrator.pause_queue('default')")
+    await asyncio.sleep(0.1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.task(name="drill.innocent", max_attempts=10)
+async def innocent(context: Context, book: str, seconds: float) -> None:
+    """Write down that this attempt began, first of all; then take a while."""
+    with Path(book).open("a") as file:
+        file.write(f"{context.id} {context.attempt}\n")
+    await asyncio.sleep(seconds)

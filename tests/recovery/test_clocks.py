@@ -1,0 +1,106 @@
+"""Clocks that jump, and clocks that disagree: the database's own, which alone decides."""
+
+import signal
+from typing import LiteralString
+
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from tests.recovery.drills import orphans
+from tests.recovery.stage import Stage, said
+
+JUMPING: LiteralString = """
+CREATE TABLE orchestrator.test_jump AS SELECT interval '0' AS by;
+GRANT SELECT ON orchestrator.test_jump TO PUBLIC;
+CREATE OR REPLACE FUNCTION orchestrator.clock()
+RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$ SELECT statement_timestamp() + (SELECT j.by FROM orchestrator.test_jump AS j) $$;
+"""
+# Each session sees the clock that its connection string names.
+DISAGREEING: LiteralString = """
+CREATE OR REPLACE FUNCTION orchestrator.clock()
+RETURNS timestamptz
+LANGUAGE sql STABLE PARALLEL SAFE
+AS $$ SELECT statement_timestamp() + coalesce(current_setting('test.ahead', true), '0')::interval $$;
+CREATE TABLE orchestrator.test_acts (actor text, leader integer, term bigint);
+CREATE FUNCTION orchestrator.test_act() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO orchestrator.test_acts
+    SELECT current_setting('test.ahead', true), w.pid, w.term FROM orchestrator.workers AS w WHERE w.is_leader;
+    RETURN NULL;
+END
+$$;
+CREATE TRIGGER test_act AFTER UPDATE ON orchestrator.tasks_live
+FOR EACH ROW WHEN (OLD.lease = 7 AND NEW.lease IS NULL) EXECUTE FUNCTION orchestrator.test_act();
+"""
+HELD = 3
+
+
+@pytest.mark.parametrize("jump", ["1 hour", "-1 hour"])
+def test_a_jump_of_the_clock_gives_no_live_lease_away(quick: Stage, jump: str) -> None:
+    """Although one of the living has no time to beat before the first look; and who dies after it is found."""
+    quick.ask(JUMPING)
+    settings = {
+        "ORCHESTRATOR_HEARTBEAT_SECONDS": "0.5",
+        "ORCHESTRATOR_DEAD_AFTER_SECONDS": "6",
+    }
+    workers = [quick.hire("-q", queue, **settings) for queue in ("nobody's", "nobody's")]
+    victim = quick.hire("-q", "default", "-c", str(HELD), **settings)
+    ids = quick.run_all("drill.hold", HELD)
+    lost_id = quick.id_of(victim)
+
+    with orphans(quick):
+        victim.signal(signal.SIGSTOP)
+        quick.ask("UPDATE orchestrator.test_jump SET by = %s::interval", jump)
+        ((jumped_at,),) = quick.ask("SELECT extract(epoch FROM clock_timestamp())")
+        for _ in range(2):
+            since = max(len(said(process, "tasks recovered", after=float(jumped_at))) for process in workers)
+            quick.until(
+                lambda since=since: any(  # type: ignore[misc]
+                    len(said(process, "tasks recovered", after=float(jumped_at))) > since for process in workers
+                ),
+                "duties are done by the new time",
+            )
+        victim.signal(signal.SIGCONT)
+    quick.until(lambda: has_beaten(quick, victim.pid), "it beats by the new time")
+
+    assert [(1, 0)] * HELD == quick.losses(ids)
+    assert quick.are(ids, "running")
+    assert quick.id_of(victim) == lost_id
+
+    victim.kill()
+    quick.start("-q", "default", **settings)
+    quick.results(ids)
+    assert [(task_id, 1, lost_id) for task_id in ids] == quick.lost(ids)
+
+
+def has_beaten(stage: Stage, pid: int) -> bool:
+    return bool(
+        stage.ask(
+            "SELECT 1 FROM orchestrator.workers WHERE pid = %s"
+            " AND abs(extract(epoch FROM beat_at - orchestrator.clock())) < 1",
+            pid,
+        )
+    )
+
+
+def test_two_leaders_whose_clocks_are_an_hour_apart_never_act_in_one_term(quick: Stage) -> None:
+    """Each finds the other's term impossible, and takes the lead again and again: who acts has the term to itself."""
+    quick.ask(DISAGREEING)
+    workers = {
+        ahead: quick.start("-q", "nobody's", url=make_conninfo(quick.url, options=f"-c test.ahead={ahead}"))
+        for ahead in ("0s", "3600s")
+    }
+
+    with orphans(quick):
+        quick.until(
+            lambda: quick.ask(
+                "SELECT 1 FROM orchestrator.test_acts HAVING count(DISTINCT term) >= 6 AND count(DISTINCT actor) = 2"
+            ),
+            "both have acted, in turns",
+        )
+
+    acts = quick.ask("SELECT DISTINCT term, actor, leader FROM orchestrator.test_acts ORDER BY term")
+    assert len(acts) == len({term for term, _, _ in acts})
+    assert {(ahead, process.pid) for ahead, process in workers.items()} == {(a, leader) for _, a, leader in acts}

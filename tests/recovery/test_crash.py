@@ -1,0 +1,59 @@
+"""The server crashes before a claim has reached the disk."""
+
+from collections.abc import Callable
+from contextlib import closing, suppress
+from typing import TypeVar
+
+import psycopg
+
+from orchestrator.postgres import embedded_home
+from orchestrator.schema import migrate
+from orchestrator.task.outcome import Completed, Outcome
+from tests import servers
+from tests.stations.crew import Mate
+from tests.stations.rows import row
+
+T = TypeVar("T")
+CRASHES = 3
+TASKS = 20
+
+
+def test_a_lease_that_a_crash_forgot_is_never_given_again() -> None:
+    """Claimed, crashed, claimed by another: no task has one lease twice, and the outcome of the first is refused."""
+    leases: list[tuple[int, int]] = []
+    with servers.temporary_directory() as directory:
+        # The claim waits in memory until the crash, for certain.
+        server = servers.Server(
+            embedded_home.binaries(), directory / "server", settings={"wal_writer_delay": "10s"}
+        )
+        try:
+            migrate.upgrade(server.start().url())
+            with psycopg.connect(server.url(), autocommit=True) as connection:
+                connection.execute(
+                    "INSERT INTO orchestrator.tasks (type) SELECT 'work' FROM generate_series(1, %s)", [TASKS]
+                )
+            with closing(Mate(server.url())) as before, closing(Mate(server.url())) as after:
+                for _ in range(CRASHES):
+                    forgotten = until_connected(lambda: before.claim(batch_size=TASKS))
+                    server.restart("immediate")
+                    leases += [(task.id, task.lease) for task in forgotten]
+                    with psycopg.connect(server.url(), autocommit=True) as connection:
+                        assert {"pending"} == {row(connection, task.id)["status"] for task in forgotten}
+                again = until_connected(lambda: after.claim(batch_size=TASKS))
+                leases += [(task.id, task.lease) for task in again]
+
+                finished = [Outcome(task, Completed(None)) for task in forgotten]
+                late = until_connected(lambda: before.finish_all(finished))
+                written = after.finish_all([Outcome(task, Completed(None)) for task in again])
+        finally:
+            server.close()
+
+    assert (CRASHES + 1) * TASKS == len(leases) == len(set(leases))
+    assert (set(), {task.id for task in again}) == (late, written)
+
+
+def until_connected(work: Callable[[], T]) -> T:
+    """Try once on the connection that the crash has broken, then on a new one."""
+    with suppress(psycopg.OperationalError):
+        return work()
+    return work()

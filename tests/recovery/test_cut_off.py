@@ -1,0 +1,98 @@
+"""Workers that are frozen, or whom the network has left."""
+
+import signal
+from contextlib import suppress
+
+from tests.recovery.drills import orphans, refused
+from tests.recovery.gate import Gate
+from tests.recovery.stage import Stage, said
+
+HELD = 3
+
+
+def test_a_frozen_leader_is_replaced_and_writes_nothing_when_it_goes_on(quick: Stage) -> None:
+    """Neither as a leader nor as a worker: its outcomes are refused and counted; then it serves as a new worker."""
+    victim = quick.hire("-q", "default,own", "-c", str(HELD))
+    quick.until(lambda: quick.leads(victim), "it leads")
+    ids = quick.run_all("drill.hold", HELD, seconds=2.0)
+    old = quick.id_of(victim)
+    successor = quick.hire("-q", "default")
+
+    with orphans(quick):
+        victim.signal(signal.SIGSTOP)
+        quick.until(lambda: said(successor, "tasks recovered"), "another one leads and does its duty")
+        quick.results(ids)
+    before = quick.ask("SELECT * FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
+    (own,) = quick.enqueue("drill.stamp", queue="own")
+    victim.signal(signal.SIGCONT)
+    ((_, pid),) = quick.results([own])
+    quick.until(lambda: refused(victim) >= HELD, "every late outcome is refused", of=victim)
+
+    assert victim.pid == pid
+    assert [(2, 1)] * HELD == quick.losses(ids)
+    assert before == quick.ask("SELECT * FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
+    assert said(victim, "leader stepped down")
+    assert quick.id_of(victim) != old
+    assert [("dead",)] == quick.ask("SELECT state FROM orchestrator.workers WHERE id = %s", old)
+
+
+def test_a_worker_in_a_black_hole_stops_its_handlers_and_comes_back_as_a_new_one(quick: Stage) -> None:
+    """For longer than it takes to be declared dead: it says so, and its tasks are somebody else's."""
+    leader = quick.hire("-q", "nobody's")
+    quick.until(lambda: quick.leads(leader), "it leads")
+    with Gate(quick.url) as gate:
+        victim = quick.hire("-q", "default,own", "-c", str(HELD), url=gate.url)
+        ids = quick.run_all("drill.hold", HELD)
+        old = quick.id_of(victim)
+        quick.hire("-q", "default")
+
+        gate.drop()
+        quick.until(lambda: said(victim, "worker cut off"), "it notices")
+        quick.results(ids)
+        gate.restore()
+        (own,) = quick.enqueue("drill.stamp", queue="own")
+        ((_, pid),) = quick.results([own])
+        quick.until(lambda: refused(victim) >= HELD, "what its handlers left is refused", of=victim)
+
+        assert victim.pid == pid
+        assert [(2, 1)] * HELD == quick.losses(ids)
+        assert [(task_id, 1, old) for task_id in ids] == quick.lost(ids)
+        assert quick.id_of(victim) != old
+
+
+def test_a_ghost_claim_is_given_back_uncharged(quick: Stage) -> None:
+    """The claim is committed and its answer lost: the worker learns of it, and the tasks run as if for the first time."""
+    with Gate(quick.url) as gate:
+        process = quick.hire("-q", "ghosts", url=gate.url, ORCHESTRATOR_POLL_SECONDS="5")
+        ids: list[int] = []
+        # The answer that is lost may be that of a claim which found nothing: then once more.
+        while not said(process, "ghosts released"):
+            with quick.connection.transaction():
+                more = quick.enqueue("drill.stamp", HELD, queue="ghosts")
+                gate.cut_after(b"ghosts")
+            quick.results(more)
+            ids += more
+
+    assert {(1, 0)} == set(quick.losses(ids))
+    assert [] == quick.ask("SELECT * FROM orchestrator.attempts")
+
+
+def test_sigterm_while_the_database_is_away(quick: Stage) -> None:
+    """Nothing in hand: it ends at once, with 0. With an outcome in hand: it is written when the database is back."""
+    with Gate(quick.url) as gate:
+        idle, busy = (quick.start("-q", queue, url=gate.url) for queue in ("nobody's", "default"))
+        for process in (idle, busy):
+            quick.wait_for_ready(process)
+        ids = quick.run_all("drill.hold", 1, seconds=0.3)
+
+        gate.shut()
+        for process in (idle, busy):
+            process.signal(signal.SIGTERM)
+        code = idle.wait()
+        quick.until(lambda: said(busy, "worker stopping"), "it stops")
+        gate.open()
+
+        assert [0, 0] == [code, busy.wait()], idle.log + busy.log
+    with suppress(AssertionError):
+        quick.results(ids, seconds=0.1)
+    assert quick.statuses(ids).keys() <= {"completed", "pending"}

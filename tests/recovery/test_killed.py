@@ -1,0 +1,87 @@
+"""Workers and leaders that are killed, with tasks in all their hands."""
+
+import signal
+
+from tests.recovery.stage import Stage
+
+HELD = 3
+
+
+def test_a_killed_worker_is_missed_long_before_its_beat_is_late(patient: Stage) -> None:
+    """Its beacon goes out with it: what it ran runs again, charged; what it had only claimed is not."""
+    leader = patient.hire("-q", "nobody's")
+    patient.until(lambda: patient.leads(leader), "it leads")
+    victim = patient.hire("-q", "default", "-c", str(HELD))
+    begun = patient.run_all("drill.hold", HELD)
+    gone = patient.id_of(victim)
+    # As if it had died between the two statements of a claim.
+    (claimed,) = patient.enqueue("drill.stamp")
+    patient.ask(
+        "UPDATE orchestrator.tasks_live SET status = 'claimed', lease = 7, attempt = 1, claimed_at = now(), worker_id = %s"
+        " WHERE id = %s",
+        gone,
+        claimed,
+    )
+
+    victim.kill()
+    patient.start("-q", "default")
+    patient.results([*begun, claimed])
+
+    assert [(2, 1)] * HELD + [(1, 0)] == patient.losses([*begun, claimed])
+    assert [(task_id, 1, gone) for task_id in begun] == patient.lost([*begun, claimed])
+    assert before_its_beat_was_late(patient)
+
+
+def test_a_killed_leader_is_replaced_before_its_term_is_over(patient: Stage) -> None:
+    """By whoever sees its beacon dark; then its tasks are taken back, as any dead worker's."""
+    victim = patient.hire("-q", "default", "-c", str(HELD))
+    patient.until(lambda: patient.leads(victim), "it leads")
+    begun = patient.run_all("drill.hold", HELD)
+    gone = patient.id_of(victim)
+    successor = patient.hire("-q", "default")
+    ((term,),) = patient.ask("SELECT term FROM orchestrator.workers WHERE is_leader")
+
+    victim.kill()
+    ((until,),) = patient.ask("SELECT leader_until FROM orchestrator.workers WHERE is_leader")
+    patient.until(lambda: patient.leads(successor), "another one leads")
+    ((early, newer),) = patient.ask(
+        "SELECT clock_timestamp() < %s, term > %s FROM orchestrator.workers WHERE is_leader", until, term
+    )
+    patient.results(begun)
+
+    assert (True, True) == (early, newer)
+    assert [(2, 1)] * HELD == patient.losses(begun)
+    assert [(task_id, 1, gone) for task_id in begun] == patient.lost(begun)
+    assert before_its_beat_was_late(patient)
+
+
+def before_its_beat_was_late(stage: Stage) -> bool:
+    """Tell whether the verdict on the one dead worker was given by its beacon."""
+    ((beacon,),) = stage.ask(
+        "SELECT a.finished_at - w.beat_at < interval '7 s' FROM orchestrator.workers AS w"
+        " JOIN orchestrator.attempts AS a ON a.worker_id = w.id WHERE w.state = 'dead' LIMIT 1"
+    )
+    return bool(beacon)
+
+
+def test_a_clean_exit_leaves_nothing_claimed_or_running(quick: Stage) -> None:
+    """In the middle of a burst, the leader too; what was finished never runs again."""
+    workers = [quick.start("-c", "50") for _ in range(2)]
+    for process in workers:
+        quick.wait_for_ready(process)
+    ids = quick.enqueue("drill.stamp", 3000)
+    quick.until(lambda: quick.statuses(ids).get("completed", 0) > 300, "some are done")
+
+    for process in workers:
+        process.signal(signal.SIGTERM)
+
+    assert [0, 0] == [process.wait() for process in workers], "\n".join(p.log for p in workers)
+    assert {"completed", "pending"} >= quick.statuses(ids).keys()
+    assert [("stopped", False)] * 2 == quick.ask("SELECT state, is_leader FROM orchestrator.workers")
+    done = quick.ask("SELECT id, finished_at FROM orchestrator.tasks_done ORDER BY id")
+    quick.start("--until-empty").wait()
+    assert quick.are(ids, "completed")
+    assert done == quick.ask(
+        "SELECT id, finished_at FROM orchestrator.tasks_done WHERE id = ANY (%s) ORDER BY id", [i for i, _ in done]
+    )
+    assert {(1, 0)} == set(quick.losses(ids))

@@ -1,0 +1,39 @@
+"""A task that kills whoever runs it."""
+
+from pathlib import Path
+
+from tests.recovery.stage import Stage
+
+INNOCENTS = 100
+
+
+def test_a_poison_is_buried_after_three_losses_and_its_neighbours_are_not(quick: Stage, tmp_path: Path) -> None:
+    """Its dead letter names the workers it took along. The innocents complete, and what they lost they had begun."""
+    book = tmp_path / "book"
+    innocents = quick.enqueue("drill.innocent", INNOCENTS // 2, book=str(book), seconds=0.2)
+    (poison,) = quick.enqueue("drill.poison")
+    innocents += quick.enqueue("drill.innocent", INNOCENTS // 2, book=str(book), seconds=0.2)
+    workers = [quick.start("-c", "10") for _ in range(2)]
+
+    def all_over() -> bool:
+        """Hire another for each that died, as any supervisor does."""
+        for n, process in enumerate(workers):
+            if process.popen.poll() is not None:
+                workers[n] = quick.start("-c", "10")
+                quick.ask("SELECT orchestrator.resume_queue('default')")
+        return quick.are([poison], "dead_letter") and quick.are(innocents, "completed")
+
+    quick.until(all_over, "the poison is buried, the others are completed")
+
+    ((error, losses),) = quick.ask("SELECT error, losses FROM orchestrator.tasks WHERE id = %s", poison)
+    killed = quick.lost([poison])
+    assert (3, [1, 2, 3]) == (losses, [attempt for _, attempt, _ in killed])
+    assert all(str(worker_id) in error["message"] for _, _, worker_id in killed), error
+    begun = {tuple(map(int, line.split())) for line in book.read_text().splitlines()}
+    lost = {(task_id, attempt) for task_id, attempt, _ in quick.lost(innocents)}
+    assert lost
+    assert lost <= begun
+    attempts = dict(zip(innocents, (attempt for attempt, _ in quick.losses(innocents)), strict=True))
+    assert begun == {(task_id, n) for task_id, last in attempts.items() for n in range(1, last + 1)}
+    assert quick.ask("SELECT count(*) FROM orchestrator.attempts WHERE worker_id = %s AND task_id <> %s",
+        killed[-1][-1], poison) == [(0,)], "the third one went alone"  # fmt: skip
