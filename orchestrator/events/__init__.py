@@ -95,6 +95,14 @@ class ListenDeaf(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class DatabaseReplaced(Event):
+    """The database under a running worker is a copy that nobody has resumed: nothing runs. Or it was resumed."""
+
+    worker_id: UUID
+    resumed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class QueuesPaused(Event):
     """Which of a worker's queues are paused has changed; none may be left."""
 

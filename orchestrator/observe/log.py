@@ -36,6 +36,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.HandlerAbandoned: "error",
     events.WorkerDeclaredDead: "error",
     events.WorkerCutOff: "error",
+    events.DatabaseReplaced: "error",
     events.LeaderSteppedDown: "warning",
     events.ListenDeaf: "warning",
     events.DutyFailed: "error",

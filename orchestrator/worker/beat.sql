@@ -4,7 +4,7 @@
 -- In: id; beats; draining: this worker claims no more; beacon: what it holds on its LISTEN session, or NULL;
 --     term_seconds; dead_after_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
 -- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its own will
---     or a hand's. term: what it leads, or NULL. paused: which of its queues. The leader: who, its last beat, whether its
+--     or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL. paused: which of its queues. The leader: who, its last beat, whether its
 --     term holds, whether its beacon is gone. peers: how many workers live.
 -- A term is renewed only while it runs: once over, it may already be somebody else's.
 -- The beacon says nothing while the server is young: a restart drops all of them at once.
@@ -25,12 +25,12 @@ beat AS (
         END
     FROM hint
     WHERE w.id = %(id)s AND w.state IN ('running', 'draining') AND %(beats)s
-    RETURNING w.id, w.state, w.queues, w.is_leader, w.leader_until, w.term
+    RETURNING w.id, w.state, w.queues, w.is_leader, w.leader_until, w.term, w.workplace = w.tableoid AS placed
 ),
 me AS MATERIALIZED (
-    SELECT b.id, b.state, b.queues, b.is_leader, b.leader_until, b.term FROM beat AS b
+    SELECT b.id, b.state, b.queues, b.is_leader, b.leader_until, b.term, b.placed FROM beat AS b
     UNION ALL
-    SELECT w.id, w.state, w.queues, w.is_leader, w.leader_until, w.term
+    SELECT w.id, w.state, w.queues, w.is_leader, w.leader_until, w.term, w.workplace = w.tableoid
     FROM orchestrator.workers AS w
     WHERE w.id = %(id)s AND w.state IN ('running', 'draining') AND NOT %(beats)s
 ),
@@ -59,4 +59,5 @@ SELECT
     coalesce((SELECT l.holds FROM leader AS l), false) AS leader_holds,
     coalesce((SELECT l.dark FROM leader AS l), false) AS leader_dark,
     (SELECT count(*) FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining')) AS peers,
+    coalesce((SELECT m.placed FROM me AS m), true) AS placed,
     CASE WHEN %(rings)s THEN pg_notify('orchestrator_workers', %(id)s::uuid::text)::text END AS rang

@@ -26,6 +26,7 @@ class Report:
     sent_at: float
     alive: bool
     draining: bool
+    placed: bool
     paused: tuple[str, ...]
     view: View
     lost: Mapping[tuple[int, int], str] = field(
@@ -63,6 +64,7 @@ def ask(
         sent_at=sent_at,
         alive=row.alive,
         draining=row.draining,
+        placed=row.placed,
         paused=tuple(row.paused or ()),
         view=View(
             worker_id=worker_id,

@@ -79,6 +79,7 @@ class Worker:
         self._stopping = False
         self._grace_seconds = config.grace_seconds
         self._paused: tuple[str, ...] = ()
+        self._placed = True
         self._errands: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -188,6 +189,9 @@ class Worker:
         self._slots.lose(report.lost)
         if report.draining and not self._stopping:
             self.stop()
+        if report.placed != self._placed:
+            self._placed = report.placed
+            events.emit(events.DatabaseReplaced(report.worker_id, resumed=report.placed))
         if report.paused != self._paused:
             self._paused = report.paused
             events.emit(events.QueuesPaused(report.paused))

@@ -44,8 +44,12 @@ END
 $$;
 CREATE TRIGGER races_began AFTER INSERT ON orchestrator.workers
     FOR EACH ROW WHEN (NEW.is_leader) EXECUTE FUNCTION races.write_reign();
+-- A reign begins with its term: who has only taken the place has none yet.
+CREATE TRIGGER races_drawn AFTER UPDATE ON orchestrator.workers
+    FOR EACH ROW WHEN (NEW.is_leader AND NEW.term <> 0 AND NEW.term IS DISTINCT FROM OLD.term)
+    EXECUTE FUNCTION races.write_reign();
 CREATE TRIGGER races_changed AFTER UPDATE ON orchestrator.workers
-    FOR EACH ROW WHEN (OLD.is_leader <> NEW.is_leader) EXECUTE FUNCTION races.write_reign();
+    FOR EACH ROW WHEN (OLD.is_leader AND NOT NEW.is_leader) EXECUTE FUNCTION races.write_reign();
 INSERT INTO orchestrator.types (name) VALUES ('mail');
 """
 

@@ -201,12 +201,13 @@ def look_for_dark() -> Step:
 
 
 def stand(name: str) -> tuple[Step, Step, Step]:
-    """The three statements of an election; the last tells the term."""
+    """The statements of an election; the last tells the term."""
     given = {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "gone_id": None, "gone_beat_at": None}
     return (
         patient(Step("incumbent", load("lead/incumbent.sql"))),
         Step("depose", load("lead/depose.sql"), given),
-        Step("ascend", load("lead/ascend.sql"), given),
+        # In one message: who has the place is alone until the end of the transaction.
+        Step("ascend", load("lead/place.sql") + b"; " + load("lead/ascend.sql"), given),
     )
 
 

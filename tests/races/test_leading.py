@@ -188,9 +188,6 @@ def test_a_duty_of_ones_own_older_term_is_not_done(arena: Arena) -> None:
     } == race.outcomes
 
 
-@pytest.mark.xfail(
-    reason="depose.sql takes the lead from whoever has it by then, whether its row is locked or not"
-)
 def test_who_found_the_lead_vacant_deposes_nobody(arena: Arena) -> None:
     """Between its first statement and its second somebody is elected, begins a duty, and a jump of the clock ends the
     term: there is nothing that the takeover would wait for, and the duty is done in its term."""
@@ -202,7 +199,6 @@ def test_who_found_the_lead_vacant_deposes_nobody(arena: Arena) -> None:
     )
 
 
-@pytest.mark.xfail(reason="ascend.sql draws the term before it has the row and the place in the index")
 def test_a_term_that_was_drawn_and_waited_is_not_older_than_the_last(arena: Arena) -> None:
     """Somebody's lock on the candidate's row holds it up with its term drawn; another is elected, and resigns."""
     arena.explore(

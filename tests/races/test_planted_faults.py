@@ -202,7 +202,7 @@ def test_a_takeover_without_its_lock_is_caught(arena: Arena) -> None:
             C_LEADS,
             leader(*held(*duty("c", 1)), name="c"),
             TERM_ENDS,
-            leader(broken(stand_at_once("b"), "FOR UPDATE OF w"), name="b"),
+            leader(broken(broken(stand_at_once("b"), "FOR UPDATE OF w"), "FOR UPDATE OF l"), name="b"),
         )
 
 

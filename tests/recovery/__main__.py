@@ -110,7 +110,9 @@ def planned(
         todo = [on_stage(server, directory, record, drill, asked.rounds) for drill in chosen]
         lanes.append(lambda todo=todo: [step() for step in todo] and None)  # type: ignore[misc]
     if asked.only in "restarts":
-        lanes.append(told(record, "restarts", lambda: outages.restarts(directory / "r", asked.rounds, record.note)))
+        lanes.append(
+            told(record, "restarts", lambda: outages.restarts(directory / "r", asked.rounds, record.note))
+        )
     if asked.only in "away":
 
         def away(made: Stage, _rounds: int, note: drills.Note) -> None:

@@ -29,7 +29,9 @@ def patient(database_url: str, tmp_path: Path) -> Iterator[Stage]:
 def old_enough(made: Stage, seconds: float) -> None:
     """Wait until the server has been up for so long: before that, no beacon counts."""
     made.until(
-        lambda: made.ask("SELECT 1 WHERE statement_timestamp() - pg_postmaster_start_time() > %s * interval '1 s'", seconds),
+        lambda: made.ask(
+            "SELECT 1 WHERE statement_timestamp() - pg_postmaster_start_time() > %s * interval '1 s'", seconds
+        ),
         "the server is old enough",
     )
 

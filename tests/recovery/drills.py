@@ -237,4 +237,3 @@ def orphans(stage: Stage) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-

@@ -37,7 +37,9 @@ def restarts(directory: Path, rounds: int, note: Note) -> None:
             workers = [made.start("-q", f"default,own{n}") for n in range(WORKERS)]
             for process in workers:
                 made.wait_for_ready(process)
-            held = [made.enqueue("drill.hold", queue=f"own{n}")[0] for n in range(WORKERS) for _ in range(HELD)]
+            held = [
+                made.enqueue("drill.hold", queue=f"own{n}")[0] for n in range(WORKERS) for _ in range(HELD)
+            ]
             made.until(lambda: made.are(held, "running"), "they run")
             for name in BARS:
                 if "restarted" in name or "crashed" in name or "killed" in name:

@@ -98,9 +98,7 @@ class Stage:
 
     def leads(self, process: Process) -> bool:
         """Tell whether it has the lead, by the table."""
-        return bool(
-            self.ask("SELECT 1 FROM orchestrator.workers WHERE pid = %s AND is_leader", process.pid)
-        )
+        return bool(self.ask("SELECT 1 FROM orchestrator.workers WHERE pid = %s AND is_leader", process.pid))
 
     def id_of(self, process: Process) -> UUID:
         """Return the id under which it lives, or lived last."""
@@ -150,9 +148,7 @@ class Stage:
 
     def losses(self, ids: Sequence[int]) -> list[tuple[Any, ...]]:
         """Return each one's attempt and losses."""
-        return self.ask(
-            "SELECT attempt, losses FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids
-        )
+        return self.ask("SELECT attempt, losses FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
 
     def lost(self, ids: Sequence[int]) -> list[tuple[Any, ...]]:
         """Return what is on record of lost attempts: task, attempt, worker."""
@@ -181,7 +177,12 @@ class Stage:
         return "\n".join(f"--- {process.pid}\n{process.log[-3000:]}" for process in self.hired)
 
     def until(
-        self, holds: Callable[[], object], what: str, *, seconds: float = PATIENCE_SECONDS, of: Process | None = None
+        self,
+        holds: Callable[[], object],
+        what: str,
+        *,
+        seconds: float = PATIENCE_SECONDS,
+        of: Process | None = None,
     ) -> None:
         """Return as soon as a condition holds; fail with its description, and the logs, when it does not in time."""
         deadline = time.monotonic() + seconds

@@ -58,7 +58,8 @@ def test_a_jump_of_the_clock_gives_no_live_lease_away(quick: Stage, jump: str) -
             since = max(len(said(process, "tasks recovered", after=float(jumped_at))) for process in workers)
             quick.until(
                 lambda since=since: any(  # type: ignore[misc]
-                    len(said(process, "tasks recovered", after=float(jumped_at))) > since for process in workers
+                    len(said(process, "tasks recovered", after=float(jumped_at))) > since
+                    for process in workers
                 ),
                 "duties are done by the new time",
             )
@@ -103,4 +104,6 @@ def test_two_leaders_whose_clocks_are_an_hour_apart_never_act_in_one_term(quick:
 
     acts = quick.ask("SELECT DISTINCT term, actor, leader FROM orchestrator.test_acts ORDER BY term")
     assert len(acts) == len({term for term, _, _ in acts})
-    assert {(ahead, process.pid) for ahead, process in workers.items()} == {(a, leader) for _, a, leader in acts}
+    assert {(ahead, process.pid) for ahead, process in workers.items()} == {
+        (a, leader) for _, a, leader in acts
+    }

@@ -82,6 +82,7 @@ def test_a_clean_exit_leaves_nothing_claimed_or_running(quick: Stage) -> None:
     quick.start("--until-empty").wait()
     assert quick.are(ids, "completed")
     assert done == quick.ask(
-        "SELECT id, finished_at FROM orchestrator.tasks_done WHERE id = ANY (%s) ORDER BY id", [i for i, _ in done]
+        "SELECT id, finished_at FROM orchestrator.tasks_done WHERE id = ANY (%s) ORDER BY id",
+        [i for i, _ in done],
     )
     assert {(1, 0)} == set(quick.losses(ids))

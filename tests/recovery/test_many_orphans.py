@@ -13,9 +13,12 @@ BLOCKED_SECONDS = 1.0
 
 def test_fifty_thousand_orphans_come_back_in_rounds_while_others_go_on_claiming(quick: Stage) -> None:
     """No round takes more than a thousand; a claim next to them is never blocked."""
-    quick.ask("INSERT INTO orchestrator.tasks (type, queue) SELECT 'drill.stamp', 'busy' FROM generate_series(1, 5000)")
     quick.ask(
-        "INSERT INTO orchestrator.tasks (type, queue) SELECT 'drill.stamp', 'gone' FROM generate_series(1, %s)", ORPHANS
+        "INSERT INTO orchestrator.tasks (type, queue) SELECT 'drill.stamp', 'busy' FROM generate_series(1, 5000)"
+    )
+    quick.ask(
+        "INSERT INTO orchestrator.tasks (type, queue) SELECT 'drill.stamp', 'gone' FROM generate_series(1, %s)",
+        ORPHANS,
     )
     quick.ask(
         "WITH w AS (INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at)"

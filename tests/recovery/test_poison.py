@@ -7,7 +7,9 @@ from tests.recovery.stage import Stage
 INNOCENTS = 100
 
 
-def test_a_poison_is_buried_after_three_losses_and_its_neighbours_are_not(quick: Stage, tmp_path: Path) -> None:
+def test_a_poison_is_buried_after_three_losses_and_its_neighbours_are_not(
+    quick: Stage, tmp_path: Path
+) -> None:
     """Its dead letter names the workers it took along. The innocents complete, and what they lost they had begun."""
     book = tmp_path / "book"
     innocents = quick.enqueue("drill.innocent", INNOCENTS // 2, book=str(book), seconds=0.2)

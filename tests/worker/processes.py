@@ -47,7 +47,12 @@ class Process:
     """A worker that runs beside the test; its log goes to a file."""
 
     def __init__(
-        self, url: str, log: Path, *words: str, settings: Mapping[str, str], app: str = "tests.worker.shop:app"
+        self,
+        url: str,
+        log: Path,
+        *words: str,
+        settings: Mapping[str, str],
+        app: str = "tests.worker.shop:app",
     ) -> None:
         self._log = log
         with log.open("wb") as file:
