@@ -16,41 +16,13 @@ Each rule yields what it finds wrong, in words; none raises. I7 (nothing is stuc
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 
 from orchestrator.task.status import FINISHED, LEASED, Status, Who, may
-from tests.races.ground import Columns, Ground
+from tests.races.ground import Ground
+from tests.races.past import Move, Past, moves, timed_out
 from tests.races.statements import WORKERS
 from tests.races.stepping import Actor, Story
-
-
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One write of one task: by whom, from what, to what. Leaving one leaf for another is one move."""
-
-    actor: Actor
-    task_id: int
-    old: Columns | None
-    new: Columns | None
-
-    @property
-    def step(self) -> tuple[str | None, str | None]:
-        return (self.old or {}).get("status"), (self.new or {}).get("status")
-
-    def __str__(self) -> str:
-        return f"{self.actor.name} moved task {self.task_id} from {self.step[0]} to {self.step[1]}"
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """A schedule that is over: what was there before, what was done, what was said, what is there now."""
-
-    started_with: frozenset[int]
-    story: Story
-    ground: Ground
-    moves: tuple[Move, ...]
-
 
 Rule = Callable[[Past], Iterator[str]]
 
@@ -59,21 +31,6 @@ def faults(started_with: frozenset[int], story: Story, ground: Ground) -> list[s
     """Return everything that must not be, in words."""
     past = Past(started_with, story, ground, tuple(moves(story.actors, ground.history)))
     return [f"{rule.__name__}: {fault}" for rule in RULES for fault in rule(past)]
-
-
-def moves(actors: Mapping[str, Actor], history: list[Columns]) -> Iterator[Move]:
-    """Yield the writes in their order; a row that left one leaf and entered another in one transaction moved once."""
-    left: dict[int, Columns] = {}
-    for line in history:
-        task_id, actor = line["task_id"], actors[line["actor"]]
-        if line["new"] is None:
-            left[task_id] = line
-        elif line["old"] is None and left.get(task_id, {}).get("transaction") == line["transaction"]:
-            yield Move(actor, task_id, left.pop(task_id)["old"], line["new"])
-        else:
-            yield Move(actor, task_id, line["old"], line["new"])
-    for task_id, line in left.items():
-        yield Move(actors[line["actor"]], task_id, line["old"], None)
 
 
 # I1, I3
@@ -123,13 +80,6 @@ def only_the_lease_may_write(past: Past) -> Iterator[str]:
                     yield f"I4: {move}, which is {move.old['worker_id']}'s, who lives"
             case "leader", (old, _) if old not in FINISHED:
                 yield f"I4: {move}, which nobody holds"
-
-
-def timed_out(move: Move) -> bool:
-    """Tell whether the leader ended it for its timeout: then its worker may live."""
-    assert move.old is not None
-    error = (move.new or {}).get("error") or {}
-    return move.old["status"] == "running" and error.get("class") == "Timeout"
 
 
 def ours(actor: Actor) -> tuple[int | None, str]:

@@ -6,11 +6,9 @@ What they are given is said here and nowhere else among the races. A step by its
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from uuid import UUID
-
-from psycopg.types.json import Jsonb
 
 import orchestrator
 from orchestrator.finish.record import row
@@ -250,88 +248,22 @@ def patient(step: Step) -> Step:
     return broken(step, "'lock_timeout', '250ms'", "'lock_timeout', '0'")
 
 
+# The arena's: a clock and a gate
+
+
 def time_passes(*, seconds: float) -> Step:
     query = b"UPDATE orchestrator.test_clock SET now = now + make_interval(secs => %(seconds)s)"
-    return sql("passes", query, seconds=seconds)
-
-
-# A hand's
-
-
-def sql(name: str, query: bytes, **params: object) -> Step:
-    return Step(name, query, params)
-
-
-def by_function(name: str, task_id: int) -> Step:
-    """What has a function: an unknown id is an error there."""
-    return sql(name, b"SELECT %(id)s WHERE orchestrator." + name.encode() + b"(%(id)s)", id=task_id)
-
-
-def requeue(*ids: int) -> Step:
-    query = b"UPDATE orchestrator.tasks SET status = 'pending' WHERE id = ANY (%(ids)s) RETURNING id"
-    return sql("requeue", query, ids=list(ids))
-
-
-def requeue_dead() -> Step:
-    return sql("requeue", b"SELECT orchestrator.requeue_where(status => 'dead_letter')")
-
-
-def cancel(*ids: int) -> Step:
-    query = b"UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = ANY (%(ids)s) RETURNING id"
-    return sql("cancel", query, ids=list(ids))
-
-
-def raise_priority(where: str = "finished_at IS NULL") -> Step:
-    query = b"UPDATE orchestrator.tasks SET priority = 90 WHERE %b RETURNING id"
-    return sql("priority", query % where.encode())
-
-
-def delete(*ids: int) -> Step:
-    return sql(
-        "delete", b"DELETE FROM orchestrator.tasks WHERE id = ANY (%(ids)s) RETURNING id", ids=list(ids)
-    )
-
-
-def pause() -> Step:
-    return sql("pause", b"SELECT orchestrator.pause_queue('default')")
-
-
-def run_at(task_id: int, *, hours: int) -> Step:
-    query = b"UPDATE orchestrator.tasks SET run_at = now() + %(after)s WHERE id = %(id)s RETURNING id"
-    return sql("run_at", query, id=task_id, after=timedelta(hours=hours))
+    return Step("passes", query, {"seconds": seconds})
 
 
 def shut() -> Step:
     """Stop everybody `gated` in the middle of their statements, where they ask for the time (ground.GATE)."""
-    return sql("shut", b"SELECT 1 FROM pg_advisory_lock(1)")
+    return Step("shut", b"SELECT 1 FROM pg_advisory_lock(1)")
 
 
 def open_again() -> Step:
-    return sql("open", b"SELECT 1 FROM pg_advisory_unlock(1)")
+    return Step("open", b"SELECT 1 FROM pg_advisory_unlock(1)")
 
 
 def gated(actor: Actor) -> Actor:
     return replace(actor, settings=actor.settings + b"; SET races.gated = 'on'")
-
-
-def lock_worker(name: str) -> Step:
-    return sql("lock", b"SELECT 1 FROM orchestrator.workers WHERE id = %(id)s FOR UPDATE", id=WORKERS[name])
-
-
-def lock(task_id: int) -> Step:
-    """Look at a task and keep it locked: what a person's forgotten transaction does."""
-    return sql("lock", b"SELECT id FROM orchestrator.tasks_live WHERE id = %(id)s FOR UPDATE", id=task_id)
-
-
-def insert(key: str = "k") -> Step:
-    query = b"INSERT INTO orchestrator.tasks (type, idempotency_key) VALUES ('mail', %(key)s) RETURNING id"
-    return sql("insert", query, key=key)
-
-
-def enqueue(key: str = "k") -> Step:
-    return sql("enqueue", b"SELECT orchestrator.enqueue('mail', key => %(key)s)", key=key)
-
-
-def enqueue_many(*keys: str) -> Step:
-    items = Jsonb([{"type": "mail", "key": key} for key in keys])
-    return sql("enqueue", b"SELECT id, created FROM orchestrator.enqueue_many(%(items)s)", items=items)

@@ -4,21 +4,8 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.ground import crew, task
-from tests.races.statements import (
-    begin,
-    cancel,
-    claim,
-    complete,
-    ghosts,
-    hand,
-    held,
-    pause,
-    raise_priority,
-    release_ghosts,
-    requeue,
-    run_at,
-    worker,
-)
+from tests.races.hands import cancel, pause, raise_priority, requeue, run_at
+from tests.races.statements import begin, claim, complete, ghosts, hand, held, release_ghosts, worker
 from tests.races.stepping import Step
 
 

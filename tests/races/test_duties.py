@@ -7,13 +7,11 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.ground import crew, key, task
+from tests.races.hands import cancel, delete, enqueue, requeue
 from tests.races.statements import (
     FAILED,
-    cancel,
     claim,
     complete,
-    delete,
-    enqueue,
     gated,
     hand,
     held,
@@ -22,7 +20,6 @@ from tests.races.statements import (
     purge,
     recorded,
     recover,
-    requeue,
     settle,
     shut,
     timeouts,

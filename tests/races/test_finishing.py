@@ -5,6 +5,7 @@ import pytest
 from orchestrator.task.outcome import End
 from tests.races.conftest import Arena
 from tests.races.ground import crew, task
+from tests.races.hands import by_function, cancel, delete, lock, raise_priority, requeue
 from tests.races.statements import (
     CANCELLED,
     FAILED,
@@ -12,20 +13,14 @@ from tests.races.statements import (
     RELEASED,
     SNOOZED,
     again,
-    by_function,
-    cancel,
     claim,
     complete,
-    delete,
     gated,
     hand,
     held,
-    lock,
     open_again,
     patiently,
-    raise_priority,
     recorded,
-    requeue,
     settle,
     shut,
     worker,

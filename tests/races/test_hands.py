@@ -2,7 +2,8 @@
 
 from tests.races.conftest import Arena
 from tests.races.ground import crew, task
-from tests.races.statements import cancel, claim, complete, delete, hand, held, requeue, requeue_dead, worker
+from tests.races.hands import cancel, delete, requeue, requeue_dead
+from tests.races.statements import claim, complete, hand, held, worker
 
 BURIED = [crew("a"), task(1, "dead_letter", of="a"), task(2, "dead_letter", of="a")]
 

@@ -2,21 +2,8 @@
 
 from tests.races.conftest import Arena
 from tests.races.ground import crew, key, task
-from tests.races.statements import (
-    again,
-    complete,
-    delete,
-    enqueue,
-    enqueue_many,
-    gated,
-    hand,
-    held,
-    insert,
-    open_again,
-    shut,
-    undone,
-    worker,
-)
+from tests.races.hands import delete, enqueue, enqueue_many, insert
+from tests.races.statements import again, complete, gated, hand, held, open_again, shut, undone, worker
 
 KEYED = [crew("a"), task(1, idempotency_key="k"), key("k", 1)]
 EXPIRED = [

@@ -8,13 +8,13 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.ground import crew
+from tests.races.hands import lock_worker
 from tests.races.statements import (
     TERM_SECONDS,
     duty,
     hand,
     held,
     leader,
-    lock_worker,
     renew,
     resign,
     resign_what_was_won,

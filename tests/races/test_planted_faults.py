@@ -8,6 +8,7 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.ground import crew, task
+from tests.races.hands import enqueue, raise_priority, requeue, sql
 from tests.races.statements import (
     GIVEN_UP,
     SNOOZED,
@@ -18,19 +19,15 @@ from tests.races.statements import (
     complete,
     deregister,
     duty,
-    enqueue,
     gated,
     hand,
     held,
     leader,
     open_again,
-    raise_priority,
     recover,
-    requeue,
     resign,
     settle,
     shut,
-    sql,
     stand_at_once,
     sweep,
     worker,

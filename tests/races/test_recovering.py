@@ -9,6 +9,7 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.ground import crew, task, unlit
+from tests.races.hands import cancel, delete, raise_priority, requeue
 from tests.races.statements import (
     FAILED,
     GIVEN_UP,
@@ -16,10 +17,8 @@ from tests.races.statements import (
     again,
     beat,
     begin,
-    cancel,
     claim,
     complete,
-    delete,
     deregister,
     gated,
     hand,
@@ -28,10 +27,8 @@ from tests.races.statements import (
     light,
     look_for_dark,
     open_again,
-    raise_priority,
     recorded,
     recover,
-    requeue,
     settle,
     shut,
     worker,

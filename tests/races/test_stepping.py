@@ -8,8 +8,9 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.ground import crew, task
+from tests.races.hands import lock, requeue, sql
 from tests.races.schedules import Choice, following, merges
-from tests.races.statements import again, broken, claim, complete, hand, held, lock, requeue, sql, worker
+from tests.races.statements import again, broken, claim, complete, hand, held, worker
 from tests.races.stepping import Company
 
 NOTHING = b"SELECT 1"

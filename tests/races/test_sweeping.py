@@ -4,21 +4,8 @@ import pytest
 
 from tests.races.conftest import Arena
 from tests.races.ground import crew, task
-from tests.races.statements import (
-    cancel,
-    claim,
-    delete,
-    gated,
-    hand,
-    held,
-    open_again,
-    raise_priority,
-    requeue,
-    run_at,
-    shut,
-    sweep,
-    worker,
-)
+from tests.races.hands import cancel, delete, raise_priority, requeue, run_at
+from tests.races.statements import claim, gated, hand, held, open_again, shut, sweep, worker
 
 DUE = [crew("abc"), task(1, "scheduled"), task(2, "scheduled")]
 # What a hand wants, and the words by which it is known that it got it: whatever happens between, it does.
