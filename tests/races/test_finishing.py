@@ -300,9 +300,6 @@ def test_a_lease_that_is_given_back_is_not_finished_too(arena: Arena) -> None:
     } == race.outcomes
 
 
-@pytest.mark.xfail(
-    reason="cancel() and requeue() say that there is no such task, when it has just been finished"
-)
 @pytest.mark.parametrize("function", ["cancel", "requeue"])
 def test_a_function_never_says_that_a_finished_task_does_not_exist(arena: Arena, function: str) -> None:
     """It waited for the finish, and the row is in another leaf now: a second look would find it."""

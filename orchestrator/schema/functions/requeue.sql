@@ -7,13 +7,23 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 BEGIN
     PERFORM set_config('orchestrator.reason', coalesce(requeue.reason, ''), true);
-    UPDATE orchestrator.tasks AS t SET status = 'pending' WHERE t.id = requeue.task_id;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'OR004',
-            MESSAGE = format('there is no task %s', requeue.task_id),
-            HINT = 'It may have been deleted, or removed by retention.';
-    END IF;
+    -- A worker that ends the task at this moment moves its row to another leaf: then the UPDATE, which had waited for it,
+    -- finds nothing, and looks again. Ends: a task moves as often only if somebody requeues it each time.
+    FOR round IN 1 .. 100 LOOP
+        UPDATE orchestrator.tasks AS t SET status = 'pending' WHERE t.id = requeue.task_id;
+        EXIT WHEN FOUND;
+        IF NOT EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = requeue.task_id) THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR004',
+                MESSAGE = format('there is no task %s', requeue.task_id),
+                HINT = 'It may have been deleted, or removed by retention.';
+        ELSIF round = 100 THEN
+            RAISE EXCEPTION USING
+                ERRCODE = '40001',
+                MESSAGE = format('task %s kept moving while it was looked for', requeue.task_id),
+                HINT = 'Try again.';
+        END IF;
+    END LOOP;
     PERFORM set_config('orchestrator.reason', '', true);
     RETURN true;
 END
