@@ -51,6 +51,7 @@ def worker(
     """
     application = load_app(app)
     observe.follow(minimum=log_level)
+    observe.count()
     made = application.worker(
         queues=named(queues),
         concurrency=concurrency,

@@ -15,6 +15,11 @@ from orchestrator.events.housekeeping import GaugesSampled as GaugesSampled
 from orchestrator.events.housekeeping import LeafDropped as LeafDropped
 from orchestrator.events.housekeeping import RowsExpired as RowsExpired
 from orchestrator.events.housekeeping import TimeoutsEnforced as TimeoutsEnforced
+from orchestrator.events.leading import DutyFailed as DutyFailed
+from orchestrator.events.leading import DutyPutOff as DutyPutOff
+from orchestrator.events.leading import LeaderElected as LeaderElected
+from orchestrator.events.leading import LeaderResigned as LeaderResigned
+from orchestrator.events.leading import LeaderSteppedDown as LeaderSteppedDown
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +65,6 @@ class WorkerCutOff(Event):
     worker_id: UUID
     new_worker_id: UUID
     silent_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderElected(Event):
-    """A worker leads, in a new term."""
-
-    worker_id: UUID
-    term: int
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderResigned(Event):
-    """A leader has laid the lead down."""
-
-    worker_id: UUID
-    term: int
-
-
-@dataclass(frozen=True, slots=True)
-class LeaderSteppedDown(Event):
-    """A leader found its term over, or could not renew it in time, and stops acting as one."""
-
-    worker_id: UUID
-    term: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,15 +232,6 @@ class HandlerAbandoned(Event):
 
     task_id: int
     type: str
-
-
-@dataclass(frozen=True, slots=True)
-class DutyFailed(Event):
-    """A duty raised; it is tried again at the next beat, and the others go on."""
-
-    duty: str
-    error_class: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
+from psycopg import errors
 
 from orchestrator import events
 from orchestrator.lead.fence import Reign, TermOver, fenced
@@ -13,6 +14,8 @@ from orchestrator.postgres import transient
 from orchestrator.postgres.line import Line
 from orchestrator.postgres.reach import NotNow
 
+# A person's lock, or a hand who changes the same rows.
+IN_THE_WAY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
 # After a failure, at the least: a duty that fails at once must not do so a thousand times a second.
 FAILED_WAIT_SECONDS = 0.5
 
@@ -68,6 +71,9 @@ class Lane:
             raise
         except NotNow:
             return FAILED_WAIT_SECONDS
+        except IN_THE_WAY as error:
+            events.emit(events.DutyPutOff(duty.name, transient.reason(error)))
+            return max(FAILED_WAIT_SECONDS, duty.every_seconds)
         except Exception as error:
             self._line.failed(error)
             # Told in any case, and by name.

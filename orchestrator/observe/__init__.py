@@ -1,5 +1,8 @@
-"""Turn events into lines. The only room that knows structlog; stations emit, they do not log."""
+"""Turn events into lines and numbers. The only room that knows structlog and prometheus-client; stations emit, they
+neither log nor count.
+"""
 
 from orchestrator.observe.log import follow
+from orchestrator.observe.metrics import count
 
-__all__ = ["follow"]
+__all__ = ["count", "follow"]

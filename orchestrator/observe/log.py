@@ -37,6 +37,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.WorkerDeclaredDead: "error",
     events.WorkerCutOff: "error",
     events.DatabaseReplaced: "error",
+    events.DutyPutOff: "warning",
     events.LeaderSteppedDown: "warning",
     events.ListenDeaf: "warning",
     events.DutyFailed: "error",
@@ -49,6 +50,7 @@ SPARING: dict[type[events.Event], tuple[float, str | None]] = {
     events.ConnectionLost: (20.0, None),
     events.ConnectionRestored: (20.0, None),
     events.DutyFailed: (60.0, "duty"),
+    events.DutyPutOff: (60.0, "duty"),
 }
 
 

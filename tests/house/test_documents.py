@@ -153,3 +153,16 @@ def test_a_path_of_a_machine_is_found(tmp_path: Path, line: str, count: int) -> 
     path.write_text(line)
 
     assert count == len(lines_matching(tmp_path, [path], MACHINE_PATH))
+
+
+def test_the_tests_that_a_page_names_are_there() -> None:
+    """What a document says is held by a test is held by one of that name."""
+    tests = "\n".join(path.read_text() for path in sorted((REPOSITORY / "tests").rglob("test_*.py")))
+    missing = [
+        f"{page.relative_to(REPOSITORY)}: {name}"
+        for page in sorted((REPOSITORY / "docs").rglob("*.md"))
+        for name in re.findall(r"`(test_\w+)`", page.read_text())
+        if f"def {name}(" not in tests
+    ]
+
+    assert [] == missing

@@ -18,6 +18,7 @@ from orchestrator.postgres.reach import Reach
 from orchestrator.worker.report import ask
 from tests.clock import Clock
 from tests.lead.conftest import TERM_SECONDS, Candidate
+from tests.worker.processes import eventually
 from tests.worker.running import recorded
 
 Make = Callable[[], Candidate]
@@ -248,3 +249,26 @@ def test_a_lane_does_nothing_in_another_term(
         lane.close()
 
     assert 1 == len(rounds)
+
+
+def test_a_lock_in_the_way_puts_a_duty_off(
+    wheel: Callable[..., Wheel], connection: psycopg.Connection, database_url: str
+) -> None:
+    """That is no failure; it comes again when the lock has gone."""
+    done = threading.Event()
+
+    def work(held: Connection) -> bool:
+        held.execute("SELECT FROM orchestrator.queues FOR UPDATE")
+        done.set()
+        return False
+
+    with psycopg.connect(database_url) as hand, recorded(events.DutyPutOff, events.DutyFailed) as told:
+        hand.execute("SELECT FROM orchestrator.queues FOR UPDATE")
+        made = wheel([Duty("patient", 0.01, work)])
+        made.look()
+        eventually(lambda: told, "it is put off")
+        hand.rollback()
+        assert done.wait(PATIENCE_SECONDS)
+        made.leader.stop()
+
+    assert {("DutyPutOff", "patient")} == {(type(event).__name__, event.duty) for event in told}

@@ -909,6 +909,7 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET enable_seqscan = off
+SET jit = off
 AS $$
 BEGIN
     INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)
@@ -944,6 +945,7 @@ RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 SET enable_nestloop = off
+SET jit = off
 AS $$
 DECLARE
     stated_reason CONSTANT text := nullif(current_setting('orchestrator.reason', true), '');
@@ -1302,6 +1304,7 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
     holder bigint;

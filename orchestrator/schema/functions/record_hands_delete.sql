@@ -9,6 +9,7 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 SET enable_hashjoin = off
 SET enable_mergejoin = off
 SET enable_seqscan = off
+SET jit = off
 AS $$
 BEGIN
     INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)

@@ -8,6 +8,7 @@ RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 SET enable_nestloop = off
+SET jit = off
 AS $$
 DECLARE
     stated_reason CONSTANT text := nullif(current_setting('orchestrator.reason', true), '');

@@ -8,6 +8,7 @@ RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 SET enable_seqscan = off
+SET jit = off
 AS $$
 DECLARE
     holder bigint;
