@@ -3,6 +3,9 @@
 A beacon that is dark at one look proves little: the worker may have lost that one connection, and says so, or lights
 another, within the grace. So it is remembered when a beacon was first seen dark, and after which beat; still dark after
 the grace, and no beat since, is a worker that is gone. The write looks again.
+
+A beat that is too old by the database's clock proves little either, when that clock has just jumped, or everything was
+paused but the clock. So a worker is watched before, by our own clock, for so long that a beat of it is due meanwhile.
 """
 
 import time
@@ -19,10 +22,16 @@ from orchestrator.postgres import statement
 
 RECOVER = statement.load(__file__, "recover.sql")
 DARK = statement.load(__file__, "dark.sql")
+LATE = statement.load(__file__, "late.sql")
 
 BATCH_SIZE = 1000
 # As for a leader (lead/leader.py).
 BEACON_GRACE_SECONDS = 2.0
+# For how many beats a worker is watched before it is too late.
+WATCHED_BEATS = 1.25
+
+# A worker, and the beat after which it was seen.
+Seen = tuple[UUID, datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +48,48 @@ class Recovered:
 
 
 class Recovery:
-    """The duty, with its memory of beacons. A new leader begins without any."""
+    """The duty, with its memory of beacons and beats. A new leader begins without any."""
 
-    def __init__(self, dead_after_seconds: float, *, grace_seconds: float = BEACON_GRACE_SECONDS) -> None:
+    def __init__(
+        self,
+        dead_after_seconds: float,
+        *,
+        heartbeat_seconds: float,
+        grace_seconds: float = BEACON_GRACE_SECONDS,
+    ) -> None:
         self._dead_after_seconds = dead_after_seconds
+        self._watched_seconds = WATCHED_BEATS * heartbeat_seconds
         self._grace_seconds = grace_seconds
-        self._dark_since: dict[tuple[UUID, datetime], float] = {}
+        self._dark_since: dict[Seen, float] = {}
+        self._late_since: dict[Seen, float] = {}
 
     def __call__(self, connection: psycopg.Connection[Any]) -> bool:
         """Do one bounded round; tell whether there may be more to take back."""
+        soon_late = {"late_after_seconds": self._dead_after_seconds - self._watched_seconds}
         with connection.cursor(row_factory=tuple_row) as cursor:
             dark = cursor.execute(DARK, {"dead_after_seconds": self._dead_after_seconds}).fetchall()
-        now = time.monotonic()
-        self._dark_since = {seen: self._dark_since.get(seen, now) for seen in dark}
-        gone = [seen for seen, since in self._dark_since.items() if now - since >= self._grace_seconds]
+            late = cursor.execute(LATE, soon_late).fetchall()
+        self._dark_since = since(self._dark_since, dark)
+        self._late_since = since(self._late_since, late)
         return recover(
             connection,
             dead_after_seconds=self._dead_after_seconds,
             restarted_after_seconds=self._dead_after_seconds,
-            gone=gone,
+            gone=lasting(self._dark_since, self._grace_seconds),
+            watched=lasting(self._late_since, self._watched_seconds),
         ).may_be_more
+
+
+def since(before: dict[Seen, float], seen: list[Seen]) -> dict[Seen, float]:
+    """Return since when each has been seen without a break; who beats begins anew."""
+    now = time.monotonic()
+    return {one: before.get(one, now) for one in seen}
+
+
+def lasting(seen_since: dict[Seen, float], seconds: float) -> list[Seen]:
+    """Return who has been seen for so long."""
+    now = time.monotonic()
+    return [one for one, begun in seen_since.items() if now - begun >= seconds]
 
 
 def recover(
@@ -66,15 +97,19 @@ def recover(
     *,
     dead_after_seconds: float,
     restarted_after_seconds: float = 0.0,
-    gone: list[tuple[UUID, datetime]] | None = None,
+    gone: list[Seen] | None = None,
+    watched: list[Seen] | None = None,
 ) -> Recovered:
     """Do one bounded round. `gone`: workers without a beacon, each with the beat after which it was last seen dark.
-    Nobody's beat is too old before the server has been up for `restarted_after_seconds`."""
+    Nobody's beat is too old before the server has been up for `restarted_after_seconds`, nor, where it is said who was
+    `watched`, anybody else's."""
     given = {
         "dead_after_seconds": dead_after_seconds,
         "restarted_after_seconds": restarted_after_seconds,
         "gone_ids": [worker_id for worker_id, _ in gone or ()],
         "gone_beats": [beat_at for _, beat_at in gone or ()],
+        "watched_ids": None if watched is None else [worker_id for worker_id, _ in watched],
+        "watched_beats": None if watched is None else [beat_at for _, beat_at in watched],
         "batch_size": BATCH_SIZE,
     }
     with connection.cursor(row_factory=tuple_row) as cursor:

@@ -1,7 +1,8 @@
 -- Declare workers dead whose beat is older than `dead_after_seconds`, or whose beacon is gone and who have not beaten
 -- since that was seen (gone_ids, gone_beats, pairwise; the beacon is tried again here), and take their tasks back.
 -- After a restart of the server nobody's beat is too old before the server has been up for `restarted_after_seconds`:
--- nobody could beat while it was down. A beat from the future, written by a clock that has since been set back, counts as
+-- nobody could beat while it was down. Nor is one of the living late who was not watched for a while (watched_ids,
+-- watched_beats, pairwise; NULL: all were): the clock may have jumped. A beat from the future, written by a clock that has since been set back, counts as
 -- one of now. The leader that calls this is never dead by it.
 -- What had not begun gets its attempt back and its old place; what had begun counts a loss, is written into
 -- attempts, and runs again if attempts are left and it has not cost three workers. Out: one row: tasks returned,
@@ -36,6 +37,9 @@ WITH RECURSIVE holder AS (
 unlit AS (
     SELECT g.id, g.beat_at FROM unnest(%(gone_ids)s::uuid[], %(gone_beats)s::timestamptz[]) AS g (id, beat_at)
 ),
+watched AS (
+    SELECT g.id, g.beat_at FROM unnest(%(watched_ids)s::uuid[], %(watched_beats)s::timestamptz[]) AS g (id, beat_at)
+),
 redated AS (
     UPDATE orchestrator.workers AS w
     SET beat_at = orchestrator.clock()
@@ -57,6 +61,11 @@ late AS (
         AND (
             w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
                 AND statement_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(restarted_after_seconds)s)
+                AND (
+                    %(watched_ids)s::uuid[] IS NULL
+                    OR w.state = 'stopped'
+                    OR EXISTS (SELECT FROM watched AS g WHERE g.id = w.id AND g.beat_at = w.beat_at)
+                )
             OR w.state = 'dead'
             OR w.beacon IS NOT NULL
                 AND EXISTS (SELECT FROM unlit AS g WHERE g.id = w.id AND g.beat_at = w.beat_at)

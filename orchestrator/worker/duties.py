@@ -17,8 +17,9 @@ SAMPLE_SHARE = 0.05
 
 def urgent(config: Config) -> list[Duty]:
     """Return what somebody waits for."""
+    recovery = maintain.Recovery(config.dead_after_seconds, heartbeat_seconds=config.heartbeat_seconds)
     return [
-        Duty("recover", RECOVER_EVERY_SECONDS, maintain.Recovery(config.dead_after_seconds)),
+        Duty("recover", RECOVER_EVERY_SECONDS, recovery),
         Duty("timeouts", TIMEOUTS_EVERY_SECONDS, maintain.timeouts),
     ]
 

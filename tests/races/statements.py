@@ -183,6 +183,7 @@ def recover(
     given = {"dead_after_seconds": dead_after_seconds, "restarted_after_seconds": 0, "batch_size": 1000}
     unlit = {WORKERS[name]: moment for name, moment in (dark or {}).items()}
     more = {"gone_ids": list(unlit), "gone_beats": list(unlit.values())}
+    more |= {"watched_ids": None, "watched_beats": None}
     return Step("recover", load("maintain/recover.sql"), {**given, **more})
 
 

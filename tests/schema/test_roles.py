@@ -19,7 +19,10 @@ BEAT = {
     "beats": True, "draining": False, "beacon": None, "rings": True, "term_seconds": 10, "dead_after_seconds": 30,
 }  # fmt: skip
 RELEASE = {"ends": ["waiting"], "delays": [None], "charged": [False], "errors": [None], "records": [None]}
-LATE = {"dead_after_seconds": 30, "restarted_after_seconds": 0, "gone_ids": [], "gone_beats": []}
+LATE = {
+    "dead_after_seconds": 30, "restarted_after_seconds": 0, "gone_ids": [], "gone_beats": [], "watched_ids": None,
+    "watched_beats": None,
+}  # fmt: skip
 Login = Callable[[str], psycopg.Connection]
 
 ENQUEUES = [

@@ -65,6 +65,8 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "restarted_after_seconds": ("float8", 0.0),
     "gone_ids": ("uuid[]", []),
     "gone_beats": ("timestamptz[]", []),
+    "watched_ids": ("uuid[]", None),
+    "watched_beats": ("timestamptz[]", None),
     "margin_seconds": ("float8", 15.0),
 }
 """By name: the type under which psycopg sends it, and a value."""
