@@ -7,7 +7,7 @@ import psycopg
 from orchestrator import events
 from orchestrator.postgres import connect, transient
 from orchestrator.postgres.reach import NotNow, Reach
-from orchestrator.postgres.session import SETTINGS
+from orchestrator.postgres.session import SETTINGS, settle
 
 
 class Line:
@@ -52,7 +52,7 @@ class Line:
         try:
             connection = connect.open_sync(self._info)
             try:
-                connection.execute(SETTINGS)
+                settle(connection, connection.execute(SETTINGS).fetchone())
             except BaseException:
                 connection.close()
                 raise

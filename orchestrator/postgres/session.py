@@ -97,7 +97,7 @@ class Session:
         try:
             connection = await connect.open_async(self._info)
             try:
-                await connection.execute(SETTINGS)
+                settle(connection, await (await connection.execute(SETTINGS)).fetchone())
             except BaseException:
                 await connection.close()
                 raise
@@ -106,3 +106,10 @@ class Session:
             raise
         self._reach.succeeded()
         return connection
+
+
+def settle(connection: Connection | psycopg.Connection[Any], settings: tuple[Any, ...] | None) -> None:
+    """Prepare no statements behind a pooler: the next transaction may have another session of the server, where such
+    a name is unknown, or a statement of somebody else's."""
+    if settings is None or settings[-1] != connection.info.backend_pid:
+        connection.prepare_threshold = None

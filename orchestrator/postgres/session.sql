@@ -5,10 +5,12 @@
 -- of a burst of 200,000 tasks at 500 tasks/s, now at 15,500. All that a worker asks has its index, and what is asked
 -- in an order has an index in that order. jit: where a scan is forced all the same, its price of 10^10 would have
 -- every statement compiled.
+-- backend: who answers. A pooler (PgBouncer) between us and the server has told us another number when we connected.
 SELECT
     set_config('lock_timeout', '250ms', false),
     set_config('statement_timeout', '60s', false),
     set_config('idle_in_transaction_session_timeout', '60s', false),
     set_config('enable_seqscan', 'off', false),
     set_config('enable_bitmapscan', 'off', false),
-    set_config('jit', 'off', false)
+    set_config('jit', 'off', false),
+    pg_backend_pid() AS backend
