@@ -95,6 +95,13 @@ test: venv  ## run every test on the embedded PostgreSQL 18
 test-oldest: venv  ## run the database tests on the oldest supported PostgreSQL
 	ORCHESTRATOR_TEST_SERVER=$(OLDEST_SERVER) $(PYTEST) --ignore=tests/house $(PYTEST_ARGS)
 
+# For instance: make recovery RECOVERY_ARGS="--long"
+RECOVERY_ARGS ?=
+
+.PHONY: recovery
+recovery: venv  ## kill, freeze and cut off workers, leaders and servers, and time how they recover
+	$(BIN)/python -m tests.recovery $(RECOVERY_ARGS)
+
 # ---------------------------------------------------------------------------------------------------------- checks
 
 .PHONY: check

@@ -12,6 +12,7 @@ import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -108,7 +109,7 @@ def planned(
     for drills_of_lane in LANES:
         chosen = [drill for drill in drills_of_lane if asked.only in drill.__name__]
         todo = [on_stage(server, directory, record, drill, asked.rounds) for drill in chosen]
-        lanes.append(lambda todo=todo: [step() for step in todo] and None)  # type: ignore[misc]
+        lanes.append(partial(in_turn, todo))
     if asked.only in "restarts":
         lanes.append(
             told(record, "restarts", lambda: outages.restarts(directory / "r", asked.rounds, record.note))
@@ -120,6 +121,11 @@ def planned(
 
         lanes.append(on_stage(server, directory, record, away, 1))
     return lanes
+
+
+def in_turn(todo: list[Callable[[], None]]) -> None:
+    for step in todo:
+        step()
 
 
 def on_stage(

@@ -160,7 +160,7 @@ def freeze(stage: Stage, victim: Process, who: str, note: Note) -> None:
 def refused(process: Process) -> int:
     """Count the late outcomes that it says were refused, and the handlers it dropped before they had one."""
     told = [line for line in process.events() if line["event"] == "worker declared dead"]
-    return len(said(process, "stale outcome")) + sum(line["dropped"] for line in told)
+    return len(said(process, "stale outcome")) + sum(int(line["dropped"]) for line in told)
 
 
 def leaderless(stage: Stage, since: float, note: Note) -> None:
@@ -181,8 +181,9 @@ def black_holed(stage: Stage, rounds: int, note: Note) -> None:
     leader = stage.hire("-q", "nobody's")
     stage.until(lambda: stage.leads(leader), "it leads")
     with Gate(stage.url) as gate:
-        victim = stage.hire("-q", "default", url=gate.url)
         for _ in range(rounds):
+            # A new one each time: who has just told of a lost connection does not tell of the next at once.
+            victim = stage.hire("-q", "default", url=gate.url)
             ids = stage.run_all("drill.hold", FULL)
             rescuer = stage.hire("-q", "default")
             old = stage.id_of(victim)
@@ -190,7 +191,7 @@ def black_holed(stage: Stage, rounds: int, note: Note) -> None:
             gate.drop()
             for result in stage.results(ids):
                 note("worker black-holed: its tasks run again", result - at)
-            stage.until(lambda since=at: said(victim, "worker cut off", after=since), "it is cut off")  # type: ignore[misc]
+            stage.until(lambda v=victim: said(v, "worker cut off"), "it is cut off")  # type: ignore[misc]
             note("black-holed connection: noticed", said(victim, "connection lost", after=at)[0] - at)
             gate.restore()
             rescuer.signal(signal.SIGTERM)
@@ -198,6 +199,7 @@ def black_holed(stage: Stage, rounds: int, note: Note) -> None:
             stage.wait_for_ready(victim)
             assert stage.id_of(victim) != old
             assert stage.losses(ids) == [(2, 1)] * FULL
+            victim.kill()
 
 
 def ghost_claim(stage: Stage, rounds: int, note: Note) -> None:

@@ -47,6 +47,10 @@ async def poison() -> None:
 @app.task(name="drill.innocent", max_attempts=10)
 async def innocent(context: Context, book: str, seconds: float) -> None:
     """Write down that this attempt began, first of all; then take a while."""
-    with Path(book).open("a") as file:
-        file.write(f"{context.id} {context.attempt}\n")
+    write_down(book, f"{context.id} {context.attempt}\n")
     await asyncio.sleep(seconds)
+
+
+def write_down(book: str, line: str) -> None:
+    with Path(book).open("a") as file:
+        file.write(line)

@@ -5,7 +5,7 @@ Moments are `time.time()`, which a handler in another process returns; everythin
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from itertools import count
@@ -68,16 +68,22 @@ class Stage:
         cursor = self.connection.execute(statement, params)
         return cursor.fetchall() if cursor.description else []
 
-    def start(self, *words: str, url: str | None = None, **settings: str) -> Process:
+    def start(
+        self, *words: str, url: str | None = None, settings: Mapping[str, str] | None = None
+    ) -> Process:
         """Start a worker process, through another URL if one is given; it is not ready yet."""
         log = self._directory / f"{next(self._numbers)}.log"
-        process = Process(url or self.url, log, *words, settings={**self._settings, **settings}, app=APP)
+        process = Process(
+            url or self.url, log, *words, settings={**self._settings, **(settings or {})}, app=APP
+        )
         self.hired.append(process)
         return process
 
-    def hire(self, *words: str, url: str | None = None, lit: bool = True, **settings: str) -> Process:
+    def hire(
+        self, *words: str, url: str | None = None, lit: bool = True, settings: Mapping[str, str] | None = None
+    ) -> Process:
         """Start a worker process, and return when it serves (and its beacon is lit)."""
-        process = self.start(*words, url=url, **settings)
+        process = self.start(*words, url=url, settings=settings)
         self.wait_for_ready(process, lit=lit)
         return process
 
@@ -109,7 +115,7 @@ class Stage:
         return worker_id
 
     def enqueue(
-        self, kind: str, times: int = 1, *, queue: str = "default", delay: float = 0.0, **payload: object
+        self, kind: str, times: int = 1, *, queue: str = "default", delay: float = 0.0, **payload: Any
     ) -> list[int]:
         """Enqueue so many tasks, and return their ids."""
         rows = self.ask(
@@ -130,7 +136,7 @@ class Stage:
         """Tell whether all of these tasks have this status."""
         return self.statuses(ids) == {status: len(ids)}
 
-    def run_all(self, kind: str, times: int, **payload: object) -> list[int]:
+    def run_all(self, kind: str, times: int, **payload: Any) -> list[int]:
         """Enqueue, and return when all of them run."""
         ids = self.enqueue(kind, times, **payload)
         self.until(lambda: self.are(ids, "running"), f"{times} {kind} run")

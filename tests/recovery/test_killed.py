@@ -17,8 +17,8 @@ def test_a_killed_worker_is_missed_long_before_its_beat_is_late(patient: Stage) 
     # As if it had died between the two statements of a claim.
     (claimed,) = patient.enqueue("drill.stamp")
     patient.ask(
-        "UPDATE orchestrator.tasks_live SET status = 'claimed', lease = 7, attempt = 1, claimed_at = now(), worker_id = %s"
-        " WHERE id = %s",
+        "UPDATE orchestrator.tasks_live SET status = 'claimed', lease = 7, attempt = 1, claimed_at = now(),"
+        " worker_id = %s WHERE id = %s",
         gone,
         claimed,
     )

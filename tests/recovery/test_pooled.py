@@ -22,7 +22,6 @@ def test_workers_behind_pgbouncer_work_and_a_dead_one_is_missed_by_its_beat(
         for process in workers:
             quick.wait_for_ready(process, lit=False)
         quick.results(quick.enqueue("drill.stamp", TASKS))
-        quick.until(lambda: all(said(p, "listen deaf") for p in workers), "they find themselves deaf")
         victim = quick.hire("-q", "held", url=url, lit=False)
         ids = quick.enqueue("drill.hold", HELD, queue="held")
         quick.until(lambda: quick.are(ids, "running"), "it holds them")
@@ -31,6 +30,7 @@ def test_workers_behind_pgbouncer_work_and_a_dead_one_is_missed_by_its_beat(
         victim.kill()
         quick.hire("-q", "held", url=url, lit=False)
         quick.results(ids)
+        quick.until(lambda: all(said(p, "listen deaf") for p in workers), "they find themselves deaf")
 
         assert [(task_id, 1, gone) for task_id in ids] == quick.lost(ids)
         assert [(None,)] == quick.ask("SELECT DISTINCT beacon FROM orchestrator.workers")
