@@ -294,7 +294,7 @@ def test_a_misnamed_object_is_found(house: Path) -> None:
 
 
 def test_who_forbids_a_plan_forbids_compiling_it_too() -> None:
-    """A plan that is used all the same has a price at which jit starts: a hand's UPDATE of one row took 53 ms, not 0.6."""
+    """A plan used all the same has a price at which jit starts: a hand's UPDATE of one row took 53 ms, not 0.6."""
     missing = [
         path.name
         for path in sorted((REPOSITORY / "orchestrator").rglob("*.sql"))
