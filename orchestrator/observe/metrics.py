@@ -17,14 +17,22 @@ class Counts:
         self.stale_writes = counter(
             "stale_writes_rejected", "Outcomes refused since their lease was void", "queue"
         )
-        self.leases_lost = counter("leases_lost", "Handlers told that their task is no longer theirs", "queue")
+        self.leases_lost = counter(
+            "leases_lost", "Handlers told that their task is no longer theirs", "queue"
+        )
         self.ghosts = counter("ghost_claims_released", "Tasks given back whose claim's answer was lost")
         self.recovered = counter("tasks_recovered", "Tasks taken back from dead workers", "outcome")
         self.timeouts = counter("timeouts_enforced", "Attempts ended that no worker had ended", "outcome")
-        self.cut_off = counter("workers_cut_off", "Times this worker gave its leases up, or had lost them", "by")
+        self.cut_off = counter(
+            "workers_cut_off", "Times this worker gave its leases up, or had lost them", "by"
+        )
         self.elections = counter("elections_won", "Times this worker was elected")
-        self.duties_failed = counter("duties_failed", "Duties that raised, or found a lock in their way", "duty")
-        self.connections_lost = counter("connections_lost", "Statements that failed in a way that may pass", "purpose")
+        self.duties_failed = counter(
+            "duties_failed", "Duties that raised, or found a lock in their way", "duty"
+        )
+        self.connections_lost = counter(
+            "connections_lost", "Statements that failed in a way that may pass", "purpose"
+        )
 
     def count(self, event: events.Event) -> None:
         """Count one event; most are none of ours."""
