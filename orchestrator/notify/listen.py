@@ -76,11 +76,13 @@ class Listener:
                     raise
                 await asyncio.sleep(RECONNECT_SECONDS)
 
-    async def begin_anew(self, worker_id: UUID) -> None:
+    def begin_anew(self, worker_id: UUID) -> None:
         """The worker has another id: so has its beacon."""
         self._worker_id = worker_id
         self._put_out()
-        await self._session.close()
+        # Not by closing the connection: another one, opened at once, may get its file descriptor, and who waits on it
+        # here would go on waiting, for up to a minute.
+        self._test()
 
     async def close(self) -> None:
         """Close the connection."""
@@ -129,8 +131,10 @@ class Listener:
             self._calls.ring()
 
     async def _light(self, connection: Connection) -> None:
-        beacon = secrets.randbits(63)
-        await connection.execute(LIGHT, {"worker_id": self._worker_id, "beacon": beacon})
+        beacon, worker_id = secrets.randbits(63), self._worker_id
+        await connection.execute(LIGHT, {"worker_id": worker_id, "beacon": beacon})
+        if worker_id != self._worker_id:
+            return  # another id meanwhile: it gets a beacon of its own, and this one is put out
         # Only now may the row say so: a beacon that is not lit yet would pass for one that is gone.
         self._beacon = beacon
         self._calls.lit(beacon)

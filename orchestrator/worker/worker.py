@@ -229,7 +229,7 @@ class Worker:
             events.emit(events.WorkerCutOff(old, new, silent_seconds))
             # Should nobody have taken them, they go back as soon as the database can be told.
             self._errand(self._slots.give_back())
-        self._errand(self._listener.begin_anew(new))
+        self._listener.begin_anew(new)
 
     # What others ask.
 

@@ -1,6 +1,7 @@
 """Workers that are frozen, or whom the network has left."""
 
 import signal
+from uuid import UUID
 
 from tests.recovery.drills import orphans, refused
 from tests.recovery.gate import Gate
@@ -28,11 +29,16 @@ def test_a_frozen_leader_is_replaced_and_writes_nothing_when_it_goes_on(quick: S
     quick.until(lambda: refused(victim) >= HELD, "every late outcome is refused", of=victim)
 
     assert victim.pid == pid
+    quick.until(lambda: quick.serves(victim, lit=True), "its new beacon is lit", seconds=20)
     assert [(2, 1)] * HELD == quick.losses(ids)
     assert before == quick.ask("SELECT * FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
     assert said(victim, "leader stepped down")
     assert quick.id_of(victim) != old
-    assert [("dead",)] == quick.ask("SELECT state FROM orchestrator.workers WHERE id = %s", old)
+    assert is_dead(quick, old)
+
+
+def is_dead(stage: Stage, worker_id: UUID) -> bool:
+    return stage.ask("SELECT state FROM orchestrator.workers WHERE id = %s", worker_id) == [("dead",)]
 
 
 def test_a_worker_in_a_black_hole_stops_its_handlers_and_comes_back_as_a_new_one(quick: Stage) -> None:
@@ -47,6 +53,7 @@ def test_a_worker_in_a_black_hole_stops_its_handlers_and_comes_back_as_a_new_one
 
         gate.drop()
         quick.until(lambda: said(victim, "worker cut off"), "it notices")
+        quick.until(lambda: is_dead(quick, old), "it is declared dead")
         gate.restore()
         quick.results(ids)
         (own,) = quick.enqueue("drill.stamp", queue="own")

@@ -111,3 +111,24 @@ def test_what_a_dead_worker_held_is_run_by_another(app: Orchestrator, connection
 
     assert {claimed: (1, 0), running: (2, 1)} == seen
     assert [events.TasksRecovered(returned=2, buried=0, workers=1)] == recovered
+
+
+def test_who_comes_back_holds_a_beacon_again_soon(database_url: str, connection: psycopg.Connection) -> None:
+    """Its listener hears for the new id, over the connection it has."""
+    app = Orchestrator(database_url, heartbeat_seconds=0.2)
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    lit = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL AND state = 'running'"
+
+    async def main() -> None:
+        async with working(app):
+            for _ in range(3):
+                await until(lambda: value(connection, lit) == 1, "its beacon is lit", seconds=10)
+                connection.execute(
+                    "UPDATE orchestrator.workers SET state = 'dead', beacon = NULL WHERE state = 'running'"
+                )
+        await app.aclose()
+
+    asyncio.run(main())
