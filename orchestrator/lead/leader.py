@@ -35,6 +35,7 @@ class View:
 
     worker_id: UUID  # who looked
     term: int | None  # what it leads by this look
+    renewed: bool  # whether the look was a beat, which makes the term longer
     leader_id: UUID | None
     beat_at: datetime | None
     holds: bool  # whether the leader's term runs
@@ -112,11 +113,14 @@ class Leader:
         with self._changed:
             reign = self._reign
             if reign is not None and sent_at > self._elected_at:
-                if (view.worker_id, view.term) == (reign.worker_id, reign.term):
+                if (view.worker_id, view.term) != (reign.worker_id, reign.term):
+                    self._step_down(reign)
+                elif view.renewed:
                     # From when it was sent: our trust ends no later than the term does.
                     self._trusted_until = sent_at + self._term_seconds
-                else:
-                    self._step_down(reign)
+            if self._reign is None and view.term is not None and view.renewed and not self._stopping:
+                # We lead and did not know: the answer to the election was lost, or our own clock was too cautious.
+                self._ascend(Reign(view.worker_id, view.term), trusted_until=sent_at + self._term_seconds)
             self._vacant = view.term is None and not self._is_held(view)
             self._look_seconds = self._next_look(view)
             if self._vacant:
@@ -152,7 +156,7 @@ class Leader:
             else:
                 # A candidate holds no connection.
                 self._urgent.close()
-                self._wait(FOREVER_SECONDS, until=lambda: self._vacant)
+                self._wait(FOREVER_SECONDS, until=lambda: self._vacant or self._reign is not None)
 
     def _keep_house(self) -> None:
         # Ends: stop() is called.
@@ -185,15 +189,21 @@ class Leader:
             self._vacant = False
             if term is None:
                 return
-            self._reign = Reign(worker_id, term)
-            self._trusted_until = sent_at + self._term_seconds
-            self._elected_at = time.monotonic()
-            self._dark = None
-            self._look_seconds = self._term_seconds / 3
-            self._urgent.begin()
-            self._housekeeping.begin()
-            self._changed.notify_all()
-        events.emit(events.LeaderElected(worker_id, term))
+            self._ascend(Reign(worker_id, term), trusted_until=sent_at + self._term_seconds)
+
+    def _ascend(self, reign: Reign, *, trusted_until: float) -> None:
+        """Believe that we lead, with the condition held. Twice is once: a beat may tell of it before the election."""
+        if self._reign == reign:
+            return
+        self._reign = reign
+        self._trusted_until = trusted_until
+        self._elected_at = time.monotonic()
+        self._dark = None
+        self._look_seconds = self._term_seconds / 3
+        self._urgent.begin()
+        self._housekeeping.begin()
+        self._changed.notify_all()
+        events.emit(events.LeaderElected(reign.worker_id, reign.term))
 
     def _believed(self) -> Reign | None:
         """Return our reign, for as long as our own clock trusts it."""

@@ -67,7 +67,7 @@ class Heartbeat:
         self._registered = False
         self._draining = False
         self._beacon: int | None = None
-        self._rings = False
+        self._rings = self._rung = 0  # how many rings were asked for, and sent
         self._wants_beat = True
         self._beat_at = 0.0
         self._heard_at = time.monotonic()
@@ -113,7 +113,8 @@ class Heartbeat:
 
     def ring(self) -> None:
         """Send ourselves a notification; `rang_at` tells when it was sent."""
-        self.rang_at, self._rings = None, True
+        self.rang_at = None
+        self._rings += 1
         self._called.set()
 
     @property
@@ -166,31 +167,34 @@ class Heartbeat:
 
     def _beat_or_look(self) -> None:
         self._called.clear()
-        with self._identity:
-            worker_id, registered, beacon, rings = (
-                self.worker_id, self._registered, self._beacon, self._rings,
-            )  # fmt: skip
         connection = self._line.open()
+        with self._identity:
+            worker_id, registered = self.worker_id, self._registered
         if not registered:
             self._register(connection, worker_id)
         sent_at = time.monotonic()
+        # The wish first, then what it is about: what changes in between is wished for again.
         beats = self._wants_beat or sent_at >= self._beat_at
         self._wants_beat = False
+        with self._identity:
+            if worker_id != self.worker_id:
+                return  # renounced meanwhile, and called again
+            beacon, rings = self._beacon, self._rings
         report = ask(
             connection,
             worker_id,
             beats=beats,
             draining=self._draining,
             beacon=beacon,
-            rings=rings,
+            rings=rings > self._rung,
             config=self._config,
         )
+        self._note_rung(rings)
         with self._identity:
             if worker_id != self.worker_id:
                 return  # renounced meanwhile: what was said about the old one is past
-            self._heard_at = sent_at
-        if rings:
-            self._rings, self.rang_at = False, time.monotonic()
+            if beats:
+                self._heard_at = sent_at
         if beats:
             every = self._config.heartbeat_seconds
             if report.view.term is not None:
@@ -201,6 +205,11 @@ class Heartbeat:
         with suppress(errors.LockNotAvailable):
             report = with_leases(connection, report, self._held())
         self._told(report)
+
+    def _note_rung(self, rings: int) -> None:
+        self._rung = rings
+        if rings == self._rings and self.rang_at is None:
+            self.rang_at = time.monotonic()
 
     def _register(self, connection: psycopg.Connection[Any], worker_id: UUID) -> None:
         connection.execute(

@@ -69,6 +69,7 @@ def ask(
         view=View(
             worker_id=worker_id,
             term=row.term,
+            renewed=beats,
             leader_id=row.leader_id,
             beat_at=row.leader_beat_at,
             holds=row.leader_holds,

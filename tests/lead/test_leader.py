@@ -12,7 +12,7 @@ import pytest
 
 from orchestrator import events
 from orchestrator.config import Config
-from orchestrator.lead import Duty, Lane, Leader, TermOver
+from orchestrator.lead import Duty, Lane, Leader, TermOver, elect
 from orchestrator.postgres.line import Line
 from orchestrator.postgres.reach import Reach
 from orchestrator.worker.report import ask
@@ -41,12 +41,12 @@ class Wheel:
         )
         self.leader.start()
 
-    def look(self) -> None:
-        """Beat once, and tell the leader what came of it."""
+    def look(self, *, beats: bool = True) -> None:
+        """Beat once, or only look, and tell the leader what came of it."""
         config = Config(term_seconds=TERM_SECONDS)
         report = ask(
             self.worker.session, self.worker.id,
-            beats=True, draining=False, beacon=None, rings=False, config=config,
+            beats=beats, draining=False, beacon=None, rings=False, config=config,
         )  # fmt: skip
         self.leader.heard(report.view, sent_at=report.sent_at)
 
@@ -272,3 +272,52 @@ def test_a_lock_in_the_way_puts_a_duty_off(
         made.leader.stop()
 
     assert {("DutyPutOff", "patient")} == {(type(event).__name__, event.duty) for event in told}
+
+
+def test_who_never_heard_that_it_was_elected_learns_it_from_its_beat(
+    wheel: Callable[..., Wheel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The election is committed, its answer is lost: the row says that we lead, and each beat renews it."""
+    done, heard = threading.Semaphore(0), threading.Event()
+
+    def lossy(*args: Any, **options: Any) -> int | None:
+        elect(*args, **options)
+        heard.set()
+        raise psycopg.OperationalError("the connection broke after COMMIT")
+
+    monkeypatch.setattr("orchestrator.lead.leader.elect", lossy)
+    made = wheel([Duty("d", 3600.0, counting(done))])
+    made.look()
+    assert heard.wait(PATIENCE_SECONDS)
+    made.look()
+
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+
+
+def test_who_stopped_believing_too_early_believes_its_next_beat(wheel: Callable[..., Wheel]) -> None:
+    """Our own clock was more careful than need be: the database has renewed the term all the same."""
+    done = threading.Semaphore(0)
+    made = wheel([Duty("d", 0.01, counting(done))])
+    made.look()
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+    with recorded(events.LeaderSteppedDown) as over:
+        made.leader._trusted_until = 0.0
+        eventually(lambda: over, "it steps down")
+    while done.acquire(blocking=False):
+        pass
+    made.look()
+
+    assert done.acquire(timeout=PATIENCE_SECONDS)
+
+
+def test_a_look_makes_no_term_longer(wheel: Callable[..., Wheel]) -> None:
+    """Only a beat does: by a look our trust would outlast the term."""
+    made = wheel([Duty("d", 0.01, lambda _connection: False)])
+    made.look()
+    eventually(lambda: made.leader._reign, "it leads")
+    before = made.leader._trusted_until
+    made.look(beats=False)
+    after_look = made.leader._trusted_until
+    made.look()
+
+    assert before == after_look < made.leader._trusted_until

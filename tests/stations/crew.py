@@ -94,7 +94,9 @@ class Mate:
 
     def leases(self, held: Iterable[Claimed] = ()) -> Report:
         """Ask what has become of our leases."""
-        view = View(self.id, None, None, None, holds=False, dark=False, peers=1)
+        view = View(
+            self.id, None, renewed=False, leader_id=None, beat_at=None, holds=False, dark=False, peers=1
+        )
         report = Report(self.id, 0.0, alive=True, draining=False, placed=True, paused=(), view=view)
         with psycopg.connect(self._url, autocommit=True) as connection:
             return with_leases(connection, report, held)

@@ -1,0 +1,116 @@
+"""The heartbeat: what is said to it while a statement of its own is on its way is not lost."""
+
+import asyncio
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from orchestrator import Orchestrator, events
+from orchestrator.config import Config
+from orchestrator.postgres.line import Line
+from orchestrator.postgres.reach import Reach
+from orchestrator.worker.heartbeat import Heartbeat
+from orchestrator.worker.report import ask
+from tests.worker.processes import eventually
+from tests.worker.running import recorded, status, until, value, working
+
+
+@pytest.fixture
+def line(database_url: str) -> Line:
+    """The heartbeat's connection."""
+    return Line(database_url, purpose="heartbeat", reach=Reach())
+
+
+@pytest.fixture
+def beating(database_url: str, app: Orchestrator, line: Line) -> Iterator[Heartbeat]:
+    """A heartbeat that beats when it is told to, or each hour."""
+    config = Config(
+        database_url=database_url, queues=("default",), heartbeat_seconds=3600, dead_after_seconds=10800
+    )
+    beat = Heartbeat(
+        config, app.registry, line, held=list, told=lambda _report: None, look_seconds=lambda: 3600.0
+    )
+    beat.start()
+    try:
+        yield beat
+    finally:
+        beat.stop()
+
+
+def test_a_beacon_put_out_while_a_beat_waits_for_its_connection_is_out_with_it(
+    beating: Heartbeat, connection: psycopg.Connection, line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the row would say that one is lit that is not, for a whole beat, and its worker would pass for dead."""
+    beacon = "SELECT beacon FROM orchestrator.workers"
+    beating.light(5)
+    eventually(lambda: value(connection, beacon) == 5, "it is lit")
+    opened = line.open
+
+    def slow() -> psycopg.Connection:
+        monkeypatch.setattr(line, "open", opened)
+        beating.light(None)
+        return opened()
+
+    monkeypatch.setattr(line, "open", slow)
+    beating.beat()
+
+    eventually(lambda: value(connection, beacon) is None, "it is out", seconds=10)
+
+
+def test_a_ring_asked_for_while_another_is_sent_is_sent_too(
+    beating: Heartbeat, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a listener that came back would wait in vain, and find itself deaf."""
+    rings: list[bool] = []
+
+    def interrupted(*args: object, **options: object) -> object:
+        rings.append(bool(options["rings"]))
+        if len(rings) == 1:
+            beating.ring()
+        return ask(*args, **options)  # type: ignore[arg-type] # passed on as they came
+
+    monkeypatch.setattr("orchestrator.worker.heartbeat.ask", interrupted)
+    beating.ring()
+
+    eventually(lambda: beating.rang_at is not None, "both are sent", seconds=10)
+    assert [True, True] == rings
+
+
+def test_a_registration_whose_answer_was_lost_is_no_end(
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is done again, under the same id, and the worker goes on."""
+    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1)
+    registered = Heartbeat._register
+    lost: list[object] = []
+
+    def lossy(self: Heartbeat, held: psycopg.Connection, worker_id: object) -> None:
+        registered(self, held, worker_id)  # type: ignore[arg-type] # passed on as it came
+        if value(connection, "SELECT count(*) FROM orchestrator.workers") > 1 and not lost:
+            lost.append(worker_id)
+            self._registered = False
+            raise psycopg.OperationalError("the connection broke after COMMIT")
+
+    monkeypatch.setattr(Heartbeat, "_register", lossy)
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    beats = "SELECT count(*) FROM orchestrator.workers WHERE state = 'running' AND beat_at > started_at"
+
+    async def main() -> None:
+        with recorded(events.WorkerDeclaredDead) as died:
+            async with working(app):
+                await until(
+                    lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves"
+                )
+                connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
+                await until(lambda: died and lost, "it registers anew")
+                await until(lambda: value(connection, beats), "it beats")
+                enqueued = await work.aenqueue()
+                await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
+        await app.aclose()
+        assert [event.new_worker_id for event in died] == lost
+
+    asyncio.run(main())
