@@ -11,7 +11,7 @@ from psycopg import errors
 from orchestrator import events
 from orchestrator.lead.fence import Reign, TermOver, fenced
 from orchestrator.postgres import transient
-from orchestrator.postgres.line import Line
+from orchestrator.postgres.line import ANSWER_SECONDS, Line
 from orchestrator.postgres.reach import NotNow
 
 # A person's lock, or a hand who changes the same rows.
@@ -29,6 +29,7 @@ class Duty:
     every_seconds: float
     work: Callable[[psycopg.Connection[Any]], bool]
     share: float = 1.0
+    delay_seconds: float = 0.0  # from the beginning of a reign
 
 
 class Lane:
@@ -41,7 +42,8 @@ class Lane:
 
     def begin(self) -> None:
         """A reign begins: everything is due."""
-        self._due = [(0.0, duty) for _, duty in self._due]
+        now = time.monotonic()
+        self._due = [(now + duty.delay_seconds, duty) for _, duty in self._due]
 
     def step(self, reign: Reign) -> float:
         """Do the duty that has been due for longest, if one is; return in how many seconds to come again.
@@ -65,7 +67,11 @@ class Lane:
         began = time.monotonic()
         try:
             connection = self._line.open()
-            with fenced(connection, reign, limit_seconds=self._limit_seconds):
+            # The server ends it after the limit; should it not answer at all, we do.
+            with (
+                self._line.within(self._limit_seconds + ANSWER_SECONDS),
+                fenced(connection, reign, limit_seconds=self._limit_seconds),
+            ):
                 more = duty.work(connection)
         except TermOver:
             raise

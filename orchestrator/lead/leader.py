@@ -14,16 +14,16 @@ from uuid import UUID
 from orchestrator import events
 from orchestrator.lead.elect import Gone, elect
 from orchestrator.lead.fence import Reign, TermOver
-from orchestrator.lead.lane import Duty, Lane
+from orchestrator.lead.lane import IN_THE_WAY, Duty, Lane
 from orchestrator.lead.resign import resign
 from orchestrator.postgres import transient
-from orchestrator.postgres.line import Line
+from orchestrator.postgres.line import ANSWER_SECONDS, Line
 
 # How long a beacon must be dark: a worker that lost its LISTEN session says so, or lights another, well within it.
 BEACON_GRACE_SECONDS = 2.0
-# How often a candidate looks whether the leader is there, in a small fleet; in a large one somebody has just looked.
+# How often everybody looks: candidates, whether the leader is there; all, whether their own beacon is lit, so that a
+# worker whose loop is blocked can say within the grace that it is not.
 WATCH_SECONDS = 1.0
-WATCHERS = 10
 # While the lead is vacant.
 VACANT_SECONDS = 0.5
 FOREVER_SECONDS = 3600.0
@@ -94,10 +94,11 @@ class Leader:
                 # A statement of a duty lasts half a term at the longest.
                 thread.join(self._term_seconds)
         try:
-            if (reign := self._reign) is not None and resign(self._line.open(), reign):
-                events.emit(events.LeaderResigned(reign.worker_id, reign.term))
+            with self._line.within(ANSWER_SECONDS):
+                if (reign := self._reign) is not None and resign(self._line.open(), reign):
+                    events.emit(events.LeaderResigned(reign.worker_id, reign.term))
         except Exception as error:
-            # Nothing is lost: the term runs out.
+            # Nothing is lost: the term runs out, since who drains does not renew it.
             events.emit(events.DutyFailed("resign", type(error).__name__, transient.reason(error)))
         self._reign = None
         self._urgent.close()
@@ -137,13 +138,11 @@ class Leader:
         return time.monotonic() - self._dark[1] < BEACON_GRACE_SECONDS
 
     def _next_look(self, view: View) -> float:
-        if view.term is not None:
-            return self._term_seconds / 3
         if self._vacant:
             return VACANT_SECONDS
         if self._dark is not None:
             return max(0.05, self._dark[1] + BEACON_GRACE_SECONDS - time.monotonic())
-        return min(self._term_seconds / 3, WATCH_SECONDS * max(1.0, view.peers / WATCHERS))
+        return min(self._term_seconds / 3, WATCH_SECONDS)
 
     def _lead(self) -> None:
         # Ends: stop() is called.
@@ -177,14 +176,19 @@ class Leader:
             return 0.0
 
     def _stand(self) -> None:
-        gone = self._dark[0] if self._dark is not None else None
+        with self._changed:
+            gone = self._dark[0] if self._dark is not None else None
         worker_id, sent_at = self._worker_id(), time.monotonic()
         term = None
         try:
-            term = elect(self._line.open(), worker_id=worker_id, term_seconds=self._term_seconds, gone=gone)
+            with self._line.within(ANSWER_SECONDS):
+                term = elect(
+                    self._line.open(), worker_id=worker_id, term_seconds=self._term_seconds, gone=gone
+                )
         except Exception as error:
-            self._line.failed(error)
             # Behind a duty that still runs, or without a database: the next look tells.
+            if not self._line.failed(error) and not isinstance(error, IN_THE_WAY):
+                events.emit(events.DutyFailed("elect", type(error).__name__, transient.reason(error)))
         with self._changed:
             self._vacant = False
             if term is None:
@@ -199,7 +203,7 @@ class Leader:
         self._trusted_until = trusted_until
         self._elected_at = time.monotonic()
         self._dark = None
-        self._look_seconds = self._term_seconds / 3
+        self._look_seconds = min(self._term_seconds / 3, WATCH_SECONDS)
         self._urgent.begin()
         self._housekeeping.begin()
         self._changed.notify_all()

@@ -1,5 +1,6 @@
 -- End the attempts that go on beyond their timeout though their worker should have ended them `margin_seconds` ago:
--- fenced off, whoever holds them. Each counts as failed, is written into attempts, and waits for its next attempt as its
+-- fenced off. Only of workers that have beaten since then: who could not reach us may hold the outcome, and is recovered
+-- if it does not come back. Each counts as failed, is written into attempts, and waits for its next attempt as its
 -- type's policy says (1 s, doubled each time to 300 s, ± 10 %% where nobody has declared the type), or is a dead letter
 -- when its attempts are used up. A timeout of 0 is none. Out: one row: tasks sent back, tasks buried. At most
 -- `batch_size` a call; call again while it returns that many.
@@ -22,6 +23,11 @@ WITH late AS (
     WHERE t.worker_id >= '00000000-0000-0000-0000-000000000000' AND t.status = 'running'
         AND t.timeout > interval '0'
         AND t.started_at + t.timeout < orchestrator.clock() - make_interval(secs => %(margin_seconds)s)
+        AND EXISTS (
+            SELECT
+            FROM orchestrator.workers AS w
+            WHERE w.id = t.worker_id AND w.beat_at > t.started_at + t.timeout + make_interval(secs => %(margin_seconds)s)
+        )
     ORDER BY t.id + 0
     LIMIT %(batch_size)s
     FOR UPDATE SKIP LOCKED

@@ -69,7 +69,7 @@ class Listener:
             self._calls.called()
             self._test()
             try:
-                await self._session.run(self._hear, give_up_on=lambda _error: True)
+                await self._session.run(self._hear, give_up_on=lambda _error: True, answer_seconds=None)
             except Exception as error:
                 self._put_out()
                 if not transient.is_transient(error):

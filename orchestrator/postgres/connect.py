@@ -5,6 +5,9 @@ alone (measured: over 25 s of silence with either, 3 s with both), so every conn
 one within 6 s, less than a sixth of the silence after which a worker is declared dead.
 """
 
+import os
+import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,3 +90,13 @@ def describe(info: str) -> str:
     host = given.get("host") or given.get("hostaddr") or "the local socket"
     port = f":{given['port']}" if given.get("port") else ""
     return f"{host}{port}/{given.get('dbname') or given.get('user') or ''}"
+
+
+def hang_up(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """End a connection under whoever waits on it, from any thread: the wait ends with an error.
+
+    The kernel finds a peer that is gone. One that acknowledges and never answers (a frozen backend, a paused pooler)
+    only we can give up. Not by close(), which would free the descriptor under the waiting thread.
+    """
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as line:
+        line.shutdown(socket.SHUT_RDWR)

@@ -1,5 +1,8 @@
 """One connection of a thread's own that comes back: what session.py is for the event loop."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -8,6 +11,9 @@ from orchestrator import events
 from orchestrator.postgres import connect, transient
 from orchestrator.postgres.reach import NotNow, Reach
 from orchestrator.postgres.session import SETTINGS, settle
+
+# Longer than any statement of ours takes; sooner than a worker that hears nothing is declared dead.
+ANSWER_SECONDS = 10.0
 
 
 class Line:
@@ -27,6 +33,22 @@ class Line:
                 raise NotNow
             self._connection = self._opened()
         return self._connection
+
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Give whatever is done here so long; then the connection is hung up under it, which it takes for a break."""
+        timer = threading.Timer(seconds, self._hang_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _hang_up(self) -> None:
+        connection = self._connection
+        if connection is not None and not connection.closed:
+            connect.hang_up(connection)
 
     def failed(self, error: Exception) -> bool:
         """Something failed on it: keep a connection that is whole; give up one that broke, or leads nowhere any more

@@ -21,6 +21,8 @@ from orchestrator.postgres.reach import LOOK_SECONDS, NotNow, Reach
 SETTINGS = statement.load(__file__, "session.sql")
 REPLAN = statement.load(__file__, "replan.sql")
 
+# Longer than any statement of ours takes.
+ANSWER_SECONDS = 15.0
 # So long may a plan be out of date; planning a handful of statements takes a millisecond.
 REPLAN_EVERY_SECONDS = 1.0
 
@@ -40,12 +42,17 @@ class Session:
         self._failures = 0
 
     async def run(
-        self, work: Callable[[Connection], Awaitable[T]], *, give_up_on: Callable[[Exception], bool]
+        self,
+        work: Callable[[Connection], Awaitable[T]],
+        *,
+        give_up_on: Callable[[Exception], bool],
+        answer_seconds: float | None = ANSWER_SECONDS,
     ) -> T:
-        """Run the work until it succeeds, fails for good, or fails in the way the caller wants to see itself."""
+        """Run the work until it succeeds, fails for good, or fails in the way the caller wants to see itself. Work that
+        gets no answer for so long loses its connection, and is done again."""
         for wait_seconds in transient.waits():
             try:
-                answer = await work(await self._ready(give_up_on))
+                answer = await self._answer(work, await self._ready(give_up_on), answer_seconds)
             except NotNow:
                 # Another connection of this worker is being tried, and says so if it fails.
                 raise
@@ -71,6 +78,18 @@ class Session:
                     self._failures = 0
                 return answer
         raise AssertionError("waits() never ends")
+
+    async def _answer(
+        self, work: Callable[[Connection], Awaitable[T]], connection: Connection, seconds: float | None
+    ) -> T:
+        # Not asyncio.timeout: psycopg meets a cancellation by waiting for the server once more.
+        if seconds is None:
+            return await work(connection)
+        deadline = asyncio.get_running_loop().call_later(seconds, connect.hang_up, connection)
+        try:
+            return await work(connection)
+        finally:
+            deadline.cancel()
 
     async def close(self) -> None:
         """Close the connection; the next run opens another."""

@@ -6,24 +6,31 @@
 -- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its own will
 --     or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL. paused: which of its queues. The leader: who, its last beat, whether its
 --     term holds, whether its beacon is gone. peers: how many workers live.
--- A term is renewed only while it runs: once over, it may already be somebody else's.
+-- A term is renewed only while it runs: once over, it may already be somebody else's. Nor by who drains, should its
+-- resignation have failed.
 -- The beacon says nothing while the server is young: a restart drops all of them at once.
 -- Locks: its own row, for no key update, so that it never waits for a duty's fence. Never touches tasks.
 -- Paths: workers_pkey, workers_live_idx, workers_one_leader_idx.
 WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
 ),
+-- Our own beacon, tried by this thread: the listener's session may have ended while the loop is blocked and cannot say so.
+dim AS MATERIALIZED (
+    SELECT coalesce(
+        pg_try_advisory_xact_lock_shared(hashtextextended(%(id)s::uuid::text, %(beacon)s::bigint)), false
+    ) AS own
+),
 beat AS (
     UPDATE orchestrator.workers AS w
     SET beat_at = orchestrator.clock(),
         state = CASE WHEN %(draining)s THEN 'draining' ELSE w.state END,
-        beacon = %(beacon)s,
+        beacon = CASE WHEN dim.own THEN NULL ELSE %(beacon)s END,
         leader_until = CASE
-            WHEN w.is_leader AND w.leader_until > orchestrator.clock()
+            WHEN w.is_leader AND w.leader_until > orchestrator.clock() AND w.state = 'running' AND NOT %(draining)s
                 THEN orchestrator.clock() + make_interval(secs => %(term_seconds)s)
             ELSE w.leader_until
         END
-    FROM hint
+    FROM hint, dim
     WHERE w.id = %(id)s AND w.state IN ('running', 'draining') AND %(beats)s
     RETURNING w.id, w.state, w.queues, w.is_leader, w.leader_until, w.term, w.workplace = w.tableoid AS placed
 ),
@@ -60,4 +67,5 @@ SELECT
     coalesce((SELECT l.dark FROM leader AS l), false) AS leader_dark,
     (SELECT count(*) FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining')) AS peers,
     coalesce((SELECT m.placed FROM me AS m), true) AS placed,
+    (SELECT d.own FROM dim AS d) AS dim,
     CASE WHEN %(rings)s THEN pg_notify('orchestrator_workers', %(id)s::uuid::text)::text END AS rang

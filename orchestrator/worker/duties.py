@@ -8,6 +8,8 @@ from orchestrator.lead import Duty
 
 RECOVER_EVERY_SECONDS = 0.5
 TIMEOUTS_EVERY_SECONDS = 5.0
+# A reign may begin with a database that was away: outcomes that had to wait come first.
+TIMEOUTS_DELAY_SECONDS = 10.0
 # A leaf that could not be dropped, since somebody reads it, is tried again as soon.
 HOUSE_EVERY_SECONDS = 60.0
 SAMPLE_EVERY_SECONDS = 15.0
@@ -20,7 +22,7 @@ def urgent(config: Config) -> list[Duty]:
     recovery = maintain.Recovery(config.dead_after_seconds, heartbeat_seconds=config.heartbeat_seconds)
     return [
         Duty("recover", RECOVER_EVERY_SECONDS, recovery),
-        Duty("timeouts", TIMEOUTS_EVERY_SECONDS, maintain.timeouts),
+        Duty("timeouts", TIMEOUTS_EVERY_SECONDS, maintain.timeouts, delay_seconds=TIMEOUTS_DELAY_SECONDS),
     ]
 
 

@@ -24,7 +24,7 @@ from orchestrator import events
 from orchestrator.config import Config
 from orchestrator.execute import Registry, declare
 from orchestrator.postgres import statement, transient
-from orchestrator.postgres.line import Line
+from orchestrator.postgres.line import ANSWER_SECONDS, Line
 from orchestrator.postgres.reach import LOOK_SECONDS, NotNow
 from orchestrator.schema import fits
 from orchestrator.task.model import Claimed
@@ -139,7 +139,8 @@ class Heartbeat:
             self._thread.join()
         try:
             if self._thread.ident is not None and self._registered:
-                self._line.open().execute(DEREGISTER, {"id": self.worker_id})
+                with self._line.within(ANSWER_SECONDS):
+                    self._line.open().execute(DEREGISTER, {"id": self.worker_id})
         except Exception as error:
             # Nothing is lost: without a beat the row is declared dead in a while.
             events.emit(events.DutyFailed("deregister", type(error).__name__, transient.reason(error)))
@@ -151,7 +152,8 @@ class Heartbeat:
         # Ends: stop() is called.
         while not self._stop.is_set():
             try:
-                self._beat_or_look()
+                with self._line.within(ANSWER_SECONDS):
+                    self._beat_or_look()
             except NotNow:
                 self._stop.wait(LOOK_SECONDS)
             except Exception as error:
@@ -195,6 +197,9 @@ class Heartbeat:
                 return  # renounced meanwhile: what was said about the old one is past
             if beats:
                 self._heard_at = sent_at
+        if report.dim and not beats:
+            # The row must not say any longer that it is lit.
+            self.beat()
         if beats:
             every = self._config.heartbeat_seconds
             if report.view.term is not None:

@@ -27,6 +27,7 @@ class Report:
     alive: bool
     draining: bool
     placed: bool
+    dim: bool  # our own beacon is out, whatever the listener thinks
     paused: tuple[str, ...]
     view: View
     lost: Mapping[tuple[int, int], str] = field(
@@ -65,6 +66,7 @@ def ask(
         alive=row.alive,
         draining=row.draining,
         placed=row.placed,
+        dim=row.dim,
         paused=tuple(row.paused or ()),
         view=View(
             worker_id=worker_id,

@@ -143,7 +143,7 @@ class Worker:
         self._errand(asyncio.to_thread(self._leader.stop))
         running = len(self._slots.held())
         events.emit(events.WorkerStopping(self._intake.worker_id, running, self._grace_seconds))
-        await self._intake.give_back()
+        self._errand(self._intake.give_back())
         begun = time.monotonic()
         # Ends: the grace passes; stop() may shorten it meanwhile.
         while self._slots.held() and (left := begun + self._grace_seconds - time.monotonic()) > 0:

@@ -33,6 +33,12 @@ def declare(connection: psycopg.Connection, base: str, factor: float, cap: str, 
     )
 
 
+def go_on(connection: psycopg.Connection, clock: Clock, seconds: float) -> None:
+    """Let time pass; every worker beats at the end of it."""
+    clock.advance(seconds=seconds)
+    connection.execute("UPDATE orchestrator.workers SET beat_at = orchestrator.clock()")
+
+
 def test_an_attempt_that_nobody_ended_fails_and_is_retried(
     connection: psycopg.Connection, worker: Mate, clock: Clock, heard: list[events.Event]
 ) -> None:
@@ -41,7 +47,7 @@ def test_an_attempt_that_nobody_ended_fails_and_is_retried(
     put(connection, attempt=1)
     task = worker.take_one()
     before = row(connection, task.id)
-    clock.advance(seconds=TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
+    go_on(connection, clock, TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
 
     assert not do(connection, timeouts)
 
@@ -60,7 +66,7 @@ def test_the_last_attempt_is_buried(connection: psycopg.Connection, worker: Mate
     put(connection, attempt=3)
     task = worker.take_one()
     before = row(connection, task.id)
-    clock.advance(seconds=TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
+    go_on(connection, clock, TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
 
     do(connection, timeouts)
 
@@ -76,7 +82,7 @@ def test_what_its_worker_says_later_is_stale(
     """It changes nothing, and the record of the timeout is not taken for the worker's own."""
     put(connection, attempt=attempt)
     task = worker.take_one()
-    clock.advance(seconds=TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
+    go_on(connection, clock, TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
     do(connection, timeouts)
     before = row(connection, task.id)
 
@@ -101,7 +107,7 @@ def test_what_is_not_late_is_left_alone(
     put(connection, **columns)
     task = worker.take_one()
     before = row(connection, task.id)
-    clock.advance(seconds=seconds)
+    go_on(connection, clock, seconds)
 
     do(connection, timeouts)
 
@@ -109,11 +115,25 @@ def test_what_is_not_late_is_left_alone(
     assert [] == attempts(connection, task.id)
 
 
+def test_who_could_not_reach_the_database_keeps_its_outcome(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """It may have ended in time, and nobody could be told. Who does not come back is recovered."""
+    put(connection)
+    task = worker.take_one()
+    go_on(connection, clock, TIMEOUT_SECONDS + MARGIN_SECONDS)
+    clock.advance(seconds=14)
+    left = do(connection, timeouts), read(connection, task.id, "status")
+
+    assert (False, "running") == left
+    assert worker.finish(task, Completed(None))
+
+
 def test_what_has_not_begun_has_no_timeout(connection: psycopg.Connection, clock: Clock) -> None:
     """Whatever is still on its row of the attempt before."""
     task_id = put(connection, "claimed", started_at=clock.now)
     before = row(connection, task_id)
-    clock.advance(seconds=10**6)
+    go_on(connection, clock, 10**6)
 
     do(connection, timeouts)
 
@@ -147,7 +167,7 @@ def test_the_wait_is_the_policys(
         declare(connection, *policy)
     put(connection, attempt=attempt, max_attempts=32_000)
     task = worker.take_one()
-    clock.advance(seconds=TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
+    go_on(connection, clock, TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
 
     do(connection, timeouts)
 
@@ -195,7 +215,7 @@ def test_who_writes_its_outcome_at_this_moment_is_left_alone(
     put(connection)
     put(connection)
     locked, free = worker.begin(worker.claim())
-    clock.advance(seconds=TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
+    go_on(connection, clock, TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
     with psycopg.connect(database_url) as writer:
         writer.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [locked.id])
         do(connection, timeouts)
@@ -208,7 +228,7 @@ def test_a_sleeper_is_woken_for_the_retry(connection: psycopg.Connection, worker
     put(connection)
     worker.take_one()
     connection.execute("LISTEN orchestrator")
-    clock.advance(seconds=TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
+    go_on(connection, clock, TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
     connection.execute(
         "UPDATE orchestrator.workers SET idle_until = orchestrator.clock() + interval '60 s' WHERE id = %s",
         [worker.id],

@@ -97,7 +97,9 @@ class Mate:
         view = View(
             self.id, None, renewed=False, leader_id=None, beat_at=None, holds=False, dark=False, peers=1
         )
-        report = Report(self.id, 0.0, alive=True, draining=False, placed=True, paused=(), view=view)
+        report = Report(
+            self.id, 0.0, alive=True, draining=False, placed=True, dim=False, paused=(), view=view
+        )
         with psycopg.connect(self._url, autocommit=True) as connection:
             return with_leases(connection, report, held)
 

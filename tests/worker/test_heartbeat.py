@@ -43,6 +43,7 @@ def test_a_beacon_put_out_while_a_beat_waits_for_its_connection_is_out_with_it(
 ) -> None:
     """Else the row would say that one is lit that is not, for a whole beat, and its worker would pass for dead."""
     beacon = "SELECT beacon FROM orchestrator.workers"
+    connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
     beating.light(5)
     eventually(lambda: value(connection, beacon) == 5, "it is lit")
     opened = line.open
@@ -56,6 +57,50 @@ def test_a_beacon_put_out_while_a_beat_waits_for_its_connection_is_out_with_it(
     beating.beat()
 
     eventually(lambda: value(connection, beacon) is None, "it is out", seconds=10)
+
+
+def test_a_beacon_that_went_out_unnoticed_is_out_in_the_row_by_the_next_look(
+    beating: Heartbeat, connection: psycopg.Connection
+) -> None:
+    """The loop may be blocked, and its listener cannot say so: the heartbeat tries the lock itself."""
+    beacon = "SELECT beacon FROM orchestrator.workers"
+    connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
+    beating.light(5)
+    eventually(lambda: value(connection, beacon) == 5, "it is lit")
+    connection.execute("SELECT pg_advisory_unlock_all()")
+    beating.look()
+
+    eventually(lambda: value(connection, beacon) is None, "it is out", seconds=10)
+
+
+def test_a_connection_that_never_answers_is_given_up(
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though its kernel acknowledges all we send: another is opened, and the beats go on."""
+    monkeypatch.setattr("orchestrator.worker.heartbeat.ANSWER_SECONDS", 0.3)
+    app = Orchestrator(database_url, heartbeat_seconds=0.1)
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    lost = "SELECT count(*) FROM orchestrator.workers WHERE beat_at > now() - interval '0.2 s'"
+
+    async def main() -> None:
+        with recorded(events.ConnectionLost) as seen:
+            async with working(app):
+                await until(lambda: value(connection, lost), "it beats")
+                # A statement without an end is as silent as a frozen server.
+                monkeypatch.setattr("orchestrator.worker.heartbeat.ask", silent)
+                await until(lambda: [e for e in seen if e.purpose == "heartbeat"], "it is given up")
+                monkeypatch.setattr("orchestrator.worker.heartbeat.ask", ask)
+                await until(lambda: value(connection, lost), "it beats again")
+        await app.aclose()
+
+    def silent(held: psycopg.Connection, *_args: object, **_options: object) -> object:
+        held.execute("SET statement_timeout = 0")
+        return held.execute("SELECT pg_sleep(60)")
+
+    asyncio.run(main())
 
 
 def test_a_ring_asked_for_while_another_is_sent_is_sent_too(

@@ -1,0 +1,28 @@
+"""A session that comes back: also from a server that takes everything and answers nothing."""
+
+import asyncio
+
+from orchestrator.postgres import connect
+from orchestrator.postgres.session import Connection, Session
+
+
+def test_work_that_gets_no_answer_is_done_again(database_url: str) -> None:
+    """On another connection: the first one is hung up."""
+    tried: list[int] = []
+
+    async def work(connection: Connection) -> int:
+        tried.append(connection.info.backend_pid)
+        if len(tried) == 1:
+            await connection.execute("SET statement_timeout = 0")
+            await connection.execute("SELECT pg_sleep(60)")
+        return len(tried)
+
+    async def main() -> int:
+        session = Session(connect.conninfo(database_url), purpose="test")
+        try:
+            return await session.run(work, give_up_on=lambda _error: False, answer_seconds=0.2)
+        finally:
+            await session.close()
+
+    assert 2 == asyncio.run(asyncio.wait_for(main(), 20))
+    assert 2 == len(set(tried))
