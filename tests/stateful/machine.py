@@ -19,7 +19,7 @@ from tests.stateful.deeds import DEEDS, Deed
 from tests.stateful.ground import Ground
 from tests.stateful.invariants import History
 from tests.stateful.model import Model
-from tests.stateful.words import Beaten, Claim, Edit, Order, Refused, Reign
+from tests.stateful.words import QUEUES, Beaten, Claim, Edit, Order, Refused, Reign
 
 # The leaves of tasks_done go no further (ground.py).
 FURTHEST_SECONDS = 86_400
@@ -176,6 +176,12 @@ class Machine(RuleBasedStateMachine):
         self.elect(others[0], does=True)
         if returns:
             self.processes[name] = self.started()
+
+    def die_of_a_task(self, name: str, times: int) -> None:
+        """A task kills its process, and the next one, until it is given up."""
+        for _ in range(times):
+            self.claim(name, QUEUES, 1, "begin")
+            self.fall_silent(name, 31, returns=True)
 
     # Time
 
