@@ -6,7 +6,10 @@ from tests.stateful.words import Row, Snapshot
 def differences(expected: Snapshot, found: Snapshot) -> list[str]:
     """Say in words where they differ."""
     return [
-        line for table in expected if expected[table] != found[table] for line in unequal(table, expected[table], found[table])
+        line
+        for table in expected
+        if expected[table] != found[table]
+        for line in unequal(table, expected[table], found[table])
     ]
 
 

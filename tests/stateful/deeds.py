@@ -2,7 +2,7 @@
 
 One deck and not a rule of hypothesis for each deed: of its rules it leaves out about half in each story, and a story
 without claims, or without anybody who recovers, finds nothing. Measured over 200 stories of 50 steps: 275 claims with
-rules, LATER with the deck. Which task, claim or reign is meant is said by its number, the newest being 0.
+rules, 2,052 with the deck. Which task, claim or reign is meant is said by its number, the newest being 0.
 """
 
 from dataclasses import dataclass
@@ -24,7 +24,17 @@ from tests.stateful.words import QUEUES, Edit, Order
 
 FAULT = Fault("ValueError", "it failed")
 UNKNOWN_TYPE = Fault("UnknownType", "who?")
-STATUSES = ["pending", "cancelled", "scheduled", "blocked", "claimed", "running", "completed", "dead_letter", "done"]
+STATUSES = [
+    "pending",
+    "cancelled",
+    "scheduled",
+    "blocked",
+    "claimed",
+    "running",
+    "completed",
+    "dead_letter",
+    "done",
+]
 
 ORDERS = st.builds(
     Order,
@@ -68,11 +78,13 @@ class Deed:
     given: dict[str, Any]
 
     def __repr__(self) -> str:
-        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
+        return f"{self.name}({', '.join(f'{name}={self.given[name]!r}' for name in sorted(self.given))})"
 
 
 # weight, name, what it is given
 DECK: list[tuple[int, str, dict[str, st.SearchStrategy[Any]]]] = [
+    # First, as the simplest: what a story does not need is cut down to this, and then cut out.
+    (1, "rest", {}),
     (8, "claim", {"name": NAMES, "queues": SERVED, "size": st.integers(1, 3),
                   "then": st.sampled_from(["begin", "begin", "wait", "its answer is lost"])}),
     (7, "enqueue", {"order": ORDERS, "by": st.sampled_from(["enqueue", "insert"])}),
@@ -82,7 +94,7 @@ DECK: list[tuple[int, str, dict[str, st.SearchStrategy[Any]]]] = [
     (1, "finish_all", {"name": NAMES, "ends": st.tuples(ENDS, ENDS, ENDS)}),
     (1, "beat", {"name": NAMES, "beats": OFTEN, "draining": SELDOM}),
     (2, "look", {"name": NAMES}),
-    (1, "end", {"name": NAMES, "how": st.sampled_from(["crashes", "deregisters", "is erased"]), "returns": OFTEN}),
+    (2, "end", {"name": NAMES, "how": st.sampled_from(["crashes", "deregisters", "is erased"]), "returns": OFTEN}),
     (2, "elect", {"name": NAMES, "does": OFTEN}),
     (1, "resign", {"reign": NUMBERS}),
     (2, "do_the_duties", {"reign": NUMBERS}),

@@ -143,7 +143,13 @@ class Ground:
         told = self._report(worker, beats=beats, draining=draining)
         leader, view = told.view.leader_id, told.view
         return Beaten(
-            told.alive, told.draining, view.term, told.paused, leader and leader.int, view.holds, view.peers
+            told.alive,
+            told.draining,
+            view.term,
+            told.paused,
+            leader.int if leader else None,
+            view.holds,
+            view.peers,
         )
 
     def look(self, worker: int, holds: Sequence[Claim]) -> Looked:
@@ -246,6 +252,4 @@ def received(task: Claimed, worker: int) -> Claim:
 
 def held(claimed: Claim) -> Claimed:
     """As much of a task as its worker needs to write an outcome."""
-    return unknown(
-        id=claimed.task, lease=claimed.lease, queue="?", type=TYPE, attempt=claimed.attempt
-    )
+    return unknown(id=claimed.task, lease=claimed.lease, queue="?", type=TYPE, attempt=claimed.attempt)

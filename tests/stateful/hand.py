@@ -1,4 +1,4 @@
-"""What an UPDATE by hand makes of a task: refused, or completed so that it makes sense (DESIGN: plain SQL is an interface)."""
+"""What an UPDATE by hand makes of a task: refused, or completed so that it makes sense."""
 
 from dataclasses import replace
 
@@ -6,13 +6,12 @@ from orchestrator.task.status import FINISHED, LEASED
 from tests.stateful.rows import Task
 from tests.stateful.words import Edit, Refused
 
-FRESH = {"worker": None, "lease": None, "claimed_at": None, "started_at": None, "finished_at": None}
-UNTRIED = {"attempt": 0, "losses": 0, "error": None, "result": None}
-
 
 def edited(old: Task, edit: Edit, now: int) -> Task:
     """Return the task as it is afterwards."""
-    given = {name: value for name in ("status", "priority", "run_at") if (value := getattr(edit, name)) is not None}
+    given = {
+        name: value for name in ("status", "priority", "run_at") if (value := getattr(edit, name)) is not None
+    }
     new = replace(old, **given)
     if new == old:
         return old
@@ -21,7 +20,11 @@ def edited(old: Task, edit: Edit, now: int) -> Task:
         raise Refused("OR006")
     if new.run_at != old.run_at:
         new = dated(new, now, may=waited or new.status in ("pending", "scheduled"))
-    elif (old.status, new.status) == ("scheduled", "pending") and new.priority == old.priority and old.run_at <= now:
+    elif (
+        (old.status, new.status) == ("scheduled", "pending")
+        and new.priority == old.priority
+        and old.run_at <= now
+    ):
         # As the sweep would: it keeps its place.
         return new
     if new.status == old.status:
@@ -37,7 +40,9 @@ def edited(old: Task, edit: Edit, now: int) -> Task:
             pass
         case _:
             raise Refused("OR001")
-    return replace(new, **FRESH, **({} if waited else UNTRIED))
+    if not waited:
+        new = replace(new, attempt=0, losses=0, error=None, result=None)
+    return replace(new, lease=None, worker=None, claimed_at=None, started_at=None, finished_at=None)
 
 
 def dated(new: Task, now: int, *, may: bool) -> Task:

@@ -1,13 +1,13 @@
 """What must hold whatever the reference says: the guarantees, read off the database before a step and after it.
 
-    I1   no task is lost: only a hand's DELETE takes one away
-    I3   one live lease a task, and no (task, lease) comes back once it has ended
-    I4   what a superseded lease writes changes nothing                    (machine.py: `finish`)
-    I5   an end is left by a hand alone
-    I8   one leader at the most, and terms strictly rise
-    I10  attempts stay within their number; what had not begun is never buried for its worker's death
-    I11  of the tasks with one key only the latest has it, and nobody has the key of a task that is gone
-    I16  every step from one status to the next is one that is allowed, to him who took it
+I1   no task is lost: only a hand's DELETE takes one away
+I3   one live lease a task, and no (task, lease) comes back once it has ended
+I4   what a superseded lease writes changes nothing                    (machine.py: `finish`)
+I5   an end is left by a hand alone
+I8   one leader at the most, and terms strictly rise
+I10  attempts stay within their number; what had not begun is never buried for its worker's death
+I11  of the tasks with one key only the latest has it, and nobody has the key of a task that is gone
+I16  every step from one status to the next is one that is allowed, to him who took it
 """
 
 from collections.abc import Iterator
@@ -43,9 +43,9 @@ class History:
             yield from self._lease(old, task)
 
     def _lease(self, old: Row | None, task: Row) -> Iterator[str]:
-        if old and old["status"] in LEASED and (task["status"], task["lease"]) != (old["status"], old["lease"]):
-            if task["status"] not in LEASED or task["lease"] != old["lease"]:
-                self._ended.add((task["id"], old["lease"]))
+        was_held = old is not None and old["status"] in LEASED
+        if old and was_held and (task["status"] not in LEASED or task["lease"] != old["lease"]):
+            self._ended.add((task["id"], old["lease"]))
         if task["status"] in LEASED and (task["id"], task["lease"]) in self._ended:
             yield f"I3: the lease {task['lease']} of task {task['id']} is back"
 
@@ -91,6 +91,3 @@ def keys(found: Snapshot, tasks: dict[int, Row]) -> Iterator[str]:
         latest = max((n for n, task in tasks.items() if task["key"] == key), default=None)
         if latest != holder:
             yield f"I11: the key {key} is held by task {holder}, and task {latest} has it"
-    for task in tasks.values():
-        if task["key"] and task["key"] not in holders:
-            yield f"I11: the key {task['key']} of task {task['id']} is held by nobody"

@@ -36,8 +36,6 @@ class Process:
 class Machine(RuleBasedStateMachine):
     """Three workers, a producer, and a person with psql."""
 
-    steps = 0
-
     def __init__(self, ground: Ground) -> None:
         super().__init__()
         self.ground = ground
@@ -61,19 +59,19 @@ class Machine(RuleBasedStateMachine):
                 return
             if name in given:
                 given[name] = things[-1 - given[name] % len(things)]
-        note(f"    {Deed(deed.name, given)}")
+        if given != deed.given:
+            note(f"    # {Deed(deed.name, given)}")
         getattr(self, deed.name)(**given)
 
     # What both are asked
 
     def same(self, ask: Callable[[Any], Any], *, by: Who = Who.WORKER) -> Any:
-        """Ask the reference and the database: the same answer, or the same refusal; and everything is as it should be."""
+        """Ask the reference and the database: the same answer, or the same refusal; and all is as it should be."""
         told = self.answered(ask)
         self.found = self.ground.snapshot()
         wrong = differences(self.model.snapshot(), self.found)
         wrong += self.history.faults(self.found, who=by, deleted=self.deleted)
         assert not wrong, "\n".join(["", *wrong])
-        Machine.steps += 1
         return told
 
     def answered(self, ask: Callable[[Any], Any]) -> Any:
@@ -218,6 +216,9 @@ class Machine(RuleBasedStateMachine):
 
     def set_queue(self, queue: str, state: str) -> None:
         self.same(lambda x: x.set_queue(queue, state), by=Who.HAND)
+
+    def rest(self) -> None:
+        """Do nothing."""
 
     # Steps of steps
 

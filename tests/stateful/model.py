@@ -159,14 +159,10 @@ class Model:
 
     def beat(self, worker: int, *, beats: bool, draining: bool) -> Beaten:
         leader = self._leader()
-        holds = (
-            leader is not None
-            and self.now < leader.until <= self.now + 2 * TERM_SECONDS
-            and leader.lives
-        )
-        me = self.workers.get(worker)
+        holds = leader is not None and self.now < leader.until <= self.now + 2 * TERM_SECONDS and leader.lives
+        me, leads = self.workers.get(worker), leader.id if leader else None
         if me is None or not me.lives:
-            return Beaten(False, False, None, (), leader and leader.id, holds, self._peers())
+            return Beaten(False, False, None, (), leads, holds, self._peers())
         if beats:
             me.beat_at = self.now
             me.state = "draining" if draining else me.state
@@ -174,9 +170,7 @@ class Model:
                 me.leader_until = self.now + TERM_SECONDS
         paused = tuple(sorted(name for name, state in self.queues.items() if state == "paused"))
         term = me.term if me.leads_at(self.now) else None
-        return Beaten(
-            True, me.state == "draining", term, paused, leader and leader.id, holds, self._peers()
-        )
+        return Beaten(True, me.state == "draining", term, paused, leads, holds, self._peers())
 
     def look(self, worker: int, held: Sequence[Claim]) -> Looked:
         known = {(claim.task, claim.lease) for claim in held}
@@ -256,9 +250,7 @@ class Model:
 
     def elect(self, worker: int) -> Reign | None:
         leader = self._leader()
-        if leader and not (
-            self.now < leader.until <= self.now + 2 * TERM_SECONDS and leader.lives
-        ):
+        if leader and not (self.now < leader.until <= self.now + 2 * TERM_SECONDS and leader.lives):
             leader.is_leader, leader.leader_until = False, None
         me = self.workers.get(worker)
         if self._leader() or me is None or me.state != "running":

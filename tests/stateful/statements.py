@@ -1,4 +1,4 @@
-"""What is said in SQL: the reset between two examples, the one look after each step, and what hands and producers say."""
+"""What is said in SQL: the reset between two stories, the look after each step, what hands and producers say."""
 
 from typing import LiteralString
 
@@ -84,7 +84,9 @@ READ = "SELECT " + ", ".join(
             "workers",
             "t.id",
         ),
-        rows(f"t.key, t.task_id AS task, {seconds('t.expires_at')} AS expires_at", "idempotency_keys", "t.key"),
+        rows(
+            f"t.key, t.task_id AS task, {seconds('t.expires_at')} AS expires_at", "idempotency_keys", "t.key"
+        ),
         rows("t.name, t.state", "queues", "t.name"),
         rows(
             f"t.task_id, t.attempt, t.outcome, t.error ->> 'class' AS error, t.lease,"

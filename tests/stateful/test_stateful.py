@@ -1,10 +1,13 @@
 """The machine let loose: short, and the same each time, in the checks; long, and new each time, when asked for.
 
-`ORCHESTRATOR_TEST_STATEFUL=40000` is the number of stories; what it finds is told with the steps that lead there.
+    ORCHESTRATOR_TEST_STATEFUL=40000 python -m pytest tests/stateful
+
+The number is that of the stories; what is found is told with the fewest steps that lead there.
 """
 
 import os
 from collections.abc import Iterator
+from functools import partial
 
 import psycopg
 import pytest
@@ -14,11 +17,14 @@ from hypothesis.stateful import run_state_machine_as_test
 from tests.stateful.ground import Ground
 from tests.stateful.machine import Machine
 
+STORIES = os.environ.get("ORCHESTRATOR_TEST_STATEFUL")
+
 # Derandomized, and without a database of earlier finds: a check must not turn red by luck, in a commit that has
 # nothing to do with it. The long run is where luck is wanted.
-SHORT = settings(max_examples=200, stateful_step_count=50, derandomize=True)
-LONG = settings(max_examples=int(os.environ.get("ORCHESTRATOR_TEST_STATEFUL", "0")) or 1, stateful_step_count=100)
-COMMON = settings(
+SETTINGS = settings(
+    max_examples=int(STORIES or 200),
+    stateful_step_count=100 if STORIES else 50,
+    derandomize=not STORIES,
     database=None,
     deadline=None,
     print_blob=True,
@@ -29,13 +35,11 @@ COMMON = settings(
 
 @pytest.fixture
 def ground(database_url: str, connection: psycopg.Connection) -> Iterator[Ground]:
+    """The test's database, with a clock that stands still, for one story after the other."""
     with psycopg.connect(database_url, autocommit=True) as worker:
         yield Ground(worker, connection)
 
 
 def test_the_database_does_what_the_reference_does(ground: Ground) -> None:
     """Whatever comes after whatever: the same answers, the same rows, and no invariant broken."""
-    chosen = LONG if "ORCHESTRATOR_TEST_STATEFUL" in os.environ else SHORT
-
-    run_state_machine_as_test(lambda: Machine(ground), settings=settings(COMMON, max_examples=chosen.max_examples, stateful_step_count=chosen.stateful_step_count, derandomize=chosen.derandomize))
-    print("STEPS", Machine.steps)
+    run_state_machine_as_test(partial(Machine, ground), settings=SETTINGS)  # type: ignore[arg-type]  # any callable
