@@ -67,7 +67,7 @@ OFTEN = st.sampled_from([True, True, True, False])
 SELDOM = st.sampled_from([False, False, False, True])
 NUMBERS = st.integers(0, 9)
 # Whole numbers on both sides of every limit: term 10, timeout's margin 15, death 30, timeout 60, key and backoff 60.
-PASSING = st.sampled_from([1, 5, 10, 15, 30, 31, 60, 75, 76, 300, 3600])
+PASSING = st.sampled_from([1, 5, 10, 15, 29, 30, 31, 60, 75, 76, 300, 3600])
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ DECK: list[tuple[int, str, dict[str, st.SearchStrategy[Any]]]] = [
     (6, "finish", {"claim": NUMBERS, "end": ENDS}),
     (1, "finish_all", {"name": NAMES, "ends": st.tuples(ENDS, ENDS, ENDS)}),
     (1, "beat", {"name": NAMES, "beats": OFTEN, "draining": SELDOM}),
-    (2, "look", {"name": NAMES}),
+    (4, "look", {"names": st.sampled_from(["abc", "a", "b", "c"])}),
     (2, "end", {"name": NAMES, "how": st.sampled_from(["crashes", "deregisters", "is erased"]), "returns": OFTEN}),
     (2, "elect", {"name": NAMES, "does": OFTEN}),
     (1, "resign", {"reign": NUMBERS}),

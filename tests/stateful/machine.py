@@ -130,9 +130,12 @@ class Machine(RuleBasedStateMachine):
         worker = self.processes[name].worker
         self.same(lambda x: x.beat(worker, beats=beats, draining=draining))
 
-    def look(self, name: str) -> None:
-        """As a worker does at its beat: drop what is lost, give back what it holds without knowing."""
-        process = self.processes[name]
+    def look(self, names: str) -> None:
+        """As workers do at their beats: drop what is lost, give back what they hold without knowing."""
+        for name in names:
+            self.look_at_leases(self.processes[name])
+
+    def look_at_leases(self, process: Process) -> None:
         seen = self.same(lambda x: x.look(process.worker, process.held))
         process.held = [claim for claim in process.held if (claim.task, claim.lease) not in seen.lost]
         ghosts = [(ghost, Released()) for ghost in seen.ghosts]
