@@ -24,7 +24,7 @@ beat AS (
     UPDATE orchestrator.workers AS w
     SET beat_at = orchestrator.clock(),
         state = CASE WHEN %(draining)s THEN 'draining' ELSE w.state END,
-        beacon = CASE WHEN dim.own THEN NULL ELSE %(beacon)s END,
+        beacon = CASE WHEN dim.own THEN NULL ELSE %(beacon)s::bigint END,
         leader_until = CASE
             WHEN w.is_leader AND w.leader_until > orchestrator.clock() AND w.state = 'running' AND NOT %(draining)s
                 THEN orchestrator.clock() + make_interval(secs => %(term_seconds)s)

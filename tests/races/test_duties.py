@@ -106,8 +106,8 @@ def test_timeouts_that_are_stopped_in_the_middle_look_again(arena: Arena, what: 
 
 
 def test_a_timeout_and_a_loss_are_one_end(arena: Arena) -> None:
-    """Two lanes of the leader at one task: its worker is late, and so is it. Then it is recovery's alone: the worker may
-    hold an outcome that it could not tell."""
+    """Two lanes of the leader at one task: its worker is late, and so is it. Then it is recovery's alone, since the
+    worker may hold an outcome that it could not tell."""
     race = arena.explore(
         [crew("ab", late="a"), *OVERDUE[1:]],
         leader(*held(timeouts())),
