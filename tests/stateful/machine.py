@@ -15,8 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 from orchestrator.task.outcome import Buried, End, Failed, Released
 from orchestrator.task.status import Who
 from tests.stateful.comparing import differences
-from tests.stateful.deeds import DEEDS, Deed
+from tests.stateful.deeds import DEEDS, STATUSES, Deed
 from tests.stateful.ground import Ground
+from tests.stateful.hand import edited
 from tests.stateful.invariants import History
 from tests.stateful.model import Model
 from tests.stateful.words import QUEUES, Beaten, Claim, Edit, Order, Refused, Reign
@@ -199,6 +200,14 @@ class Machine(RuleBasedStateMachine):
     def update(self, task: int, edit: Edit) -> None:
         self.same(lambda x: x.edit([task], edit), by=Who.HAND)
 
+    def update_to_nonsense(self, task: int) -> None:
+        """Every status that a hand may not set on it now: each is refused, and nothing changes."""
+        for status in STATUSES:
+            old, edit = self.model.tasks.get(task), Edit(status=status)
+            if old and answer(partial(edited, old, edit), self.model.now) == "refused: OR001":
+                self.answered(partial(update, task=task, edit=edit))
+        self.same(lambda x: None)
+
     def update_run_at(self, task: int, after: int, status: str | None) -> None:
         run_at = self.model.now + after
         self.same(lambda x: x.edit([task], Edit(status=status, run_at=run_at)), by=Who.HAND)
@@ -247,11 +256,15 @@ class Machine(RuleBasedStateMachine):
         self.same(lambda x: None)
 
 
-def answer(ask: Callable[[Any], Any], whom: Model | Ground) -> object:
+def answer(ask: Callable[[Any], Any], whom: object) -> object:
     try:
         return ask(whom)
     except Refused as refused:
         return f"refused: {refused}"
+
+
+def update(whom: Model | Ground, *, task: int, edit: Edit) -> None:
+    whom.edit([task], edit)
 
 
 def beat(whom: Model | Ground, *, worker: int) -> Beaten:
