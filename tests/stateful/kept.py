@@ -153,8 +153,9 @@ class Kept:
             return Beaten(False, False, None, (), leads, holds, self._peers())
         if beats:
             me.beat_at = self.now
+            # Who drains is to resign, and lets the term run out if it could not.
             me.state = "draining" if draining else me.state
-            if me.leads_at(self.now):
+            if me.leads_at(self.now) and me.state == "running":
                 me.leader_until = self.now + TERM_SECONDS
         paused = tuple(sorted(name for name, state in self.queues.items() if state == "paused"))
         term = me.term if me.leads_at(self.now) else None

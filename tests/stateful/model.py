@@ -72,7 +72,10 @@ class Model(Kept):
         for task in list(self.tasks.values()):
             if task.status != "running" or task.started_at is None or not task.timeout:
                 continue
-            if self.now - task.started_at - task.timeout > TIMEOUT_MARGIN_SECONDS:
+            over_at = task.started_at + task.timeout + TIMEOUT_MARGIN_SECONDS
+            holder = self.workers.get(task.worker or 0)
+            # Who has not beaten since may hold the outcome, and is recovered if it does not come back.
+            if self.now > over_at and holder and holder.beat_at > over_at:
                 self._time_out(task)
         return False
 
