@@ -56,10 +56,6 @@ class Attempt:
         if self.context is not None:
             self.context.cancel()
 
-    @property
-    def running_seconds(self) -> float:
-        return time.monotonic() - self.begun_at
-
     def overdue_seconds(self) -> float:
         """Return for how long it has gone on beyond its timeout; never positive without one."""
         if not self.task.timeout_seconds:

@@ -61,10 +61,6 @@ class Slots:
         """Return the tasks whose attempts have not ended. Any thread may ask."""
         return [held.task for held in list(self._running.values())]
 
-    def runs_longer_than(self, seconds: float) -> bool:
-        """Tell whether anything has run for longer than this. Any thread may ask."""
-        return any(held.attempt.running_seconds > seconds for held in list(self._running.values()))
-
     def start(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
         """Begin an attempt for each task; a task takes its slot at once."""
         for task in tasks:
