@@ -18,6 +18,7 @@ from psycopg import errors
 from orchestrator import events
 from orchestrator.finish.announce import announce
 from orchestrator.finish.record import record, record_unlocked, written_before
+from orchestrator.postgres import transient
 from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Buried, Failed, Fault, Outcome, PutBack, Released, Snoozed
@@ -25,7 +26,6 @@ from orchestrator.task.outcome import Buried, Failed, Fault, Outcome, PutBack, R
 BATCH_SIZE = 500
 
 # Waiting behind somebody's locks: the batch goes again without the locked rows, these after a while.
-LOCKED = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
 LOCKED_WAIT_SECONDS = 0.005
 LOCKED_WAIT_SECONDS_MAX = 1.0
 
@@ -121,7 +121,7 @@ class Outbox:
             work = partial(write, outcomes=batch, worker_id=worker_id, wary=careful)
             try:
                 return await self._session.run(work, give_up_on=is_locked)
-            except LOCKED:
+            except transient.IN_THE_WAY:
                 continue
             except (errors.DataError, errors.IntegrityError) as error:
                 return await self._send_singly(batch, worker_id, error)
@@ -172,4 +172,4 @@ def sent_by(worker_id: UUID, pair: Addressed) -> bool:
 
 
 def is_locked(error: Exception) -> bool:
-    return isinstance(error, LOCKED)
+    return isinstance(error, transient.IN_THE_WAY)

@@ -42,7 +42,19 @@ heartbeat's connection: it may wait for a lock, and a beat must not.
 from orchestrator.lead.elect import Gone, elect
 from orchestrator.lead.fence import Reign, TermOver, fenced
 from orchestrator.lead.lane import Duty, Lane
-from orchestrator.lead.leader import Leader, View
+from orchestrator.lead.leader import BEACON_GRACE_SECONDS, Leader, View
 from orchestrator.lead.resign import resign
 
-__all__ = ["Duty", "Gone", "Lane", "Leader", "Reign", "TermOver", "View", "elect", "fenced", "resign"]
+__all__ = [
+    "BEACON_GRACE_SECONDS",
+    "Duty",
+    "Gone",
+    "Lane",
+    "Leader",
+    "Reign",
+    "TermOver",
+    "View",
+    "elect",
+    "fenced",
+    "resign",
+]

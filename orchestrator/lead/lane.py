@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg import errors
 
 from orchestrator import events
 from orchestrator.lead.fence import Reign, TermOver, fenced
@@ -14,8 +13,6 @@ from orchestrator.postgres import transient
 from orchestrator.postgres.line import ANSWER_SECONDS, Line
 from orchestrator.postgres.reach import NotNow
 
-# A person's lock, or a hand who changes the same rows.
-IN_THE_WAY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
 # After a failure, at the least: a duty that fails at once must not do so a thousand times a second.
 FAILED_WAIT_SECONDS = 0.5
 
@@ -77,7 +74,7 @@ class Lane:
             raise
         except NotNow:
             return FAILED_WAIT_SECONDS
-        except IN_THE_WAY as error:
+        except transient.IN_THE_WAY as error:
             events.emit(events.DutyPutOff(duty.name, transient.reason(error)))
             return max(FAILED_WAIT_SECONDS, duty.every_seconds)
         except Exception as error:

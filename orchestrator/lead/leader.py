@@ -14,7 +14,7 @@ from uuid import UUID
 from orchestrator import events
 from orchestrator.lead.elect import Gone, elect
 from orchestrator.lead.fence import Reign, TermOver
-from orchestrator.lead.lane import IN_THE_WAY, Duty, Lane
+from orchestrator.lead.lane import Duty, Lane
 from orchestrator.lead.resign import resign
 from orchestrator.postgres import transient
 from orchestrator.postgres.line import ANSWER_SECONDS, Line
@@ -40,7 +40,6 @@ class View:
     beat_at: datetime | None
     holds: bool  # whether the leader's term runs
     dark: bool  # whether the leader's beacon is gone
-    peers: int
 
 
 class Leader:
@@ -187,7 +186,7 @@ class Leader:
                 )
         except Exception as error:
             # Behind a duty that still runs, or without a database: the next look tells.
-            if not self._line.failed(error) and not isinstance(error, IN_THE_WAY):
+            if not self._line.failed(error) and not isinstance(error, transient.IN_THE_WAY):
                 events.emit(events.DutyFailed("elect", type(error).__name__, transient.reason(error)))
         with self._changed:
             self._vacant = False

@@ -18,6 +18,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from orchestrator import events
+from orchestrator.lead import BEACON_GRACE_SECONDS
 from orchestrator.postgres import statement
 
 RECOVER = statement.load(__file__, "recover.sql")
@@ -25,8 +26,6 @@ DARK = statement.load(__file__, "dark.sql")
 LATE = statement.load(__file__, "late.sql")
 
 BATCH_SIZE = 1000
-# As for a leader (lead/leader.py).
-BEACON_GRACE_SECONDS = 2.0
 # For how many beats a worker is watched before it is too late.
 WATCHED_BEATS = 1.25
 

@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 
 import psycopg
+from psycopg import errors
 from psycopg_pool import PoolTimeout
 
 from orchestrator.errors import DatabaseUnavailable
@@ -28,6 +29,8 @@ TRANSIENT = frozenset(
         "25P03",  # idle in transaction timeout
     }
 )
+# A person's lock is in the way, or a hand changes the same rows.
+IN_THE_WAY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
 # These leave the connection whole; after any other it is opened again.
 CONNECTION_SURVIVES = frozenset({"57014", "55P03", "40001", "40P01"})
 

@@ -5,12 +5,12 @@
 --     term_seconds; dead_after_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
 -- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its own will
 --     or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL. paused: which of its queues. The leader: who, its last beat, whether its
---     term holds, whether its beacon is gone. peers: how many workers live.
+--     term holds, whether its beacon is gone.
 -- A term is renewed only while it runs: once over, it may already be somebody else's. Nor by who drains, should its
 -- resignation have failed.
 -- The beacon says nothing while the server is young: a restart drops all of them at once.
 -- Locks: its own row, for no key update, so that it never waits for a duty's fence. Never touches tasks.
--- Paths: workers_pkey, workers_live_idx, workers_one_leader_idx.
+-- Paths: workers_pkey, workers_one_leader_idx.
 WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
 ),
@@ -65,7 +65,6 @@ SELECT
     (SELECT l.beat_at FROM leader AS l) AS leader_beat_at,
     coalesce((SELECT l.holds FROM leader AS l), false) AS leader_holds,
     coalesce((SELECT l.dark FROM leader AS l), false) AS leader_dark,
-    (SELECT count(*) FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining')) AS peers,
     coalesce((SELECT m.placed FROM me AS m), true) AS placed,
     (SELECT d.own FROM dim AS d) AS dim,
     CASE WHEN %(rings)s THEN pg_notify('orchestrator_workers', %(id)s::uuid::text)::text END AS rang

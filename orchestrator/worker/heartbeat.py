@@ -36,7 +36,6 @@ DEREGISTER = statement.load(__file__, "deregister.sql")
 
 # How long a start waits for somebody who has the types or queues locked.
 START_SECONDS = 30.0
-LOCKED = (errors.LockNotAvailable, errors.DeadlockDetected)
 # However often we are called: any login can call us.
 LOOKS_APART_SECONDS = 0.05
 
@@ -76,6 +75,12 @@ class Heartbeat:
 
     def start(self) -> None:
         """Check the schema, write the row and the types, and begin to beat. Raises what a user should see."""
+        with self._line.within(START_SECONDS + ANSWER_SECONDS):
+            self._enrol()
+        self._heard_at = time.monotonic()
+        self._thread.start()
+
+    def _enrol(self) -> None:
         connection = self._line.open()
         fits.require(connection)
         # Ends: within START_SECONDS a hand's transaction lets go of the rows, or the user is told of it.
@@ -84,13 +89,11 @@ class Heartbeat:
             try:
                 declare(connection, self._registry, queues=self._config.queues)
                 break
-            except LOCKED:
+            except transient.IN_THE_WAY:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(wait_seconds)
         self._register(connection, self.worker_id)
-        self._heard_at = time.monotonic()
-        self._thread.start()
 
     def drain(self) -> None:
         """Let the row say that this worker claims no more."""

@@ -76,7 +76,6 @@ def ask(
             beat_at=row.leader_beat_at,
             holds=row.leader_holds,
             dark=row.leader_dark,
-            peers=row.peers,
         ),
     )
 

@@ -143,8 +143,11 @@ class Worker:
         self._errand(asyncio.to_thread(self._leader.stop))
         running = len(self._slots.held())
         events.emit(events.WorkerStopping(self._intake.worker_id, running, self._grace_seconds))
-        self._errand(self._intake.give_back())
         begun = time.monotonic()
+        with suppress(TimeoutError):
+            # Here, and not beside: with nothing running the rest of the drain may be over before it has begun.
+            async with asyncio.timeout(LAST_WRITES_SECONDS):
+                await self._intake.give_back()
         # Ends: the grace passes; stop() may shorten it meanwhile.
         while self._slots.held() and (left := begun + self._grace_seconds - time.monotonic()) > 0:
             self._rest.forget()

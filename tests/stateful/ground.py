@@ -149,7 +149,6 @@ class Ground:
             told.paused,
             leader.int if leader else None,
             view.holds,
-            view.peers,
         )
 
     def look(self, worker: int, holds: Sequence[Claim]) -> Looked:

@@ -150,7 +150,7 @@ class Kept:
         holds = leader is not None and self.now < leader.until <= self.now + 2 * TERM_SECONDS and leader.lives
         me, leads = self.workers.get(worker), leader.id if leader else None
         if me is None or not me.lives:
-            return Beaten(False, False, None, (), leads, holds, self._peers())
+            return Beaten(False, False, None, (), leads, holds)
         if beats:
             me.beat_at = self.now
             # Who drains is to resign, and lets the term run out if it could not.
@@ -159,7 +159,7 @@ class Kept:
                 me.leader_until = self.now + TERM_SECONDS
         paused = tuple(sorted(name for name, state in self.queues.items() if state == "paused"))
         term = me.term if me.leads_at(self.now) else None
-        return Beaten(True, me.state == "draining", term, paused, leads, holds, self._peers())
+        return Beaten(True, me.state == "draining", term, paused, leads, holds)
 
     def look(self, worker: int, held: Sequence[Claim]) -> Looked:
         known = {(claim.task, claim.lease) for claim in held}
@@ -225,9 +225,6 @@ class Kept:
 
     def _living(self, worker: int) -> bool:
         return worker in self.workers and self.workers[worker].lives
-
-    def _peers(self) -> int:
-        return sum(worker.lives for worker in self.workers.values())
 
     def _leader(self) -> Worker | None:
         return next((worker for worker in self.workers.values() if worker.is_leader), None)

@@ -70,7 +70,6 @@ class Beaten:
     paused: tuple[str, ...]
     leader: int | None
     holds: bool
-    peers: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,9 +94,7 @@ class Mate:
 
     def leases(self, held: Iterable[Claimed] = ()) -> Report:
         """Ask what has become of our leases."""
-        view = View(
-            self.id, None, renewed=False, leader_id=None, beat_at=None, holds=False, dark=False, peers=1
-        )
+        view = View(self.id, None, renewed=False, leader_id=None, beat_at=None, holds=False, dark=False)
         report = Report(
             self.id, 0.0, alive=True, draining=False, placed=True, dim=False, paused=(), view=view
         )

@@ -273,3 +273,36 @@ def test_a_claim_whose_answer_was_lost_goes_back(database_url: str, connection: 
     ghost_id, held_id = asyncio.run(main())
 
     assert (1, 1) == (task(connection, ghost_id).attempt, task(connection, held_id).attempt)
+
+
+def test_a_suspect_that_waits_is_given_back_by_who_stops(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """Uncharged: after a clean end nothing of a worker is claimed, though it had not begun."""
+    app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=10.0)
+    release = asyncio.Event()
+
+    @app.task(name="long")
+    async def long() -> None:
+        await release.wait()
+
+    @app.task(name="work")
+    async def work() -> None: ...
+
+    async def main() -> int:
+        async with working(app) as worker:
+            first = await long.aenqueue()
+            await until(lambda: status(connection, first.id) == "running", "it runs")
+            suspect = await work.using(delay=0.2).aenqueue()
+            connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
+            await until(lambda: status(connection, suspect.id) == "claimed", "it waits to run alone")
+            # Both at once: nothing is left to wait for when the worker begins to stop.
+            worker.cancel()
+            release.set()
+        await app.aclose()
+        return int(suspect.id)
+
+    row = task(connection, asyncio.run(main()))
+
+    assert ("pending", 0, 2) == (row.status, row.attempt, row.losses)
+    assert [("stopped",)] == connection.execute("SELECT state FROM orchestrator.workers").fetchall()
