@@ -20,7 +20,7 @@ from orchestrator.finish.record import record, record_unlocked, written_before
 from orchestrator.postgres import transient
 from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Buried, Completed, Failed, Fault, Outcome, PutBack, Released, Snoozed
+from orchestrator.task.outcome import Buried, Completed, Fault, Outcome
 
 # A statement has its price, however many it carries; beyond a thousand there is little left of it.
 BATCH_SIZE = 1000
@@ -63,6 +63,7 @@ class Outbox:
         self._sending: list[Addressed] = []
         self._locked: list[Addressed] = []
         self._bytes = 0
+        self._puts_off = False  # some of what waits to be written makes its task wait again
         self._locked_until = 0.0
         self._locked_wait_seconds = LOCKED_WAIT_SECONDS
         self._put = asyncio.Event()
@@ -79,12 +80,15 @@ class Outbox:
             # Before they leave the one list they are in the other: whoever asks what we hold misses none.
             self._sending = self._waiting[:size]
             del self._waiting[:size]
+            puts_off, self._puts_off = self._puts_off, self._puts_off and bool(self._waiting)
             outcomes = [outcome for _, outcome in self._sending]
             left = await self._send(outcomes, worker_id, wary=wary)
-            if any(isinstance(outcome.end, Failed | Snoozed | PutBack | Released) for outcome in outcomes):
+            if puts_off:
                 self._put_off()
+                self._puts_off = self._puts_off or bool(left)
             self._put_aside([(worker_id, outcome) for outcome in left])
-            self._bytes -= sum(map(weight, outcomes)) - sum(map(weight, left))
+            if self._bytes:
+                self._bytes -= sum(map(weight, outcomes)) - sum(map(weight, left))
             self._sending = []
             self._written.set()
             self._room()
@@ -129,8 +133,11 @@ class Outbox:
     def put(self, outcome: Outcome, *, worker_id: UUID) -> None:
         """Hand an outcome over. Never refused; who sees that the outbox is full begins nothing new."""
         self._waiting.append((worker_id, outcome))
-        if type(outcome.end) is Completed and outcome.end.result is not None:
-            self._bytes += len(outcome.end.result)
+        end = outcome.end
+        if type(end) is not Completed:
+            self._puts_off = True
+        elif end.result is not None:
+            self._bytes += len(end.result)
         self._put.set()
 
     @property
@@ -189,20 +196,19 @@ async def write(
     """Write once and say what came of it; return what somebody's locks kept out."""
     left: Sequence[Outcome] = ()
     if wary:
-        accepted, left = await record_unlocked(connection, outcomes, worker_id=worker_id)
+        refused, left = await record_unlocked(connection, outcomes, worker_id=worker_id)
     else:
-        accepted = await record(connection, outcomes, worker_id=worker_id)
-    if len(accepted) == len(outcomes):
+        refused = await record(connection, outcomes, worker_id=worker_id)
+    if not refused and not left:
         announce_all(outcomes)
         return ()
-    locked = {outcome.task.id for outcome in left}
-    done = [outcome for outcome in outcomes if outcome.task.id not in locked]
-    refused = [outcome for outcome in done if outcome.task.id not in accepted]
     # An earlier try may have got through although its answer did not.
-    accepted |= await written_before(connection, refused) if refused else set()
-    announce_all([outcome for outcome in done if outcome.task.id in accepted])
-    for outcome in done:
-        if outcome.task.id not in accepted:
+    if refused:
+        refused -= await written_before(connection, [o for o in outcomes if o.task.id in refused])
+    locked = {outcome.task.id for outcome in left}
+    announce_all([o for o in outcomes if o.task.id not in locked and o.task.id not in refused])
+    for outcome in outcomes:
+        if outcome.task.id in refused:
             events.emit(events.StaleOutcome(outcome.task.id, outcome.task.type, outcome.task.queue))
     return left
 

@@ -38,7 +38,7 @@ Row = tuple[str, float | None, bool, str | None, str | None]
 
 
 async def record(connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID) -> set[int]:
-    """Write each outcome whose lease still holds; return the ids of those. All or none, if this raises."""
+    """Write each outcome whose lease still holds; return the ids of the others. All or none, if this raises."""
     try:
         return await write(connection, outcomes, worker_id)
     except errors.CheckViolation as error:
@@ -52,11 +52,11 @@ async def record(connection: Connection, outcomes: Sequence[Outcome], *, worker_
 async def record_unlocked(
     connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID
 ) -> tuple[set[int], list[Outcome]]:
-    """Write those outcomes whose rows nobody has locked; return the ids accepted and the outcomes left out."""
+    """Write those outcomes whose rows nobody has locked; return the ids refused and the outcomes left out."""
     async with connection.transaction():
         free = await answered(connection, UNLOCKED, named(outcomes))
-        accepted = await record(connection, [o for o in outcomes if o.task.id in free], worker_id=worker_id)
-    return accepted, [o for o in outcomes if o.task.id not in free]
+        refused = await record(connection, [o for o in outcomes if o.task.id in free], worker_id=worker_id)
+    return refused, [o for o in outcomes if o.task.id not in free]
 
 
 async def written_before(connection: Connection, outcomes: Sequence[Outcome]) -> set[int]:
@@ -71,8 +71,8 @@ async def write(connection: Connection, outcomes: Sequence[Outcome], worker_id: 
         # One statement is a transaction of its own, without the two round trips of another.
         return await complete(connection, successes) if successes else set()
     async with connection.transaction():
-        accepted = await complete(connection, successes) if successes else set()
-        return accepted | (await settle(connection, others, worker_id) if others else set())
+        refused = await complete(connection, successes) if successes else set()
+        return refused | (await settle(connection, others, worker_id) if others else set())
 
 
 async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> set[int]:
@@ -84,13 +84,11 @@ async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> set[i
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(COMPLETE, given)
         count, accepted = await cursor.fetchone() or (0, None)
-    if count == len(outcomes):
-        return {outcome.task.id for outcome in outcomes}
-    return set(accepted or ())
+    return set() if count == len(outcomes) else ids_of(outcomes).difference(accepted or ())
 
 
 async def settle(connection: Connection, outcomes: Sequence[Outcome], worker_id: UUID) -> set[int]:
-    return await answered(connection, SETTLE, settling(outcomes, worker_id))
+    return ids_of(outcomes) - await answered(connection, SETTLE, settling(outcomes, worker_id))
 
 
 def release_now(connection: psycopg.Connection[Any], tasks: Sequence[Claimed], *, worker_id: UUID) -> None:
@@ -109,6 +107,10 @@ def settling(outcomes: Sequence[Outcome], worker_id: UUID) -> dict[str, Any]:
 
 def by_id(outcome: Outcome) -> int:
     return outcome.task.id
+
+
+def ids_of(outcomes: Sequence[Outcome]) -> set[int]:
+    return {outcome.task.id for outcome in outcomes}
 
 
 def named(outcomes: Sequence[Outcome]) -> dict[str, Any]:

@@ -59,6 +59,7 @@ class Intake:
         self._outbox = outbox
         self._rest = rest
         self._ahead = Ahead(slots)
+        self._memory = claim.Memory()
         self._until_empty = until_empty
         self._look = look
         self._queues = list(config.queues)
@@ -116,6 +117,7 @@ class Intake:
         """Claim, after freeing what may have become due; tell whether the queues may hold more."""
         rung = self._rest.take_ring()
         if not rung and self._rest.is_due and not await self._sweep():
+            # A poll, and nothing is ready.
             return False
         found = await self._claim(wanted)
         if found is None:
@@ -136,6 +138,7 @@ class Intake:
                 worker_id=worker_id,
                 queues=tuple(self._queues),
                 batch_size=wanted,
+                memory=self._memory,
             )
             # In a fixed order the first queue would take every slot.
             self._queues.append(self._queues.pop(0))
@@ -222,14 +225,16 @@ class Intake:
                 self._outbox.put(Outcome(task, Snoozed(SUSPECT_AWAY_SECONDS)), worker_id=self.worker_id)
 
     async def _sweep(self) -> bool:
-        """Free what has become due; tell whether anything is ready in our queues."""
-        work = partial(claim.sweep, queues=self._config.queues)
+        """Free what has become due; tell whether anything may be ready in our queues."""
+        # To look whether something is ready costs as much as a claim: not while there is work, or to look is dear.
+        looks = not (self._rest.is_hot or self._memory.is_dear)
+        work = partial(claim.sweep, queues=self._config.queues if looks else ())
         swept = await self._session.run(work, give_up_on=self._told_to_stop)
         self._rest.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)
         foreign = [queue for queue in swept.queues if queue not in self._config.queues]
         if foreign or swept.moved > self._slots.free:
             await self._session.run(partial(notify.ring, queues=swept.queues), give_up_on=self._told_to_stop)
-        return swept.ready
+        return swept.ready or not looks
 
     async def _wait_for_room(self) -> None:
         """All slots are busy. When that lasts, nobody need ring."""

@@ -87,6 +87,11 @@ class Rest:
         return rung
 
     @property
+    def is_hot(self) -> bool:
+        """Whether tasks arrive so densely that we look every few milliseconds."""
+        return self._arrivals.are_dense()
+
+    @property
     def is_due(self) -> bool:
         """Whether something scheduled may have become due, or a poll is."""
         return time.monotonic() >= self._due_at

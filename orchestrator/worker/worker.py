@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,6 @@ from orchestrator.postgres.reach import Reach
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Outcome, Released
 from orchestrator.worker import duties
 from orchestrator.worker.endings import Endings
 from orchestrator.worker.heartbeat import Heartbeat
@@ -207,20 +206,17 @@ class Worker:
         if report.paused != self._paused:
             self._paused = report.paused
             events.emit(events.QueuesPaused(report.paused))
-        held = {(task.id, task.lease) for task in self._held()}
-        ghosts = [
-            ghost
-            for ghost in report.ghosts
-            if (ghost.id, ghost.lease) not in held and not self._intake.is_taking(ghost)
-        ]
-        if ghosts:
-            self._give_back(ghosts)
+        if report.ghosts:
+            self._give_back_ghosts(report.ghosts)
 
-    def _give_back(self, ghosts: list[Claimed]) -> None:
+    def _give_back_ghosts(self, told: Iterable[Claimed]) -> None:
         """Give back what is ours by the database and not in our hands: fenced by its lease, like any outcome."""
-        events.emit(events.GhostsReleased(len(ghosts)))
+        held = {(task.id, task.lease) for task in self._held()}
+        ghosts = [g for g in told if (g.id, g.lease) not in held and not self._intake.is_taking(g)]
+        if ghosts:
+            events.emit(events.GhostsReleased(len(ghosts)))
         for ghost in ghosts:
-            self._outbox.put(Outcome(ghost, Released()), worker_id=self._intake.worker_id)
+            self._slots.release(ghost, worker_id=self._intake.worker_id)
 
     async def _watch(self) -> None:
         """Stop the handlers when the database has not heard of us for so long that others may have their tasks."""

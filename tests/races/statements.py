@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 import orchestrator
+from orchestrator.claim.memory import BACK, FRONT
 from orchestrator.finish.record import row
 from orchestrator.task.outcome import Buried, Cancelled, End, Failed, Fault, Released, Snoozed
 from tests.races.stepping import Actor, Answers, Params, Step
@@ -82,8 +83,14 @@ def undone(*steps: Step) -> tuple[Step, ...]:
 
 
 def claim(name: str, *, queues: Sequence[str] = ("default",), batch_size: int = 10) -> Step:
-    given = {"queues": list(queues), "batch_size": batch_size}
-    return Step("claim", load("claim/batch.sql"), {**given, **mine(name)})
+    given = {"batch_size": batch_size, **everywhere(queues), **mine(name)}
+    return Step("claim", load("claim/batch.sql"), given)
+
+
+def everywhere(queues: Sequence[str]) -> Params:
+    """Look at the whole of these queues."""
+    ends = {"from_positions": FRONT[0], "from_ids": FRONT[1], "to_positions": BACK[0], "to_ids": BACK[1]}
+    return {"queues": list(queues), **{name: [end] * len(queues) for name, end in ends.items()}}
 
 
 def begin(name: str, *ids: int) -> Step:

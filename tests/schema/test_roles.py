@@ -11,8 +11,10 @@ from psycopg.conninfo import make_conninfo
 
 import orchestrator
 from orchestrator.maintain import KINDS
+from tests.races import statements
 from tests.schema.rows import insert, one, put, sleeping_worker
 
+EVERYWHERE = statements.everywhere(["default"])
 ROOT = Path(orchestrator.__file__).parent
 DENIED = "42501"
 BEAT = {
@@ -172,7 +174,7 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     done, given_back = insert(connection, type="mail"), put(connection)
     connection.execute("DELETE FROM orchestrator.tasks WHERE id NOT IN (%s, %s)", [done, given_back])
     held = {"ids": [done], "leases": [9], "ages": [1000]}
-    given = {"queues": ["default"], "batch_size": 9, "lease": 9, "worker_id": worker_id}
+    given = {**EVERYWHERE, "batch_size": 9, "lease": 9, "worker_id": worker_id}
 
     def run(station: str, **params: object) -> int:
         return session.execute((ROOT / station).read_bytes(), params).rowcount

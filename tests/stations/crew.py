@@ -78,10 +78,13 @@ class Mate:
 
     def finish_all(self, outcomes: list[Outcome]) -> set[int]:
         """Write outcomes in one batch; return the ids of those that were accepted."""
-        return self.call(lambda c: finish.record(c, outcomes, worker_id=self.id))
+        refused = self.call(lambda c: finish.record(c, outcomes, worker_id=self.id))
+        return {outcome.task.id for outcome in outcomes} - refused
 
     def finish_unlocked(self, outcomes: list[Outcome]) -> tuple[set[int], list[Outcome]]:
-        return self.call(lambda c: finish.record_unlocked(c, outcomes, worker_id=self.id))
+        """The same behind locks: those accepted, and the outcomes left out."""
+        refused, left = self.call(lambda c: finish.record_unlocked(c, outcomes, worker_id=self.id))
+        return {o.task.id for o in outcomes if o not in left} - refused, left
 
     def has_written(self, task: Claimed, end: End) -> bool:
         return task.id in self.call(lambda c: written_before(c, [Outcome(task, end)]))
