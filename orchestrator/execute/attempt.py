@@ -10,13 +10,15 @@ import asyncio
 import random
 import time
 from dataclasses import dataclass, field
+from typing import Any
 
 from orchestrator import events
 from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
 from orchestrator.execute import context, fault
+from orchestrator.execute.children import Written
 from orchestrator.execute.context import Context
+from orchestrator.execute.executors import Executors
 from orchestrator.execute.registry import Handler
-from orchestrator.execute.threads import Threads
 from orchestrator.task import backoff, duration, payload
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Buried, Cancelled, Completed, End, Failed, Fault, Snoozed
@@ -28,7 +30,7 @@ class Attempt:
 
     task: Claimed
     handler: Handler
-    threads: Threads
+    executors: Executors
     result_bytes_max: int
     context: Context | None = field(default=None, init=False)
     begun_at: float = field(default_factory=time.monotonic, init=False)
@@ -38,11 +40,9 @@ class Attempt:
         """Run the handler to its end, and return which end it was. Raises only CancelledError, and only when
         the attempt was called off."""
         try:
-            self.context = context.of(self.task)
-            arguments = self.handler.bind(payload.decode(self.task.payload), self.context)
+            arguments = self._arguments()
         except (PayloadRefused, TypeError) as error:
-            reason = f"the payload does not fit the handler {self.handler.type}: {fault.message(error)}"
-            return Buried(Fault(fault.class_name(error), reason), "discarded")
+            return Buried(fault.of_unfit(self.handler.type, error), "discarded")
         except BaseException as error:
             # Binding builds what the annotations name, and so runs the user's constructors.
             return self.broke(error)
@@ -73,6 +73,12 @@ class Attempt:
         """Return the end of an attempt that raised where nothing should."""
         return exhausted_if_last(self._failed(error), self.task)
 
+    def _arguments(self) -> dict[str, Any]:
+        if self.handler.executor == "process":
+            return {}  # the child builds them, and has a context of its own
+        self.context = context.of(self.task)
+        return self.handler.bind(payload.decode(self.task.payload), self.context)
+
     async def _call(self, arguments: dict[str, object]) -> End:
         seconds = self.task.timeout_seconds or None
         try:
@@ -83,6 +89,8 @@ class Attempt:
                 raise asyncio.CancelledError
             if value is None:
                 return Completed(None)
+            if isinstance(value, Written):
+                return Completed(value.text)
             return Completed(payload.encode_result(value, bytes_max=self.result_bytes_max))
         except TimeoutError as error:
             # The handler's own TimeoutError is an ordinary failure.
@@ -90,7 +98,7 @@ class Attempt:
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if self.called_off:
-                if not self.handler.is_async and task is not None and task.cancelling():
+                if self.handler.executor == "thread" and task is not None and task.cancelling():
                     self._say_abandoned()
                 raise
             # The handler cancelled itself, or let a cancellation of its own escape.
@@ -109,12 +117,12 @@ class Attempt:
     async def _value(self, arguments: dict[str, object]) -> object:
         if self.handler.is_async:
             return await self.handler.function(**arguments)
-        return await self.threads.call(self.handler.function, arguments)
+        return await self.executors.call(self.handler, arguments, self.task)
 
     def _tell_handler(self) -> None:
         if self.context is not None:
             self.context.cancel()
-        if not self.handler.is_async:
+        if self.handler.executor == "thread":
             self._say_abandoned()
 
     def _say_abandoned(self) -> None:
@@ -131,6 +139,8 @@ class Attempt:
 
     def _meant(self, signal: HandlerSignal) -> End:
         match signal:
+            case fault.Unfit(fault=unfit):
+                return Buried(unfit, "discarded")
             case Snooze(after=after):
                 return Snoozed(duration.seconds("after", after))
             case Cancel(reason=reason):

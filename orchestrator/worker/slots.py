@@ -8,7 +8,7 @@ from uuid import UUID
 from orchestrator import events
 from orchestrator.config import Config
 from orchestrator.errors import LeaseLost
-from orchestrator.execute import Attempt, Registry, Threads
+from orchestrator.execute import Attempt, Executors, Registry
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import End, Fault, Outcome, PutBack, Released
@@ -41,7 +41,9 @@ class Slots:
         self._registry = registry
         self._outbox = outbox
         self._freed = freed
-        self._threads = Threads(config.concurrency)
+        self._executors = Executors(
+            registry, size=config.concurrency, result_bytes_max=config.result_bytes_max
+        )
         self._running: dict[asyncio.Task[None], Held] = {}
         self._void: set[asyncio.Task[None]] = set()
         self._handing_over: set[asyncio.Task[None]] = set()
@@ -55,7 +57,7 @@ class Slots:
     @property
     def left_behind(self) -> int:
         """How many handlers ignored their timeout or their cancellation, and may still run."""
-        return self._threads.abandoned + len(self._stubborn)
+        return self._executors.abandoned + len(self._stubborn)
 
     def held(self) -> list[Claimed]:
         """Return the tasks whose attempts have not ended. Any thread may ask."""
@@ -66,7 +68,7 @@ class Slots:
         for task in tasks:
             handler = self._registry.find(task.type)
             assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
-            attempt = Attempt(task, handler, self._threads, self._config.result_bytes_max)
+            attempt = Attempt(task, handler, self._executors, self._config.result_bytes_max)
             held = Held(task, worker_id, attempt)
             job = asyncio.create_task(self._run(held), name=f"orchestrator task {task.id}")
             self._running[job] = held
@@ -138,7 +140,7 @@ class Slots:
             self._ended(job)
 
     def stop(self) -> None:
-        self._threads.stop()
+        self._executors.stop()
 
     async def _run(self, held: Held) -> None:
         task = held.task
@@ -172,7 +174,7 @@ class Slots:
         for job in jobs & set(self._running):
             held = self._running[job]
             held.attempt.call_off()
-            if held.attempt.handler.is_async:
+            if held.attempt.handler.executor != "thread":
                 job.cancel(LeaseLost(held.task.id, reason))
             else:
                 in_threads.add(job)

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from orchestrator.execute import Threads, threads
+from orchestrator.execute import threads
+from orchestrator.execute.threads import Threads
 from tests.worker.running import PATIENCE_SECONDS, until
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
