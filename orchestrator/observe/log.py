@@ -36,6 +36,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.HandlerAbandoned: "error",
     events.WorkerDeclaredDead: "error",
     events.WorkerCutOff: "error",
+    events.WorkerWornOut: "error",
     events.DatabaseReplaced: "error",
     events.DutyPutOff: "warning",
     events.LeaderSteppedDown: "warning",

@@ -59,6 +59,11 @@ class Slots:
         """How many handlers ignored their timeout or their cancellation, and may still run."""
         return self._executors.abandoned + len(self._stubborn)
 
+    @property
+    def leaked_threads(self) -> int:
+        """How many threads were left behind and run still."""
+        return self._executors.abandoned
+
     def held(self) -> list[Claimed]:
         """Return the tasks whose attempts have not ended. Any thread may ask."""
         return [held.task for held in list(self._running.values())]

@@ -77,6 +77,7 @@ class Worker:
         self._listener = self._new_listener()
         self._types = tuple(handler.type for handler in registry)
         self._stopping = False
+        self._worn_out = False
         self._grace_seconds = config.grace_seconds
         self._paused: tuple[str, ...] = ()
         self._placed = True
@@ -109,6 +110,11 @@ class Worker:
     def left_behind(self) -> int:
         """How many handlers ignored their timeout or their cancellation, and may still run."""
         return self._slots.left_behind
+
+    @property
+    def worn_out(self) -> bool:
+        """Whether it has stopped because too many handlers went on after their timeouts: it should be replaced."""
+        return self._worn_out
 
     async def _live(self) -> None:
         try:
@@ -214,11 +220,16 @@ class Worker:
             await self._outbox.put(Outcome(ghost, Released()), worker_id=self._intake.worker_id)
 
     async def _watch(self) -> None:
-        """Stop the handlers when the database has not heard of us for so long that others may have their tasks."""
+        """Stop the handlers when the database has not heard of us for so long that others may have their tasks; stop
+        altogether when too many handlers cannot be stopped."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             if self._heartbeat.silent_seconds > self._config.dead_after_seconds and self._slots.held():
                 self._begin_anew(given_away=False)
+            if self._slots.leaked_threads > self._config.leaked_threads_max and not self._stopping:
+                self._worn_out = True
+                events.emit(events.WorkerWornOut(self._intake.worker_id, self._slots.leaked_threads))
+                self.stop()
 
     def _begin_anew(self, *, given_away: bool) -> None:
         """Go on under a new id: by the database our leases are void, or by our own clock they may be."""
