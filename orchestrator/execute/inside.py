@@ -10,6 +10,7 @@ then would cost an attempt which the worker means to let finish.
 import ctypes
 import faulthandler
 import fcntl
+import functools
 import os
 import signal
 import socket
@@ -33,6 +34,8 @@ from orchestrator.execute.wire import (
 from orchestrator.task import duration, payload
 
 PR_SET_PDEATHSIG = 1
+
+found = functools.cache(registry.found)
 
 
 def main() -> None:
@@ -97,7 +100,7 @@ def performed(order: Order) -> Answer:
     """Run the handler; whatever it does, say how it ended."""
     task = order.task
     try:
-        handler = registry.found(order.module, order.name)
+        handler = found(order.module, order.name)
     except BaseException as error:  # it imports the user's module
         return Broken(fault.of(error))
     try:

@@ -1,6 +1,5 @@
 """Which handler runs which type. Filled by decorators, read by workers; nothing else finds code here."""
 
-import functools
 import importlib
 import inspect
 import typing
@@ -172,7 +171,6 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
     return next((name for name, hint in hints.items() if hint is Context or hint == "Context"), None)
 
 
-@functools.cache
 def found(module: str, name: str) -> Handler:
     """Return the handler whose function has this name in this module; imports the module. Asked for what a registry
     holds and for nothing else: a name out of a row never comes here."""

@@ -25,6 +25,7 @@ from orchestrator.worker.intake import Intake
 from orchestrator.worker.report import Report
 from orchestrator.worker.rest import Rest
 from orchestrator.worker.slots import Slots
+from orchestrator.worker.together import first_fault
 
 # For a handler's clean-up and the last outcomes, even when the grace is over.
 LAST_WRITES_SECONDS = 10.0
@@ -77,7 +78,7 @@ class Worker:
         self._listener = self._new_listener()
         self._types = tuple(handler.type for handler in registry)
         self._stopping = False
-        self._worn_out = False
+        self.worn_out = False  # stopped since too many handlers ignored their timeouts: to be replaced
         self._grace_seconds = config.grace_seconds
         self._paused: tuple[str, ...] = ()
         self._placed = True
@@ -110,11 +111,6 @@ class Worker:
     def left_behind(self) -> int:
         """How many handlers ignored their timeout or their cancellation, and may still run."""
         return self._slots.left_behind
-
-    @property
-    def worn_out(self) -> bool:
-        """Whether it has stopped because too many handlers went on after their timeouts: it should be replaced."""
-        return self._worn_out
 
     async def _live(self) -> None:
         try:
@@ -220,14 +216,13 @@ class Worker:
             await self._outbox.put(Outcome(ghost, Released()), worker_id=self._intake.worker_id)
 
     async def _watch(self) -> None:
-        """Stop the handlers when the database has not heard of us for so long that others may have their tasks; stop
-        altogether when too many handlers cannot be stopped."""
+        """Stop the handlers when the database has not heard of us for so long that others may have their tasks."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             if self._heartbeat.silent_seconds > self._config.dead_after_seconds and self._slots.held():
                 self._begin_anew(given_away=False)
             if self._slots.leaked_threads > self._config.leaked_threads_max and not self._stopping:
-                self._worn_out = True
+                self.worn_out = True
                 events.emit(events.WorkerWornOut(self._intake.worker_id, self._slots.leaked_threads))
                 self.stop()
 
@@ -293,18 +288,3 @@ class Worker:
 def declared_queues(registry: Registry) -> tuple[str, ...]:
     """Return the queues that the handlers were declared with, and the one that takes what names none."""
     return tuple(sorted({"default", *(handler.queue for handler in registry)}))
-
-
-async def first_fault(serving: Coroutine[Any, Any, None], *helpers: Coroutine[Any, Any, None]) -> None:
-    """Serve until done, with the helpers beside; a helper that fails ends it all, with its exception."""
-    main = asyncio.create_task(serving)
-    tasks = [main, *map(asyncio.create_task, helpers)]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done():
-                await task
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
