@@ -47,7 +47,8 @@ def main() -> None:
     for deaf_to in (signal.SIGINT, signal.SIGTERM):
         # Not SIG_IGN, which every program that a handler starts would inherit.
         signal.signal(deaf_to, lambda number, frame: None)
-    faulthandler.enable()  # a segfault says where
+    with suppress(RuntimeError, ValueError, OSError):  # without a standard error to say it on
+        faulthandler.enable()  # a segfault says where
     with socket.socket(fileno=line_number) as line:
         # Ends: the worker closes the line.
         while (order := next_order(line)) is not None:

@@ -26,7 +26,7 @@ def whoami() -> dict[str, Any]:
 
 
 @app.task(name="process.end", executor="process", backoff=AT_ONCE, max_attempts=2)
-def end(how: str, first_only: bool = False, context: Context | None = None) -> None:
+def end(how: str) -> None:
     """End the process."""
     match how:
         case "exit 3":
@@ -149,6 +149,12 @@ def environment() -> dict[str, str]:
     """Return what the child was started with, and what it has now."""
     started_with = Path("/proc/self/environ").read_text().split("\0")
     return dict(os.environ) | dict(line.split("=", 1) for line in started_with if "=" in line)
+
+
+@app.task(name="process.double", executor="process")
+def double(n: int) -> int:
+    """Return twice as much."""
+    return 2 * n
 
 
 def plain() -> str:

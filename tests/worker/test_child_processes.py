@@ -143,6 +143,25 @@ def test_the_death_of_a_child_hurts_no_other(
     assert [] == attempts(connection, waiting)
 
 
+def test_among_crashes_every_result_reaches_its_task(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """And nothing is left open."""
+    ids = {}
+    for n in range(100):
+        ids[enqueue(connection, "process.double", payload={"n": n})] = 2 * n
+        if n % 25 == 10:
+            how = {"how": ("exit 3", "segfault", "kill", "exit 0")[n // 25]}
+            enqueue(connection, "process.end", payload=how, max_attempts=1)
+    open_before = len(os.listdir("/proc/self/fd"))
+    run(database_url, concurrency=4)
+
+    assert ids == {task_id: task(connection, task_id).result for task_id in ids}
+    assert {"completed": 100, "dead_letter": 4} == running.statuses(connection)
+    asyncio.run(until(lambda: not child_threads(), "the children have ended"))
+    assert open_before == len(os.listdir("/proc/self/fd"))
+
+
 OPEN = ("pending", "claimed", "running", "scheduled")
 
 
