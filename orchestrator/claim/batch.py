@@ -1,12 +1,11 @@
 """Claim up to a number of ready tasks under one fresh lease."""
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import tuple_row
 
 from orchestrator.postgres import statement
 from orchestrator.task.model import Claimed
@@ -31,34 +30,17 @@ async def batch(
 
     In order of execution: UPDATE … RETURNING promises none.
     """
-    async with connection.cursor(row_factory=tuple_row) as cursor:
+    async with connection.cursor(row_factory=claimed, binary=True) as cursor:
         await cursor.execute(
             CLAIM,
             {"lease": lease, "worker_id": worker_id, "queues": list(queues), "batch_size": batch_size},
         )
-        rows = await cursor.fetchall()
+        tasks = await cursor.fetchall()
     rank = {queue: n for n, queue in enumerate(queues)}
-    rows.sort(key=lambda row: (rank[row[1]], row[-1], row[0]))
-    return [claimed(row, lease) for row in rows]
+    tasks.sort(key=lambda task: (rank[task.queue], task.position, task.id))
+    return tasks
 
 
-def claimed(row: tuple[Any, ...], lease: int) -> Claimed:
-    (task_id, queue, kind, attempt, max_attempts, losses, priority, timeout_seconds, payload,
-     run_at, created_at, tags, metadata, put_back, _position) = row  # fmt: skip
-    return Claimed(
-        id=task_id,
-        lease=lease,
-        queue=queue,
-        type=kind,
-        attempt=attempt,
-        max_attempts=max_attempts,
-        losses=losses,
-        priority=priority,
-        timeout_seconds=timeout_seconds,
-        payload=payload,
-        run_at=run_at,
-        created_at=created_at,
-        tags=tuple(tags or ()),
-        metadata=metadata,
-        put_back=put_back,
-    )
+def claimed(_cursor: object) -> Callable[[Sequence[Any]], Claimed]:
+    """Make each row of the driver a task."""
+    return Claimed._make

@@ -37,7 +37,6 @@ WHERE t.ctid = ANY (ARRAY(
         AND coalesce((SELECT q.state FROM orchestrator.queues AS q WHERE q.name = wanted.queue), 'active') <> 'paused'
     LIMIT %(batch_size)s
 ))
-RETURNING t.id, t.queue, t.type, t.attempt, t.max_attempts, t.losses, t.priority,
-    date_part('epoch', t.timeout) AS timeout_seconds, t.payload::text AS payload,
-    t.run_at, t.created_at, t.tags, t.metadata::text AS metadata,
-    coalesce((t.error ->> 'put_back')::integer, 0) AS put_back, t.position
+RETURNING t.id, t.lease, t.queue, t.type, t.attempt, t.max_attempts, t.losses,
+    date_part('epoch', t.timeout) AS timeout_seconds, t.payload::text AS payload, t.tags, t.metadata::text AS metadata,
+    CASE WHEN t.error IS NOT NULL THEN coalesce((t.error ->> 'put_back')::integer, 0) END AS put_back, t.position

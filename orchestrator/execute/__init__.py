@@ -7,10 +7,10 @@ the database but the mark that an attempt began.
 """
 
 from orchestrator.execute.attempt import Attempt
-from orchestrator.execute.begin import begin
+from orchestrator.execute.begin import begin, begin_now
 from orchestrator.execute.context import Context
 from orchestrator.execute.declare import declare
 from orchestrator.execute.executors import Executors
 from orchestrator.execute.registry import Handler, Registry
 
-__all__ = ["Attempt", "Context", "Executors", "Handler", "Registry", "begin", "declare"]
+__all__ = ["Attempt", "Context", "Executors", "Handler", "Registry", "begin", "begin_now", "declare"]

@@ -1,5 +1,6 @@
 """Where a `def` handler runs: in a thread of ours, or in a child process."""
 
+from collections.abc import Awaitable
 from typing import Any
 
 from orchestrator.execute.children import Children
@@ -23,13 +24,13 @@ class Executors:
         """How many threads that were left behind run still. Children are killed, so there are none of them."""
         return self._threads.abandoned
 
-    async def call(self, handler: Handler, arguments: dict[str, Any], task: Claimed) -> Any:
+    def call(self, handler: Handler, arguments: dict[str, Any], task: Claimed) -> Awaitable[Any]:
         """Call a handler that is no coroutine function; raise what it raised. With executor="process" the arguments
         are not looked at: the child builds them from the task's payload. When cancelled, a thread is left behind, a
         child is killed."""
         if handler.executor == "process":
-            return await self._children.call(handler, task)
-        return await self._threads.call(handler.function, arguments)
+            return self._children.call(handler, task)
+        return self._threads.call(handler.function, arguments)
 
     def stop(self) -> None:
         """Take no more work; idle threads end, children are killed."""

@@ -27,14 +27,16 @@ class Handler:
     timeout_seconds: float | None
     backoff: Backoff
     executor: Executor
+    is_async: bool  # asked for each attempt
     signature: inspect.Signature
     context_name: str | None
     hints: Hints
+    required: frozenset[str]
+    allowed: frozenset[str] | None  # None: it takes any
 
-    @property
-    def is_async(self) -> bool:
-        """Whether it runs on the event loop."""
-        return self.executor == "async"
+    def takes_as_is(self, arguments: dict[str, Any]) -> bool:
+        """Tell whether a payload's values are the function's arguments, with nothing to add and nothing to build."""
+        return self.context_name is None and not self.hints and self._fits(arguments)
 
     def bind(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
         """Fit a payload to the function's parameters and their annotations, the context among them; TypeError says
@@ -46,7 +48,8 @@ class Handler:
                     f"{self.context_name!r} is the handler's Context and cannot come from the payload"
                 )
             given[self.context_name] = context
-        self.signature.bind(**given)
+        if not self._fits(given):
+            self.signature.bind(**given)
         return typed(given, self.hints)
 
     def check(self, arguments: Mapping[str, Any]) -> None:
@@ -58,10 +61,18 @@ class Handler:
                     f"{self.type}: {self.context_name!r} is the handler's Context; it is not enqueued"
                 )
             given[self.context_name] = None
+        if self._fits(given):
+            return
         try:
             self.signature.bind(**given)
         except TypeError as error:
             raise TypeError(f"{self.type}: {error}") from None
+
+    def _fits(self, given: dict[str, Any]) -> bool:
+        """Tell whether the function takes these names, as `signature.bind` would, which takes 3 µs for it and says why
+        not."""
+        names = given.keys()
+        return names >= self.required and (self.allowed is None or names <= self.allowed)
 
 
 class Registry:
@@ -115,6 +126,10 @@ def handler_of(
             f"{kind}: a generator cannot be a handler; use a def or an async def that returns"
         )
     context_name = context_parameter(function)
+    named = {
+        name: p for name, p in signature.parameters.items() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    }
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     return Handler(
         type=kind,
         function=function,
@@ -124,9 +139,12 @@ def handler_of(
         timeout_seconds=timeout_seconds,
         backoff=backoff,
         executor=executor_of(function, kind, executor),
+        is_async=inspect.iscoroutinefunction(function),
         signature=signature,
         context_name=context_name,
         hints=hints_of(function, without=context_name),
+        required=frozenset(name for name, parameter in named.items() if parameter.default is parameter.empty),
+        allowed=None if takes_any else frozenset(named),
     )
 
 

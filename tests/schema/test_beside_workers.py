@@ -30,8 +30,10 @@ def claim_and_finish(connection: psycopg.Connection, worker_id: UUID) -> int:
     lease = getrandbits(63)
     params = {"queues": ["default"], "batch_size": 50, "lease": lease, "worker_id": worker_id}
     ids = sorted(row[0] for row in connection.execute(CLAIM, params))
-    outcome = {"ids": ids, "leases": [lease] * len(ids), "results": [None] * len(ids)}
-    return connection.execute(COMPLETE, outcome).rowcount
+    outcome = {"ids": ids, "leases": [lease] * len(ids), "results": None, "ages": [0] * len(ids)}
+    accepted = connection.execute(COMPLETE, outcome).fetchone()
+    assert accepted is not None
+    return int(accepted[0])
 
 
 @contextmanager

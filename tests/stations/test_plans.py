@@ -34,7 +34,7 @@ CLAIM, DUE, WHOSE, KEY = (
 )
 PATHS = {
     "claim/batch": {CLAIM},
-    "claim/sweep": {DUE},
+    "claim/sweep": {DUE, CLAIM},
     "worker/leases": {WHOSE, KEY},
     "claim/remaining": {CLAIM, WHOSE, DUE},
     "execute/begin": {KEY},
@@ -56,6 +56,7 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "ids": ("bigint[]", list(range(1000, 1000 + BATCH))),
     "leases": ("bigint[]", [1] * BATCH),
     "results": ("text[]", ["1"] * BATCH),
+    "ages": ("bigint[]", [1000] * BATCH),
     "ends": ("text[]", ["waiting", "cancelled", "dead_letter"] * (BATCH // 3)),
     "delays": ("float8[]", [1.0] * BATCH),
     "charged": ("boolean[]", [True] * BATCH),
