@@ -50,9 +50,17 @@ class Child:
         self._line, theirs = socket.socketpair()
         self._line.setblocking(False)
         life, self._life = os.pipe()
-        threading.Thread(
+        thread = threading.Thread(
             target=self._live, args=[theirs, life], name="orchestrator-child", daemon=True
-        ).start()
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # the system gives us no thread
+            for end in (self._line, theirs):
+                end.close()
+            for end_of_life in (life, self._life):
+                os.close(end_of_life)
+            raise
 
     @property
     def has_ended(self) -> bool:
@@ -62,9 +70,9 @@ class Child:
     async def run(self, order: Order) -> Answer:
         """Have a task run. Unbegun: the process was gone before; ExecutorCrashed: while it ran."""
         with self._lock:
-            if self._is_gone:
-                raise Unbegun("was gone")
-            self._is_asked = True
+            self._is_asked = not self._is_gone
+        if not self._is_asked:
+            raise Unbegun(await self._last_words())
         try:
             return await self._run(order)
         finally:
@@ -136,7 +144,7 @@ class Child:
     def _live(self, theirs: socket.socket, life: int) -> None:
         try:
             end = self._lived(theirs, life)
-        except OSError as error:
+        except Exception as error:  # whatever it is, somebody waits for it
             end = f"could not be started: {error}"
         finally:
             theirs.close()

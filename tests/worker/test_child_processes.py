@@ -15,7 +15,7 @@ from psycopg.types.json import Jsonb
 
 from orchestrator import Orchestrator, events
 from orchestrator.errors import RegistryError
-from orchestrator.execute import children
+from orchestrator.execute import child, children
 from tests.worker import processing, running
 from tests.worker.processes import eventually, worker
 from tests.worker.running import PATIENCE_SECONDS, attempts, recorded, status, task, until, value
@@ -284,17 +284,59 @@ def test_signals_for_everybody_do_not_reach_the_children(
     app = "tests.worker.processing:app"
     with worker(database_url, tmp_path / "log", app=app) as process:
         eventually((tmp_path / "here").exists, "it waits")
-        child = int((tmp_path / "here").read_text())
-        assert os.getsid(child) != os.getsid(process.pid)
+        pid = int((tmp_path / "here").read_text())
+        assert os.getsid(pid) != os.getsid(process.pid)
         for number in (signal.SIGINT, signal.SIGTERM):
-            os.kill(child, number)
+            os.kill(pid, number)
         process.signal(signal.SIGTERM)
         eventually(lambda: process.said("worker stopping"), "it drains")
         (tmp_path / "gate").touch()
         assert 0 == process.wait(), process.log
 
     assert ("completed", []) == (status(connection, task_id), attempts(connection, task_id))
-    assert not is_alive(child)
+    assert not is_alive(pid)
+
+
+@pytest.mark.parametrize(
+    ("attribute", "broken", "message"),
+    [
+        ("PROGRAM", "raise SystemExit(9)", "the handler's process ended with exit code 9, before it began"),
+        ("INTERPRETER_OPTIONS", ("\0",), "the handler's process could not be started: embedded null byte"),
+    ],
+)
+def test_a_child_that_cannot_start_fails_the_attempt(
+    database_url: str,
+    connection: psycopg.Connection,
+    monkeypatch: pytest.MonkeyPatch,
+    attribute: str,
+    broken: object,
+    message: str,
+) -> None:
+    """It is tried again a few times, and then it is said."""
+    monkeypatch.setattr(child, attribute, broken)
+    row = result(connection, database_url, "process.whoami", max_attempts=1)
+
+    assert ("dead_letter", "ExecutorCrashed") == (row.status, row.error["class"])
+    assert row.error["message"].startswith(message)
+
+
+def test_a_system_without_threads_fails_the_attempt(
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And nothing stays open."""
+    start = threading.Thread.start
+
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name == "orchestrator-child":
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    open_before = len(os.listdir("/proc/self/fd"))
+    row = result(connection, database_url, "process.whoami", max_attempts=1)
+
+    assert ("dead_letter", "RuntimeError") == (row.status, row.error["class"])
+    assert open_before == len(os.listdir("/proc/self/fd"))
 
 
 def test_an_idle_child_ends(
