@@ -29,6 +29,7 @@ from orchestrator.events.working import WorkerDeclaredDead as WorkerDeclaredDead
 from orchestrator.events.working import WorkerStarted as WorkerStarted
 from orchestrator.events.working import WorkerStopped as WorkerStopped
 from orchestrator.events.working import WorkerStopping as WorkerStopping
+from orchestrator.events.working import WorkerWornOut as WorkerWornOut
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,14 @@ class WorkerCutOff(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerWornOut(Event):
+    """So many handlers went on in their threads after their timeouts that the worker stops, and asks to be replaced."""
+
+    worker_id: UUID
+    left_behind: int
+
+
+@dataclass(frozen=True, slots=True)
 class ListenDeaf(Event):
     """A worker sent itself a notification and did not hear it: it polls each second, and holds no beacon. PgBouncer in
     transaction mode lets LISTEN succeed and delivers nothing."""

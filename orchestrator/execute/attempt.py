@@ -17,9 +17,10 @@ from uuid import UUID
 from orchestrator import events
 from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
 from orchestrator.execute import context, fault
+from orchestrator.execute.children import Written
 from orchestrator.execute.context import Context
+from orchestrator.execute.executors import Executors
 from orchestrator.execute.registry import Handler
-from orchestrator.execute.threads import Threads
 from orchestrator.task import backoff, duration, payload
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Buried, Cancelled, Completed, End, Failed, Fault, Snoozed
@@ -36,7 +37,7 @@ class Attempt:
     task: Claimed
     handler: Handler
     worker_id: UUID
-    threads: Threads
+    executors: Executors
     result_bytes_max: int
     is_marked: bool = False  # `running` in the database
     mark_at: float = 0.0  # not before
@@ -51,8 +52,7 @@ class Attempt:
         try:
             arguments = self._arguments()
         except (PayloadRefused, TypeError) as error:
-            reason = f"the payload does not fit the handler {self.handler.type}: {fault.message(error)}"
-            return Buried(Fault(fault.class_name(error), reason), "discarded")
+            return Buried(fault.of_unfit(self.handler.type, error), "discarded")
         except BaseException as error:
             # Binding builds what the annotations name, and so runs the user's constructors.
             return self.broke(error)
@@ -60,7 +60,7 @@ class Attempt:
             if self.handler.is_async:
                 value = await self.handler.function(**arguments)
             else:
-                value = await self.threads.call(self.handler.function, arguments)
+                value = await self.executors.call(self.handler, arguments, self.task)
             if value is None and self.context is None:
                 return NO_RESULT
             return exhausted_if_last(self._returned(value), self.task)
@@ -99,7 +99,7 @@ class Attempt:
 
     def timed_out(self) -> End:
         """Return the end of an attempt that did not end in time."""
-        if not self.handler.is_async:
+        if self.handler.executor == "thread":
             self._say_abandoned()
         reason = f"no result within {self.task.timeout_seconds:g} s"
         failed = Failed(Fault("Timeout", reason), "timeout", self._backoff_seconds())
@@ -110,6 +110,8 @@ class Attempt:
         return exhausted_if_last(self._failed(error), self.task)
 
     def _arguments(self) -> dict[str, Any]:
+        if self.handler.executor == "process":
+            return {}  # the child builds them, and has a context of its own
         arguments = payload.decode(self.task.payload)
         if self.handler.takes_as_is(arguments):
             return arguments
@@ -124,11 +126,13 @@ class Attempt:
             return self.timed_out()
         if value is None:
             return NO_RESULT
+        if isinstance(value, Written):
+            return Completed(value.text)
         return Completed(payload.encode_result(value, bytes_max=self.result_bytes_max))
 
     def _call_off_thread(self) -> None:
         job = asyncio.current_task()
-        if not self.handler.is_async and job is not None and job.cancelling():
+        if self.handler.executor == "thread" and job is not None and job.cancelling():
             self._say_abandoned()
 
     def _say_abandoned(self) -> None:
@@ -145,6 +149,8 @@ class Attempt:
 
     def _meant(self, signal: HandlerSignal) -> End:
         match signal:
+            case fault.Unfit(fault=unfit):
+                return Buried(unfit, "discarded")
             case Snooze(after=after):
                 return Snoozed(duration.seconds("after", after))
             case Cancel(reason=reason):

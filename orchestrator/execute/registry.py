@@ -1,15 +1,18 @@
 """Which handler runs which type. Filled by decorators, read by workers; nothing else finds code here."""
 
+import importlib
 import inspect
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from orchestrator.errors import RegistryError
 from orchestrator.execute.arguments import Hints, hints_of, typed
 from orchestrator.execute.context import Context
 from orchestrator.task.backoff import Backoff
+
+Executor = Literal["async", "thread", "process"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,8 @@ class Handler:
     max_attempts: int | None
     timeout_seconds: float | None
     backoff: Backoff
-    is_async: bool
+    executor: Executor
+    is_async: bool  # asked for each attempt
     signature: inspect.Signature
     context_name: str | None
     hints: Hints
@@ -105,6 +109,7 @@ def handler_of(
     max_attempts: int | None,
     timeout_seconds: float | None,
     backoff: Backoff,
+    executor: str | None = None,
 ) -> Handler:
     """Describe a function as a handler, refusing one that could never be called."""
     kind = name if name is not None else default_name(function)
@@ -133,6 +138,7 @@ def handler_of(
         max_attempts=max_attempts,
         timeout_seconds=timeout_seconds,
         backoff=backoff,
+        executor=executor_of(function, kind, executor),
         is_async=inspect.iscoroutinefunction(function),
         signature=signature,
         context_name=context_name,
@@ -140,6 +146,29 @@ def handler_of(
         required=frozenset(name for name, parameter in named.items() if parameter.default is parameter.empty),
         allowed=None if takes_any else frozenset(named),
     )
+
+
+def executor_of(function: Callable[..., Any], kind: str, wish: str | None) -> Executor:
+    """Return what runs a function, refusing what cannot."""
+    if wish not in (None, "thread", "process"):
+        raise RegistryError(
+            f'{kind}: there is no executor {wish!r}; a def runs in a "thread" or in a "process"'
+        )
+    if inspect.iscoroutinefunction(function):
+        if wish is not None:
+            raise RegistryError(
+                f'{kind}: an async def runs on the event loop; make it a def to run it with executor="{wish}"'
+            )
+        return "async"
+    if wish != "process":
+        return "thread"
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    if not module or not name or module == "__main__" or "<" in name:
+        raise RegistryError(
+            f'{kind}: with executor="process" a child process imports the function by its name, so it must be a def '
+            f"at the top of a module that can be imported, not {name or function!r} in {module}"
+        )
+    return "process"
 
 
 def default_name(function: Callable[..., Any]) -> str:
@@ -158,3 +187,37 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
         # An annotation that only a type checker can resolve; Context itself may still be given as a name.
         hints = dict(getattr(function, "__annotations__", {}))
     return next((name for name, hint in hints.items() if hint is Context or hint == "Context"), None)
+
+
+def found(module: str, name: str) -> Handler:
+    """Return the handler whose function has this name in this module; imports the module. Asked for what a registry
+    holds and for nothing else: a name out of a row never comes here."""
+    target: Any = importlib.import_module(module)
+    for step in name.split("."):
+        target = getattr(target, step)
+    handler = getattr(target, "handler", None)  # what the decorator left there
+    if isinstance(handler, Handler):
+        return handler
+    return handler_of(
+        target,
+        name=name,
+        queue="default",
+        priority=None,
+        max_attempts=None,
+        timeout_seconds=None,
+        backoff=Backoff(),
+    )
+
+
+def check_within_reach(handler: Handler) -> None:
+    """Refuse a handler whose function a child process would not find, or would mistake for another."""
+    module, name = handler.function.__module__, handler.function.__qualname__
+    advice = (
+        f'{handler.type} runs with executor="process", and a child process could not import {module}.{name}'
+    )
+    try:
+        there = found(module, name).function
+    except (ImportError, AttributeError, TypeError, RegistryError) as error:
+        raise RegistryError(f"{advice}: {error}") from None
+    if inspect.unwrap(there) is not inspect.unwrap(handler.function):
+        raise RegistryError(f"{advice}: there is another function of this name; give it one of its own")

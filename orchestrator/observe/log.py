@@ -36,6 +36,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.HandlerAbandoned: "error",
     events.WorkerDeclaredDead: "error",
     events.WorkerCutOff: "error",
+    events.WorkerWornOut: "error",
     events.LoopBlocked: "warning",
     events.LoopFree: "warning",
     events.DatabaseReplaced: "error",

@@ -134,7 +134,7 @@ class Endings:
             slot.is_last = True
             attempt.call_off()
             jobs.add(job)
-            if attempt.handler.is_async:
+            if attempt.handler.executor != "thread":
                 job.cancel(LeaseLost(attempt.task.id, reason))
             else:
                 in_threads.add(job)

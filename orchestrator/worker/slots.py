@@ -18,7 +18,7 @@ from uuid import UUID
 
 from orchestrator import events
 from orchestrator.config import Config
-from orchestrator.execute import Attempt, Registry, Threads
+from orchestrator.execute import Attempt, Executors, Registry
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import End, Outcome, Released
@@ -62,7 +62,9 @@ class Slots:
         self._registry = registry
         self._outbox = outbox
         self._freed = freed
-        self._threads = Threads(config.concurrency)
+        self._executors = Executors(
+            registry, size=config.concurrency, result_bytes_max=config.result_bytes_max
+        )
         self.ready: deque[tuple[Claimed, UUID, float]] = deque()
         self._slots: set[Slot] = set()
         self.busy: set[Slot] = set()
@@ -81,7 +83,12 @@ class Slots:
     @property
     def left_behind(self) -> int:
         """How many handlers ignored their timeout or their cancellation, and may still run."""
-        return self._threads.abandoned + len(self.stubborn)
+        return self._executors.abandoned + len(self.stubborn)
+
+    @property
+    def leaked_threads(self) -> int:
+        """How many threads were left behind and run still."""
+        return self._executors.abandoned
 
     def running(self) -> list[Claimed]:
         """Return the tasks whose attempts have begun and not ended."""
@@ -140,11 +147,11 @@ class Slots:
             self.release(task, worker_id=worker_id)
 
     def stop(self) -> None:
-        """End the slots that wait, and the threads."""
+        """End the slots that wait, the threads and the child processes."""
         for slot in list(self._slots - self.busy):
             if slot.job is not None:
                 slot.job.cancel()
-        self._threads.stop()
+        self._executors.stop()
 
     # One slot.
 
@@ -216,7 +223,7 @@ class Slots:
     def _attempt(self, task: Claimed, worker_id: UUID, *, is_marked: bool = False) -> Attempt:
         handler = self._registry.find(task.type)
         assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
-        return Attempt(task, handler, worker_id, self._threads, self._config.result_bytes_max, is_marked)
+        return Attempt(task, handler, worker_id, self._executors, self._config.result_bytes_max, is_marked)
 
     def _occupy(self, slot: Slot, attempt: Attempt) -> None:
         slot.attempt = attempt

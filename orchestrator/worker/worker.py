@@ -26,6 +26,7 @@ from orchestrator.worker.report import Report
 from orchestrator.worker.rest import Rest
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.stall import Stall
+from orchestrator.worker.together import first_fault
 
 # Outcomes on their way: a few batches of them.
 OUTBOX_LEAST = 4000
@@ -85,7 +86,7 @@ class Worker:
         )
         self._listener = self._new_listener()
         self._types = tuple(handler.type for handler in registry)
-        self._stopping = False
+        self._stopping = self.worn_out = False  # worn out: too many handlers ignored their timeouts
         self._grace_seconds = config.grace_seconds
         self._paused: tuple[str, ...] = ()
         self._placed = True
@@ -225,6 +226,10 @@ class Worker:
             await asyncio.sleep(WATCH_SECONDS)
             if self._heartbeat.silent_seconds > self._config.dead_after_seconds and self._slots.held():
                 self._begin_anew(given_away=False)
+            if self._slots.leaked_threads > self._config.leaked_threads_max and not self._stopping:
+                self.worn_out = True
+                events.emit(events.WorkerWornOut(self._intake.worker_id, self._slots.leaked_threads))
+                self.stop()
 
     def _begin_anew(self, *, given_away: bool) -> None:
         """Go on under a new id: by the database our leases are void, or by our own clock they may be."""
@@ -288,18 +293,3 @@ class Worker:
 def declared_queues(registry: Registry) -> tuple[str, ...]:
     """Return the queues that the handlers were declared with, and the one that takes what names none."""
     return tuple(sorted({"default", *(handler.queue for handler in registry)}))
-
-
-async def first_fault(serving: Coroutine[Any, Any, None], *helpers: Coroutine[Any, Any, None]) -> None:
-    """Serve until done, with the helpers beside; a helper that fails ends it all, with its exception."""
-    main = asyncio.create_task(serving)
-    tasks = [main, *map(asyncio.create_task, helpers)]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done():
-                await task
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
