@@ -1,15 +1,14 @@
 """Worker processes under measurement: `orchestrator worker`, with the defaults of everybody."""
 
-import os
 import subprocess
-import sys
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
 from orchestrator.bench import sections
 from orchestrator.bench.ground import Ground
-from orchestrator.config import PREFIX
+from orchestrator.bench.process import spawn
 from orchestrator.errors import OrchestratorError
 
 SQL = sections.of(__file__, "crew.sql")
@@ -30,8 +29,7 @@ class WorkerEnded(OrchestratorError):
 class Crew:
     """Worker processes on the scratch database, from the start of a block, where they serve, to its end.
 
-    They hang on this process by a pipe (`orchestrator.demo.tether`): however it ends, they end. The URL goes through
-    the environment, since everybody may read a command line.
+    They hang on this process by a pipe (`orchestrator.demo.tether`): however it ends, they end.
     """
 
     def __init__(
@@ -40,12 +38,21 @@ class Crew:
         *,
         size: int = 1,
         concurrency: int = CONCURRENCY,
-        queues: str = "default",
+        queues: Sequence[str] = ("default",),
         info: str | None = None,
     ) -> None:
         self._ground = ground
         self._size = size
-        self._words = ["worker", APP, "--concurrency", str(concurrency), "--queues", queues, "--grace", "0"]
+        self._words = [
+            "worker",
+            APP,
+            "--concurrency",
+            str(concurrency),
+            "--queues",
+            ",".join(queues),
+            "--grace",
+            "0",
+        ]
         self._info = info or ground.info
         self._log = ground.folder / "workers.log"
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -80,17 +87,11 @@ class Crew:
         self._wait_until_all("resting", REST_SECONDS, patient=False)
 
     def _start(self) -> None:
-        command = [sys.executable, "-P", "-m", "orchestrator.demo.tether", *self._words]
-        environment = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
         with self._log.open("ab") as log:
             for _ in range(self._size):
-                started = subprocess.Popen(  # noqa: S603 - our own command, run by this very interpreter
-                    command, stdin=subprocess.PIPE, stdout=log, stderr=log,
-                    env={**environment, f"{PREFIX}DATABASE_URL": self._info},
-                    # Not in the terminal's group: Ctrl-C is for the bench, which then stops them.
-                    start_new_session=True,
-                )  # fmt: skip
-                self._processes.append(started)
+                self._processes.append(
+                    spawn("orchestrator.demo.tether", *self._words, url=self._info, log=log)
+                )
 
     def _wait_until_all(self, state: str, seconds: float, *, patient: bool = True) -> None:
         deadline = time.monotonic() + seconds

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from psycopg import errors, sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from orchestrator.bench import sections
 from orchestrator.bench.signals import Signals
@@ -59,7 +60,10 @@ def made(server: str, signals: Signals) -> Iterator[str]:
                 connection.execute(named("create", name))
             except errors.InsufficientPrivilege:
                 raise MayNotCreate(connection.info.user) from None
-        info = make_conninfo(server, dbname=name)
+        given: dict[str, Any] = conninfo_to_dict(server)
+        # Each connection says what it is for by a name of its own.
+        del given["application_name"]
+        info = make_conninfo(**{**given, "dbname": name})
         migrate.upgrade(info)
         yield info
     finally:

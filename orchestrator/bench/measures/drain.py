@@ -42,6 +42,7 @@ def drained(
     """Drain in rounds, ours and the floor by turns, with the same workers throughout."""
     ours, floor, spent, floor_spent = list[float](), list[float](), list[Spent](), list[Spent]()
     connection = ground.connection
+    backlog.shut(connection)
     with Crew(ground, size=size) as crew:
         for turn in range(ground.sizes.rounds):
             ground.say(f"{line}: round {turn + 1} of {ground.sizes.rounds}")
