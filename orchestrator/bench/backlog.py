@@ -6,7 +6,6 @@ becomes its own, and two workers begin together.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -14,7 +13,7 @@ import psycopg
 from orchestrator.bench import sections
 from orchestrator.bench.crew import Crew
 from orchestrator.bench.ground import Ground
-from orchestrator.bench.meter import Spent
+from orchestrator.bench.rounds import Round
 from orchestrator.errors import OrchestratorError
 
 SQL = sections.of(__file__, "backlog.sql")
@@ -28,14 +27,6 @@ PATIENCE_SECONDS = 30.0
 
 class TooSlow(OrchestratorError):
     """A backlog was not worked off in time; the workers may have stopped claiming."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """How a backlog was worked off."""
-
-    rate: float
-    spent: Spent
 
 
 def clear(connection: psycopg.Connection[Any]) -> None:
@@ -74,10 +65,12 @@ def settle_all(connection: psycopg.Connection[Any]) -> None:
     connection.execute(SQL["settle_all"])
 
 
-def drain(ground: Ground, crew: Crew, tasks: int, queues: Sequence[str] = DEFAULT) -> Drained:
-    """Open the gate, and shut it when so many tasks are finished, the first in order; tell how fast it went, from the
-    first claim to the last finish by the clock of the database."""
+def drain(ground: Ground, crew: Crew, tasks: int, queues: Sequence[str] = DEFAULT) -> Round:
+    """Let the workers rest, open the gate, and shut it when so many tasks are finished, the first in order; return how
+    many a second, from the first claim to the last finish by the clock of the database."""
     connection, meter = ground.connection, ground.meter
+    settle(connection)
+    crew.settle()
     first, last, position = row(connection, "bounds", {"queues": list(queues), "tasks": tasks})
     before = meter.read(crew.pids)
     let_go(connection, queues)
@@ -85,7 +78,7 @@ def drain(ground: Ground, crew: Crew, tasks: int, queues: Sequence[str] = DEFAUL
     spent = meter.since(before, crew.pids)
     shut(connection, queues)
     finished, seconds = row(connection, "window", {"first": first, "queues": list(queues)})
-    return Drained(finished / seconds if seconds else 0.0, spent)
+    return Round(finished / seconds if seconds else 0.0, spent)
 
 
 def wait_until_gone(

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.bench.result import Measure, Result, Skipped
+from orchestrator.bench.result import Measure, Result, Skipped, cost
+from orchestrator.bench.rounds import Rounds
 from orchestrator.bench.screen import Screen, on_standard_error
 from orchestrator.bench.setting import Setting
 
@@ -58,13 +59,23 @@ def written(measure: Measure, result: Result | Skipped) -> dict[str, Any]:
         "floor": result.floor_figure,
         "ratio": result.ratio,
         "floor_is": result.floor_is,
-        "rounds": {"ours": result.ours, "floor": result.floor},
-        "client_cpu_seconds_per_10000": result.client_seconds,
-        "server_cpu_seconds_per_10000": result.server_seconds,
-        "wal_bytes_per_task": result.wal_bytes,
+        "rounds": {"ours": [r.figure for r in result.ours], "floor": [r.figure for r in result.floor]},
+        "tasks": result.tasks,
+        "cost": priced(result.ours, result.tasks),
+        "floor_cost": priced(result.floor, result.tasks),
         "details": dict(result.details),
         "goals": [
             {"of": goal.of, "least": goal.least, "most": goal.most, "met": goal not in result.missed()}
             for goal in result.goals
         ],
+    }
+
+
+def priced(rounds: Rounds, tasks: int) -> dict[str, float | None]:
+    """Return what tasks cost, each figure under a name that says its unit."""
+    found = cost(rounds, tasks)
+    return {
+        "client_cpu_seconds_per_10000": found.client_seconds,
+        "server_cpu_seconds_per_10000": found.server_seconds,
+        "wal_bytes_per_task": found.wal_bytes,
     }

@@ -21,7 +21,9 @@ from typing import Any
 
 CHUNK_BYTES = 65_536
 HEADER_BYTES = 5
-READY_FOR_QUERY = b"Z\x00\x00\x00\x05"  # but for its last byte, the state of the transaction
+# But for its last byte, the state of the transaction. Looked for among the bytes: to follow all messages would cost
+# more than is measured, and text holds no zeros.
+READY_FOR_QUERY = b"Z\x00\x00\x00\x05"
 
 
 class Count:
@@ -41,6 +43,7 @@ class Line:
         self._count: Count | None = None
         self._unread = bytearray()
         self._skip = 0
+        self._tail = b""
         self._asked = 0
         self._asked_at = 0.0
 
@@ -60,12 +63,15 @@ class Line:
             self._message(self._unread[0])
 
     def answered(self, data: bytes) -> None:
-        """Take what the server says; it sends what it has when it is ready for more."""
-        if data[-6:-1] == READY_FOR_QUERY and self._asked and self._count is not None:
-            self._asked -= 1
+        """Take what the server says: with the last answer that is awaited a round trip ends."""
+        ready = (self._tail + data).count(READY_FOR_QUERY)
+        self._tail = (self._tail + data[-len(READY_FOR_QUERY) :])[1 - len(READY_FOR_QUERY) :]
+        if self._count is None or not self._asked or not ready:
+            return
+        self._asked = max(0, self._asked - ready)
+        if not self._asked:
             self._count.round_trips += 1
-            if not self._asked:
-                self._count.waited_seconds += time.perf_counter() - self._asked_at
+            self._count.waited_seconds += time.perf_counter() - self._asked_at
 
     def _introduced(self) -> bool:
         """Read the first message, which has no type, and the name in it."""

@@ -6,7 +6,7 @@ from statistics import median
 from typing import Literal
 
 from orchestrator.bench.ground import Ground
-from orchestrator.bench.meter import Spent
+from orchestrator.bench.rounds import Rounds
 
 Unit = Literal["tasks/s", "ms", "MB", "1/s", "1/task"]
 
@@ -24,51 +24,43 @@ class Goal:
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What tasks cost, as a median over the rounds; None where it is not known."""
+
+    client_seconds: float | None  # CPU of our processes, workers or producers, for 10,000 tasks
+    server_seconds: float | None  # CPU of the server, all its processes, for 10,000 tasks
+    wal_bytes: float | None  # for one task
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One line. `ours` and `floor` hold a figure for each round; the costs are of ours, by the task."""
+    """One line. `tasks` is the number of tasks of one round."""
 
     line: str
     unit: Unit
-    ours: tuple[float, ...]
-    floor: tuple[float, ...] = ()
+    ours: Rounds
+    floor: Rounds = ()
     floor_is: str = ""
-    goals: tuple[Goal, ...] = ()
     tasks: int = 0
-    spent: tuple[Spent, ...] = ()
-    floor_spent: tuple[Spent, ...] = ()
+    goals: tuple[Goal, ...] = ()
     details: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def figure(self) -> float:
         """Our median."""
-        return median(self.ours)
+        return median(r.figure for r in self.ours)
 
     @property
     def floor_figure(self) -> float | None:
         """The floor's median."""
-        return median(self.floor) if self.floor else None
+        return median(r.figure for r in self.floor) if self.floor else None
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the floor, of the medians: for a rate the more the better, for a time the less."""
+        """Ours over the floor, of the medians: of a rate the more the better, of a time the less."""
         floor = self.floor_figure
         return self.figure / floor if floor else None
-
-    @property
-    def client_seconds(self) -> float | None:
-        """CPU seconds of our processes, workers or producers, per 10,000 tasks."""
-        return self._per_task([s.client_seconds for s in self.spent], 10_000)
-
-    @property
-    def server_seconds(self) -> float | None:
-        """CPU seconds of the server, all its processes, per 10,000 tasks; None where it cannot be seen from here."""
-        return self._per_task([s.server_seconds for s in self.spent], 10_000)
-
-    @property
-    def wal_bytes(self) -> float | None:
-        """Bytes of WAL per task."""
-        return self._per_task([float(s.wal_bytes) for s in self.spent], 1)
 
     def value(self, name: str) -> float | None:
         """Return what a goal speaks of."""
@@ -77,10 +69,6 @@ class Result:
     def missed(self) -> list[Goal]:
         """Return the goals that it does not keep."""
         return [g for g in self.goals if (value := self.value(g.of)) is not None and not g.is_met(value)]
-
-    def _per_task(self, values: list[float | None], times: float) -> float | None:
-        known = [value for value in values if value is not None]
-        return times * median(known) / self.tasks if known and self.tasks else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,3 +86,18 @@ class Measure:
     name: str
     about: str
     take: Callable[[Ground], Iterator[Result | Skipped]]
+
+
+def cost(rounds: Rounds, tasks: int) -> Cost:
+    """Return what these rounds of so many tasks each cost."""
+    spent = [r.spent for r in rounds if r.spent is not None]
+    return Cost(
+        by_task([s.client_seconds for s in spent], tasks, 10_000),
+        by_task([s.server_seconds for s in spent], tasks, 10_000),
+        by_task([float(s.wal_bytes) for s in spent], tasks, 1),
+    )
+
+
+def by_task(values: list[float | None], tasks: int, times: int) -> float | None:
+    known = [value for value in values if value is not None]
+    return times * median(known) / tasks if known and tasks else None

@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.bench.result import Goal, Measure, Result, Skipped, Unit
+from orchestrator.bench.figures import cpu, measured, number, short
+from orchestrator.bench.result import Goal, Measure, Result, Skipped, cost
 from orchestrator.bench.setting import Setting
 
 WIDE = 76
@@ -105,10 +106,10 @@ def cells(result: Result, *, wide: bool) -> list[str]:
         f"{mark}{ratio:.2f}" if ratio is not None else mark,
     ]
     if wide:
-        cost = [f"{seconds:.2f}" if seconds is not None else "-"
-                for seconds in (result.client_seconds, result.server_seconds)]  # fmt: skip
-        wal = result.wal_bytes
-        shown += [bar(ratio), "+".join(cost), "-" if wal is None else f"{wal:,.0f}"]
+        paid = cost(result.ours, result.tasks)
+        seconds = [cpu(paid.client_seconds), cpu(paid.server_seconds)]
+        known = any(r.spent for r in result.ours)
+        shown += [bar(ratio), "+".join(seconds) if known else "", number(paid.wal_bytes) if known else ""]
     return shown
 
 
@@ -122,22 +123,6 @@ def named(goal: Goal) -> str:
     bounds = [f"≥ {short(goal.least)}" if goal.least is not None else "",
               f"≤ {short(goal.most)}" if goal.most is not None else ""]  # fmt: skip
     return f"{goal.of} {' '.join(filter(None, bounds))}"
-
-
-def measured(value: float, unit: Unit) -> str:
-    """Write a figure with its unit, in nine letters at most."""
-    return f"{short(value)}{ {'tasks/s': '/s', '1/s': '/s', '1/task': ''}.get(unit, f' {unit}') }"
-
-
-def short(value: float) -> str:
-    """Write a number with three digits that count."""
-    if abs(value) >= 999_500:
-        return f"{value / 1e6:.2f}M"
-    if abs(value) >= 9_995:
-        return f"{value / 1e3:.1f}k"
-    if abs(value) >= 99.5:
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
 
 
 def bar(ratio: float | None) -> str:

@@ -28,10 +28,10 @@ class Sizes:
 
 
 QUICK = Sizes(
-    name="quick", rounds=2, drain=15_000, large=1_000, enqueues=500, many=20_000,
-    producers=32, producer_enqueues=20, probes=50, steady_seconds=1.0,
-    ready=50_000, scheduled=50_000, finished=50_000, queues=20,
-    snapshot_seconds=2.0, idle_seconds=3.0, memory=40_000,
+    name="quick", rounds=2, drain=10_000, large=500, enqueues=300, many=10_000,
+    producers=32, producer_enqueues=10, probes=40, steady_seconds=1.0,
+    ready=30_000, scheduled=30_000, finished=30_000, queues=20,
+    snapshot_seconds=2.0, idle_seconds=3.0, memory=20_000,
 )  # fmt: skip
 USUAL = Sizes(
     name="usual", rounds=5, drain=50_000, large=5_000, enqueues=3_000, many=50_000,

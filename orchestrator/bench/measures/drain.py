@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 
 from orchestrator.bench import backlog, floors
 from orchestrator.bench.crew import Crew
 from orchestrator.bench.ground import Ground
-from orchestrator.bench.meter import Spent
 from orchestrator.bench.result import Goal, Result
+from orchestrator.bench.rounds import Round, by_turns, timed
 
 FLOOR_IS = "claim 500, finish 500, one connection"
 
@@ -40,25 +41,24 @@ def drained(
     ground: Ground, line: str, kind: str, tasks: int, *goals: Goal, size: int = 1, payload: str = "{}"
 ) -> Result:
     """Drain in rounds, ours and the floor by turns, with the same workers throughout."""
-    ours, floor, spent, floor_spent = list[float](), list[float](), list[Spent](), list[Spent]()
     connection = ground.connection
+
+    def ours() -> Round:
+        backlog.clear(connection)
+        backlog.fill(connection, kind, tasks, payload=payload)
+        return backlog.drain(ground, crew, tasks)
+
+    def floor() -> Round:
+        floors.fill(connection, tasks, payload)
+        # Its own clock counts for what it cost; its rate is told by the clock of the database, like ours.
+        took = timed(ground, tasks, lambda: rates.append(floors.drain(connection)))
+        return replace(took, figure=rates[-1])
+
+    rates = list[float]()
     backlog.shut(connection)
     with Crew(ground, size=size) as crew:
-        for turn in range(ground.sizes.rounds):
-            ground.say(f"{line}: round {turn + 1} of {ground.sizes.rounds}")
-            backlog.clear(connection)
-            backlog.fill(connection, kind, tasks, payload=payload)
-            backlog.settle(connection)
-            crew.settle()
-            done = backlog.drain(ground, crew, tasks)
-            ours.append(done.rate)
-            spent.append(done.spent)
-            floors.fill(connection, tasks, payload)
-            before = ground.meter.read([os.getpid()])
-            floor.append(floors.drain(connection))
-            floor_spent.append(ground.meter.since(before, [os.getpid()]))
+        own, least = by_turns(ground, line, ours, floor)
     backlog.clear(connection)
     return Result(
-        line=line, unit="tasks/s", ours=tuple(ours), floor=tuple(floor), floor_is=FLOOR_IS, goals=goals,
-        tasks=tasks, spent=tuple(spent), floor_spent=tuple(floor_spent),
-    )  # fmt: skip
+        line=line, unit="tasks/s", ours=own, floor=least, floor_is=FLOOR_IS, tasks=tasks, goals=goals
+    )

@@ -1,13 +1,11 @@
-"""How fast producers enqueue, beside plain INSERTs and COPY."""
+"""How fast one producer enqueues, beside plain INSERTs and COPY, with nobody working the tasks off."""
 
-import os
-import time
 from collections.abc import Callable, Iterator
 
 from orchestrator.bench import backlog, floors
 from orchestrator.bench.ground import Ground
-from orchestrator.bench.meter import Spent
 from orchestrator.bench.result import Goal, Result
+from orchestrator.bench.rounds import Round, by_turns, timed
 from orchestrator.bench.tasks import app, nothing
 from orchestrator.execute import declare
 
@@ -37,28 +35,25 @@ def many(ground: Ground) -> Iterator[Result]:
     def floor() -> None:
         floors.copy(connection, ("{}" for _ in range(tasks)))
 
-    goals = (Goal(least=0.4), Goal(of="ours", least=200_000.0))
-    yield compared(ground, f"enqueue_many, {tasks:,}", tasks, ours, floor, "COPY, no trigger", *goals)
+    yield compared(
+        ground, f"enqueue_many, {tasks:,}", tasks, ours, floor, "COPY, no trigger", Goal(least=0.4)
+    )
 
 
 def compared(
     ground: Ground, line: str, tasks: int, ours: Callable[[], None], floor: Callable[[], None], floor_is: str,
     *goals: Goal,
 ) -> Result:  # fmt: skip
-    """Do the one and the other by turns, with nobody working the tasks off."""
+    """Do the one and the other by turns, each into an empty table."""
     declare(ground.connection, app.registry)
-    rates, floor_rates, spent, floor_spent = list[float](), list[float](), list[Spent](), list[Spent]()
-    for turn in range(ground.sizes.rounds):
-        ground.say(f"{line}: round {turn + 1} of {ground.sizes.rounds}")
+
+    def empty_and(work: Callable[[], None]) -> Round:
         backlog.clear(ground.connection)
         floors.clear(ground.connection)
-        for work, into, costs in ((ours, rates, spent), (floor, floor_rates, floor_spent)):
-            before, began = ground.meter.read([os.getpid()]), time.perf_counter()
-            work()
-            into.append(tasks / (time.perf_counter() - began))
-            costs.append(ground.meter.since(before, [os.getpid()]))
+        return timed(ground, tasks, work)
+
+    own, least = by_turns(ground, line, lambda: empty_and(ours), lambda: empty_and(floor))
     backlog.clear(ground.connection)
     return Result(
-        line=line, unit="tasks/s", ours=tuple(rates), floor=tuple(floor_rates), floor_is=floor_is, goals=goals,
-        tasks=tasks, spent=tuple(spent), floor_spent=tuple(floor_spent),
-    )  # fmt: skip
+        line=line, unit="tasks/s", ours=own, floor=least, floor_is=floor_is, tasks=tasks, goals=goals
+    )

@@ -7,6 +7,7 @@ from orchestrator.bench.crew import Crew
 from orchestrator.bench.ground import Ground
 from orchestrator.bench.meter import resident_megabytes
 from orchestrator.bench.result import Goal, Result, Skipped
+from orchestrator.bench.rounds import Round
 
 SQL = sections.of(__file__, "memory.sql")
 PARTS = 10
@@ -23,7 +24,6 @@ def held(ground: Ground) -> Iterator[Result | Skipped]:
             ground.say(f"{line}: {(turn + 1) * part:,} tasks")
             backlog.clear(connection)
             backlog.fill(connection, "bench.nothing", part)
-            backlog.settle(connection)
             backlog.drain(ground, crew, part)
             sizes.append(resident_megabytes(crew.pids))
             connections = max(connections, *connection.execute(SQL["connections"]).fetchone() or [0])
@@ -33,7 +33,7 @@ def held(ground: Ground) -> Iterator[Result | Skipped]:
         yield Skipped(line, "this system has no /proc to look into")
         return
     yield Result(
-        line=line, unit="MB", ours=(last,), tasks=PARTS * part,
+        line=line, unit="MB", ours=(Round(last),),
         details={f"MB more than after {part:,}": last - first, "connections": connections},
         goals=(Goal(of="ours", most=100.0), Goal(of="connections", most=5.0)),
     )  # fmt: skip

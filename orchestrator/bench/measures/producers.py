@@ -10,9 +10,9 @@ from contextlib import ExitStack, contextmanager
 from orchestrator.bench import backlog, floors
 from orchestrator.bench.crew import CONCURRENCY, Crew
 from orchestrator.bench.ground import Ground
-from orchestrator.bench.meter import Spent
 from orchestrator.bench.process import spawn
 from orchestrator.bench.result import Goal, Result
+from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.tasks import app, sleep
 from orchestrator.errors import OrchestratorError
 from orchestrator.execute import declare
@@ -63,7 +63,7 @@ def busy(ground: Ground) -> Iterator[str]:
 def idle_elsewhere(ground: Ground) -> Iterator[str]:
     """Workers that sleep, and wait for other tasks than these."""
     with Crew(ground, size=WORKERS, queues=("elsewhere",)):
-        yield "2 idle elsewhere"
+        yield "2 elsewhere"
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def working(ground: Ground) -> Iterator[str]:
     """Workers that do these tasks as they come: on few cores they and the producers share them."""
     backlog.let_go(ground.connection)
     with Crew(ground, size=WORKERS):
-        yield "2 taking them"
+        yield "2 working"
 
 
 def compared(
@@ -80,18 +80,17 @@ def compared(
     """Insert into the one table and the other by turns."""
     each = ground.sizes.producer_enqueues
     tasks, pids = each * ground.sizes.producers, [process.pid for process in processes]
-    rates, floor_rates, spent, floor_spent = list[float](), list[float](), list[Spent](), list[Spent]()
-    for turn in range(ground.sizes.rounds):
-        ground.say(f"{line}: round {turn + 1} of {ground.sizes.rounds}")
-        for table, into, costs in (("tasks", rates, spent), ("floor", floor_rates, floor_spent)):
-            floors.clear(ground.connection)
-            before = ground.meter.read(pids)
-            into.append(tasks / inserted(processes, table, each))
-            costs.append(ground.meter.since(before, pids))
+
+    def insert(table: str) -> Round:
+        floors.clear(ground.connection)
+        before = ground.meter.read(pids)
+        seconds = inserted(processes, table, each)
+        return Round(tasks / seconds, ground.meter.since(before, pids))
+
+    own, least = by_turns(ground, line, lambda: insert("tasks"), lambda: insert("floor"))
     return Result(
-        line=line, unit="tasks/s", ours=tuple(rates), floor=tuple(floor_rates), floor_is=FLOOR_IS, goals=goals,
-        tasks=tasks, spent=tuple(spent), floor_spent=tuple(floor_spent),
-    )  # fmt: skip
+        line=line, unit="tasks/s", ours=own, floor=least, floor_is=FLOOR_IS, tasks=tasks, goals=goals
+    )
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from statistics import median
 from typing import Any
 
 import psycopg
@@ -16,8 +17,9 @@ import psycopg
 from orchestrator.bench import backlog, sections
 from orchestrator.bench.crew import Crew
 from orchestrator.bench.ground import Ground
-from orchestrator.bench.measures.pickup import percentile, stamps, waits
+from orchestrator.bench.measures.pickup import Sent, percentile, stamps, waits
 from orchestrator.bench.result import Goal, Result
+from orchestrator.bench.rounds import Round
 from orchestrator.bench.tasks import stamp
 from orchestrator.postgres import connect
 
@@ -38,13 +40,13 @@ def held(ground: Ground) -> Iterator[Result]:
     with Crew(ground) as crew:
         ground.say(f"{line}: before")
         begin = [mixed(ground, crew) for _ in range(ground.sizes.rounds)]
-        rate = sorted(begin)[len(begin) // 2] / 2
+        rate = median(r.figure for r in begin) / 2
         ground.say(f"{line}: {rate:,.0f} tasks/s")
         with snapshot(ground.info):
             backlog.let_go(connection)
             with load(ground.info, rate) as offered:
-                called = criticals(ground, seconds)
-            times = waits(called, stamps(ground, called))
+                sent = criticals(ground, seconds)
+            times = waits(sent, stamps(ground, sent))
             backlog.wait_until_empty(connection, crew)
             backlog.shut(connection)
             ground.say(f"{line}: after")
@@ -52,16 +54,16 @@ def held(ground: Ground) -> Iterator[Result]:
     backlog.clear(connection)
     yield Result(
         line=line, unit="tasks/s", ours=tuple(end), floor=tuple(begin), floor_is="ours before", goals=GOALS,
+        tasks=ground.sizes.drain,
         details={"critical p50 ms": percentile(times, 0.5), "critical p99 ms": percentile(times, 0.99),
                  "offered /s": sum(offered) / seconds},
     )  # fmt: skip
 
 
-def mixed(ground: Ground, crew: Crew) -> float:
+def mixed(ground: Ground, crew: Crew) -> Round:
     """Drain a backlog of all priorities; the tables stay as they are."""
     backlog.fill(ground.connection, "bench.nothing", ground.sizes.drain, priorities=PRIORITIES)
-    crew.settle()
-    return backlog.drain(ground, crew, ground.sizes.drain).rate
+    return backlog.drain(ground, crew, ground.sizes.drain)
 
 
 @contextmanager
@@ -98,12 +100,13 @@ def load(info: str, rate: float) -> Iterator[list[int]]:
             thread.join()
 
 
-def criticals(ground: Ground, seconds: float) -> dict[int, int]:
+def criticals(ground: Ground, seconds: float) -> dict[int, Sent]:
     """Enqueue a critical task now and then; return when each was committed."""
     sender = stamp.using(ground.connection, priority="critical")
-    called, until = dict[int, int](), time.monotonic() + seconds
+    sent, until = dict[int, Sent](), time.monotonic() + seconds
     while time.monotonic() < until:
+        called = time.monotonic_ns()
         task_id = sender.enqueue().id
-        called[task_id] = time.monotonic_ns()
+        sent[task_id] = Sent(called, time.monotonic_ns())
         time.sleep(CRITICAL_EVERY_SECONDS)
-    return called
+    return sent

@@ -8,6 +8,7 @@ from orchestrator.bench.between import LEADERS, Between, NoWayThrough, said
 from orchestrator.bench.crew import Crew
 from orchestrator.bench.ground import Ground
 from orchestrator.bench.result import Goal, Result, Skipped
+from orchestrator.bench.rounds import Round
 
 # Of a task at these concurrencies.
 GOALS = {100: Goal(of="ours", most=0.05), 10: Goal(of="ours", most=0.3)}
@@ -18,7 +19,7 @@ START_SECONDS = 2.0
 def under_load(ground: Ground) -> Iterator[Result | Skipped]:
     """Count while a backlog is drained: everything that the worker says meanwhile, leading and beating included."""
     for concurrency, goal in GOALS.items():
-        line = f"statements, concurrency {concurrency}"
+        line = f"statements, {concurrency} at once"
         try:
             with Between(ground) as between:
                 yield counted(ground, between, line, concurrency, goal)
@@ -33,8 +34,6 @@ def counted(ground: Ground, between: Between, line: str, concurrency: int, goal:
     with Crew(ground, info=between.info, concurrency=concurrency) as crew:
         backlog.clear(ground.connection)
         backlog.fill(ground.connection, "bench.nothing", tasks)
-        backlog.settle(ground.connection)
-        crew.settle()
         before = between.counts()
         done = backlog.drain(ground, crew, tasks)
         after = between.counts()
@@ -43,8 +42,8 @@ def counted(ground: Ground, between: Between, line: str, concurrency: int, goal:
     details = {f"of them {name.removeprefix('orchestrator ')}": n / tasks
                for name, n in sorted(statements.items()) if n >= 0.01 * sum(statements.values())}  # fmt: skip
     return Result(
-        line=line, unit="1/task", ours=(sum(statements.values()) / tasks,), goals=(goal,), tasks=tasks,
-        spent=(done.spent,), details={"round trips": sum(trips.values()) / tasks, **details},
+        line=line, unit="1/task", ours=(Round(sum(statements.values()) / tasks, done.spent),), goals=(goal,),
+        tasks=tasks, details={"round trips": sum(trips.values()) / tasks, **details},
     )  # fmt: skip
 
 
@@ -72,6 +71,6 @@ def idle(ground: Ground) -> Iterator[Result | Skipped]:
     if spent.client_seconds is not None:
         details["% of a core"] = 100 * spent.client_seconds / lasted
     yield Result(
-        line=line, unit="1/s", ours=((sum(counts.values()) - leading) / lasted,), details=details,
+        line=line, unit="1/s", ours=(Round((sum(counts.values()) - leading) / lasted),), details=details,
         goals=(Goal(of="ours", most=0.5), Goal(of="leader's 1/s", most=2.0), Goal(of="% of a core", most=0.5)),
     )  # fmt: skip

@@ -12,8 +12,8 @@ from orchestrator.bench import backlog, sections
 from orchestrator.bench.between import Between, NoWayThrough
 from orchestrator.bench.crew import Crew
 from orchestrator.bench.ground import Ground
-from orchestrator.bench.meter import Spent
 from orchestrator.bench.result import Goal, Result, Skipped
+from orchestrator.bench.rounds import Round, by_turns
 
 SQL = sections.of(__file__, "waiting.sql")
 # Each way, so that a round trip takes 1 ms longer.
@@ -60,26 +60,18 @@ def commit(ground: Ground) -> Iterator[Result | Skipped]:
 
 def compared(ground: Ground, line: str, prompt: Crew, slow: Crew, floor_is: str) -> Result:
     """Drain by turns."""
-    rates, floor_rates, spent, floor_spent = list[float](), list[float](), list[Spent](), list[Spent]()
     tasks = ground.sizes.drain
-    for turn in range(ground.sizes.rounds):
-        ground.say(f"{line}: round {turn + 1} of {ground.sizes.rounds}")
-        for crew, queues, into, costs in (
-            (slow, SLOW, rates, spent),
-            (prompt, PROMPT, floor_rates, floor_spent),
-        ):
-            backlog.clear(ground.connection)
-            backlog.fill(ground.connection, "bench.nothing", tasks, queues=list(queues))
-            backlog.settle(ground.connection)
-            crew.settle()
-            done = backlog.drain(ground, crew, tasks, queues)
-            into.append(done.rate)
-            costs.append(done.spent)
+
+    def drain(crew: Crew, queues: tuple[str, ...]) -> Round:
+        backlog.clear(ground.connection)
+        backlog.fill(ground.connection, "bench.nothing", tasks, queues=list(queues))
+        return backlog.drain(ground, crew, tasks, queues)
+
+    own, least = by_turns(ground, line, lambda: drain(slow, SLOW), lambda: drain(prompt, PROMPT))
     backlog.clear(ground.connection)
     return Result(
-        line=line, unit="tasks/s", ours=tuple(rates), floor=tuple(floor_rates), floor_is=floor_is, goals=(GOAL,),
-        tasks=tasks, spent=tuple(spent), floor_spent=tuple(floor_spent),
-    )  # fmt: skip
+        line=line, unit="tasks/s", ours=own, floor=least, floor_is=floor_is, tasks=tasks, goals=(GOAL,)
+    )
 
 
 def on_database(ground: Ground, section: str) -> sql.Composed:
