@@ -12,9 +12,8 @@ import psycopg
 
 from orchestrator.bench import sections
 from orchestrator.bench.crew import Crew
-from orchestrator.bench.ground import Ground
+from orchestrator.bench.ground import Ground, NotMeasured
 from orchestrator.bench.rounds import Round
-from orchestrator.errors import OrchestratorError
 
 SQL = sections.of(__file__, "backlog.sql")
 DEFAULT = ("default",)
@@ -25,7 +24,7 @@ SLOWEST_PER_SECOND = 100.0
 PATIENCE_SECONDS = 30.0
 
 
-class TooSlow(OrchestratorError):
+class TooSlow(NotMeasured):
     """A backlog was not worked off in time; the workers may have stopped claiming."""
 
 

@@ -8,16 +8,15 @@ from typing import Any, Self
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from orchestrator.bench.ground import Ground
-from orchestrator.bench.process import spawn
-from orchestrator.errors import OrchestratorError
+from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.process import end, last_words, spawn
 
 # Of the connections that a worker opens for its duties as the leader.
 LEADERS = ("orchestrator lead", "orchestrator housekeeping")
 CLAIMS = "orchestrator claims"
 
 
-class NoWayThrough(OrchestratorError):
+class NoWayThrough(NotMeasured):
     """The server takes no connection through a proxy: it may insist on TLS."""
 
 
@@ -32,7 +31,7 @@ class Between:
 
     def __enter__(self) -> Self:
         server = self._ground.connection.info
-        self._process = spawn("orchestrator.bench.proxy")
+        self._process = spawn(self._ground, "orchestrator.bench.proxy")
         try:
             where = {
                 "host": server.hostaddr or server.host,
@@ -72,13 +71,12 @@ class Between:
         process.stdin.write(f"{question}\n".encode())
         process.stdin.flush()
         if not (answer := process.stdout.readline()):
-            raise OrchestratorError("the proxy has ended")
+            raise NotMeasured(f"the proxy has ended: {last_words(self._ground)}")
         return answer
 
     def _end(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+            end(self._process)
 
 
 def said(

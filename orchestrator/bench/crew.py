@@ -7,9 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from orchestrator.bench import sections
-from orchestrator.bench.ground import Ground
-from orchestrator.bench.process import spawn
-from orchestrator.errors import OrchestratorError
+from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.process import last_words, spawn
 
 SQL = sections.of(__file__, "crew.sql")
 APP = "orchestrator.bench.tasks:app"
@@ -19,11 +18,10 @@ START_SECONDS = 30.0
 REST_SECONDS = 1.0
 STOP_SECONDS = 10.0
 LOOK_EVERY_SECONDS = 0.02
-LOG_TAIL_CHARACTERS = 1_000
 
 
-class WorkerEnded(OrchestratorError):
-    """A worker ended before the bench did."""
+class WorkerEnded(NotMeasured):
+    """A worker did not start, or ended before it was told to."""
 
 
 class Crew:
@@ -54,7 +52,6 @@ class Crew:
             "0",
         ]
         self._info = info or ground.info
-        self._log = ground.folder / "workers.log"
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Self:
@@ -79,19 +76,20 @@ class Crew:
         """Raise if one has ended on its own."""
         for process in self._processes:
             if (status := process.poll()) is not None:
-                tail = self._log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:].strip()
-                raise WorkerEnded(f"a worker ended with status {status}; its log ends with\n{tail}")
+                raise WorkerEnded(
+                    f"a worker ended with status {status}, and said\n{last_words(self._ground)}"
+                )
 
     def settle(self) -> None:
         """Return when all of them sleep, or after a moment."""
         self._wait_until_all("resting", REST_SECONDS, patient=False)
 
     def _start(self) -> None:
-        with self._log.open("ab") as log:
-            for _ in range(self._size):
-                self._processes.append(
-                    spawn("orchestrator.demo.tether", *self._words, url=self._info, log=log)
-                )
+        for _ in range(self._size):
+            started = spawn(
+                self._ground, "orchestrator.demo.tether", *self._words, url=self._info, answers=False
+            )
+            self._processes.append(started)
 
     def _wait_until_all(self, state: str, seconds: float, *, patient: bool = True) -> None:
         deadline = time.monotonic() + seconds
@@ -102,7 +100,9 @@ class Crew:
                 return
             time.sleep(LOOK_EVERY_SECONDS)
         if patient:
-            raise WorkerEnded(f"the workers were not {state} after {seconds:.0f} s; see {self._log}")
+            raise WorkerEnded(
+                f"the workers were not {state} after {seconds:.0f} s: {last_words(self._ground)}"
+            )
 
     def _stop(self, *, gently: bool) -> None:
         for process in self._processes:

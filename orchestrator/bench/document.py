@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.bench.result import Measure, Result, Skipped, cost
+from orchestrator.bench.result import Failed, Measure, Result, Skipped, cost
 from orchestrator.bench.rounds import Rounds
 from orchestrator.bench.screen import Screen, on_standard_error
 from orchestrator.bench.setting import Setting
@@ -27,7 +27,7 @@ class Document:
         """Say what is being done."""
         self._screen.doing(text)
 
-    def result(self, measure: Measure, result: Result | Skipped) -> None:
+    def result(self, measure: Measure, result: Result | Skipped | Failed) -> None:
         """Take a result down."""
         self._results.append(written(measure, result))
 
@@ -47,10 +47,12 @@ class Document:
         self._screen.fail()
 
 
-def written(measure: Measure, result: Result | Skipped) -> dict[str, Any]:
+def written(measure: Measure, result: Result | Skipped | Failed) -> dict[str, Any]:
     """Return a line as an object."""
     if isinstance(result, Skipped):
         return {"measure": measure.name, "line": result.line, "skipped": result.reason}
+    if isinstance(result, Failed):
+        return {"measure": measure.name, "line": result.line, "failed": result.reason}
     return {
         "measure": measure.name,
         "line": result.line,

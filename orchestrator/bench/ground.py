@@ -9,6 +9,11 @@ import psycopg
 
 from orchestrator.bench.meter import Meter
 from orchestrator.bench.sizes import Sizes
+from orchestrator.errors import OrchestratorError
+
+
+class NotMeasured(OrchestratorError):
+    """A measure went wrong; the others go on."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
-"""The process of the floor that listens: says on standard output that it is ready, and goes on until it is killed."""
+"""The process of the floor that listens: says on standard output that it is ready, and goes on for as long as
+its parent lives."""
 
 import os
 import sys
+import threading
 
 from orchestrator.bench import floors
 from orchestrator.config import PREFIX
+from orchestrator.demo.tether import leave_with_parent
 
 
 def ready() -> None:
@@ -14,4 +17,5 @@ def ready() -> None:
 
 
 if __name__ == "__main__":
+    threading.Thread(target=leave_with_parent, name="tether", daemon=True).start()
     floors.listen(os.environ[f"{PREFIX}DATABASE_URL"], ready=ready)

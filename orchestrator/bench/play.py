@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 from typing import Protocol
 
 from orchestrator.bench import floors, scratch
-from orchestrator.bench.ground import Ground
+from orchestrator.bench.ground import Ground, NotMeasured
 from orchestrator.bench.meter import Meter
-from orchestrator.bench.result import Measure, Result, Skipped
+from orchestrator.bench.result import Failed, Measure, Result, Skipped
 from orchestrator.bench.setting import Setting, setting_of
 from orchestrator.bench.signals import Interrupted, Signals
 from orchestrator.bench.sizes import Sizes
@@ -32,7 +32,7 @@ class Audience(Protocol):
 
     def doing(self, text: str) -> None: ...
 
-    def result(self, measure: Measure, result: Result | Skipped) -> None: ...
+    def result(self, measure: Measure, result: Result | Skipped | Failed) -> None: ...
 
     def end(self) -> None: ...
 
@@ -40,27 +40,34 @@ class Audience(Protocol):
 
 
 def run(play: Play, audience: Audience) -> int:
-    """Measure; return the exit status: 0, or that of the signal that ended it."""
+    """Measure; return the exit status: 0, 1 if a measure went wrong, or that of the signal that ended it."""
     signals = Signals()
+    faults = 0
     try:
         with signals.raised():
             audience.doing("making a database")
             with scratch.database(play.url, signals) as info, TemporaryDirectory() as folder:
-                measure_all(play, audience, info, Path(folder))
+                faults = measure_all(play, audience, info, Path(folder))
     except Interrupted as interrupted:
         audience.interrupted()
         return 128 + interrupted.number
     audience.end()
-    return 0
+    return 1 if faults else 0
 
 
-def measure_all(play: Play, audience: Audience, info: str, folder: Path) -> None:
-    """Take one measure after the other in the scratch database."""
+def measure_all(play: Play, audience: Audience, info: str, folder: Path) -> int:
+    """Take one measure after the other in the scratch database; return how many went wrong."""
+    faults = 0
     with connect.open_sync(info) as connection:
         floors.make(connection)
         ground = Ground(info, connection, Meter(connection), play.sizes, folder, audience.doing)
         audience.begin(setting_of(connection, play.sizes.name))
         for measure in play.measures:
             audience.doing(measure.name)
-            for result in measure.take(ground):
-                audience.result(measure, result)
+            try:
+                for result in measure.take(ground):
+                    audience.result(measure, result)
+            except NotMeasured as error:
+                faults += 1
+                audience.result(measure, Failed(measure.name, str(error)))
+    return faults

@@ -80,6 +80,14 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """A line that went wrong, and how."""
+
+    line: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Measure:
     """Something to be measured, by the name that --only knows."""
 

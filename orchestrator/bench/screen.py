@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from orchestrator.bench.figures import cpu, measured, number, short
-from orchestrator.bench.result import Goal, Measure, Result, Skipped, cost
+from orchestrator.bench.result import Failed, Goal, Measure, Result, Skipped, cost
 from orchestrator.bench.setting import Setting
 
 WIDE = 76
@@ -45,11 +45,13 @@ class Screen:
             self._status.start()
             self._status.update(text)
 
-    def result(self, measure: Measure, result: Result | Skipped) -> None:
+    def result(self, measure: Measure, result: Result | Skipped | Failed) -> None:
         """Show a line."""
         match result:
             case Skipped():
                 self._say(f"{result.line}: skipped, {result.reason}")
+            case Failed():
+                self._say(f"{result.line}: FAILED, {result.reason}")
             case Result():
                 self._row(cells(result, wide=self._wide))
                 if notes := "; ".join(noted(result)):

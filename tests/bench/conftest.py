@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from orchestrator import bench
-from orchestrator.bench.result import Measure, Result, Skipped
+from orchestrator.bench.result import Failed, Measure, Result, Skipped
 from orchestrator.bench.setting import Setting
 from orchestrator.bench.sizes import Sizes
 
@@ -25,7 +25,7 @@ class Listener:
 
     def __init__(self) -> None:
         self.setting: Setting | None = None
-        self.results: list[Result | Skipped] = []
+        self.results: list[Result | Skipped | Failed] = []
         self.said: list[str] = []
 
     def begin(self, setting: Setting) -> None:
@@ -34,7 +34,7 @@ class Listener:
     def doing(self, text: str) -> None:
         self.said.append(text)
 
-    def result(self, measure: Measure, result: Result | Skipped) -> None:
+    def result(self, measure: Measure, result: Result | Skipped | Failed) -> None:
         self.results.append(result)
 
     def end(self) -> None:

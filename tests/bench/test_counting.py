@@ -10,7 +10,7 @@ import psycopg
 from orchestrator.bench.between import Between, said
 from orchestrator.bench.ground import Ground
 from orchestrator.bench.meter import Meter, cpu_seconds, family
-from orchestrator.bench.process import spawn
+from orchestrator.bench.process import end, spawn
 from tests.bench.conftest import TINY
 
 
@@ -71,13 +71,16 @@ def test_the_server_of_this_machine_is_seen(empty_database_url: str, tmp_path: P
     assert 0 < spent.wal_bytes
 
 
-def test_descendants_belong_to_a_process() -> None:
+def test_descendants_belong_to_a_process(empty_database_url: str, tmp_path: Path) -> None:
     """A worker's children are its own, and cost what it costs."""
-    process = spawn("orchestrator.bench.producer")
+    with ground(empty_database_url, tmp_path) as stands:
+        process = spawn(stands, "orchestrator.bench.producer")
     try:
-        assert process.pid in family({os.getpid()})
-        assert {process.pid} == family({process.pid})
-        assert (cpu_seconds([process.pid]) or 0) >= 0
+        mine, its = family({os.getpid()}), family({process.pid})
+        spent = cpu_seconds([process.pid])
     finally:
-        process.kill()
-        process.communicate()
+        end(process)
+
+    assert process.pid in mine
+    assert {process.pid} == its
+    assert spent is not None

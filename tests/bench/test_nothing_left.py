@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from orchestrator import bench
-from orchestrator.bench.ground import Ground
-from orchestrator.bench.result import Measure, Result
+from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.result import Failed, Measure, Result
 from orchestrator.errors import OrchestratorError
-from tests.bench.conftest import Take
+from tests.bench.conftest import TINY, Listener, Take
 from tests.demo.left_over import command_lines
 from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, command, eventually, surroundings
 
@@ -34,6 +34,21 @@ def test_after_success(take: Take, left_over: Ask) -> None:
     take(Measure("look", "", look))
 
     assert ([1], set()) == ([len(names) for names in seen], left_over())
+
+
+def test_a_measure_that_went_wrong_is_told_and_the_others_go_on(server_url: str, left_over: Ask) -> None:
+    """The exit status tells it, too."""
+
+    def fail(_ground: Ground) -> Iterator[Result]:
+        raise NotMeasured("it did not end")
+
+    listener = Listener()
+    measures = [Measure("one", "", fail), Measure("two", "", lambda _: iter(()))]
+    status = bench.run(bench.Play(measures=measures, sizes=TINY, url=server_url), listener)
+
+    assert (1, [Failed("one", "it did not end")]) == (status, listener.results)
+    assert ["one", "two", "end"] == listener.said[-3:]
+    assert set() == left_over()
 
 
 def test_after_a_failure(take: Take, left_over: Ask) -> None:
@@ -102,22 +117,8 @@ def test_a_throw_away_server_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> 
         yield from ()
 
     play = bench.Play(measures=[Measure("look", "", look)], sizes=bench.SIZES["quick"])
-    status = bench.run(play, Silent())
+    status = bench.run(play, Listener())
 
     assert 0 == status
     assert "orchestrator-bench-" in where[0]
     assert not os.path.exists(where[0])
-
-
-class Silent:
-    """Hears nothing."""
-
-    def begin(self, *_: object) -> None: ...
-
-    def doing(self, *_: object) -> None: ...
-
-    def result(self, *_: object) -> None: ...
-
-    def end(self) -> None: ...
-
-    def interrupted(self) -> None: ...

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from orchestrator.app import Orchestrator
 from orchestrator.bench import backlog, floors
 from orchestrator.bench.ground import Ground
 from orchestrator.bench.result import Goal, Result
@@ -11,7 +12,7 @@ from orchestrator.execute import declare
 
 
 def one_by_one(ground: Ground) -> Iterator[Result]:
-    """Enqueue one by one, each committed on its own, on a connection at hand."""
+    """Enqueue one by one, each committed on its own: on a connection at hand, and on one of the application's pool."""
     connection, tasks = ground.connection, ground.sizes.enqueues
     sender = nothing.using(connection)
 
@@ -22,7 +23,17 @@ def one_by_one(ground: Ground) -> Iterator[Result]:
     def floor() -> None:
         floors.insert(connection, ["{}"] * tasks)
 
-    yield compared(ground, "enqueue, one by one", tasks, ours, floor, "INSERT, no trigger", Goal(least=0.8))
+    def pooled() -> None:
+        for _ in range(tasks):
+            own.enqueue("bench.nothing", {})
+
+    floor_is = "INSERT, no trigger"
+    yield compared(ground, "enqueue, one by one", tasks, ours, floor, floor_is, Goal(least=0.8))
+    own = Orchestrator(ground.info)
+    try:
+        yield compared(ground, "enqueue, from the pool", tasks, pooled, floor, floor_is)
+    finally:
+        own.close()
 
 
 def many(ground: Ground) -> Iterator[Result]:

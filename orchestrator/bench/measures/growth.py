@@ -62,6 +62,7 @@ Drain = Callable[[], tuple[Round, float | None]]
 @contextmanager
 def watched(ground: Ground, queues: Sequence[str]) -> Iterator[Drain]:
     """Run a worker that can be watched, and give what drains once: how fast, and seconds of claiming by the task."""
+    backlog.clear(ground.connection)
     backlog.shut(ground.connection, queues)
     try:
         with Between(ground) as between, Crew(ground, queues=queues, info=between.info) as crew:

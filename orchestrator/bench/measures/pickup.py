@@ -5,6 +5,7 @@ handler first of all, and it returns what it saw. The floor is stamped in the sa
 there. The commit itself lies before the call's return, and after the call, from which the time is given, too.
 """
 
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +16,11 @@ from typing import Literal
 
 from orchestrator.bench import backlog, floors, sections
 from orchestrator.bench.crew import Crew
-from orchestrator.bench.ground import Ground
-from orchestrator.bench.process import spawn
+from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.process import end, spawn
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.tasks import stamp
-from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import connect
 
 SQL = sections.of(__file__, "pickup.sql")
@@ -32,7 +32,7 @@ STEADY = {200: 1, 2_000: 8}
 STEADY_GOALS = (Goal(of="ours", most=5.0), Goal(of="p99 ms", most=50.0))
 
 
-class PickupLost(OrchestratorError):
+class PickupLost(NotMeasured):
     """A task whose pickup was to be timed did not finish."""
 
 
@@ -79,11 +79,9 @@ def steady(ground: Ground) -> Iterator[Result]:
         backlog.clear(ground.connection)
         backlog.let_go(ground.connection)
         every_seconds, tasks = producers / rate, max(1, int(rate * ground.sizes.steady_seconds / producers))
-        with Crew(ground) as crew, ThreadPoolExecutor(producers) as threads:
+        with Crew(ground) as crew:
             before, began = ground.meter.read(crew.pids), time.monotonic()
-            shares = [threads.submit(paced, ground, tasks=tasks, every_seconds=every_seconds, late=n / rate)
-                      for n in range(producers)]  # fmt: skip
-            sent = {task_id: at for share in shares for task_id, at in share.result().items()}
+            sent = paced_by(producers, ground, tasks=tasks, every_seconds=every_seconds)
             lasted = time.monotonic() - began
             started = stamps(ground, sent)
             times = waits(sent, started)
@@ -96,14 +94,38 @@ def steady(ground: Ground) -> Iterator[Result]:
     backlog.clear(ground.connection)
 
 
-def paced(ground: Ground, *, tasks: int, every_seconds: float, late: float = 0.0) -> dict[int, Sent]:
-    """Enqueue tasks at a pace, on a connection of its own; return when each was."""
-    sent = {}
+def paced_by(producers: int, ground: Ground, *, tasks: int, every_seconds: float) -> dict[int, Sent]:
+    """Have several do it at once, each so many and at such a pace, and one after the other."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(producers) as threads:
+        try:
+            shares = [
+                threads.submit(
+                    paced, ground, tasks=tasks, every_seconds=every_seconds, late=n / producers, stop=stop
+                )
+                for n in range(producers)
+            ]
+            return {task_id: at for share in shares for task_id, at in share.result().items()}
+        finally:
+            stop.set()
+
+
+def paced(
+    ground: Ground,
+    *,
+    tasks: int,
+    every_seconds: float,
+    late: float = 0.0,
+    stop: threading.Event | None = None,
+) -> dict[int, Sent]:
+    """Enqueue tasks at a pace, on a connection of its own, the first after a part of it; return when each was."""
+    sent, stop = {}, stop or threading.Event()
     with connect.open_sync(ground.info) as connection:
         sender = stamp.using(connection)
-        due = time.monotonic() + late
+        due = time.monotonic() + late * every_seconds
         for _ in range(tasks):
-            time.sleep(max(0.0, due - time.monotonic()))
+            if stop.wait(max(0.0, due - time.monotonic())):
+                break
             called = time.monotonic_ns()
             task_id = sender.enqueue().id
             sent[task_id] = Sent(called, time.monotonic_ns())
@@ -131,14 +153,13 @@ def floor_waits(ground: Ground, probes: int) -> list[float]:
 @contextmanager
 def listener(ground: Ground) -> Iterator[None]:
     """Run the floor's listener in a process of its own."""
-    process = spawn("orchestrator.bench.listener", url=ground.info)
+    process = spawn(ground, "orchestrator.bench.listener", url=ground.info)
     try:
         if process.stdout is not None:
             process.stdout.readline()  # it listens now
         yield
     finally:
-        process.kill()
-        process.communicate()
+        end(process)
 
 
 def stamps(ground: Ground, sent: Mapping[int, Sent]) -> dict[int, int]:

@@ -9,12 +9,11 @@ from contextlib import ExitStack, contextmanager
 
 from orchestrator.bench import backlog, floors
 from orchestrator.bench.crew import CONCURRENCY, Crew
-from orchestrator.bench.ground import Ground
-from orchestrator.bench.process import spawn
+from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.process import end, spawn
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.tasks import app, sleep
-from orchestrator.errors import OrchestratorError
 from orchestrator.execute import declare
 
 # Threads of one Python would wait for each other, and not for the database.
@@ -25,7 +24,7 @@ LONG_SECONDS = 3_600.0
 FLOOR_IS = "the same INSERTs, no trigger"
 
 
-class ProducerEnded(OrchestratorError):
+class ProducerEnded(NotMeasured):
     """A producer ended before the bench did."""
 
 
@@ -101,8 +100,8 @@ def producers(ground: Ground) -> Iterator[list[subprocess.Popen[bytes]]]:
     with ExitStack() as stack:
         processes = list[subprocess.Popen[bytes]]()
         for _ in shares:
-            process = spawn("orchestrator.bench.producer", url=ground.info)
-            stack.callback(ended, process)
+            process = spawn(ground, "orchestrator.bench.producer", url=ground.info)
+            stack.callback(end, process)
             processes.append(process)
         for process, share in zip(processes, shares, strict=True):
             write(process, str(share))
@@ -130,8 +129,3 @@ def read(process: subprocess.Popen[bytes]) -> str:
     if process.stdout is None or not (line := process.stdout.readline()):
         raise ProducerEnded
     return line.decode()
-
-
-def ended(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.communicate()

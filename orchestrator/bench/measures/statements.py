@@ -53,6 +53,7 @@ def idle(ground: Ground) -> Iterator[Result | Skipped]:
     ground.say(f"{line}: {seconds:.0f} s")
     try:
         with Between(ground) as between:
+            backlog.clear(ground.connection)
             backlog.let_go(ground.connection)
             with Crew(ground, info=between.info) as crew:
                 time.sleep(min(START_SECONDS, seconds))
