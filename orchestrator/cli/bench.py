@@ -15,12 +15,12 @@ NAMES = {measure.name: measure for measure in measuring.MEASURES}
 @click.command()
 @click.option("--url", help="A database of the server to measure; else a throw-away server.")
 @click.option("--quick", "size", flag_value="quick", help="Under a minute in all, and rough.")
-@click.option("--full", "size", flag_value="full", help="As large as the documents say; an hour.")
+@click.option("--full", "size", flag_value="full", help="Millions of rows, minutes under load; takes an hour.")
 @click.option("--only", metavar="NAME,…", help="Some measures only.")
 @click.option("--list", "listing", is_flag=True, help="Name the measures, and measure nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
 def bench(url: str | None, size: str | None, only: str | None, *, listing: bool, as_json: bool) -> None:
-    """Measure rates and delays, as ratios to a plain loop's.
+    """Measure how fast it is, and what it costs, beside a plain loop.
 
     Works in a database of its own on the server that --url names, and drops it at the end, also after Ctrl-C. The role
     must be allowed to create databases. Without --url it starts a server in a temporary folder (needs
