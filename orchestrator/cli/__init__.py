@@ -8,6 +8,7 @@ import sys
 
 import click
 
+from orchestrator.cli.bench import bench
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
 from orchestrator.cli.migrate import migrate
@@ -41,7 +42,7 @@ def orchestrator() -> None:
     """
 
 
-for command in (demo, dev, migrate, resume, sql, worker):
+for command in (bench, demo, dev, migrate, resume, sql, worker):
     orchestrator.add_command(command)
 
 
