@@ -26,6 +26,8 @@ WATCH_SECONDS = 2.5
 # While the lead is vacant.
 VACANT_SECONDS = 0.5
 FOREVER_SECONDS = 3600.0
+# A lane with nothing to do for so long holds no connection.
+IDLE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,11 @@ class Leader:
         while not self._stopping:
             reign = self._believed()
             if reign is not None:
-                self._wait(self._step(self._housekeeping, reign))
+                seconds = self._step(self._housekeeping, reign)
+                if seconds > IDLE_SECONDS:
+                    # Of a server's connections, one the fewer.
+                    self._housekeeping.close()
+                self._wait(seconds)
             else:
                 self._housekeeping.close()
                 self._wait(FOREVER_SECONDS, until=lambda: self._reign is not None)

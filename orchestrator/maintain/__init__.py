@@ -18,7 +18,6 @@ __all__ = [
     "Recovery",
     "Walk",
     "any_overdue",
-    "any_overdue",
     "finished",
     "partitions",
     "recover",

@@ -13,11 +13,12 @@ which is why the test comes first.
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from uuid import UUID
 
-import psycopg
+from psycopg.pq.misc import PGnotify
 
 from orchestrator import events
 from orchestrator.postgres import statement, transient
@@ -89,10 +90,14 @@ class Listener:
         await self._session.close()
 
     async def _hear(self, connection: Connection) -> None:
+        # What comes while this connection lights the beacon.
+        connection.add_notify_handler(lambda told: self._take(told.channel, told.payload))
         while True:
-            seconds = max(0.0, self._test_at - time.monotonic()) if self._heard else LOOK_SECONDS
-            async for notification in connection.notifies(timeout=seconds, stop_after=1):
-                self._take(notification)
+            await readable(
+                connection, max(0.0, self._test_at - time.monotonic()) if self._heard else LOOK_SECONDS
+            )
+            for told in received(connection):
+                self._take(told.relname.decode(), told.extra.decode())
             if self._heard and self._beacon is None:
                 await self._light(connection)
             if self._heard and time.monotonic() >= self._test_at:
@@ -100,18 +105,18 @@ class Listener:
             elif not self._heard:
                 self._judge()
 
-    def _take(self, notification: psycopg.Notify) -> None:
-        if notification.channel != WORKERS_CHANNEL:
-            if notification.payload in self._queues:
+    def _take(self, channel: str, payload: str) -> None:
+        if channel != WORKERS_CHANNEL:
+            if payload in self._queues:
                 self._calls.rung()
             return
-        if notification.payload == str(self._worker_id):
+        if payload == str(self._worker_id):
             if not self._heard:
                 self._heard, self._deaf = True, False
                 self._test_at = time.monotonic() + TEST_EVERY_SECONDS
                 self._calls.hears(True)
             self._calls.called()
-        elif notification.payload == "lead":
+        elif payload == "lead":
             self._calls.called()
 
     def _test(self) -> None:
@@ -145,6 +150,33 @@ class Listener:
         if self._beacon is not None:
             self._beacon = None
             self._calls.lit(None)
+
+
+async def readable(connection: Connection, seconds: float) -> None:
+    """Wait until something has come from the server, for so long at most. By the socket itself: the driver's own wait
+    looks around ten times a second, and takes longer to tell."""
+    loop, socket = asyncio.get_running_loop(), connection.fileno()
+    came: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(socket, set_once, came)
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await came
+    finally:
+        loop.remove_reader(socket)
+
+
+def set_once(came: asyncio.Future[None]) -> None:
+    if not came.done():
+        came.set_result(None)
+
+
+def received(connection: Connection) -> Iterator[PGnotify]:
+    """Read what has come; raises when the connection broke."""
+    connection.pgconn.consume_input()
+    # Ends: each call takes one away.
+    while (told := connection.pgconn.notifies()) is not None:
+        yield told
 
 
 async def listen(connection: Connection) -> None:

@@ -23,7 +23,7 @@ REPLAN = statement.load(__file__, "replan.sql")
 
 # Longer than any statement of ours takes.
 ANSWER_SECONDS = 15.0
-# So long may a plan be out of date, of a session at work: planning a handful of statements takes a millisecond. One that
+# So long may a plan be out of date, of a session at work: to plan a handful of statements takes a millisecond. One that
 # has hardly anything to do is left its plans for longer, since it would pay for new ones when it is in a hurry.
 REPLAN_EVERY_SECONDS = 1.0
 REPLAN_AFTER_WORK_SECONDS = 0.25

@@ -217,7 +217,9 @@ def purge(kind: str) -> Step:
 
 
 def look_for_dark() -> Step:
-    return Step("dark", load("maintain/gone.sql"), {"dead_after_seconds": 0, "late_after_seconds": 3600}, column=1)
+    return Step(
+        "dark", load("maintain/gone.sql"), {"dead_after_seconds": 0, "late_after_seconds": 3600}, column=1
+    )
 
 
 def stand(name: str) -> tuple[Step, Step, Step]:
