@@ -1,16 +1,20 @@
-"""`orchestrator worker`: run tasks in this process until told to stop."""
+"""`orchestrator worker`: run tasks in this process until told to stop, or keep several processes that do."""
 
 import asyncio
 import os
-import signal
 import sys
 
 import click
+from click.core import ParameterSource
 
 from orchestrator import observe
 from orchestrator.cli.load import load_app
 from orchestrator.cli.told import told
-from orchestrator.worker import Worker
+from orchestrator.worker import Worker, codes, loop
+from orchestrator.worker.parent import Parent
+from orchestrator.worker.tether import Tether
+
+PROCESSES_MAX = 256
 
 
 @click.command()
@@ -21,7 +25,21 @@ from orchestrator.worker import Worker
     "--queues",
     help="Queues to serve, separated by commas.  [default: those of APP's tasks, and default]",
 )
-@click.option("-c", "--concurrency", type=click.IntRange(min=1), help="Tasks at once.  [default: 20]")
+@click.option(
+    "-c",
+    "--concurrency",
+    type=click.IntRange(min=1),
+    help="Tasks at once, in each process.  [default: 20]",
+)
+@click.option(
+    "-p",
+    "--processes",
+    type=click.IntRange(1, PROCESSES_MAX),
+    default=1,
+    show_default=True,
+    envvar="ORCHESTRATOR_PROCESSES",
+    help="Worker processes; from two on this one only keeps them. Else ORCHESTRATOR_PROCESSES.",
+)
 @click.option(
     "--until-empty", is_flag=True, help="End when the queues hold nothing ready, held or waiting for a retry."
 )
@@ -35,20 +53,44 @@ from orchestrator.worker import Worker
     show_default=True,
     help="The least level of lines on standard error; successes are debug.",
 )
+@click.option("--tether", type=int, hidden=True, help="The descriptor of the line to the parent.")
+@click.pass_context
 def worker(
+    context: click.Context,
     app: str,
     url: str | None,
     queues: str | None,
     concurrency: int | None,
+    processes: int,
     grace: float | None,
     log_level: str,
+    tether: int | None,
     *,
     until_empty: bool,
 ) -> None:
     """Run the tasks of APP (MODULE:APP, as in shop.jobs:app).
 
     The first SIGTERM or Ctrl-C stops claiming and lets running tasks finish; the second gives them back at once.
+
+    With --processes each is a worker of its own. One that dies is started again; one that was drained by hand is not.
+
+    \b
+    Exit status:
+      0      told to stop, drained by hand, or (--until-empty) done
+      1      it could not be done, and the message says why
+      2      the command line was wrong
+      75     too many handlers ignored their timeout: start it again
+             (with --processes this is done here)
+      128+n  with --processes: a worker was killed by signal n, and
+             none has taken its place
     """
+    if processes > 1:
+        named(queues)
+        observe.follow(minimum=log_level)
+        context.exit(asyncio.run(Parent(lambda line: again(context, line), processes=processes).run()))
+    line = None if tether is None else Tether(tether)
+    if line is not None:
+        line.hold()
     application = load_app(app)
     observe.follow(minimum=log_level)
     observe.count()
@@ -59,7 +101,7 @@ def worker(
         database_url=url,
         grace_seconds=grace,
     )
-    asyncio.run(serve(made))
+    loop.run(serve(made, line))
     application.close()
 
 
@@ -73,11 +115,27 @@ def named(queues: str | None) -> tuple[str, ...] | None:
     return names
 
 
-async def serve(made: Worker) -> None:
-    """Run a worker that stops on signals."""
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, made.stop)
+def again(context: click.Context, line: int) -> list[str]:
+    """Return the command line of a child: what was given to this one, for one process, on a tether."""
+    # The current folder comes first with -m, before Python's own modules. Not if it does not here: an email.py there
+    # is an application's business.
+    safe = [] if os.getcwd() in sys.path else ["-P"]
+    words = [sys.executable, *safe, "-m", "orchestrator", "worker", "--processes=1", f"--tether={line}"]
+    for option in context.command.params:
+        name = option.name or ""
+        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if isinstance(option, click.Option) and given and name != "processes":
+            words.append(option.opts[-1] if option.is_flag else f"{option.opts[-1]}={context.params[name]}")
+    return [*words, "--", context.params["app"]]
+
+
+async def serve(made: Worker, line: Tether | None = None) -> None:
+    """Run a worker that stops on signals, or when its parent says so or is gone."""
+    if line is None:
+        for number in codes.STOPPING:
+            asyncio.get_running_loop().add_signal_handler(number, made.stop)
+    else:
+        line.follow(made)
     code = 0
     try:
         await made.run()

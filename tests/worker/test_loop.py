@@ -1,0 +1,32 @@
+"""Whose loop a worker runs on."""
+
+import asyncio
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from orchestrator.worker import loop
+
+
+class Swift(asyncio.SelectorEventLoop):
+    """A loop from elsewhere."""
+
+
+async def kind() -> type:
+    return type(asyncio.get_running_loop())
+
+
+def test_uvloop_is_used_if_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To have installed it is to want it."""
+    monkeypatch.setitem(sys.modules, "uvloop", SimpleNamespace(new_event_loop=Swift))
+
+    assert Swift is loop.run(kind())
+
+
+def test_asyncio_is_used_where_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an extra."""
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+
+    assert loop.fastest() is None
+    assert Swift is not loop.run(kind())
