@@ -26,7 +26,7 @@ def fault(status: int) -> int:
 def describe(status: int) -> str:
     """Name an end for people."""
     if status >= 0:
-        return f"exit code {status}"
+        return f"exit code {status}" + (" (worn out)" if status == WORN_OUT_CODE else "")
     try:
         return f"signal {-status} ({signal.Signals(-status).name})"
     except ValueError:

@@ -104,7 +104,8 @@ class Parent:
             settled = time.monotonic() - began >= self._settled_seconds
             deaths = 0 if status == codes.WORN_OUT_CODE else 1 if settled else deaths + 1
             wait_seconds = self._wait_seconds(status, deaths)
-            if status == codes.DONE:
+            # Told to stop while it was still loading the application, it had nothing to end by itself.
+            if status == codes.DONE or (self._stopping.is_set() and -status in codes.STOPPING):
                 events.emit(events.ChildEnded(place, pid))
             else:
                 events.emit(events.ChildDied(place, pid, how, wait_seconds))

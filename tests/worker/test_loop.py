@@ -24,9 +24,10 @@ def test_uvloop_is_used_if_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> N
     assert Swift is loop.run(kind())
 
 
-def test_asyncio_is_used_where_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("found", [None, SimpleNamespace()], ids=["nothing", "a folder of that name"])
+def test_asyncio_is_used_where_it_is_not(monkeypatch: pytest.MonkeyPatch, found: object) -> None:
     """It is an extra."""
-    monkeypatch.setitem(sys.modules, "uvloop", None)
+    monkeypatch.setitem(sys.modules, "uvloop", found)
 
     assert loop.fastest() is None
     assert Swift is not loop.run(kind())

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +12,16 @@ import psycopg
 import pytest
 
 from tests.demo.at_terminal import at_terminal
-from tests.worker.processes import REPOSITORY, Process, eventually, run, worker
+from tests.worker.processes import (
+    PATIENCE_SECONDS,
+    QUICK,
+    REPOSITORY,
+    Process,
+    eventually,
+    run,
+    surroundings,
+    worker,
+)
 from tests.worker.running import attempts, status, statuses, task, value
 from tests.worker.test_processes import DOOR, door, enqueue, open_to_all
 
@@ -129,6 +140,25 @@ def test_a_first_signal_lets_all_of_them_finish(
     assert [[], []] == [attempts(connection, i) for i in ids]
 
 
+def test_a_stop_does_not_wait_for_an_application_that_loads(database_url: str, tmp_path: Path) -> None:
+    """Nothing has begun, so nothing is to be finished; and it is no death."""
+    (tmp_path / "slow.py").write_text("import threading\nthreading.Event().wait(600)\n")
+    path = f"{tmp_path}:{REPOSITORY}"
+    parent = Process(
+        database_url, tmp_path / "log", "-p", "2", settings={**QUICK, "PYTHONPATH": path}, app="slow:app"
+    )
+    try:
+        eventually(lambda: parent.said("child started"), "one loads it")
+        parent.signal(signal.SIGTERM)
+        assert 0 == parent.wait(10), parent.log
+    finally:
+        parent.kill()
+
+    assert ["child started", "children stopping", "child ended"] == [
+        line["event"] for line in parent.events()
+    ]
+
+
 def test_a_second_signal_hurries_all_of_them(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
@@ -241,6 +271,22 @@ def test_until_empty_ends_with_all_of_them(
 
     assert {"completed": 500} == statuses(connection)
     assert 2 == len(children(parent))
+
+
+def test_a_file_named_like_a_module_of_python_does_not_keep_children_from_starting(
+    database_url: str, tmp_path: Path
+) -> None:
+    """The current folder is the application's, and comes no earlier in a child than in `orchestrator` itself."""
+    (tmp_path / "selectors.py").write_text("raise RuntimeError('this one is for the application')\n")
+    (tmp_path / "jobs.py").write_text("from orchestrator import Orchestrator\napp = Orchestrator()\n")
+    script = Path(sys.executable).with_name("orchestrator")
+
+    done = subprocess.run(
+        [script, "worker", "jobs", "-p", "2", "--until-empty"], env=surroundings(database_url), cwd=tmp_path,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+
+    assert 0 == done.returncode, done.stderr
 
 
 @pytest.mark.parametrize(
