@@ -87,7 +87,7 @@ def worker(
     if processes > 1:
         named(queues)
         observe.follow(minimum=log_level)
-        context.exit(asyncio.run(Parent(lambda line: again(context, line), processes=processes).run()))
+        context.exit(Parent(lambda line: again(context, line), processes=processes).run())
     line = None if tether is None else Tether(tether)
     if line is not None:
         line.hold()

@@ -16,6 +16,7 @@ application: no thread, connection or memory of that is here, so nothing in it c
 """
 
 import asyncio
+import signal
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -62,11 +63,17 @@ class Parent:
         self._hurried = False
         self._killing: asyncio.TimerHandle | None = None
 
-    async def run(self) -> int:
+    def run(self) -> int:
         """Keep all places taken until told to stop, or until each is empty for good; return the exit code."""
+        # asyncio's own loop, whatever the policy: uvloop has SIGCHLD for itself.
+        with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+            return runner.run(self._run())
+
+    async def _run(self) -> int:
         loop = asyncio.get_running_loop()
         for number in codes.STOPPING:
             loop.add_signal_handler(number, self.stop)
+        loop.add_signal_handler(signal.SIGCHLD, self._look)
         try:
             ends = await asyncio.gather(*(self._keep(place) for place in range(1, self._processes + 1)))
         finally:
@@ -155,6 +162,11 @@ class Parent:
             with suppress(OrchestratorError):
                 await asyncio.to_thread(embedded.start, Path(serving.embedded.removeprefix("embedded:")))
         self._go_on.set()
+
+    def _look(self) -> None:
+        # One signal may stand for several ends.
+        for child in self._children:
+            child.look()
 
     def _kill(self) -> None:
         for child in self._children:

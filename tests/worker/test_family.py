@@ -1,7 +1,6 @@
 """How the parent judges its children's ends: after how long another takes the place, and what its own exit code is. The
 children do nothing but end."""
 
-import asyncio
 import sys
 from collections.abc import Iterator
 from itertools import chain, repeat
@@ -14,7 +13,7 @@ from orchestrator.task.backoff import Backoff
 from orchestrator.worker.child import Child, Command
 from orchestrator.worker.codes import WORN_OUT_CODE, fault
 from orchestrator.worker.parent import Parent
-from tests.worker.running import PATIENCE_SECONDS, recorded
+from tests.worker.running import recorded
 
 SWIFT = Backoff(base_seconds=0.001, cap_seconds=0.004, jitter=0.0)
 
@@ -59,18 +58,14 @@ def run(
 ) -> tuple[int, list[Any]]:
     """Run a parent to its end, or until then; return its exit code, and who died."""
 
-    async def run() -> int:
-        parent = Watched(each(*programs), processes=processes, **{"backoff": SWIFT, **options})
-        parent.deaths_left, parent.serving_left = deaths, serving
-        unsubscribe = events.subscribe(parent.note)
-        try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
-                return await parent.run()
-        finally:
-            unsubscribe()
-
-    with recorded(events.ChildDied) as died:
-        return asyncio.run(run()), died
+    parent = Watched(each(*programs), processes=processes, **{"backoff": SWIFT, **options})
+    parent.deaths_left, parent.serving_left = deaths, serving
+    unsubscribe = events.subscribe(parent.note)
+    try:
+        with recorded(events.ChildDied) as died:
+            return parent.run(), died
+    finally:
+        unsubscribe()
 
 
 def waits(died: list[Any]) -> list[float | None]:
@@ -119,7 +114,7 @@ def test_a_program_that_cannot_be_started_is_told() -> None:
     missing: Command = lambda line: ["/nowhere/python"]  # noqa: E731
 
     with recorded(events.ChildDied) as died:
-        code = asyncio.run(Parent(missing, processes=2).run())
+        code = Parent(missing, processes=2).run()
 
     assert (1, [(None, "could not be started: No such file or directory", None)]) == (
         code,
