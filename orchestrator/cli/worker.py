@@ -101,8 +101,10 @@ def worker(
         database_url=url,
         grace_seconds=grace,
     )
-    loop.run(serve(made, line))
+    code = loop.run(serve(made, line))
     application.close()
+    if code:
+        sys.exit(code)
 
 
 def named(queues: str | None) -> tuple[str, ...] | None:
@@ -129,8 +131,8 @@ def again(context: click.Context, line: int) -> list[str]:
     return [*words, "--", context.params["app"]]
 
 
-async def serve(made: Worker, line: Tether | None = None) -> None:
-    """Run a worker that stops on signals, or when its parent says so or is gone."""
+async def serve(made: Worker, line: Tether | None = None) -> int:
+    """Run a worker that stops on signals, or when its parent says so or is gone; return the exit code."""
     if line is None:
         for number in codes.STOPPING:
             asyncio.get_running_loop().add_signal_handler(number, made.stop)
@@ -143,9 +145,12 @@ async def serve(made: Worker, line: Tether | None = None) -> None:
         if not made.left_behind:
             raise
         code = told(error)
+    if made.worn_out:
+        code = code or codes.WORN_OUT_CODE
     if made.left_behind:
         # Handlers that ignored their timeout: asyncio.run would wait for the coroutines, the interpreter for the
         # threads, for ever.
         sys.stderr.flush()
         sys.stdout.flush()
         os._exit(code)
+    return code

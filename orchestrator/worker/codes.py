@@ -6,8 +6,8 @@ DONE = 0
 FAILED = 1
 
 WORN_OUT_CODE = 75
-"""Nothing is wrong with the work, but this process has leaked too much to go on: start another, at once. (EX_TEMPFAIL
-of sysexits.h; systemd's Restart=on-failure does what it asks.)"""
+"""The handlers of too many tasks went on after their timeouts (`leaked_threads_max`): stopped cleanly, to be started
+anew, at once. EX_TEMPFAIL of sysexits.h: not a failure, but come again."""
 
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """The signals that mean: come to an end."""

@@ -124,6 +124,21 @@ def test_a_killed_child_is_replaced_and_its_tasks_are_done(
     assert 0.45 <= died["restart_after_seconds"] <= 0.55
 
 
+def test_a_worn_out_child_is_replaced_at_once(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Too many threads were left behind in it; that is what restarts are for, and nobody's fault in the end."""
+    with family(database_url, connection, tmp_path / "log", ORCHESTRATOR_LEAKED_THREADS_MAX="0") as parent:
+        task_id = enqueue(connection, "shop.doze")
+        eventually(lambda: len(children(parent)) == 3 and serving(connection) == 2, "another takes its place")
+        parent.signal(signal.SIGTERM)
+        assert 0 == parent.wait(), parent.log
+
+    (died,) = [line for line in parent.events() if line["event"] == "child died"]
+    assert ("exit code 75 (worn out)", 0.0) == (died["how"], died["restart_after_seconds"])
+    assert "dead_letter" == status(connection, task_id)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_first_signal_lets_all_of_them_finish(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals
