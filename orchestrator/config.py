@@ -17,6 +17,9 @@ PREFIX = "ORCHESTRATOR_"
 # Of the test suite and of nothing else; not a slip of the pen.
 FOREIGN = frozenset({"ORCHESTRATOR_TEST_SERVER"})
 
+# Said to a command, and by no application: `orchestrator worker` reads it before it loads one.
+OF_COMMANDS = ("processes",)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -51,7 +54,7 @@ class Config:
                 setting = name.removeprefix(PREFIX).lower()
                 if setting in known:
                     values[setting] = parsed(name, text, known[setting].default, faults)
-                elif close := did_you_mean(setting, known):
+                elif setting not in OF_COMMANDS and (close := did_you_mean(setting, [*known, *OF_COMMANDS])):
                     faults.append(f"{name} is not a setting; did you mean {PREFIX}{close.upper()}?")
         for name, value in given.items():
             if name not in known:
@@ -127,6 +130,6 @@ def names_of(value: object) -> object:
     return tuple(value) if isinstance(value, Iterable) else value
 
 
-def did_you_mean(name: str, known: Mapping[str, object]) -> str | None:
+def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.75)
     return close[0] if close else None

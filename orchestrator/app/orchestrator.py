@@ -1,6 +1,5 @@
 """One application: its tasks, and the database they live in."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
@@ -14,7 +13,7 @@ from orchestrator.execute import Registry
 from orchestrator.execute.registry import handler_of
 from orchestrator.task.backoff import Backoff
 from orchestrator.task.duration import Duration
-from orchestrator.worker import Worker
+from orchestrator.worker import Worker, loop
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -133,7 +132,7 @@ class Orchestrator:
         until_empty: bool = False,
     ) -> None:
         """Run a worker in this process until it is stopped; installs no signal handlers."""
-        asyncio.run(self.arun_worker(queues=queues, concurrency=concurrency, until_empty=until_empty))
+        loop.run(self.arun_worker(queues=queues, concurrency=concurrency, until_empty=until_empty))
 
     async def arun_worker(
         self,

@@ -1,7 +1,7 @@
 """The command `orchestrator`: translates words into calls, and errors into sentences. Holds no logic.
 
 Exit codes: 0 done · 1 it could not be done, and the message says why · 2 the command line was wrong · 75 a worker
-has worn out (`worker.WORN_OUT`): it has stopped cleanly, and whoever started it should start another.
+has worn out (`worker.codes`): it has stopped cleanly, and whoever started it should start another.
 """
 
 import sys

@@ -1,6 +1,5 @@
 """`orchestrator dev`: a server, its tables and a worker, in one command."""
 
-import asyncio
 import shlex
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from orchestrator.cli.migrate import tell
 from orchestrator.cli.worker import named, serve
 from orchestrator.postgres import connect, embedded_end
 from orchestrator.schema import migrate as schema
+from orchestrator.worker import loop
 
 DATA = Path(".orchestrator/pgdata")
 
@@ -57,9 +57,7 @@ def dev(
     click.echo(f"PostgreSQL: {shown(url)}")
     try:
         prepare(url)
-        asyncio.run(
-            serve(application.worker(queues=named(queues), concurrency=concurrency, database_url=url))
-        )
+        loop.run(serve(application.worker(queues=named(queues), concurrency=concurrency, database_url=url)))
         application.close()
     finally:
         embedded_end.leave(url)

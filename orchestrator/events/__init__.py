@@ -10,6 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from orchestrator.events.event import Event as Event
+from orchestrator.events.family import ChildDied as ChildDied
+from orchestrator.events.family import ChildEnded as ChildEnded
+from orchestrator.events.family import ChildKilled as ChildKilled
+from orchestrator.events.family import ChildrenStopping as ChildrenStopping
+from orchestrator.events.family import ChildStarted as ChildStarted
 from orchestrator.events.housekeeping import GaugesSampled as GaugesSampled
 from orchestrator.events.housekeeping import LeafDropped as LeafDropped
 from orchestrator.events.housekeeping import RowsExpired as RowsExpired

@@ -44,6 +44,8 @@ LEVELS: dict[type[events.Event], str] = {
     events.LeaderSteppedDown: "warning",
     events.ListenDeaf: "warning",
     events.DutyFailed: "error",
+    events.ChildDied: "error",
+    events.ChildKilled: "error",
 }
 
 
@@ -132,5 +134,7 @@ def configure() -> None:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             renderer,
         ],
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        # Writes a line and its end at once; print() writes them apart where Python is unbuffered (as in our image), and
+        # the lines of several processes would mix.
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )

@@ -10,6 +10,9 @@ A worker is one process and one row, with a new id at each start. Its beat comes
 its own, so that a handler which blocks the loop does not cost the worker its life. Who was declared dead all the
 same has lost every lease; it drops what it holds and goes on under a new id.
 
+`orchestrator worker --processes N` keeps several: `parent` says how, `child` and `tether` are the two ends of the line
+between them.
+
 Connections: claims, outcomes, LISTEN, beat. Each heals on its own (postgres/session.py).
 """
 

@@ -43,7 +43,7 @@ class Worker:
 
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
         config = config if config.queues else replace(config, queues=declared_queues(registry))
-        self._config = config
+        self._config = self.config = config
         self._reach = Reach()
         self._rest = Rest(poll_seconds=config.poll_seconds, impatient=until_empty)
         self._outcomes = self._session("outcomes")

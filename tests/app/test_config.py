@@ -79,6 +79,7 @@ def test_all_faults_are_listed_together() -> None:
             "ORCHESTRATOR_CONCURRENCY": "many",
             "ORCHESTRATOR_POOL_SIZE": "2.5",
             "ORCHESTRATOR_HEARTBEAT_SECOND": "1",
+            "ORCHESTRATOR_PROCESES": "2",
             "ORCHESTRATOR_POLL_SECONDS": "0",
         },
         graze_seconds=1,
@@ -90,12 +91,19 @@ def test_all_faults_are_listed_together() -> None:
         "ORCHESTRATOR_CONCURRENCY must be a number, not 'many'",
         "ORCHESTRATOR_POOL_SIZE must be a number, not '2.5'",
         "ORCHESTRATOR_HEARTBEAT_SECOND is not a setting; did you mean ORCHESTRATOR_HEARTBEAT_SECONDS?",
+        "ORCHESTRATOR_PROCESES is not a setting; did you mean ORCHESTRATOR_PROCESSES?",
         "graze_seconds is not a setting; did you mean grace_seconds?",
         "queues must be names of 1 to 200 characters, not ('ok', '')",
         "poll_seconds must be a finite number of at least 0.01, not 0.0",
         "result_bytes_max must be a whole number of at least 2, not 'big'",
     ]
     assert "; ".join(faults) == said
+
+
+def test_what_is_said_to_a_command_is_no_setting_of_an_application() -> None:
+    """In the environment it is let by; an application that names it is told that it cannot."""
+    assert Config() == Config.load({"ORCHESTRATOR_PROCESSES": "2"})
+    assert "processes is not a setting" == faults_of({}, processes=2)
 
 
 @pytest.mark.parametrize("name", LEAST)

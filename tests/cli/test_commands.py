@@ -1,7 +1,9 @@
 """The commands, from the outside: `--version`, `migrate`, `worker`."""
 
 import importlib.metadata
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -209,6 +211,24 @@ def test_an_embedded_url_works_wherever_a_url_does(embedded_url: str) -> None:
     assert (0, 0, 0) == codes, migrated.stderr + enqueued.stderr + worked.stderr
     assert "1 True\n" == enqueued.stdout
     assert '"event": "task completed"' in worked.stderr
+
+
+def test_an_embedded_server_is_shared_by_the_processes_of_a_family(embedded_url: str, tmp_path: Path) -> None:
+    """The parent holds it, so that it stays while no child lives, and goes with the parent."""
+    pidfile = Path(embedded_url.removeprefix("embedded:")) / "cluster" / "postmaster.pid"
+    assert 0 == run("migrate", url=embedded_url).returncode
+    with worker(embedded_url, tmp_path / "log", "-p", "2") as parent:
+        eventually(lambda: parent.log.count('"worker started"') == 2, "both serve")
+        server = pidfile.read_text().splitlines()[0]
+        for line in parent.events():
+            if line["event"] == "child started":
+                os.kill(line["pid"], signal.SIGKILL)
+        eventually(lambda: parent.log.count('"worker started"') == 4, "two others serve")
+        after = pidfile.read_text().splitlines()[0]
+        parent.signal(signal.SIGTERM)
+        assert 0 == parent.wait(), parent.log
+
+    assert server == after
 
 
 def test_no_installed_embedded_server_is_needed_for_another_url(database_url: str) -> None:

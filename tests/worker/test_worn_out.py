@@ -7,7 +7,7 @@ from pathlib import Path
 import psycopg
 
 from orchestrator import Orchestrator, events
-from orchestrator.cli.worker import WORN_OUT
+from orchestrator.worker.codes import WORN_OUT_CODE
 from tests.worker.processes import worker
 from tests.worker.running import PATIENCE_SECONDS, recorded, status, statuses, until
 
@@ -84,7 +84,7 @@ def test_the_process_of_a_worn_out_worker_ends_with_a_code_of_its_own(
     connection.execute("SELECT orchestrator.enqueue('shop.doze', timeout => '0.1 s', max_attempts => 1)")
     log = tmp_path / "log"
     with worker(database_url, log, ORCHESTRATOR_LEAKED_THREADS_MAX="0") as process:
-        assert (75, WORN_OUT) == (process.wait(), 75)
+        assert (75, WORN_OUT_CODE) == (process.wait(), 75)
         assert process.said("worker worn out"), process.log
 
     assert {"dead_letter": 1} == statuses(connection)

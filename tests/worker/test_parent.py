@@ -1,0 +1,337 @@
+"""`orchestrator worker --processes N`: killed, told to stop in every way there is, drained, orphaned."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.demo.at_terminal import at_terminal
+from tests.worker.processes import (
+    PATIENCE_SECONDS,
+    QUICK,
+    REPOSITORY,
+    Process,
+    eventually,
+    run,
+    surroundings,
+    worker,
+)
+from tests.worker.running import attempts, status, statuses, task, value
+from tests.worker.test_processes import DOOR, door, enqueue, open_to_all
+
+SHOP = "tests.worker.shop:app"
+
+
+def children(process: Process) -> list[int]:
+    """Return the pids of the worker processes that were started, in order."""
+    return [line["pid"] for line in process.events() if line["event"] == "child started"]
+
+
+def is_gone(pid: int) -> bool:
+    """Tell whether a process has ended. An orphan may stay a zombie for as long as whoever adopted it likes."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state.rpartition(")")[2].split()[0] == "Z"
+
+
+def serving(connection: psycopg.Connection) -> int:
+    return int(value(connection, "SELECT count(*) FROM orchestrator.workers WHERE state = 'running'"))
+
+
+@contextmanager
+def family(
+    url: str, connection: psycopg.Connection, log: Path, *words: str, size: int = 2, **settings: str
+) -> Iterator[Process]:
+    """Run a parent whose children all serve; nobody of them is left when the block ends well."""
+    with worker(url, log, "-p", str(size), *words, **settings) as parent:
+        eventually(lambda: serving(connection) == size, "all serve")
+        yield parent
+        assert parent.popen.poll() is not None, parent.log
+        eventually(lambda: all(map(is_gone, children(parent))), "no process is left")
+
+
+@contextmanager
+def busy_family(
+    url: str, connection: psycopg.Connection, log: Path
+) -> Iterator[tuple[Process, list[int], psycopg.Connection]]:
+    """The same, each child with one task that waits behind a door."""
+    with door(url) as keeper, family(url, connection, log, "-c", "1") as parent:
+        ids = [enqueue(connection, "shop.knock", door=DOOR) for _ in range(2)]
+        eventually(lambda: statuses(connection) == {"running": 2}, "both are busy")
+        yield parent, ids, keeper
+
+
+def drained(connection: psycopg.Connection, count: int) -> bool:
+    states = connection.execute("SELECT state FROM orchestrator.workers WHERE state = 'draining'").fetchall()
+    return len(states) == count
+
+
+def test_each_process_is_a_worker_with_a_row_of_its_own(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """What was given to the parent is given to each of them."""
+    with family(
+        database_url, connection, tmp_path / "log", "-c", "3", "-q", "mail, sms", "--grace", "7.5", size=3
+    ) as parent:
+        rows = connection.execute("SELECT pid, capacity, queues FROM orchestrator.workers").fetchall()
+        parent.signal(signal.SIGTERM)
+        assert 0 == parent.wait(), parent.log
+
+    assert sorted((pid, 3, ["mail", "sms"]) for pid in children(parent)) == sorted(rows)
+    told = [line["grace_seconds"] for line in parent.events() if line["event"] == "worker stopping"]
+    assert [7.5] * 3 == told
+    assert [("stopped", 3)] == connection.execute(
+        "SELECT state, count(*) FROM orchestrator.workers GROUP BY state"
+    ).fetchall()
+
+
+def test_the_environment_may_say_how_many(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """And the children, which have the same environment, keep no children themselves."""
+    with worker(database_url, tmp_path / "log", ORCHESTRATOR_PROCESSES="2") as parent:
+        eventually(lambda: serving(connection) == 2, "both serve")
+        parent.signal(signal.SIGTERM)
+        assert 0 == parent.wait(), parent.log
+
+    assert 2 == len(children(parent))
+
+
+def test_a_killed_child_is_replaced_and_its_tasks_are_done(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """One line says how it died and when another comes; the parent's own end is a clean one."""
+    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+        victim = children(parent)[0]
+        os.kill(victim, signal.SIGKILL)
+        eventually(lambda: len(children(parent)) == 3, "another takes its place")
+        open_to_all(keeper)
+        eventually(lambda: statuses(connection) == {"completed": 2}, "all is done")
+        parent.signal(signal.SIGTERM)
+        assert 0 == parent.wait(), parent.log
+
+    assert [0, 1] == sorted(task(connection, i).losses for i in ids)
+    (died,) = [line for line in parent.events() if line["event"] == "child died"]
+    assert (1, victim, "signal 9 (SIGKILL)") == (died["place"], died["pid"], died["how"])
+    assert 0.45 <= died["restart_after_seconds"] <= 0.55
+
+
+def test_a_worn_out_child_is_replaced_at_once(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Too many threads were left behind in it; that is what restarts are for, and nobody's fault in the end."""
+    with family(database_url, connection, tmp_path / "log", ORCHESTRATOR_LEAKED_THREADS_MAX="0") as parent:
+        task_id = enqueue(connection, "shop.doze")
+        eventually(lambda: len(children(parent)) == 3 and serving(connection) == 2, "another takes its place")
+        parent.signal(signal.SIGTERM)
+        assert 0 == parent.wait(), parent.log
+
+    (died,) = [line for line in parent.events() if line["event"] == "child died"]
+    assert ("exit code 75 (worn out)", 0.0) == (died["how"], died["restart_after_seconds"])
+    assert "dead_letter" == status(connection, task_id)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_first_signal_lets_all_of_them_finish(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals
+) -> None:
+    """They claim no more, what runs is finished, and nobody is left."""
+    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+        parent.signal(number)
+        eventually(lambda: drained(connection, 2), "both drain")
+        after = enqueue(connection, "shop.knock", door=DOOR)
+        open_to_all(keeper)
+        assert 0 == parent.wait(), parent.log
+
+    assert ["completed", "completed", "pending"] == [status(connection, i) for i in (*ids, after)]
+    assert [[], []] == [attempts(connection, i) for i in ids]
+
+
+def test_a_stop_does_not_wait_for_an_application_that_loads(database_url: str, tmp_path: Path) -> None:
+    """Nothing has begun, so nothing is to be finished; and it is no death."""
+    (tmp_path / "slow.py").write_text("import threading\nthreading.Event().wait(600)\n")
+    path = f"{tmp_path}:{REPOSITORY}"
+    parent = Process(
+        database_url, tmp_path / "log", "-p", "2", settings={**QUICK, "PYTHONPATH": path}, app="slow:app"
+    )
+    try:
+        eventually(lambda: parent.said("child started"), "one loads it")
+        parent.signal(signal.SIGTERM)
+        assert 0 == parent.wait(10), parent.log
+    finally:
+        parent.kill()
+
+    assert ["child started", "children stopping", "child ended"] == [
+        line["event"] for line in parent.events()
+    ]
+
+
+def test_a_second_signal_hurries_all_of_them(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """What runs is given back at once, uncharged."""
+    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, _):
+        parent.signal(signal.SIGTERM)
+        eventually(lambda: drained(connection, 2), "both drain")
+        parent.signal(signal.SIGTERM)
+        assert 0 == parent.wait(8), parent.log
+
+    assert [("pending", 0)] * 2 == [(status(connection, i), task(connection, i).attempt) for i in ids]
+
+
+def test_a_signal_to_the_whole_service_counts_once(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """As systemd sends it by default: to the parent, which tells the children, and to each of these besides."""
+    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+        for pid in (parent.pid, *children(parent)):
+            os.kill(pid, signal.SIGTERM)
+        eventually(lambda: drained(connection, 2), "both drain")
+        for pid in children(parent):
+            os.kill(pid, signal.SIGTERM)
+        # The handlers of those signals ran before whatever a connection of theirs brought next.
+        open_to_all(keeper)
+        assert 0 == parent.wait(), parent.log
+
+    assert [("completed", 1)] * 2 == [(status(connection, i), task(connection, i).attempt) for i in ids]
+
+
+def test_ctrl_c_at_a_terminal_counts_once(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """The key reaches everybody in the terminal's foreground; the children, which would each print a traceback while
+    they load the application, are not there."""
+    with (
+        door(database_url) as keeper,
+        at_terminal("worker", SHOP, "-p", "2", "-c", "1", cwd=REPOSITORY, url=database_url) as parent,
+    ):
+        eventually(lambda: serving(connection) == 2, "both serve")
+        ids = [enqueue(connection, "shop.knock", door=DOOR) for _ in range(2)]
+        eventually(lambda: statuses(connection) == {"running": 2}, "both are busy")
+        pids = connection.execute("SELECT pid FROM orchestrator.workers").fetchall()
+        assert [pid for (pid,) in pids] == [os.getpgid(pid) for (pid,) in pids]
+        parent.presses_ctrl_c()
+        eventually(lambda: drained(connection, 2), "both drain")
+        open_to_all(keeper)
+        assert 0 == parent.ends(), parent.shown
+
+    assert [("completed", 1)] * 2 == [(status(connection, i), task(connection, i).attempt) for i in ids]
+    assert "Traceback" not in parent.shown
+
+
+def test_children_of_a_killed_parent_finish_and_end(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Nobody tells them; the line to the parent has ended."""
+    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+        parent.signal(signal.SIGKILL)
+        parent.wait()
+        eventually(lambda: drained(connection, 2), "both drain")
+        open_to_all(keeper)
+        eventually(lambda: all(map(is_gone, children(parent))), "they are gone")
+
+    assert [("completed", 1)] * 2 == [(status(connection, i), task(connection, i).attempt) for i in ids]
+
+
+def test_a_parent_killed_while_they_drain_does_not_hurry_them(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """To be told to stop twice is one thing, to be told to hurry another."""
+    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+        parent.signal(signal.SIGTERM)
+        eventually(lambda: drained(connection, 2), "both drain")
+        parent.signal(signal.SIGKILL)
+        parent.wait()
+        open_to_all(keeper)
+        eventually(lambda: all(map(is_gone, children(parent))), "they are gone")
+
+    assert [("completed", 1)] * 2 == [(status(connection, i), task(connection, i).attempt) for i in ids]
+
+
+def test_a_worker_drained_by_hand_is_not_replaced(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """The other goes on; when every one of them is drained the parent ends, and well."""
+    drain = "SELECT orchestrator.drain_worker(id) FROM orchestrator.workers WHERE pid = %s"
+    with family(database_url, connection, tmp_path / "log") as parent:
+        first, second = children(parent)
+        connection.execute(drain, [first])
+        eventually(lambda: parent.said("child ended"), "it ends")
+        task_id = enqueue(connection, "shop.work")
+        eventually(lambda: status(connection, task_id) == "completed", "the other goes on")
+        connection.execute(drain, [second])
+        assert 0 == parent.wait(), parent.log
+
+    assert second == task(connection, task_id).result
+    assert [first, second] == children(parent)
+
+
+def test_until_empty_ends_with_all_of_them(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Who finds nothing left ends, and is not replaced."""
+    connection.execute(
+        "INSERT INTO orchestrator.tasks (type) SELECT 'shop.work' FROM generate_series(1, 500)"
+    )
+    with worker(database_url, tmp_path / "log", "-p", "2", "--until-empty") as parent:
+        assert 0 == parent.wait(), parent.log
+
+    assert {"completed": 500} == statuses(connection)
+    assert 2 == len(children(parent))
+
+
+def test_a_file_named_like_a_module_of_python_does_not_keep_children_from_starting(
+    database_url: str, tmp_path: Path
+) -> None:
+    """The current folder is the application's, and comes no earlier in a child than in `orchestrator` itself."""
+    (tmp_path / "selectors.py").write_text("raise RuntimeError('this one is for the application')\n")
+    (tmp_path / "jobs.py").write_text("from orchestrator import Orchestrator\napp = Orchestrator()\n")
+    script = Path(sys.executable).with_name("orchestrator")
+
+    done = subprocess.run(
+        [script, "worker", "jobs", "-p", "2", "--until-empty"], env=surroundings(database_url), cwd=tmp_path,
+        capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    )  # fmt: skip
+
+    assert 0 == done.returncode, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "said"),
+    [
+        ("tests.worker.shob:app", 2, "there is no module 'tests.worker.shob'"),
+        ("tests.worker.shop:apq", 2, "did you mean tests.worker.shop:app?"),
+        (SHOP, 1, "no orchestrator schema yet; run `orchestrator migrate`"),
+    ],
+)
+def test_what_is_wrong_from_the_start_is_said_once(
+    empty_database_url: str, spec: str, code: int, said: str
+) -> None:
+    """By the first child, alone; nobody tries again."""
+    done = run("worker", spec, "-p", "3", url=empty_database_url)
+
+    assert (code, 1) == (done.returncode, done.stderr.count(said)), done.stderr
+    assert (1, 1) == (done.stderr.count('"child started"'), done.stderr.count('"child died"'))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-p", "0"], "0 is not in the range"),
+        (["-p", "two"], "'two' is not a valid integer"),
+        (["-p", "2", "-q", ","], "no queue is named"),
+    ],
+)
+def test_a_wrong_command_line_starts_nobody(words: list[str], said: str) -> None:
+    """Exit status 2."""
+    done = run("worker", SHOP, *words)
+
+    assert (2, True, False) == (done.returncode, said in done.stderr, "child started" in done.stderr)
