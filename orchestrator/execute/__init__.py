@@ -7,9 +7,9 @@ the loop, `def` handlers in threads. This room writes nothing to the database bu
 
 from orchestrator.execute.attempt import Attempt
 from orchestrator.execute.begin import begin
-from orchestrator.execute.context import Context
+from orchestrator.execute.context import Context, Services
 from orchestrator.execute.declare import declare
 from orchestrator.execute.registry import Handler, Registry
 from orchestrator.execute.threads import Threads
 
-__all__ = ["Attempt", "Context", "Handler", "Registry", "Threads", "begin", "declare"]
+__all__ = ["Attempt", "Context", "Handler", "Registry", "Services", "Threads", "begin", "declare"]

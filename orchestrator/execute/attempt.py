@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from orchestrator import events
 from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
 from orchestrator.execute import context, fault
-from orchestrator.execute.context import Context
+from orchestrator.execute.context import NOWHERE, Context, Services
 from orchestrator.execute.registry import Handler
 from orchestrator.execute.threads import Threads
 from orchestrator.task import backoff, duration, payload
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Buried, Cancelled, Completed, End, Failed, Fault, Snoozed
+from orchestrator.task.outcome import Buried, Cancelled, Completed, End, Failed, Fault, Recorded, Snoozed
 
 
 @dataclass(slots=True)
@@ -30,6 +30,7 @@ class Attempt:
     handler: Handler
     threads: Threads
     result_bytes_max: int
+    services: Services = NOWHERE
     context: Context | None = field(default=None, init=False)
     begun_at: float = field(default_factory=time.monotonic, init=False)
     called_off: bool = field(default=False, init=False)
@@ -38,7 +39,20 @@ class Attempt:
         """Run the handler to its end, and return which end it was. Raises only CancelledError, and only when
         the attempt was called off."""
         try:
-            self.context = context.of(self.task)
+            end = await self._run()
+        except asyncio.CancelledError:
+            if await self._has_completed():
+                return Recorded()
+            raise
+        if await self._has_completed():
+            self._say_ignored(end)
+            return Recorded()
+        return end
+
+    async def _run(self) -> End:
+        try:
+            if self.handler.context_name is not None:
+                self.context = context.of(self.task, self.services)
             arguments = self.handler.bind(payload.decode(self.task.payload), self.context)
         except (PayloadRefused, TypeError) as error:
             reason = f"the payload does not fit the handler {self.handler.type}: {fault.message(error)}"
@@ -55,6 +69,11 @@ class Attempt:
         self.called_off = True
         if self.context is not None:
             self.context.cancel()
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether the handler has completed the task itself, or may have by now."""
+        return self.context is not None and self.context.is_completing
 
     def overdue_seconds(self) -> float:
         """Return for how long it has gone on beyond its timeout; never positive without one."""
@@ -82,7 +101,7 @@ class Attempt:
                 # It looked at `cancelled` and returned; whether it was done by then nobody can say.
                 raise asyncio.CancelledError
             if value is None:
-                return Completed(None)
+                return Completed(self.context.result_text if self.context is not None else None)
             return Completed(payload.encode_result(value, bytes_max=self.result_bytes_max))
         except TimeoutError as error:
             # The handler's own TimeoutError is an ordinary failure.
@@ -110,6 +129,22 @@ class Attempt:
         if self.handler.is_async:
             return await self.handler.function(**arguments)
         return await self.threads.call(self.handler.function, arguments)
+
+    async def _has_completed(self) -> bool:
+        """Tell whether the handler has completed the task itself, once that is known."""
+        return self.context is not None and await self.context.ended()
+
+    def _say_ignored(self, end: End) -> None:
+        match end:
+            case Completed(result) if self.context is not None and result == self.context.result_text:
+                return
+            case Completed():
+                what = "it returned a value; context.result() sets one inside the transaction"
+            case Failed(fault) | Buried(fault):
+                what = f"it raised {fault.class_name}: {fault.message}"
+            case _:
+                what = f"it asked to be {type(end).__name__.lower()}"
+        events.emit(events.OutcomeIgnored(self.task.id, self.task.type, self.task.queue, what))
 
     def _tell_handler(self) -> None:
         if self.context is not None:

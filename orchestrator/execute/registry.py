@@ -28,7 +28,7 @@ class Handler:
     context_name: str | None
     hints: Hints
 
-    def bind(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    def bind(self, arguments: Mapping[str, Any], context: Context | None) -> dict[str, Any]:
         """Fit a payload to the function's parameters and their annotations, the context among them; TypeError says
         why it does not."""
         given = dict(arguments)

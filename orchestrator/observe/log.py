@@ -29,6 +29,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.TaskPutBack: "warning",
     events.LeaseLost: "warning",
     events.StaleOutcome: "warning",
+    events.OutcomeIgnored: "warning",
     events.GhostsReleased: "warning",
     events.TimeoutsEnforced: "warning",
     events.ConnectionLost: "warning",
@@ -70,6 +71,11 @@ def follow(*, minimum: str = "info") -> Callable[[], None]:
             getattr(logger, level)(name_of(event), **fields_of(event), **more)
 
     return events.subscribe(line)
+
+
+def logger(**fields: Any) -> Any:
+    """Return a logger that says these with each line, as the user's own configuration of structlog has it."""
+    return structlog.get_logger("orchestrator").bind(**fields)
 
 
 class News:

@@ -8,10 +8,11 @@ from uuid import UUID
 from orchestrator import events
 from orchestrator.config import Config
 from orchestrator.errors import LeaseLost
-from orchestrator.execute import Attempt, Registry, Threads
+from orchestrator.execute import Attempt, Registry, Services, Threads
+from orchestrator.execute.context import NOWHERE
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import End, Fault, Outcome, PutBack, Released
+from orchestrator.task.outcome import End, Fault, Outcome, PutBack, Recorded, Released
 
 # A type nobody here knows: the first wait, doubled each time, up to the longest.
 PUT_BACK_SECONDS = 5.0
@@ -35,11 +36,18 @@ class Slots:
     """As many attempts at once as the worker has slots."""
 
     def __init__(
-        self, config: Config, registry: Registry, outbox: Outbox, *, freed: Callable[[], None]
+        self,
+        config: Config,
+        registry: Registry,
+        outbox: Outbox,
+        *,
+        freed: Callable[[], None],
+        services: Services = NOWHERE,
     ) -> None:
         self._config = config
         self._registry = registry
         self._outbox = outbox
+        self._services = services
         self._freed = freed
         self._threads = Threads(config.concurrency)
         self._running: dict[asyncio.Task[None], Held] = {}
@@ -66,7 +74,7 @@ class Slots:
         for task in tasks:
             handler = self._registry.find(task.type)
             assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
-            attempt = Attempt(task, handler, self._threads, self._config.result_bytes_max)
+            attempt = Attempt(task, handler, self._threads, self._config.result_bytes_max, self._services)
             held = Held(task, worker_id, attempt)
             job = asyncio.create_task(self._run(held), name=f"orchestrator task {task.id}")
             self._running[job] = held
@@ -115,6 +123,8 @@ class Slots:
         """Tell handlers whose leases are lost, at once; their outcomes are not even written."""
         for job, held in list(self._running.items()):
             reason = lost.get((held.task.id, held.task.lease))
+            if held.attempt.is_completing:
+                continue  # its row has left on its own account, or is about to
             if reason is not None and job not in self._void and job not in self._handing_over:
                 events.emit(events.LeaseLost(held.task.id, held.task.type, held.task.queue, reason))
                 self._void.add(job)
@@ -153,7 +163,7 @@ class Slots:
             # An attempt has an end, whatever happens; without one its task would be started again for ever.
             end = held.attempt.broke(error)
         job = asyncio.current_task()
-        if job is not None and job not in self._void:
+        if job is not None and job not in self._void and not isinstance(end, Recorded):
             # From here on no drain may cancel it: the outcome would be lost between handler and outbox.
             self._handing_over.add(job)
             await self._outbox.put(Outcome(task, end), worker_id=held.worker_id)
@@ -163,7 +173,8 @@ class Slots:
         self._void.add(job)
         self._stubborn.add(job)
         events.emit(events.HandlerAbandoned(held.task.id, held.task.type))
-        await self._outbox.put(Outcome(held.task, end), worker_id=held.worker_id)
+        if not held.attempt.is_completing:
+            await self._outbox.put(Outcome(held.task, end), worker_id=held.worker_id)
         self._ended(job)
 
     async def _cancel(self, jobs: set[asyncio.Task[None]], reason: str) -> None:

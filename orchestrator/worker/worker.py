@@ -24,6 +24,7 @@ from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.intake import Intake
 from orchestrator.worker.report import Report
 from orchestrator.worker.rest import Rest
+from orchestrator.worker.services import Services
 from orchestrator.worker.slots import Slots
 
 # For a handler's clean-up and the last outcomes, even when the grace is over.
@@ -46,7 +47,8 @@ class Worker:
         self._outbox = Outbox(
             self._outcomes, limit=max(1000, 2 * config.concurrency), put_off=self._rest.look_for_due
         )
-        self._slots = Slots(config, registry, self._outbox, freed=self._rest.wake)
+        self._services = Services(config, info=self._info, reach=self._reach)
+        self._slots = Slots(config, registry, self._outbox, freed=self._rest.wake, services=self._services)
         self._hears = False
         self._heartbeat = Heartbeat(
             config,
@@ -119,8 +121,9 @@ class Worker:
                     self._intake.worker_id, self._config.queues, self._config.concurrency, self._types
                 )
             )
+            beside = (self._outbox, self._listener, self._services)
             await first_fault(
-                self._serve(), self._outbox.run(), self._listener.run(), self._slots.watch(), self._watch()
+                self._serve(), self._slots.watch(), self._watch(), *(one.run() for one in beside)
             )
         finally:
             await self._close()
@@ -170,6 +173,7 @@ class Worker:
         await self._listener.close()
         await self._claims.close()
         await self._outcomes.close()
+        await self._services.close()
         self._slots.stop()
         await asyncio.to_thread(self._leader.stop)
         if self._errands:
@@ -256,12 +260,8 @@ class Worker:
             ring=self._heartbeat.ring,
             rang_at=lambda: self._heartbeat.rang_at,
         )
-        return notify.Listener(
-            self._session("listener"),
-            worker_id=self._heartbeat.worker_id,
-            queues=self._config.queues,
-            calls=calls,
-        )
+        session, worker_id = self._session("listener"), self._heartbeat.worker_id
+        return notify.Listener(session, worker_id=worker_id, queues=self._config.queues, calls=calls)
 
     def _errand(self, work: Coroutine[Any, Any, Any]) -> None:
         errand = asyncio.ensure_future(work)

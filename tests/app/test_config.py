@@ -22,6 +22,7 @@ OF_EACH: dict[str, tuple[str, object]] = {
     "result_bytes_max": ("2000", 2000),
     "pool_size": ("3", 3),
     "pool_timeout_seconds": ("1e-1", 0.1),
+    "transaction_pool_size": ("4", 4),
 }
 
 
