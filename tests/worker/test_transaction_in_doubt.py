@@ -114,6 +114,26 @@ def test_a_commit_that_is_under_way_is_waited_for(
     assert ("completed", [(handle.id, 1)]) == (status(connection, handle.id), entries(connection))
 
 
+@both_colours
+def test_a_connection_that_breaks_just_before_the_commit_is_no_success(
+    app: Orchestrator, connection: psycopg.Connection, colour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """psycopg leaves the block without a word then, as if it had committed."""
+    accept = Transaction._accept
+
+    def accept_and_break(self: Transaction, completed: bool) -> None:
+        accept(self, completed)
+        if self._task.attempt == 1:
+            (self._async if colour == "async" else self._sync).pgconn.finish()  # type: ignore[union-attr]
+
+    monkeypatch.setattr(Transaction, "_accept", accept_and_break)
+    handle = writing(app, colour, backoff=AT_ONCE).enqueue()
+    run_until_empty(app)
+
+    assert ("completed", [(handle.id, 2)]) == (status(connection, handle.id), entries(connection))
+    assert [(1, "failed")] == attempts(connection, handle.id)
+
+
 def committing(connection: psycopg.Connection) -> bool:
     query = "SELECT FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'PgSleep'"
     return bool(connection.execute(query).fetchall())
