@@ -11,9 +11,9 @@ import threading
 import time
 from functools import partial
 
-from orchestrator import finish
+from orchestrator import events, finish
 from orchestrator.postgres.session import Session
-from orchestrator.postgres.transient import is_transient
+from orchestrator.postgres.transient import is_transient, reason
 from orchestrator.task.model import Claimed
 
 EVERY_SECONDS = 1.0
@@ -83,8 +83,9 @@ class Progress:
         try:
             await self._session.run(partial(finish.report, reports=self._sending), give_up_on=always)
         except Exception as error:
+            # Never worth a worker's life; what will pass has been told by the session.
             if not is_transient(error):
-                raise
+                events.emit(events.DutyFailed("progress", type(error).__name__, reason(error)))
         async with self._sent:
             self._sending = {}
             self._sent.notify_all()

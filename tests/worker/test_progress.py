@@ -203,6 +203,22 @@ def test_a_report_waits_for_no_database(
     assert (1, "done") == (task(connection, handle.id).attempt, task(connection, handle.id).result)
 
 
+def test_a_report_that_is_refused_costs_no_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """It is told, and the attempt ends as it would have."""
+    connection.execute("ALTER TABLE orchestrator.tasks_live ADD CHECK (progress IS DISTINCT FROM '1')")
+
+    @app.task(name="work")
+    async def work(context: Context) -> None:
+        context.progress(context.id)
+
+    handles = [work.enqueue() for _ in range(2)]
+    with recorded(events.DutyFailed) as failed:
+        run_until_empty(app)
+
+    assert ["completed"] * 2 == [status(connection, handle.id) for handle in handles]
+    assert {("progress", "CheckViolation")} == {(event.duty, event.error_class) for event in failed}
+
+
 @pytest.mark.parametrize(
     ("said", "why"),
     [
