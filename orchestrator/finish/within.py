@@ -38,7 +38,7 @@ def complete_within(task: Claimed, result: str | None) -> Steps[bool]:
 
 def was_committed(task: Claimed) -> Steps[bool]:
     """Tell whether the task is completed under its lease; asked in autocommit, where each statement sees all."""
-    if (yield HELD, {"id": task.id, "lease": task.lease}):
+    if (yield HELD, {"task_id": task.id, "lease": task.lease}):
         return False
     rows = yield RECORDED, {"ids": [task.id], "leases": [task.lease]}
     return bool(rows)

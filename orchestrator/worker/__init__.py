@@ -10,8 +10,8 @@ A worker is one process and one row, with a new id at each start. Its beat comes
 its own, so that a handler which blocks the loop does not cost the worker its life. Who was declared dead all the
 same has lost every lease; it drops what it holds and goes on under a new id.
 
-Connections: claims, outcomes, LISTEN, beat. Each heals on its own (postgres/session.py). Those that handlers ask for come
-beside them (services.py): for transactions of their own, and one for the progress of all.
+Connections: claims, outcomes, LISTEN, beat. Each heals on its own (postgres/session.py). Those that handlers ask for
+come beside them (services.py): for transactions of their own, and one for the progress of all.
 """
 
 from orchestrator.worker.worker import Worker
