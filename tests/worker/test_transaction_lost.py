@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -265,40 +264,36 @@ def test_who_is_stopped_inside_gives_back_and_writes_nothing(
     assert [] == entries(connection)
 
 
-def test_one_connection_serves_all_in_turn(database_url: str, connection: psycopg.Connection) -> None:
-    """Of both colours: so many at once and no more, and who has to wait goes on when one is free."""
+def test_few_connections_serve_all_in_turn(database_url: str, connection: psycopg.Connection) -> None:
+    """Of both colours together: so many at once and no more, and who has to wait goes on when one is free."""
     app = Orchestrator(database_url, transaction_pool_size=2)
-    at_once: list[int] = []
+    inside: set[int] = set()
+    most: list[int] = []
 
-    def count(_context: Context) -> None:
-        at_once.append(
-            value(
-                connection,
-                "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%%transactions'",
-            )
-        )
+    @app.task(name="on_loop")
+    async def on_loop(context: Context) -> None:
+        async with context.transaction() as own:
+            inside.add(context.id)
+            await own.execute(ENTRY, [context.id, context.attempt])
+            most.append(len(inside))
+            inside.discard(context.id)
 
-    one = writing(app, "async", inside=lambda _: asyncio.sleep(0.001))
-    other = app.task(name="other")(threaded(count))
+    @app.task(name="in_thread")
+    def in_thread(context: Context) -> None:
+        with context.transaction() as own:
+            inside.add(context.id)
+            own.execute(ENTRY, [context.id, context.attempt])
+            most.append(len(inside))
+            inside.discard(context.id)
+
     for _ in range(30):
-        one.enqueue()
-        other.enqueue()
+        on_loop.enqueue()
+        in_thread.enqueue()
     run_until_empty(app, concurrency=20)
     app.close()
 
     assert one_each(connection, 60)
-    assert max(at_once) <= 2
-
-
-def threaded(count: Callable[[Context], None]) -> Callable[[Context], None]:
-    """Return a def handler that writes its entry and counts."""
-
-    def write(context: Context) -> None:
-        with context.transaction() as own:
-            own.execute(ENTRY, [context.id, context.attempt])
-        count(context)
-
-    return write
+    assert 2 == max(most)
 
 
 @both_colours
