@@ -7,5 +7,5 @@
 -- Locks: none; tasks_done, SHARE UPDATE EXCLUSIVE, when the leaf is made.
 RESET ROLE;
 SET LOCAL lock_timeout = '5s';
-SET LOCAL idle_in_transaction_session_timeout = '5s';
+SET LOCAL idle_in_transaction_session_timeout = '10s';
 SELECT orchestrator.ensure_partition()
