@@ -83,7 +83,8 @@ class Services(Protocol):
 class Nowhere:
     """Where no worker is at hand, as in a process of the handler's own."""
 
-    result_bytes_max = RESULT_BYTES_MAX
+    def __init__(self, result_bytes_max: int = RESULT_BYTES_MAX) -> None:
+        self.result_bytes_max = result_bytes_max
 
     def transaction(self, context: "Context") -> NoReturn:
         """Refuse."""
@@ -114,6 +115,7 @@ class Context:
     """One attempt, seen from inside. `lease` is a fencing token for the handler's own tables."""
 
     __slots__ = (
+        "_begun_at",
         "_completion",
         "_log",
         "_metadata",
@@ -125,8 +127,9 @@ class Context:
         "_told",
     )
 
-    def __init__(self, task: Claimed, services: Services = NOWHERE) -> None:
+    def __init__(self, task: Claimed, services: Services = NOWHERE, begun_at: float | None = None) -> None:
         self._task = task
+        self._begun_at = begun_at
         self._services = services
         self._stop = self._told = self._progress = False
         self._completion: Completion | None = None
@@ -170,7 +173,7 @@ class Context:
 
     @property
     def tags(self) -> tuple[str, ...]:
-        return self._task.tags
+        return tuple(self._task.tags or ())
 
     @property
     def metadata(self) -> Mapping[str, Any]:
@@ -220,6 +223,11 @@ class Context:
         return self._task
 
     @property
+    def begun_at(self) -> float | None:
+        """When the handler started, by the monotonic clock."""
+        return self._begun_at
+
+    @property
     def result_text(self) -> str | None:
         """What `result` was given, as JSON text."""
         return self._result
@@ -255,6 +263,6 @@ class Context:
         return False
 
 
-def of(task: Claimed, services: Services = NOWHERE) -> Context:
+def of(task: Claimed, services: Services = NOWHERE, begun_at: float | None = None) -> Context:
     """Make the context of a claimed task."""
-    return Context(task, services)
+    return Context(task, services, begun_at)

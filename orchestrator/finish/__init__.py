@@ -13,7 +13,7 @@ outbox, and the same lease decides between the two.
 
 from orchestrator.finish.announce import announce
 from orchestrator.finish.outbox import Outbox
-from orchestrator.finish.record import record, record_unlocked
+from orchestrator.finish.record import record, record_unlocked, release_now
 from orchestrator.finish.report import report
 from orchestrator.finish.within import Steps, complete_within, take, take_async, was_committed
 
@@ -24,6 +24,7 @@ __all__ = [
     "complete_within",
     "record",
     "record_unlocked",
+    "release_now",
     "report",
     "take",
     "take_async",

@@ -16,9 +16,10 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.rows import tuple_row
 
-from orchestrator.finish.record import COMPLETE, RECORDED
+from orchestrator.finish.record import COMPLETE, RECORDED, ages, named
 from orchestrator.postgres import statement
 from orchestrator.task.model import Claimed
+from orchestrator.task.outcome import Outcome, Recorded
 
 WITHIN = statement.load(__file__, "within.sql")
 HELD = statement.load(__file__, "held.sql")
@@ -29,18 +30,18 @@ Step = tuple[bytes, dict[str, Any] | None]
 Steps = Generator[Step, list[tuple[Any, ...]], T]
 
 
-def complete_within(task: Claimed, result: str | None) -> Steps[bool]:
+def complete_within(outcome: Outcome, result: str | None) -> Steps[bool]:
     """Complete the task in the transaction that is open; tell whether its lease still held."""
     yield WITHIN, None
-    rows = yield COMPLETE, {"ids": [task.id], "leases": [task.lease], "results": [result]}
-    return bool(rows)
+    rows = yield COMPLETE, {**named([outcome]), "ages": ages([outcome]), "results": [result]}
+    return bool(rows[0][0] == 1)
 
 
 def was_committed(task: Claimed) -> Steps[bool]:
     """Tell whether the task is completed under its lease; asked in autocommit, where each statement sees all."""
     if (yield HELD, {"task_id": task.id, "lease": task.lease}):
         return False
-    rows = yield RECORDED, {"ids": [task.id], "leases": [task.lease]}
+    rows = yield RECORDED, named([Outcome(task, Recorded())])
     return bool(rows)
 
 

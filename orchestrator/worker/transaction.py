@@ -54,6 +54,7 @@ class Transaction:
     ) -> None:
         self._context = context
         self._task = context.task
+        self._outcome = Outcome(context.task, Recorded(), context.begun_at)
         self._completion = context.completion
         self._lender = lender
         self._new_session = new_session
@@ -171,7 +172,7 @@ class Transaction:
             deadline.cancel()
 
     def _steps(self) -> finish.Steps[bool]:
-        return finish.complete_within(self._task, self._context.result_text)
+        return finish.complete_within(self._outcome, self._context.result_text)
 
     def _require_open(self, connection: Sync | Async) -> None:
         if connection.info.transaction_status == TransactionStatus.IDLE:
@@ -250,7 +251,7 @@ class Transaction:
 
     def _settle(self, *, committed: bool) -> None:
         if committed:
-            finish.announce(Outcome(self._task, Recorded()))
+            finish.announce(self._outcome)
         self._completion.end(committed=committed)
 
     def _interrupt(self) -> None:

@@ -46,7 +46,7 @@ INNER = (
 )  # fmt: skip
 
 # Of a context: what its worker asks, and no handler.
-FOR_THE_WORKER = ("completion", "is_completing", "result_text", "task", "was_told")
+FOR_THE_WORKER = ("begun_at", "completion", "is_completing", "result_text", "task", "was_told")
 
 FUNCTIONS: LiteralString = """
     SELECT p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)
