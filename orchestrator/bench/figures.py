@@ -9,9 +9,9 @@ def measured(value: float, unit: str) -> str:
 def short(value: float) -> str:
     """Write a number with three digits that count."""
     if abs(value) >= 999_500:
-        return f"{value / 1e6:.2f}M"
+        return f"{value / 1e6:.3g}M"
     if abs(value) >= 9_995:
-        return f"{value / 1e3:.1f}k"
+        return f"{value / 1e3:.3g}k"
     if abs(value) >= 99.5:
         return f"{value:,.0f}"
     return f"{value:.3g}"

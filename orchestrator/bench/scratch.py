@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -65,8 +65,9 @@ def database(url: str | None, signals: Signals) -> Iterator[str]:
 def made(server: str, signals: Signals) -> Iterator[str]:
     """Make the database and its tables; drop it afterwards, whoever is still connected to it."""
     name = f"{PREFIX}{secrets.token_hex(6)}"
-    with connect.open_sync(server):
-        pass  # Who cannot be reached is said as such, and there is nothing to drop.
+    # Outside: who cannot be reached is said as such, and there is nothing to drop.
+    with connect.open_sync(server) as connection:
+        known = roles(connection)
     try:
         with signals.deferred():
             create(server, name)
@@ -78,7 +79,7 @@ def made(server: str, signals: Signals) -> Iterator[str]:
         yield info
     finally:
         with signals.deferred():
-            drop(server, name)
+            drop(server, name, known)
 
 
 def create(server: str, name: str) -> None:
@@ -90,14 +91,23 @@ def create(server: str, name: str) -> None:
             raise MayNotCreate(connection.info.user) from None
 
 
-def drop(server: str, name: str) -> None:
-    """Drop the database; where the server does not let us, say what is left."""
+def drop(server: str, name: str, known: set[str]) -> None:
+    """Drop the database, and the roles that were not known before; where the server does not let us, say what is left.
+    A role belongs to the whole server, and stays if another database has come to use it meanwhile."""
     try:
         with connect.open_sync(server) as connection:
             connection.execute(named("drop", name))
+            for role in roles(connection) - known:
+                with suppress(errors.DependentObjectsStillExist, errors.InsufficientPrivilege):
+                    connection.execute(named("drop_role", role))
     except (DatabaseUnavailable, psycopg.Error) as error:
         raise NotDropped(name, str(error)) from None
 
 
-def named(section: str, database: str) -> sql.Composed:
-    return sql.SQL(SQL[section].decode()).format(sql.Identifier(database))
+def roles(connection: psycopg.Connection[Any]) -> set[str]:
+    """Return the roles that migrating makes on a server that has none."""
+    return {row[0] for row in connection.execute(SQL["roles"]).fetchall()}
+
+
+def named(section: str, name: str) -> sql.Composed:
+    return sql.SQL(SQL[section].decode()).format(sql.Identifier(name))

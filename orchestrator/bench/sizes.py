@@ -28,7 +28,7 @@ class Sizes:
 
 
 QUICK = Sizes(
-    name="quick", rounds=2, drain=10_000, large=500, enqueues=300, many=10_000,
+    name="quick", rounds=2, drain=20_000, large=500, enqueues=300, many=10_000,
     producers=32, producer_enqueues=10, probes=40, steady_seconds=1.0,
     ready=30_000, scheduled=30_000, finished=30_000, queues=20,
     snapshot_seconds=2.0, idle_seconds=3.0, memory=20_000,

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import psycopg
 
-from orchestrator.claim.memory import Memory
+from orchestrator.claim.memory import Memory, Range
 from orchestrator.postgres import statement
 from orchestrator.task.model import Claimed
 
@@ -35,20 +35,11 @@ async def batch(
 
     In order of execution: UPDATE … RETURNING promises none.
     """
-    ranges = (memory or Memory()).ranges(queues)
-    given = {
-        "lease": lease,
-        "worker_id": worker_id,
-        "batch_size": batch_size,
-        "queues": [part.queue for part in ranges],
-        "from_positions": [part.after[0] for part in ranges],
-        "from_ids": [part.after[1] for part in ranges],
-        "to_positions": [part.before[0] for part in ranges],
-        "to_ids": [part.before[1] for part in ranges],
-    }
+    given = {"lease": lease, "worker_id": worker_id, "batch_size": batch_size}
+    where = where_to_look(queues, memory.ranges(queues) if memory is not None else None)
     begun_at = time.monotonic()
     async with connection.cursor(row_factory=claimed, binary=True) as cursor:
-        await cursor.execute(CLAIM, given)
+        await cursor.execute(CLAIM, given | where)
         seconds = time.monotonic() - begun_at
         tasks = await cursor.fetchall()
     tasks.sort(key=PLACE)
@@ -58,6 +49,25 @@ async def batch(
     if memory is not None:
         memory.learn(tasks, seconds)
     return tasks
+
+
+def where_to_look(queues: Sequence[str], ranges: Sequence[Range] | None) -> dict[str, Any]:
+    """Say which parts of the order to look at, as the statement takes it."""
+    if ranges is None:
+        return {
+            "queues": list(queues),
+            "from_positions": None,
+            "from_ids": None,
+            "to_positions": None,
+            "to_ids": None,
+        }
+    return {
+        "queues": [part.queue for part in ranges],
+        "from_positions": [part.after[0] for part in ranges],
+        "from_ids": [part.after[1] for part in ranges],
+        "to_positions": [part.before[0] for part in ranges],
+        "to_ids": [part.before[1] for part in ranges],
+    }
 
 
 def claimed(_cursor: object) -> Callable[[Sequence[Any]], Claimed]:

@@ -1,6 +1,7 @@
 -- Claim up to `batch_size` ready tasks for one worker, under one lease, in the order of position.
 -- In: queues (rotated by the caller at each call: in a fixed order the first queue would take every slot), and the range of
---     the order to look at in each (memory.py; a queue may come several times, its ranges in order), without its ends;
+--     the order to look at in each (memory.py; a queue may come several times, its ranges in order), without its ends, or
+--     NULL for all of it (to send nothing is a tenth of a claim that finds one task);
 --     batch_size, lease (random, new for each statement), worker_id. Out: the claimed rows.
 -- Locks: the claimed rows, SKIP LOCKED. Path: tasks_live_claim_idx once a queue, stopping at the outer limit.
 -- Named by ctid through an array: the rows are locked, so their ctid holds, and no plan can join its way to a
@@ -32,8 +33,8 @@ WHERE t.ctid = ANY (ARRAY(
         SELECT ready.ctid
         FROM orchestrator.tasks_live AS ready
         WHERE ready.queue = wanted.queue AND ready.status = 'pending'
-            AND (ready.position, ready.id) > (wanted.from_position, wanted.from_id)
-            AND (ready.position, ready.id) < (wanted.to_position, wanted.to_id)
+            AND (ready.position, ready.id) > (coalesce(wanted.from_position, -9223372036854775808), coalesce(wanted.from_id, 0))
+            AND (ready.position, ready.id) < (coalesce(wanted.to_position, 9223372036854775807), coalesce(wanted.to_id, 0))
         ORDER BY ready.position, ready.id
         LIMIT %(batch_size)s
         FOR UPDATE SKIP LOCKED

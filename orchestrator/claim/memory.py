@@ -107,14 +107,15 @@ class Memory:
         self._is_looking_inside = False
         self.is_dear = False
 
-    def ranges(self, queues: Sequence[str]) -> list[Range]:
-        """Return where the next claim should look, the queues in this order."""
-        now = time.monotonic()
-        self._is_looking_inside = self.is_dear and now >= self._look_inside_at
+    def ranges(self, queues: Sequence[str]) -> list[Range] | None:
+        """Return where the next claim should look, the queues in this order; None: everywhere."""
+        if not self.is_dear:
+            return None
+        self._is_looking_inside = time.monotonic() >= self._look_inside_at
         found = []
         for queue in queues:
             trail = self._trails.get(queue)
-            if not self.is_dear or trail is None:
+            if trail is None:
                 found.append(Range(queue, FRONT, BACK))
                 continue
             parts = list(trail.beside(self._reach))

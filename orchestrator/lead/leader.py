@@ -21,9 +21,8 @@ from orchestrator.postgres.line import ANSWER_SECONDS, Line
 
 # How long a beacon must be dark: a worker that lost its LISTEN session says so, or lights another, well within it.
 BEACON_GRACE_SECONDS = 2.0
-# How often everybody looks: candidates, whether the leader is there; all, whether their own beacon is lit, so that a
-# worker whose loop is blocked can say within the grace that it is not.
-WATCH_SECONDS = 1.0
+# How often the deputy looks whether the leader is there. Of a fleet one does; the others see it at their next beat.
+WATCH_SECONDS = 2.5
 # While the lead is vacant.
 VACANT_SECONDS = 0.5
 FOREVER_SECONDS = 3600.0
@@ -40,6 +39,7 @@ class View:
     beat_at: datetime | None
     holds: bool  # whether the leader's term runs
     dark: bool  # whether the leader's beacon is gone
+    deputy: bool = False  # whether it is ours to watch the leader closely
 
 
 class Leader:
@@ -72,7 +72,7 @@ class Leader:
         self._elected_at = 0.0
         self._vacant = False
         self._dark: tuple[Gone, float] | None = None
-        self._look_seconds = WATCH_SECONDS
+        self._look_seconds = FOREVER_SECONDS
 
     def start(self) -> None:
         """Be ready to stand."""
@@ -141,7 +141,7 @@ class Leader:
             return VACANT_SECONDS
         if self._dark is not None:
             return max(0.05, self._dark[1] + BEACON_GRACE_SECONDS - time.monotonic())
-        return min(self._term_seconds / 3, WATCH_SECONDS)
+        return min(self._term_seconds / 3, WATCH_SECONDS) if view.deputy else FOREVER_SECONDS
 
     def _lead(self) -> None:
         # Ends: stop() is called.
@@ -202,7 +202,7 @@ class Leader:
         self._trusted_until = trusted_until
         self._elected_at = time.monotonic()
         self._dark = None
-        self._look_seconds = min(self._term_seconds / 3, WATCH_SECONDS)
+        self._look_seconds = FOREVER_SECONDS
         self._urgent.begin()
         self._housekeeping.begin()
         self._changed.notify_all()

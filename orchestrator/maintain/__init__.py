@@ -9,7 +9,7 @@ from orchestrator.maintain.partitions import partitions
 from orchestrator.maintain.recover import Recovered, Recovery, recover
 from orchestrator.maintain.retention import KINDS, Kind, retention
 from orchestrator.maintain.sample import sample
-from orchestrator.maintain.timeouts import timeouts
+from orchestrator.maintain.timeouts import any_overdue, timeouts
 
 __all__ = [
     "KINDS",
@@ -17,6 +17,8 @@ __all__ = [
     "Recovered",
     "Recovery",
     "Walk",
+    "any_overdue",
+    "any_overdue",
     "finished",
     "partitions",
     "recover",

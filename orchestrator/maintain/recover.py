@@ -22,8 +22,7 @@ from orchestrator.lead import BEACON_GRACE_SECONDS
 from orchestrator.postgres import statement
 
 RECOVER = statement.load(__file__, "recover.sql")
-DARK = statement.load(__file__, "dark.sql")
-LATE = statement.load(__file__, "late.sql")
+GONE = statement.load(__file__, "gone.sql")
 
 BATCH_SIZE = 1000
 # For how many beats a worker is watched before it is too late.
@@ -62,14 +61,24 @@ class Recovery:
         self._dark_since: dict[Seen, float] = {}
         self._late_since: dict[Seen, float] = {}
 
+    def is_worth(self, connection: psycopg.Connection[Any]) -> bool:
+        """Look who may be gone; tell whether there is anything to do about it."""
+        given = {
+            "dead_after_seconds": self._dead_after_seconds,
+            "late_after_seconds": self._dead_after_seconds - self._watched_seconds,
+        }
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            rows = cursor.execute(GONE, given, prepare=False).fetchall()
+        self._dark_since = since(self._dark_since, [(who, beat) for why, who, beat in rows if why == "dark"])
+        self._late_since = since(self._late_since, [(who, beat) for why, who, beat in rows if why == "late"])
+        return bool(
+            any(why == "orphans" for why, *_ in rows)
+            or lasting(self._dark_since, self._grace_seconds)
+            or lasting(self._late_since, self._watched_seconds)
+        )
+
     def __call__(self, connection: psycopg.Connection[Any]) -> bool:
         """Do one bounded round; tell whether there may be more to take back."""
-        soon_late = {"late_after_seconds": self._dead_after_seconds - self._watched_seconds}
-        with connection.cursor(row_factory=tuple_row) as cursor:
-            dark = cursor.execute(DARK, {"dead_after_seconds": self._dead_after_seconds}).fetchall()
-            late = cursor.execute(LATE, soon_late).fetchall()
-        self._dark_since = since(self._dark_since, dark)
-        self._late_since = since(self._late_since, late)
         return recover(
             connection,
             dead_after_seconds=self._dead_after_seconds,

@@ -13,10 +13,18 @@ from psycopg.rows import tuple_row
 from orchestrator import events
 from orchestrator.postgres import statement
 
+OVERDUE = statement.load(__file__, "overdue.sql")
 TIMEOUTS = statement.load(__file__, "timeouts.sql")
 
 BATCH_SIZE = 1000
 MARGIN_SECONDS = 15.0
+
+
+def any_overdue(connection: psycopg.Connection[Any]) -> bool:
+    """Tell whether there is anything to end."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        row = cursor.execute(OVERDUE, {"margin_seconds": MARGIN_SECONDS}, prepare=False).fetchone()
+    return bool(row and row[0])
 
 
 def timeouts(

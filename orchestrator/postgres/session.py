@@ -23,8 +23,10 @@ REPLAN = statement.load(__file__, "replan.sql")
 
 # Longer than any statement of ours takes.
 ANSWER_SECONDS = 15.0
-# So long may a plan be out of date; planning a handful of statements takes a millisecond.
+# So long may a plan be out of date, of a session at work: planning a handful of statements takes a millisecond. One that
+# has hardly anything to do is left its plans for longer, since it would pay for new ones when it is in a hurry.
 REPLAN_EVERY_SECONDS = 1.0
+REPLAN_AFTER_WORK_SECONDS = 0.25
 
 T = TypeVar("T")
 Connection = psycopg.AsyncConnection[Any]
@@ -39,6 +41,7 @@ class Session:
         self._reach = reach or Reach()
         self._connection: Connection | None = None
         self._replan_at = 0.0
+        self._worked_seconds = 0.0
         self._failures = 0
 
     async def run(
@@ -86,10 +89,12 @@ class Session:
         if seconds is None:
             return await work(connection)
         deadline = asyncio.get_running_loop().call_later(seconds, connect.hang_up, connection)
+        begun_at = time.monotonic()
         try:
             return await work(connection)
         finally:
             deadline.cancel()
+            self._worked_seconds += time.monotonic() - begun_at
 
     async def close(self) -> None:
         """Close the connection; the next run opens another."""
@@ -105,11 +110,12 @@ class Session:
                     raise NotNow
                 await asyncio.sleep(LOOK_SECONDS)
             self._connection = await self._open()
-        elif time.monotonic() >= self._replan_at:
+        elif time.monotonic() >= self._replan_at and self._worked_seconds >= REPLAN_AFTER_WORK_SECONDS:
             await self._connection.execute(REPLAN)
         else:
             return self._connection
         self._replan_at = time.monotonic() + REPLAN_EVERY_SECONDS
+        self._worked_seconds = 0.0
         return self._connection
 
     async def _open(self) -> Connection:

@@ -6,12 +6,15 @@ from orchestrator import maintain
 from orchestrator.config import Config
 from orchestrator.lead import Duty
 
-RECOVER_EVERY_SECONDS = 0.5
+RECOVER_EVERY_SECONDS = 1.0
+# While somebody holds an old snapshot, to find who holds tasks passes many dead entries.
+RECOVER_SHARE = 0.2
 TIMEOUTS_EVERY_SECONDS = 5.0
 # A reign may begin with a database that was away: outcomes that had to wait come first.
 TIMEOUTS_DELAY_SECONDS = 10.0
 # A leaf that could not be dropped, since somebody reads it, is tried again as soon.
 HOUSE_EVERY_SECONDS = 60.0
+RETENTION_EVERY_SECONDS = 300.0
 SAMPLE_EVERY_SECONDS = 15.0
 # A sample reads every live task: with millions of them it is taken less often.
 SAMPLE_SHARE = 0.05
@@ -21,8 +24,14 @@ def urgent(config: Config) -> list[Duty]:
     """Return what somebody waits for."""
     recovery = maintain.Recovery(config.dead_after_seconds, heartbeat_seconds=config.heartbeat_seconds)
     return [
-        Duty("recover", RECOVER_EVERY_SECONDS, recovery),
-        Duty("timeouts", TIMEOUTS_EVERY_SECONDS, maintain.timeouts, delay_seconds=TIMEOUTS_DELAY_SECONDS),
+        Duty("recover", RECOVER_EVERY_SECONDS, recovery, worth=recovery.is_worth, share=RECOVER_SHARE),
+        Duty(
+            "timeouts",
+            TIMEOUTS_EVERY_SECONDS,
+            maintain.timeouts,
+            worth=maintain.any_overdue,
+            delay_seconds=TIMEOUTS_DELAY_SECONDS,
+        ),
     ]
 
 
@@ -33,7 +42,7 @@ def housekeeping() -> list[Duty]:
         Duty("partitions", HOUSE_EVERY_SECONDS, maintain.partitions),
         Duty("finished", HOUSE_EVERY_SECONDS, partial(maintain.finished, walk=maintain.Walk())),
         *(
-            Duty(kind.replace("_", " "), HOUSE_EVERY_SECONDS, partial(maintain.retention, kind=kind))
+            Duty(kind.replace("_", " "), RETENTION_EVERY_SECONDS, partial(maintain.retention, kind=kind))
             for kind in maintain.KINDS
         ),
     ]

@@ -40,6 +40,9 @@ DEREGISTER = statement.load(__file__, "deregister.sql")
 START_SECONDS = 30.0
 # However often we are called: any login can call us.
 LOOKS_APART_SECONDS = 0.05
+# What is ours in the database and unknown to us is found so soon, where nothing gave reason to look.
+IDLE_LEASES_SECONDS = 30.0
+LEASES_SHARE = 0.05
 
 
 class Heartbeat:
@@ -72,7 +75,9 @@ class Heartbeat:
         self._beacon: int | None = None
         self._rings = self._rung = 0  # how many rings were asked for, and sent
         self._wants_beat = True
+        self._was_called = False
         self._beat_at = 0.0
+        self._leases_at = self._leases_dear_until = 0.0
         self._heard_at = time.monotonic()
         self.rang_at: float | None = None
         self.worker_id = uuid4()
@@ -182,8 +187,11 @@ class Heartbeat:
             if self._stall.is_on:
                 with self._line.within(ANSWER_SECONDS):
                     self._stall.relieve(self._line.open(), self.worker_id)
+                # And look: the listener cannot say that its connection, and with it our beacon, is gone.
+                until = min(until, time.monotonic() + STALL_LOOK_SECONDS)
 
     def _beat_or_look(self) -> None:
+        self._was_called = self._called.is_set()
         self._called.clear()
         connection = self._line.open()
         with self._identity:
@@ -222,10 +230,26 @@ class Heartbeat:
                 # A term must bear one beat that is lost.
                 every = min(every, self._config.term_seconds / 3)
             self._beat_at = sent_at + every
-        # Somebody's lock on the tasks: the leases are asked after at the next look.
-        with suppress(errors.LockNotAvailable):
-            report = with_leases(connection, report, self._held())
+        if self._asks_for_leases(sent_at):
+            # Somebody's lock on the tasks: the leases are asked after at the next look.
+            with suppress(errors.LockNotAvailable):
+                report = with_leases(connection, report, self._held())
+            self._leases_took(time.monotonic() - sent_at)
         self._told(report)
+
+    def _asks_for_leases(self, now: float) -> bool:
+        """Tell whether to ask what has become of the leases: when called, or when something is held, in proportion to
+        what it costs (a long transaction of somebody's makes it dear); else at a slow beat."""
+        return (
+            self._was_called
+            or now >= self._leases_at
+            or (bool(self._held()) and now >= self._leases_dear_until)
+        )
+
+    def _leases_took(self, seconds: float) -> None:
+        now = time.monotonic()
+        self._leases_at = now + IDLE_LEASES_SECONDS
+        self._leases_dear_until = now + seconds / LEASES_SHARE
 
     def _note_rung(self, rings: int) -> None:
         self._rung = rings

@@ -240,7 +240,6 @@ class Intake:
         """All slots are busy. When that lasts, nobody need ring."""
         marked = self._rest.is_marked
         if not await self._rest.wait_for_room(BUSY_SECONDS if marked else None) and marked:
-            self._rest.forget_mark()
             await self._mark_idle(0.0)
 
     async def _rest_a_while(self) -> None:
@@ -259,6 +258,7 @@ class Intake:
         work = partial(notify.idle, worker_id=self.worker_id, seconds=seconds)
         with suppress(LockNotAvailable):
             await self._session.run(work, give_up_on=self._told_to_stop_or_locked)
+            self._rest.marked(seconds)
 
     def _told_to_stop_or_locked(self, error: Exception) -> bool:
         return self._stopping or isinstance(error, LockNotAvailable)

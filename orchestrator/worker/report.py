@@ -78,6 +78,7 @@ def ask(
             beat_at=row.leader_beat_at,
             holds=row.leader_holds,
             dark=row.leader_dark,
+            deputy=row.deputy,
         ),
     )
 

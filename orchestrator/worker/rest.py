@@ -17,15 +17,16 @@ DEAF_POLL_SECONDS = 1.0
 # While there is work, nobody rings for a task that falls due; so we look for it at this beat.
 DUE_WHEN_BUSY_SECONDS = 0.1
 # So many tasks a second found by this worker are dense: to be rung for each would cost their producers more than our
-# looking costs anybody.
+# looking costs anybody. They are so until there are only half as many.
 DENSE = 200.0
 HOT_SECONDS = 0.004
 # A fleet looks no more often than a few workers would.
 HOT_SECONDS_FOR_EACH = 0.001
 HOT_SECONDS_MAX = 0.050
 RATE_OVER_SECONDS = 0.5
-# For how long we ask to be rung: it is written again when half of it is over.
-MARK_SECONDS = 30.0
+# For how long we ask to be rung, and how long before the end of it we ask again.
+MARK_SECONDS = 60.0
+MARK_AGAIN_SECONDS = 15.0
 DUE_JITTER_SECONDS = 0.02
 
 
@@ -129,22 +130,23 @@ class Rest:
         """Return for how long to ask to be rung, before the next rest; 0: no more; None: as it is."""
         now = time.monotonic()
         if self._arrivals.are_dense():
-            if not self.is_marked:
-                return None
-            self.forget_mark()
-            return 0.0
-        if now < self._marked_until - MARK_SECONDS / 2:
+            return None if not self.is_marked else 0.0
+        if now < self._marked_until - MARK_AGAIN_SECONDS:
             return None
         if not self.is_marked:
             # Who committed just before saw no mark: look again a few times.
             self._looks = 0
-        self._marked_until = now + MARK_SECONDS
-        # Beyond what we rely on: the clocks are two.
-        return MARK_SECONDS + 1.0
+        return MARK_SECONDS
+
+    def marked(self, seconds: float) -> None:
+        """Learn that the mark is written."""
+        # Relied on for a little less: the clocks are two.
+        self._marked_until = time.monotonic() + seconds - 1.0 if seconds else 0.0
 
     async def rest(self) -> None:
         """Nothing more was found: sleep a little, or for long."""
-        if self._arrivals.are_dense():
+        if not self.is_marked:
+            # Nobody rings: tasks arrive densely, or the mark could not be written.
             seconds = min(max(HOT_SECONDS, HOT_SECONDS_FOR_EACH * self._live_workers), HOT_SECONDS_MAX)
         elif self._looks < len(LOOKS_SECONDS):
             seconds = LOOKS_SECONDS[self._looks]
@@ -169,6 +171,7 @@ class Arrivals:
         self._rate = 0.0
         self._counted = 0
         self._since = time.monotonic()
+        self._dense = False
 
     def count(self, count: int) -> None:
         self._counted += count
@@ -180,7 +183,9 @@ class Arrivals:
             self._rate = self._counted / elapsed
             self._counted = 0
             self._since += elapsed
-        return max(self._rate, self._counted / RATE_OVER_SECONDS) >= DENSE
+        rate = max(self._rate, self._counted / RATE_OVER_SECONDS)
+        self._dense = rate >= DENSE / (2 if self._dense else 1)
+        return self._dense
 
 
 async def wait(event: asyncio.Event, seconds: float | None) -> bool:

@@ -12,6 +12,7 @@ from orchestrator import bench
 from orchestrator.bench.ground import Ground, NotMeasured
 from orchestrator.bench.result import Failed, Measure, Result
 from orchestrator.errors import OrchestratorError
+from tests import servers
 from tests.bench.conftest import TINY, Listener, Take
 from tests.demo.left_over import command_lines
 from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, command, eventually, surroundings
@@ -61,6 +62,18 @@ def test_after_a_failure(take: Take, left_over: Ask) -> None:
         take(Measure("fail", "", fail))
 
     assert set() == left_over()
+
+
+def test_no_role_is_left_on_a_server_that_had_none() -> None:
+    """They belong to the whole server; one that was there before stays."""
+    with servers.shared_server("embedded") as url, psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE ROLE orchestrator_reader")
+        status = bench.run(bench.Play(measures=[], sizes=TINY, url=url), Listener())
+        roles = connection.execute(
+            "SELECT rolname FROM pg_roles WHERE rolname LIKE 'orchestrator%'"
+        ).fetchall()
+
+    assert (0, [("orchestrator_reader",)]) == (status, roles)
 
 
 @pytest.mark.parametrize(("numbers", "status"), [([signal.SIGINT] * 3, 130), ([signal.SIGTERM], 143)])

@@ -11,7 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 import orchestrator
-from orchestrator.claim.memory import BACK, FRONT
+from orchestrator.claim.batch import where_to_look
 from orchestrator.finish.record import row
 from orchestrator.task.outcome import Buried, Cancelled, End, Failed, Fault, Released, Snoozed
 from tests.races.stepping import Actor, Answers, Params, Step
@@ -89,8 +89,7 @@ def claim(name: str, *, queues: Sequence[str] = ("default",), batch_size: int = 
 
 def everywhere(queues: Sequence[str]) -> Params:
     """Look at the whole of these queues."""
-    ends = {"from_positions": FRONT[0], "from_ids": FRONT[1], "to_positions": BACK[0], "to_ids": BACK[1]}
-    return {"queues": list(queues), **{name: [end] * len(queues) for name, end in ends.items()}}
+    return where_to_look(queues, None)
 
 
 def begin(name: str, *ids: int) -> Step:
@@ -218,7 +217,7 @@ def purge(kind: str) -> Step:
 
 
 def look_for_dark() -> Step:
-    return Step("dark", load("maintain/dark.sql"), {"dead_after_seconds": 0})
+    return Step("dark", load("maintain/gone.sql"), {"dead_after_seconds": 0, "late_after_seconds": 3600}, column=1)
 
 
 def stand(name: str) -> tuple[Step, Step, Step]:

@@ -1,0 +1,44 @@
+-- Who may be gone, and why: `dark`, its beacon is out though its row says that one is held; `late`, its beat is older than
+-- `late_after_seconds`, or lies further in the future than `dead_after_seconds`; `orphans`, it does not live and holds tasks
+-- (a NULL row: it has no row at all). With the beat after which that is so. A hint: the write looks again.
+-- While the server is young nothing is dark: a restart puts all beacons out at once. The key of each is taken, shared and
+-- for the length of this statement, which makes a worker that lights it again wait for so long.
+-- Who holds tasks is read by leaps through the index, as in recover.sql. Locks: none.
+-- Paths: workers_live_idx, workers_pkey, tasks_live_worker_idx.
+WITH RECURSIVE holder AS (
+    (
+        SELECT t.worker_id
+        FROM orchestrator.tasks_live AS t
+        WHERE t.worker_id IS NOT NULL
+        ORDER BY t.worker_id
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT (
+        SELECT t.worker_id
+        FROM orchestrator.tasks_live AS t
+        WHERE t.worker_id > h.worker_id
+        ORDER BY t.worker_id
+        LIMIT 1
+    )
+    FROM holder AS h
+    WHERE h.worker_id IS NOT NULL
+)
+SELECT 'dark' AS why, w.id, w.beat_at
+FROM orchestrator.workers AS w
+WHERE w.state IN ('running', 'draining') AND w.beacon IS NOT NULL
+    AND statement_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(dead_after_seconds)s)
+    AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))
+UNION ALL
+SELECT 'late', w.id, w.beat_at
+FROM orchestrator.workers AS w
+WHERE w.state IN ('running', 'draining')
+    AND (
+        w.beat_at < orchestrator.clock() - make_interval(secs => %(late_after_seconds)s)
+        OR w.beat_at > orchestrator.clock() + make_interval(secs => %(dead_after_seconds)s)
+    )
+UNION ALL
+SELECT 'orphans', h.worker_id, w.beat_at
+FROM holder AS h
+LEFT JOIN orchestrator.workers AS w ON w.id = h.worker_id
+WHERE h.worker_id IS NOT NULL AND coalesce(w.state, 'dead') NOT IN ('running', 'draining')
