@@ -39,6 +39,7 @@ class Config:
     result_bytes_max: int = 1_048_576
     pool_size: int = 10
     pool_timeout_seconds: float = 30.0
+    transaction_pool_size: int = 10
 
     @classmethod
     def load(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Self:
@@ -103,6 +104,7 @@ LEAST: Mapping[str, float] = {
     "result_bytes_max": 2,
     "pool_size": 1,
     "pool_timeout_seconds": 0.0,
+    "transaction_pool_size": 1,
 }
 
 

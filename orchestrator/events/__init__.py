@@ -142,6 +142,17 @@ class StaleOutcome(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class OutcomeIgnored(Event):
+    """A handler went on after its transaction had completed its task, and then raised, or returned something: it counts
+    for nothing."""
+
+    task_id: int
+    type: str
+    queue: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class GhostsReleased(Event):
     """Tasks that the database held for this worker and the worker did not know of were given back."""
 

@@ -8,9 +8,19 @@ the database but the mark that an attempt began.
 
 from orchestrator.execute.attempt import Attempt
 from orchestrator.execute.begin import begin, begin_now
-from orchestrator.execute.context import Context
+from orchestrator.execute.context import Context, Services
 from orchestrator.execute.declare import declare
 from orchestrator.execute.executors import Executors
 from orchestrator.execute.registry import Handler, Registry
 
-__all__ = ["Attempt", "Context", "Executors", "Handler", "Registry", "begin", "begin_now", "declare"]
+__all__ = [
+    "Attempt",
+    "Context",
+    "Executors",
+    "Handler",
+    "Registry",
+    "Services",
+    "begin",
+    "begin_now",
+    "declare",
+]

@@ -10,6 +10,7 @@ attempt off first, so that a handler which cancels itself is not taken for one. 
 import asyncio
 import random
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -18,12 +19,22 @@ from orchestrator import events
 from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
 from orchestrator.execute import context, fault
 from orchestrator.execute.children import Written
-from orchestrator.execute.context import Context
+from orchestrator.execute.context import NOWHERE, Context, Services
 from orchestrator.execute.executors import Executors
 from orchestrator.execute.registry import Handler
 from orchestrator.task import backoff, duration, payload
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Buried, Cancelled, Completed, End, Failed, Fault, Snoozed
+from orchestrator.task.outcome import (
+    Buried,
+    Cancelled,
+    Completed,
+    End,
+    Failed,
+    Fault,
+    Recorded,
+    Released,
+    Snoozed,
+)
 
 # What nearly every attempt ends with: made once.
 NO_RESULT = Completed(None)
@@ -41,6 +52,7 @@ class Attempt:
     result_bytes_max: int
     is_marked: bool = False  # `running` in the database
     mark_at: float = 0.0  # not before
+    services: Services = NOWHERE
     context: Context | None = field(default=None, init=False)
     begun_at: float = field(default_factory=time.monotonic, init=False)
     called_off: bool = field(default=False, init=False)
@@ -79,6 +91,22 @@ class Attempt:
             # SystemExit and KeyboardInterrupt too: a handler must not end the worker, nor pass for a success.
             return self.broke(error)
 
+    async def settled(self, end: End) -> End:
+        """Return what the attempt's end is when the handler may have completed its task itself: that comes first."""
+        assert self.context is not None  # noqa: S101 - asked only of an attempt that has one
+        # Ends: what is on its way is answered, or given up. A cancellation has nobody left to reach.
+        while True:
+            with suppress(asyncio.CancelledError):
+                if not await self.context.ended():
+                    return end
+                self._say_ignored(end)
+                return Recorded()
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether the handler has completed the task itself, or may have by now."""
+        return self.context is not None and self.context.is_completing
+
     def call_off(self) -> None:
         """Tell the handler that its outcome no longer counts. A cancellation which now follows is the worker's, and
         not one the handler made itself."""
@@ -115,7 +143,8 @@ class Attempt:
         arguments = payload.decode(self.task.payload)
         if self.handler.takes_as_is(arguments):
             return arguments
-        self.context = context.of(self.task)
+        if self.handler.context_name is not None:
+            self.context = context.of(self.task, self.services, self.begun_at)
         return self.handler.bind(arguments, self.context)
 
     def _returned(self, value: object) -> End:
@@ -125,10 +154,26 @@ class Attempt:
                 raise asyncio.CancelledError
             return self.timed_out()
         if value is None:
-            return NO_RESULT
+            return NO_RESULT if self.context is None else Completed(self.context.result_text)
         if isinstance(value, Written):
             return Completed(value.text)
         return Completed(payload.encode_result(value, bytes_max=self.result_bytes_max))
+
+    def _say_ignored(self, end: End) -> None:
+        match end:
+            case Completed(result) if self.context is not None and result == self.context.result_text:
+                return
+            case Completed():
+                what = "it returned a value; context.result() sets one inside the transaction"
+            case Failed(_, "timeout") | Buried(_, "timeout"):
+                what = "it did not end in time"
+            case Failed(fault) | Buried(fault):
+                what = f"it raised {fault.class_name}: {fault.message}"
+            case Released():
+                return  # called off, and no word of the handler's
+            case _:
+                what = f"it asked to be {type(end).__name__.lower()}"
+        events.emit(events.OutcomeIgnored(self.task.id, self.task.type, self.task.queue, what))
 
     def _call_off_thread(self) -> None:
         job = asyncio.current_task()

@@ -1,56 +1,268 @@
-"""What a handler may know of its attempt, if it has a parameter annotated `Context`."""
+"""What a handler may know of its attempt and do in it, if it has a parameter annotated `Context`.
 
-import threading
+Made for each attempt of such a handler, on the path of every task: so all that can wait is made when it is first asked
+for, and what concerns the whole worker comes in one object (`Services`), which the conductor makes.
+"""
+
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import TracebackType
+from typing import Any, NoReturn, Protocol, Self
 
+import psycopg
+
+from orchestrator.execute.completion import GUARD, Completion
 from orchestrator.task import payload
 from orchestrator.task.model import Claimed
 
+PROGRESS_BYTES_MAX = 16_384
+RESULT_BYTES_MAX = 1_048_576
 
-@dataclass(frozen=True, slots=True)
+
+class Logger(Protocol):
+    """A logger of structlog's, bound to the task."""
+
+    def bind(self, **fields: Any) -> Self:
+        """Return one that says these as well."""
+
+    def debug(self, event: str, /, **fields: Any) -> Any:
+        """Write a line."""
+
+    def info(self, event: str, /, **fields: Any) -> Any:
+        """Write a line."""
+
+    def warning(self, event: str, /, **fields: Any) -> Any:
+        """Write a line."""
+
+    def error(self, event: str, /, **fields: Any) -> Any:
+        """Write a line."""
+
+    def exception(self, event: str, /, **fields: Any) -> Any:
+        """Write a line, with the exception that is being handled."""
+
+
+class Transaction(Protocol):
+    """What `transaction` returns: `async with` on the worker's loop, `with` in a thread."""
+
+    async def __aenter__(self) -> psycopg.AsyncConnection[tuple[Any, ...]]:
+        """Begin."""
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Complete the task and commit, or roll back."""
+
+    def __enter__(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Complete the task and commit, or roll back."""
+
+
+class Services(Protocol):
+    """What a worker does for its handlers."""
+
+    @property
+    def result_bytes_max(self) -> int:
+        """How long a result may be."""
+
+    def transaction(self, context: "Context") -> Transaction:
+        """Return a transaction that completes this attempt."""
+
+    def report(self, task: Claimed, progress: str) -> None:
+        """Take note of how far a task has come, as JSON text; any thread may say so."""
+
+    async def reported(self, task: Claimed) -> None:
+        """Wait, but not for long, until what was said last is written."""
+
+    def logger(self, task: Claimed) -> Logger:
+        """Return a logger that names the task."""
+
+
+class Nowhere:
+    """Where no worker is at hand, as in a process of the handler's own."""
+
+    def __init__(self, result_bytes_max: int = RESULT_BYTES_MAX) -> None:
+        self.result_bytes_max = result_bytes_max
+
+    def transaction(self, context: "Context") -> NoReturn:
+        """Refuse."""
+        raise self._refusal("transaction()")
+
+    def report(self, task: Claimed, progress: str) -> NoReturn:
+        """Refuse."""
+        raise self._refusal("progress()")
+
+    async def reported(self, task: Claimed) -> None:
+        """Return: there was none."""
+
+    def logger(self, task: Claimed) -> NoReturn:
+        """Refuse."""
+        raise self._refusal("log")
+
+    def _refusal(self, name: str) -> RuntimeError:
+        return RuntimeError(
+            f"context.{name} needs the worker's own process, and this handler runs outside of it; "
+            'leave executor="process" out, and it runs in a thread of the worker'
+        )
+
+
+NOWHERE = Nowhere()
+
+
 class Context:
     """One attempt, seen from inside. `lease` is a fencing token for the handler's own tables."""
 
-    id: int
-    type: str
-    queue: str
-    attempt: int
-    max_attempts: int
-    lease: int
-    tags: tuple[str, ...]
-    metadata: Mapping[str, Any]
-    _stop: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
-    _told: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
+    __slots__ = (
+        "_begun_at",
+        "_completion",
+        "_log",
+        "_metadata",
+        "_progress",
+        "_result",
+        "_services",
+        "_stop",
+        "_task",
+        "_told",
+    )
+
+    def __init__(self, task: Claimed, services: Services = NOWHERE, begun_at: float | None = None) -> None:
+        self._task = task
+        self._begun_at = begun_at
+        self._services = services
+        self._stop = self._told = self._progress = False
+        self._completion: Completion | None = None
+        self._result: str | None = None
+        self._metadata: Mapping[str, Any] | None = None
+        self._log: Logger | None = None
+
+    def __repr__(self) -> str:
+        task = self._task
+        return f"Context(id={task.id}, type={task.type!r}, attempt={task.attempt}, lease={task.lease})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Claimed]]:
+        # Into another process goes what is known of the task, not what the worker does for it.
+        return type(self), (self._task,)
+
+    @property
+    def id(self) -> int:
+        """The task's id, the same in each attempt."""
+        return self._task.id
+
+    @property
+    def type(self) -> str:
+        return self._task.type
+
+    @property
+    def queue(self) -> str:
+        return self._task.queue
+
+    @property
+    def attempt(self) -> int:
+        """1 in the first."""
+        return self._task.attempt
+
+    @property
+    def max_attempts(self) -> int:
+        return self._task.max_attempts
+
+    @property
+    def lease(self) -> int:
+        return self._task.lease
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(self._task.tags or ())
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """As enqueued; decoded when it is first asked for."""
+        if self._metadata is None:
+            text = self._task.metadata
+            self._metadata = payload.decode(text, root="metadata") if text is not None else {}
+        return self._metadata
+
+    @property
+    def log(self) -> Logger:
+        """A logger that says which task and attempt it is."""
+        if self._log is None:
+            self._log = self._services.logger(self._task)
+        return self._log
 
     @property
     def cancelled(self) -> bool:
         """Whether the attempt's outcome no longer counts: a `def` handler should look, and return."""
-        if self._stop.is_set():
-            self._told.set()
-            return True
-        return False
+        if self._stop:
+            self._told = True
+        return self._stop
+
+    def transaction(self) -> Transaction:
+        """Return a transaction that completes this task when it commits: its writes and the end are one."""
+        return self._services.transaction(self)
+
+    def result(self, value: object) -> None:
+        """Set the task's result, for a handler that returns none, or that completes its task in a transaction."""
+        self._result = payload.encode_result(value, bytes_max=self._services.result_bytes_max)
+
+    def progress(self, value: object) -> None:
+        """Say how far it has come: any JSON value, shown while the task runs. Never waits; the last value counts."""
+        text = payload.encode_result(value, bytes_max=PROGRESS_BYTES_MAX, root="progress")
+        self._services.report(self._task, text)
+        self._progress = True
+
+    # What the worker asks, and tells.
 
     @property
     def was_told(self) -> bool:
         """Whether the handler has looked, and seen that it is cancelled."""
-        return self._told.is_set()
+        return self._told
+
+    @property
+    def task(self) -> Claimed:
+        return self._task
+
+    @property
+    def begun_at(self) -> float | None:
+        """When the handler started, by the monotonic clock."""
+        return self._begun_at
+
+    @property
+    def result_text(self) -> str | None:
+        """What `result` was given, as JSON text."""
+        return self._result
+
+    @property
+    def completion(self) -> Completion:
+        """How far the attempt has come in completing itself."""
+        if self._completion is None:
+            with GUARD:
+                self._completion = self._completion or Completion(self._task.id)
+            if self._stop:
+                # Cancelled by another thread, which may have seen none to close.
+                self._completion.close()
+        return self._completion
+
+    @property
+    def is_completing(self) -> bool:
+        """Whether the handler has completed the task itself, or may have by now."""
+        return self._completion is not None and self._completion.is_committing
 
     def cancel(self) -> None:
         """Tell the handler that its outcome no longer counts."""
-        self._stop.set()
+        self._stop = True
+        if self._completion is not None:
+            self._completion.close()
+
+    async def ended(self) -> bool:
+        """The handler has ended: wait for what it has on its way, and tell whether it has completed its task itself."""
+        if self._completion is not None and await self._completion.settled():
+            return True
+        if self._progress and not self._stop:
+            await self._services.reported(self._task)
+        return False
 
 
-def of(task: Claimed) -> Context:
+def of(task: Claimed, services: Services = NOWHERE, begun_at: float | None = None) -> Context:
     """Make the context of a claimed task."""
-    return Context(
-        id=task.id,
-        type=task.type,
-        queue=task.queue,
-        attempt=task.attempt,
-        max_attempts=task.max_attempts,
-        lease=task.lease,
-        tags=tuple(task.tags or ()),
-        metadata=payload.decode(task.metadata, root="metadata") if task.metadata is not None else {},
-    )
+    return Context(task, services, begun_at)

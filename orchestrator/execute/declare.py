@@ -23,9 +23,9 @@ def declare(connection: psycopg.Connection[Any], registry: Registry, *, queues: 
             "priorities": [handler.priority for handler in handlers],
             "max_attempts": [handler.max_attempts for handler in handlers],
             "timeouts": [handler.timeout_seconds for handler in handlers],
-            "bases": [handler.backoff.base_seconds for handler in handlers],
-            "factors": [handler.backoff.factor for handler in handlers],
-            "caps": [handler.backoff.cap_seconds for handler in handlers],
-            "jitters": [handler.backoff.jitter for handler in handlers],
+            "bases": [float(handler.backoff.base_seconds) for handler in handlers],
+            "factors": [float(handler.backoff.factor) for handler in handlers],
+            "caps": [float(handler.backoff.cap_seconds) for handler in handlers],
+            "jitters": [float(handler.backoff.jitter) for handler in handlers],
         },
     )

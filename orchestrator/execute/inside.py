@@ -105,7 +105,8 @@ def performed(order: Order) -> Answer:
     except BaseException as error:  # it imports the user's module
         return Broken(fault.of(error))
     try:
-        arguments = handler.bind(payload.decode(task.payload), context.of(task))
+        own = context.of(task, context.Nowhere(order.result_bytes_max))
+        arguments = handler.bind(payload.decode(task.payload), own)
     except (PayloadRefused, TypeError) as error:
         return Unfit(fault.of_unfit(task.type, error))
     except BaseException as error:  # binding runs the user's constructors
@@ -113,7 +114,7 @@ def performed(order: Order) -> Answer:
     try:
         value = handler.function(**arguments)
         if value is None:
-            return Returned(None)
+            return Returned(own.result_text)
         return Returned(payload.encode_result(value, bytes_max=order.result_bytes_max))
     except HandlerSignal as raised:
         return signalled(raised)

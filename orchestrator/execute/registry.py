@@ -38,7 +38,7 @@ class Handler:
         """Tell whether a payload's values are the function's arguments, with nothing to add and nothing to build."""
         return self.context_name is None and not self.hints and self._fits(arguments)
 
-    def bind(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    def bind(self, arguments: Mapping[str, Any], context: Context | None) -> dict[str, Any]:
         """Fit a payload to the function's parameters and their annotations, the context among them; TypeError says
         why it does not."""
         given = dict(arguments)

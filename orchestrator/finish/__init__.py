@@ -6,9 +6,27 @@ What a worker holds in its outbox is bounded, and a full outbox stops its claimi
 
 Lock order: task rows by id, always. Behind somebody's row locks a batch waits `lock_timeout` at most, then goes
 again with the locked rows left out, so that one open transaction cannot hold up the others' outcomes.
+
+A handler may complete its task itself, inside a transaction of its own (`within`): that outcome never comes to the
+outbox, and the same lease decides between the two.
 """
 
+from orchestrator.finish.announce import announce
 from orchestrator.finish.outbox import Outbox
 from orchestrator.finish.record import record, record_unlocked, release_now
+from orchestrator.finish.report import report
+from orchestrator.finish.within import Steps, complete_within, take, take_async, was_committed
 
-__all__ = ["Outbox", "record", "record_unlocked", "release_now"]
+__all__ = [
+    "Outbox",
+    "Steps",
+    "announce",
+    "complete_within",
+    "record",
+    "record_unlocked",
+    "release_now",
+    "report",
+    "take",
+    "take_async",
+    "was_committed",
+]

@@ -11,6 +11,7 @@ from orchestrator.task.outcome import (
     Failed,
     Outcome,
     PutBack,
+    Recorded,
     Released,
     Snoozed,
 )
@@ -32,7 +33,7 @@ def announce(outcome: Outcome) -> None:
     task = outcome.task
     name = (task.id, task.type, task.queue)
     match outcome.end:
-        case Completed():
+        case Completed() | Recorded():
             events.emit(events.TaskCompleted(*name, task.attempt))
         case Failed(fault, _, after_seconds):
             events.emit(

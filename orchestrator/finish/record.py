@@ -22,6 +22,7 @@ from orchestrator.task.outcome import (
     Fault,
     Outcome,
     PutBack,
+    Recorded,
     Released,
     Snoozed,
 )
@@ -156,6 +157,8 @@ def row(end: End) -> Row:
             return "waiting", None, False, None, None
         case Completed():
             raise AssertionError("a success is written by complete.sql")
+        case Recorded():
+            raise AssertionError("who has completed its task itself has nothing to write")
         case _:
             assert_never(end)
 

@@ -2,7 +2,7 @@
 neither log nor count.
 """
 
-from orchestrator.observe.log import follow
+from orchestrator.observe.log import follow, logger
 from orchestrator.observe.metrics import count
 
-__all__ = ["count", "follow"]
+__all__ = ["count", "follow", "logger"]

@@ -29,6 +29,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.TaskPutBack: "warning",
     events.LeaseLost: "warning",
     events.StaleOutcome: "warning",
+    events.OutcomeIgnored: "warning",
     events.GhostsReleased: "warning",
     events.TimeoutsEnforced: "warning",
     events.ConnectionLost: "warning",
@@ -89,6 +90,11 @@ def kinds() -> list[type[events.Event]]:
         found += below
         waiting += below
     return found
+
+
+def logger(**fields: Any) -> Any:
+    """Return a logger that says these with each line, as the user's own configuration of structlog has it."""
+    return structlog.get_logger("orchestrator").bind(**fields)
 
 
 class News:

@@ -70,7 +70,12 @@ class Released:
     """Not run to its end, through no fault of its own. Not counted, ready again at once, in its old place."""
 
 
-End = Completed | Failed | Buried | Cancelled | Snoozed | PutBack | Released
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The attempt has completed its task itself, in a transaction with its own writes. Nothing is left to write."""
+
+
+End = Completed | Failed | Buried | Cancelled | Snoozed | PutBack | Released | Recorded
 
 
 class Outcome(NamedTuple):

@@ -61,9 +61,9 @@ def encode(value: object, *, bytes_max: int = PAYLOAD_BYTES_MAX, root: str = "pa
     return text
 
 
-def encode_result(value: object, *, bytes_max: int = PAYLOAD_BYTES_MAX) -> str:
+def encode_result(value: object, *, bytes_max: int = PAYLOAD_BYTES_MAX, root: str = "result") -> str:
     """Return a handler's result, which is any JSON value, as text for a jsonb column."""
-    return _Writer("result", bytes_max).run(value)
+    return _Writer(root, bytes_max).run(value)
 
 
 def decode(text: str, *, root: str = "payload") -> dict[str, Any]:

@@ -59,7 +59,8 @@ class Endings:
             if attempt is None or slot.is_void:
                 continue
             reason = lost.get((attempt.task.id, attempt.task.lease))
-            if reason is not None:
+            # A row that the attempt takes away itself is no loss.
+            if reason is not None and not attempt.is_completing:
                 say_lost(attempt.task, reason)
                 self._spawn_farewell(slot, reason)
         for entry in list(self._slots.ready):
@@ -107,7 +108,8 @@ class Endings:
         slot.is_void = True
         self._slots.stubborn.add(slot)
         events.emit(events.HandlerAbandoned(attempt.task.id, attempt.task.type))
-        self._outbox.put(Outcome(attempt.task, end, attempt.begun_at), worker_id=attempt.worker_id)
+        if not attempt.is_completing:
+            self._outbox.put(Outcome(attempt.task, end, attempt.begun_at), worker_id=attempt.worker_id)
         self._slots.vacate(slot)
         self._slots.wake_one()
 

@@ -18,10 +18,11 @@ from uuid import UUID
 
 from orchestrator import events
 from orchestrator.config import Config
-from orchestrator.execute import Attempt, Executors, Registry
+from orchestrator.execute import Attempt, Executors, Registry, Services
+from orchestrator.execute.context import NOWHERE
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import End, Outcome, Released
+from orchestrator.task.outcome import End, Outcome, Recorded, Released
 
 # What has run for so long is marked running; what the database would not mark is offered again after a while.
 MARK_SECONDS = 0.03
@@ -57,11 +58,13 @@ class Slots:
         outbox: Outbox,
         *,
         freed: Callable[[], None],
+        services: Services = NOWHERE,
     ) -> None:
         self._config = config
         self._registry = registry
         self._outbox = outbox
         self._freed = freed
+        self._services = services
         self._executors = Executors(
             registry, size=config.concurrency, result_bytes_max=config.result_bytes_max
         )
@@ -200,8 +203,11 @@ class Slots:
         except Exception as error:
             # An attempt has an end, whatever happens; without one its task would be started again for ever.
             end = attempt.broke(error)
+        if attempt.context is not None:
+            end = await attempt.settled(end)
         if not slot.is_void:
-            self._outbox.put(Outcome(task, end, attempt.begun_at), worker_id=attempt.worker_id)
+            if type(end) is not Recorded:
+                self._outbox.put(Outcome(task, end, attempt.begun_at), worker_id=attempt.worker_id)
             # Only now does the task leave our hands: its outcome is in the outbox, so `held` never misses it.
             self.vacate(slot)
 
@@ -223,7 +229,10 @@ class Slots:
     def _attempt(self, task: Claimed, worker_id: UUID, *, is_marked: bool = False) -> Attempt:
         handler = self._registry.find(task.type)
         assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
-        return Attempt(task, handler, worker_id, self._executors, self._config.result_bytes_max, is_marked)
+        return Attempt(
+            task, handler, worker_id, self._executors, self._config.result_bytes_max, is_marked,
+            services=self._services,
+        )  # fmt: skip
 
     def _occupy(self, slot: Slot, attempt: Attempt) -> None:
         slot.attempt = attempt

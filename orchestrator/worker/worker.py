@@ -24,6 +24,7 @@ from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.intake import Intake
 from orchestrator.worker.report import Report
 from orchestrator.worker.rest import Rest
+from orchestrator.worker.services import Services
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.stall import Stall
 from orchestrator.worker.together import first_fault
@@ -47,13 +48,12 @@ class Worker:
         self._reach = Reach()
         self._rest = Rest(poll_seconds=config.poll_seconds, impatient=until_empty)
         self._outcomes = self._session("outcomes")
+        limit = max(OUTBOX_LEAST, 2 * config.concurrency)
         self._outbox = Outbox(
-            self._outcomes,
-            limit=max(OUTBOX_LEAST, 2 * config.concurrency),
-            put_off=self._rest.look_for_due,
-            room=lambda: self._slots.wake(),
+            self._outcomes, limit=limit, put_off=self._rest.look_for_due, room=lambda: self._slots.wake()
         )
-        self._slots = Slots(config, registry, self._outbox, freed=self._rest.free)
+        self._services = Services(config, info=self._info, reach=self._reach)
+        self._slots = Slots(config, registry, self._outbox, freed=self._rest.free, services=self._services)
         self._endings = Endings(self._slots, self._outbox, mark=self._rest.wake)
         self._stall = Stall(self._slots)
         self._hears = False
@@ -130,9 +130,8 @@ class Worker:
                     self._intake.worker_id, self._config.queues, self._config.concurrency, self._types
                 )
             )
-            await first_fault(
-                self._serve(), self._watch(), self._outbox.run(), self._listener.run(), self._endings.watch()
-            )
+            beside = (self._outbox, self._listener, self._services)
+            await first_fault(self._serve(), self._watch(), self._endings.watch(), *(b.run() for b in beside))
         finally:
             await self._close()
         events.emit(events.WorkerStopped(self._intake.worker_id))
@@ -178,6 +177,7 @@ class Worker:
         await self._listener.close()
         await self._claims.close()
         await self._outcomes.close()
+        await self._services.close()
         self._slots.stop()
         await asyncio.to_thread(self._leader.stop)
         if self._errands:

@@ -13,6 +13,7 @@ OF_EACH: dict[str, tuple[str, object]] = {
     "database_url": ("postgresql://h/d", "postgresql://h/d"),
     "queues": ("mail, default,,reports", ("mail", "default", "reports")),
     "concurrency": ("7", 7),
+    "leaked_threads_max": ("5", 5),
     "grace_seconds": ("0", 0.0),
     "poll_seconds": ("0.5", 0.5),
     "heartbeat_seconds": ("0.1", 0.1),
@@ -22,6 +23,7 @@ OF_EACH: dict[str, tuple[str, object]] = {
     "result_bytes_max": ("2000", 2000),
     "pool_size": ("3", 3),
     "pool_timeout_seconds": ("1e-1", 0.1),
+    "transaction_pool_size": ("4", 4),
 }
 
 

@@ -45,6 +45,9 @@ INNER = (
     "record_hands_delete", "record_hands_update", "ring", "ring_for_new_tasks", "set_queue_state", "take_key",
 )  # fmt: skip
 
+# Of a context: what its worker asks, and no handler.
+FOR_THE_WORKER = ("begun_at", "completion", "is_completing", "result_text", "task", "was_told")
+
 FUNCTIONS: LiteralString = """
     SELECT p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)
     FROM pg_proc AS p
@@ -120,7 +123,7 @@ def python_writers() -> dict[str, Writer]:
         "task options": table_writer(["Option", "Default", "Meaning"], task),
         "using options": table_writer(["Option", "Type", "Meaning"], fields_of(Options)),
         "task state": table_writer(["Field", "Type", "Meaning"], fields_of(TaskState)),
-        "context": table_writer(["Attribute", "Type", "Meaning"], fields_of(Context)),
+        "context": table_writer(["Attribute", "Type", "Meaning"], properties_of(Context)),
         "backoff": table_writer(["Field", "Default", "Meaning"], defaults_of(Backoff)),
         "exceptions": constant(drawing()),
     }
@@ -224,6 +227,14 @@ def fields_of(kind: type) -> list[list[str]]:
         [f"`{field.name}`", f"`{annotation(field.type)}`"]
         for field in dataclasses.fields(kind)
         if not field.name.startswith("_")
+    ]
+
+
+def properties_of(kind: type) -> list[list[str]]:
+    return [
+        [f"`{name}`", f"`{annotation(found.fget.__annotations__['return'])}`"]
+        for name, found in vars(kind).items()
+        if isinstance(found, property) and name not in FOR_THE_WORKER
     ]
 
 

@@ -43,6 +43,8 @@ PATHS = {
     "finish/settle": {KEY},
     "finish/unlocked": {KEY},
     "finish/recorded": set(),
+    "finish/held": {KEY},
+    "finish/report": {KEY},
     "maintain/recover": {WHOSE, KEY},
     "maintain/timeouts": {WHOSE, KEY},
 }
@@ -61,6 +63,8 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "ids": ("bigint[]", list(range(1000, 1000 + BATCH))),
     "leases": ("bigint[]", [1] * BATCH),
     "results": ("text[]", ["1"] * BATCH),
+    "values": ("text[]", ["1"] * BATCH),
+    "task_id": ("bigint", 1000),
     "ages": ("bigint[]", [1000] * BATCH),
     "ends": ("text[]", ["waiting", "cancelled", "dead_letter"] * (BATCH // 3)),
     "delays": ("float8[]", [1.0] * BATCH),
@@ -78,6 +82,7 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
 """By name: the type under which psycopg sends it, and a value."""
 
 MODES = ("force_custom_plan", "force_generic_plan")
+ALONE, HANDLERS = "finish/complete", "in a handler's session"
 KEPT = "full since, replanned"
 MOMENTS = ("full, statistics of empty tables", "full", "emptied, statistics of full tables", "empty")
 
@@ -175,7 +180,23 @@ def explain_all(connection: psycopg.Connection, moment: str) -> Plans:
             connection.execute(sql.SQL("DEALLOCATE {}").format(sql.Identifier(statement)))
             prepare(connection, statement)
             found[moment, statement, mode] = explain(connection, statement)
+    found[moment, ALONE, HANDLERS] = explain_for_a_handler(connection)
     return found
+
+
+def explain_for_a_handler(connection: psycopg.Connection) -> Plan:
+    """Explain the completion of one task in a transaction of its handler's own: planned each time, with no settings of
+    ours."""
+    connection.execute("SET plan_cache_mode = force_custom_plan")
+    for setting in ("enable_seqscan", "enable_bitmapscan", "jit"):
+        connection.execute(sql.SQL("RESET {}").format(sql.Identifier(setting)))
+    one = {
+        name: (kind, value[:1] if isinstance(value, list) else value)
+        for name, (kind, value) in PARAMETERS.items()
+    }
+    plan = explain(connection, ALONE, one)
+    connection.execute(SETTINGS)
+    return plan
 
 
 def text_of(statement: str) -> str:
@@ -201,8 +222,10 @@ def prepare(connection: psycopg.Connection, statement: str) -> None:
     connection.execute(head.as_bytes(connection) + numbered.replace("%%", "%").encode())
 
 
-def explain(connection: psycopg.Connection, statement: str) -> Plan:
-    values = [PARAMETERS[name] for name in names_of(statement)]
+def explain(
+    connection: psycopg.Connection, statement: str, given: dict[str, tuple[str, Any]] = PARAMETERS
+) -> Plan:
+    values = [given[name] for name in names_of(statement)]
     arguments = ", ".join(f"%s::{kind}" for kind, _ in values)
     query = sql.SQL("EXPLAIN (FORMAT JSON) EXECUTE {} {}").format(
         sql.Identifier(statement),
@@ -248,6 +271,15 @@ def test_a_plan_made_for_empty_tables_is_not_kept(plans: Plans, statement: str) 
 
     assert set() == plan.read_whole
     assert PATHS[statement] == plan.indexes.get("tasks_live", set())
+
+
+@pytest.mark.parametrize("moment", MOMENTS[:2])
+def test_a_completion_in_a_handlers_transaction_takes_the_path_of_a_batch(plans: Plans, moment: str) -> None:
+    """Though its session is the user's, and has no settings of ours; on small tables any path will do."""
+    plan = plans[moment, ALONE, HANDLERS]
+
+    assert set() == plan.read_whole
+    assert {KEY} == plan.indexes.get("tasks_live", set())
 
 
 def test_a_session_has_its_statements_planned_anew(database_url: str) -> None:

@@ -7,7 +7,7 @@ import time
 
 import psycopg
 
-from orchestrator import Context, Orchestrator
+from orchestrator import Backoff, Context, Orchestrator
 
 app = Orchestrator()
 second = Orchestrator()
@@ -51,3 +51,21 @@ def fail(secret: str) -> None:
 async def busy(seconds: float) -> None:
     """Block the loop."""
     time.sleep(seconds)  # noqa: ASYNC251 - that is the point
+
+
+@app.task(name="shop.book", max_attempts=1000, backoff=Backoff(base_seconds=0.0, jitter=0.0))
+async def book(context: Context) -> None:
+    """Write an entry, and complete the task with it."""
+    async with context.transaction() as connection:
+        await connection.execute(
+            "INSERT INTO ledger (task_id, attempt) VALUES (%s, %s)", [context.id, context.attempt]
+        )
+
+
+@app.task(name="shop.book_in_thread", max_attempts=1000, backoff=Backoff(base_seconds=0.0, jitter=0.0))
+def book_in_thread(context: Context) -> None:
+    """The same in a thread."""
+    with context.transaction() as connection:
+        connection.execute(
+            "INSERT INTO ledger (task_id, attempt) VALUES (%s, %s)", [context.id, context.attempt]
+        )

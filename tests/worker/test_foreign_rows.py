@@ -43,17 +43,12 @@ def test_a_payload_that_does_not_fit_is_a_dead_letter(
 
 
 @pytest.mark.parametrize(
-    ("column", "body"),
-    [
-        ("payload", "[1]"),
-        ("payload", '{"n": 1e5000}'),
-        ("payload", "[" * 2000 + "]" * 2000),
-        ("metadata", "7"),
-    ],
-    ids=["no object", "a number Python refuses", "nested too deep", "metadata"],
+    "body",
+    ["[1]", '{"n": 1e5000}', "[" * 2000 + "]" * 2000],
+    ids=["no object", "a number Python refuses", "nested too deep"],
 )
 def test_an_unreadable_body_costs_one_task_and_not_the_batch(
-    app: Orchestrator, connection: psycopg.Connection, column: str, body: str
+    app: Orchestrator, connection: psycopg.Connection, body: str
 ) -> None:
     """What PostgreSQL stores and Python refuses is a dead letter with the reason; its neighbours complete."""
 
@@ -62,16 +57,35 @@ def test_an_unreadable_body_costs_one_task_and_not_the_batch(
 
     ids = [by_hand(connection, "any", "{}") for _ in range(5)]
     # Past the door: the insert trigger would have refused it.
-    connection.execute(
-        f"UPDATE orchestrator.tasks SET {column} = %s::jsonb WHERE id = %s",  # noqa: S608 - one of the columns above
-        [body, ids[2]],
-    )
+    connection.execute("UPDATE orchestrator.tasks SET payload = %s::jsonb WHERE id = %s", [body, ids[2]])
     run_until_empty(app)
 
     found = [status(connection, task_id) for task_id in ids]
     assert ["completed", "completed", "dead_letter", "completed", "completed"] == found
     message = "SELECT error ->> 'message' FROM orchestrator.tasks WHERE id = %s"
     assert "cannot be read back" in value(connection, message, ids[2])
+
+
+def test_unreadable_metadata_cost_those_who_read_them(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """They are decoded when a handler asks for them, and refused by name then."""
+
+    @app.task(name="curious", max_attempts=1)
+    async def curious(context: Context) -> None:
+        dict(context.metadata)
+
+    @app.task(name="other")
+    async def other(context: Context) -> None: ...
+
+    ids = [curious.using(metadata={"a": 1}).enqueue().id, curious.enqueue().id, other.enqueue().id]
+    # Past the door: the insert trigger would have refused it.
+    connection.execute("UPDATE orchestrator.tasks SET metadata = '7' WHERE id = ANY (%s)", [ids[1:]])
+    run_until_empty(app)
+
+    assert ["completed", "dead_letter", "completed"] == [status(connection, task_id) for task_id in ids]
+    message = "SELECT error ->> 'message' FROM orchestrator.tasks WHERE id = %s"
+    assert "metadata cannot be read back" in value(connection, message, ids[1])
 
 
 def test_a_handler_is_found_in_the_registry_only(app: Orchestrator, connection: psycopg.Connection) -> None:

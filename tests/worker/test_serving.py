@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 
-from orchestrator import Context, Orchestrator, events
+from orchestrator import Backoff, Context, Orchestrator, events
 from tests.worker.running import (
     asleep,
     recorded,
@@ -261,3 +261,13 @@ async def past_the_looks(connection: psycopg.Connection) -> None:
         ),
         "the worker has looked for the last time",
     )
+
+
+def test_a_backoff_may_be_written_in_whole_numbers(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Beside one that is not: both are declared, and the database holds what was said."""
+    for name, backoff in (("whole", Backoff(base_seconds=0, factor=3)), ("plain", Backoff())):
+        app.task(name=name, backoff=backoff)(lambda: None)
+    run_until_empty(app)
+
+    rows = connection.execute("SELECT name, backoff_factor FROM orchestrator.types ORDER BY name").fetchall()
+    assert [("plain", 2.0), ("whole", 3.0)] == rows

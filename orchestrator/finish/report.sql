@@ -1,0 +1,17 @@
+-- Show how far running tasks have come. In: ids, leases, values (JSON text), pairwise, sorted by id. Out: nothing; a
+-- lease that is void changes nothing, and who has ended meanwhile needs no report.
+-- Locks: those rows, SKIP LOCKED: a report that is not written is made up for by the next.
+-- Path: tasks_live_pkey, then by ctid, as in the claim. A hint, like the claim: the disk is not waited for.
+WITH hint AS MATERIALIZED (
+    SELECT set_config('synchronous_commit', 'off', true) AS setting
+)
+UPDATE orchestrator.tasks_live AS t
+SET progress = g.value::jsonb
+FROM hint, unnest(%(ids)s::bigint[], %(leases)s::bigint[], %(values)s::text[]) AS g (id, lease, value)
+WHERE t.id = g.id AND t.lease = g.lease
+    AND t.ctid = ANY (ARRAY(
+        SELECT mine.ctid
+        FROM unnest(%(ids)s::bigint[], %(leases)s::bigint[]) AS k (id, lease)
+        JOIN orchestrator.tasks_live AS mine ON mine.id = k.id AND mine.lease = k.lease
+        FOR UPDATE OF mine SKIP LOCKED
+    ))

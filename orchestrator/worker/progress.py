@@ -1,0 +1,103 @@
+"""Write down what handlers say of their progress, behind their backs: all of a worker in one statement, once a second.
+
+    said ──► waiting ──► sending ──► written, or lost
+
+Nothing waits for it, and nothing is lost with it: the last value counts, and one that could not be written is made up
+for by the next. Only an attempt that ends waits a moment for its last word, since its row is about to move.
+"""
+
+import asyncio
+import threading
+import time
+from functools import partial
+
+from orchestrator import events, finish
+from orchestrator.postgres.session import Session
+from orchestrator.postgres.transient import is_transient, reason
+from orchestrator.task.model import Claimed
+
+EVERY_SECONDS = 1.0
+# For the last word of an attempt; a database that is away has more to lose than that.
+LAST_WORD_SECONDS = 1.0
+
+Key = tuple[int, int]
+
+
+class Progress:
+    """What the handlers of one worker have said last. Its session is opened when one says something."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._lock = threading.Lock()
+        self._waiting: dict[Key, str] = {}
+        self._sending: dict[Key, str] = {}
+        self._said = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._sent = asyncio.Condition()
+
+    def say(self, task: Claimed, value: str) -> None:
+        """Take note of it, from any thread."""
+        with self._lock:
+            first = not self._waiting
+            self._waiting[task.id, task.lease] = value
+        if first:
+            self._loop.call_soon_threadsafe(self._said.set)
+
+    async def last_word(self, task: Claimed) -> None:
+        """Wait, but not for long, until what a task has said is on its row."""
+        key = (task.id, task.lease)
+        if self._is_sent(key):
+            return
+        self._hurry.set()
+        sent = asyncio.ensure_future(self._until_sent(key))
+        try:
+            await asyncio.wait({sent}, timeout=LAST_WORD_SECONDS)
+        finally:
+            sent.cancel()
+
+    async def run(self) -> None:
+        """Write, for ever."""
+        self._loop = asyncio.get_running_loop()
+        while True:
+            await self._said.wait()
+            self._said.clear()
+            self._hurry.clear()
+            begun = time.monotonic()
+            await self._write()
+            # Whoever ends does not wait for the second to be over.
+            with_hurry = asyncio.ensure_future(self._hurry.wait())
+            try:
+                await asyncio.wait({with_hurry}, timeout=max(0.0, begun + EVERY_SECONDS - time.monotonic()))
+            finally:
+                with_hurry.cancel()
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._session.close()
+
+    async def _write(self) -> None:
+        with self._lock:
+            self._sending, self._waiting = self._waiting, {}
+        if not self._sending:
+            return
+        try:
+            await self._session.run(partial(finish.report, reports=self._sending), give_up_on=always)
+        except Exception as error:
+            # Never worth a worker's life; what will pass has been told by the session.
+            if not is_transient(error):
+                events.emit(events.DutyFailed("progress", type(error).__name__, reason(error)))
+        async with self._sent:
+            self._sending = {}
+            self._sent.notify_all()
+
+    async def _until_sent(self, key: Key) -> None:
+        async with self._sent:
+            await self._sent.wait_for(lambda: self._is_sent(key))
+
+    def _is_sent(self, key: Key) -> bool:
+        with self._lock:
+            return key not in self._waiting and key not in self._sending
+
+
+def always(_error: Exception) -> bool:
+    return True

@@ -1,0 +1,66 @@
+"""What a worker does for its handlers, through their contexts: a transaction of their own, progress, a logger.
+
+Its connections are opened when a handler first asks for one, and come beside the worker's own: so many for
+transactions, one for the progress of all.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from orchestrator import observe
+from orchestrator.config import Config
+from orchestrator.execute import Context
+from orchestrator.execute.context import Logger
+from orchestrator.postgres.lender import Lender
+from orchestrator.postgres.reach import Reach
+from orchestrator.postgres.session import Session
+from orchestrator.task.model import Claimed
+from orchestrator.worker.progress import Progress
+from orchestrator.worker.transaction import Transaction
+
+# As the connections are called, in pg_stat_activity and in events.
+TRANSACTIONS = "transactions"
+
+
+class Services:
+    """The services of one worker. `info` gives the connection string for a purpose."""
+
+    def __init__(self, config: Config, *, info: Callable[[str], str], reach: Reach) -> None:
+        self.result_bytes_max = config.result_bytes_max
+        self._info = info
+        self._reach = reach
+        size = min(config.concurrency, config.transaction_pool_size)
+        self._lender = Lender(info(TRANSACTIONS), purpose=TRANSACTIONS, size=size, reach=reach)
+        self._progress = Progress(Session(info("progress"), purpose="progress", reach=reach))
+
+    async def run(self) -> None:
+        """Serve, on the loop of the handlers."""
+        self._loop = asyncio.get_running_loop()
+        await self._progress.run()
+
+    async def close(self) -> None:
+        """Close the connections; what a handler that was left behind has not committed is rolled back."""
+        await self._lender.close()
+        await self._progress.close()
+
+    def transaction(self, context: Context) -> Transaction:
+        """Return a transaction that completes this attempt."""
+        return Transaction(context, self._lender, new_session=self._new_session, loop=self._loop)
+
+    def report(self, task: Claimed, progress: str) -> None:
+        """Take note of how far a task has come, as JSON text; any thread may say so."""
+        self._progress.say(task, progress)
+
+    async def reported(self, task: Claimed) -> None:
+        """Wait, but not for long, until what was said last is written."""
+        await self._progress.last_word(task)
+
+    def logger(self, task: Claimed) -> Logger:
+        """Return a logger that names the task."""
+        bound: Logger = observe.logger(
+            task_id=task.id, type=task.type, queue=task.queue, attempt=task.attempt
+        )
+        return bound
+
+    def _new_session(self) -> Session:
+        return Session(self._info(TRANSACTIONS), purpose=TRANSACTIONS, reach=self._reach)

@@ -1,0 +1,281 @@
+"""A handler's transaction that completes its own task: its writes and the completion are committed as one, or undone.
+
+    begin ──► the handler's statements ──► complete, if the lease holds ──► COMMIT ──► answered: completed
+                     │                              │                          │
+                     │ it raises                    │ void: LeaseLost          └─► no answer: ask whether it got through
+                     ▼                              ▼
+                 ROLLBACK                        ROLLBACK
+
+While the attempt lasts it may be rolled back and begun again; committed it is once (execute/completion.py). An attempt
+that ends first, by its timeout or since its lease is gone, commits no more; one that is committing is waited for.
+
+A COMMIT without an answer is in doubt, until the database is asked on another connection. Should it not answer in time
+the attempt fails, and the lease decides: that failure is written only if the commit was not.
+"""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import TracebackType
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import TransactionStatus
+
+from orchestrator import events, finish
+from orchestrator.errors import DatabaseUnavailable, LeaseLost, OperationRefused
+from orchestrator.execute import Context
+from orchestrator.postgres import connect, transient
+from orchestrator.postgres.lender import Async, Lender, Sync
+from orchestrator.postgres.session import Session
+from orchestrator.task.outcome import Outcome, Recorded
+
+# Longer than a completion takes, with its wait for a lock; the handler's own statements are not timed.
+ANSWER_SECONDS = 15.0
+# How long to ask whether a commit got through: a restart or a failover takes less.
+DOUBT_SECONDS = 30.0
+CANCEL_SECONDS = 3.0
+
+Kind = type[BaseException] | None
+
+
+class Transaction:
+    """One try of one attempt. `new_session` is for doubts."""
+
+    def __init__(
+        self,
+        context: Context,
+        lender: Lender,
+        *,
+        new_session: Callable[[], Session],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self._context = context
+        self._task = context.task
+        self._outcome = Outcome(context.task, Recorded(), context.begun_at)
+        self._completion = context.completion
+        self._lender = lender
+        self._new_session = new_session
+        self._loop = loop
+        self._sync: Sync | None = None
+
+    async def __aenter__(self) -> Async:
+        if asyncio.get_running_loop() is not self._loop:
+            raise TypeError(
+                "this loop is not the worker's, so `async with context.transaction()` cannot be used on it; in a def "
+                "handler write `with context.transaction() as connection:`"
+            )
+        self._completion.open()
+        try:
+            self._async = await self._lender.alend()
+            try:
+                self._abegun = psycopg.AsyncTransaction(self._async)
+                await self._abegun.__aenter__()
+            except BaseException:
+                await self._lender.atake_back(self._async)
+                raise
+        except BaseException:
+            self._completion.end(committed=False)
+            raise
+        return self._async
+
+    async def __aexit__(self, kind: Kind, error: BaseException | None, trace: TracebackType | None) -> bool:
+        # A task of its own: half a COMMIT cannot be taken back, so the handler is cancelled before it or after it.
+        ending = asyncio.ensure_future(self._end(error))
+        cancelled: asyncio.CancelledError | None = None
+        while not ending.done():
+            try:
+                await asyncio.wait({ending})
+            except asyncio.CancelledError as error_now:
+                cancelled = error_now
+                if not self._completion.is_committing:
+                    ending.cancel()
+        if cancelled is not None:
+            if not ending.cancelled():
+                ending.exception()
+            raise cancelled
+        return ending.result()
+
+    def __enter__(self) -> Sync:
+        with suppress(RuntimeError):
+            asyncio.get_running_loop()
+            raise TypeError(
+                "`with context.transaction()` would block the loop; in an async def handler write "
+                "`async with context.transaction() as connection:`"
+            )
+        self._completion.open(self._interrupt)
+        try:
+            connection = self._lender.lend(lambda: not self._completion.is_over)
+            if connection is None:
+                raise self._completion.refusal()
+            try:
+                self._begun = psycopg.Transaction(connection)
+                self._begun.__enter__()
+            except BaseException:
+                self._lender.take_back(connection)
+                raise
+        except BaseException:
+            self._completion.end(committed=False)
+            raise
+        self._sync = connection
+        return connection
+
+    def __exit__(self, kind: Kind, error: BaseException | None, trace: TracebackType | None) -> bool:
+        connection, committed = self._sync, False
+        assert connection is not None  # noqa: S101 - as __enter__ has returned
+        try:
+            if error is not None:
+                return self._begun.__exit__(kind, error, trace)
+            self._complete(connection)
+            committed = self._commit()
+            return False
+        finally:
+            self._settle(committed=committed)
+            self._lender.take_back(connection)
+
+    async def _end(self, error: BaseException | None) -> bool:
+        """What __exit__ does, on the loop."""
+        committed = False
+        try:
+            if error is not None:
+                return await self._abegun.__aexit__(type(error), error, error.__traceback__)
+            await self._acomplete()
+            committed = await self._acommit()
+            return False
+        finally:
+            self._settle(committed=committed)
+            await self._lender.atake_back(self._async)
+
+    # The completion is the last of the transaction's statements; refused, it takes the others along.
+
+    def _complete(self, connection: Sync) -> None:
+        try:
+            self._require_open(connection)
+            self._accept(finish.take(connection, self._steps()))
+        except BaseException as refusal:
+            self._begun.__exit__(type(refusal), refusal, refusal.__traceback__)
+            self._raise_in_our_words(refusal)
+            raise
+
+    async def _acomplete(self) -> None:
+        deadline = self._loop.call_later(ANSWER_SECONDS, connect.hang_up, self._async)
+        try:
+            self._require_open(self._async)
+            self._accept(await finish.take_async(self._async, self._steps()))
+        except BaseException as refusal:
+            await self._abegun.__aexit__(type(refusal), refusal, refusal.__traceback__)
+            self._raise_in_our_words(refusal)
+            raise
+        finally:
+            deadline.cancel()
+
+    def _steps(self) -> finish.Steps[bool]:
+        return finish.complete_within(self._outcome, self._context.result_text)
+
+    def _require_open(self, connection: Sync | Async) -> None:
+        if connection.info.transaction_status == TransactionStatus.IDLE:
+            raise RuntimeError(
+                f"the transaction of task {self._task.id} was ended inside its block, without the task's completion; "
+                "leave COMMIT and ROLLBACK to the block's end"
+            )
+
+    def _accept(self, completed: bool) -> None:  # noqa: FBT001 - an answer
+        if not completed:
+            raise LeaseLost(self._task.id, "its lease is void, so what its transaction wrote is undone")
+        self._completion.commit()
+
+    def _raise_in_our_words(self, refusal: BaseException) -> None:
+        if isinstance(refusal, errors.LockNotAvailable):
+            raise OperationRefused(
+                f"task {self._task.id} could not be completed: somebody's transaction has its row locked, and did not "
+                "end within 5 s; what its own transaction wrote is undone",
+                sqlstate=refusal.sqlstate,
+            ) from refusal
+
+    # The commit: answered, refused, or in doubt.
+
+    def _commit(self) -> bool:
+        failure: psycopg.Error | None = None
+        try:
+            self._begun.__exit__(None, None, None)
+        except psycopg.Error as error:
+            failure = error
+        if is_answered(self._begun, failure):
+            return True
+        # Its loop has what is needed to ask, and this thread waits.
+        asking = asyncio.run_coroutine_threadsafe(self._ask(failure), self._loop)
+        return self._found(asking.result(DOUBT_SECONDS + ANSWER_SECONDS), failure)
+
+    async def _acommit(self) -> bool:
+        failure: psycopg.Error | None = None
+        deadline = self._loop.call_later(ANSWER_SECONDS, connect.hang_up, self._async)
+        try:
+            await self._abegun.__aexit__(None, None, None)
+        except psycopg.Error as error:
+            failure = error
+        finally:
+            deadline.cancel()
+        if is_answered(self._abegun, failure):
+            return True
+        return self._found(await self._ask(failure), failure)
+
+    async def _ask(self, failure: psycopg.Error | None) -> bool:
+        """Ask another connection whether the commit got through, for as long as a doubt may last."""
+        reason = transient.reason(failure) if failure is not None else "the connection was closed"
+        events.emit(events.ConnectionLost("transactions", reason))
+        deadline = time.monotonic() + DOUBT_SECONDS
+        session = self._new_session()
+        try:
+            return await session.run(self._was_committed, give_up_on=lambda _: time.monotonic() > deadline)
+        except Exception as error:
+            if not transient.is_transient(error):
+                raise
+            raise DatabaseUnavailable(
+                f"the connection broke while task {self._task.id} was being committed, and nobody could be asked for "
+                f"{DOUBT_SECONDS:g} s; it runs again, unless it was"
+            ) from error
+        finally:
+            await session.close()
+
+    async def _was_committed(self, connection: Async) -> bool:
+        return await finish.take_async(connection, finish.was_committed(self._task))
+
+    def _found(self, committed: bool, failure: psycopg.Error | None) -> bool:  # noqa: FBT001 - an answer
+        if not committed:
+            raise DatabaseUnavailable(
+                f"the connection broke before task {self._task.id} was committed; what its transaction wrote is undone"
+            ) from failure
+        return True
+
+    def _settle(self, *, committed: bool) -> None:
+        if committed:
+            finish.announce(self._outcome)
+        self._completion.end(committed=committed)
+
+    def _interrupt(self) -> None:
+        """The attempt has ended with the handler's thread still at it: end the statement that it waits for."""
+        if self._sync is not None:
+            threading.Thread(target=interrupt, args=[self._sync], daemon=True).start()
+
+
+def is_answered(begun: psycopg.Transaction | psycopg.AsyncTransaction, failure: psycopg.Error | None) -> bool:
+    """Tell whether the COMMIT was confirmed; false: nobody knows. Raises why it was refused.
+
+    An ERROR means that nothing was committed. FATAL may come after the commit, from a server that is told to end.
+    """
+    if failure is None:
+        # psycopg says nothing either when the connection broke before it could send the COMMIT.
+        return begun.status is begun.Status.COMMITTED
+    if failure.diag.severity_nonlocalized == "ERROR":
+        raise failure
+    return False
+
+
+def interrupt(connection: Sync) -> None:
+    """Cancel what a thread waits for; should the server not listen, hang up."""
+    try:
+        connection.cancel_safe(timeout=CANCEL_SECONDS)
+    except psycopg.Error:
+        connect.hang_up(connection)

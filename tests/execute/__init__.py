@@ -1,0 +1,1 @@
+"""The attempt's own state, without a database."""

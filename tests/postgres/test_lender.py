@@ -1,0 +1,140 @@
+"""Connections that are lent: so many at once, to both colours, and none lost to a cancellation."""
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import psycopg
+import pytest
+
+from orchestrator.errors import DatabaseUnavailable
+from orchestrator.postgres import connect, lender
+from orchestrator.postgres.lender import Lender
+from orchestrator.postgres.reach import Reach
+
+
+def lending(url: str, size: int) -> Lender:
+    info = connect.conninfo(url, application_name="lent")
+    return Lender(info, purpose="test", size=size, reach=Reach())
+
+
+def sessions(connection: psycopg.Connection) -> int:
+    query = "SELECT FROM pg_stat_activity WHERE application_name = 'lent' AND datname = current_database()"
+    return len(connection.execute(query).fetchall())
+
+
+def test_no_cancellation_is_lost_and_none_costs_a_connection(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """Wherever it strikes: while one waits, connects, or has just been given one."""
+    made = lending(database_url, 2)
+    dice = random.Random(5)  # noqa: S311 - no secret
+    swallowed: list[bool] = []
+
+    async def use() -> None:
+        lent = await made.alend()
+        try:
+            await asyncio.sleep(0)
+        finally:
+            await made.atake_back(lent)
+
+    async def cancelled_somewhere() -> None:
+        using = asyncio.ensure_future(use())
+        for _ in range(dice.randrange(12)):
+            await asyncio.sleep(0)
+        if using.cancel():
+            await asyncio.wait({using})
+            swallowed.append(not using.cancelled())
+
+    async def main() -> None:
+        for _ in range(100):
+            await asyncio.gather(*(cancelled_somewhere() for _ in range(10)))
+        async with asyncio.timeout(10):
+            both = [await made.alend(), await made.alend()]
+            assert sessions(connection) <= 2
+            for each in both:
+                await made.atake_back(each)
+        await made.close()
+
+    asyncio.run(main())
+
+    assert len(swallowed) > 500
+    assert not any(swallowed)
+
+
+def test_both_colours_share_one_bound(database_url: str, connection: psycopg.Connection) -> None:
+    """An idle connection of the other colour makes room."""
+    made = lending(database_url, 1)
+    most: list[int] = []
+
+    def in_thread() -> None:
+        lent = made.lend(lambda: True)
+        assert lent is not None
+        most.append(sessions(connection))
+        made.take_back(lent)
+
+    async def main() -> None:
+        for _ in range(5):
+            lent = await made.alend()
+            most.append(sessions(connection))
+            await made.atake_back(lent)
+            await asyncio.to_thread(in_thread)
+        await made.close()
+
+    asyncio.run(main())
+
+    assert [1] * 10 == [min(number, 1) for number in most]
+    assert max(most) <= 2, "the one that makes room may not be gone yet"
+
+
+def test_a_thread_that_is_wanted_no_longer_stops_waiting(database_url: str) -> None:
+    """And leaves its place to others."""
+    made = lending(database_url, 1)
+    first = made.lend(lambda: True)
+    assert first is not None
+    assert None is made.lend(lambda: False)
+
+    made.take_back(first)
+    again = made.lend(lambda: False)
+    assert again is first
+    made.take_back(again)
+    asyncio.run(made.close())
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda made: made.lend(lambda: True), lambda made: asyncio.run(made.alend())]
+)
+def test_a_database_that_is_away_is_told_after_some_patience(
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[Lender], object]
+) -> None:
+    """And the place is free again."""
+    monkeypatch.setattr(lender, "PATIENCE_SECONDS", 0.5)
+    made = lending("postgresql://127.0.0.1:1/nowhere", 1)
+    for _ in range(2):
+        begun = time.monotonic()
+        with pytest.raises(DatabaseUnavailable):
+            ask(made)
+        assert 0.4 < time.monotonic() - begun < 5
+
+
+def test_what_is_lent_when_it_closes_is_hung_up(database_url: str, connection: psycopg.Connection) -> None:
+    """Whoever was left behind with a transaction open holds no locks."""
+    made = lending(database_url, 1)
+    lent = made.lend(lambda: True)
+    assert lent is not None
+    waiting = threading.Thread(target=sleep_on, args=[lent])
+    waiting.start()
+    asyncio.run(made.close())
+    waiting.join(10)
+
+    assert not waiting.is_alive()
+    made.take_back(lent)
+    assert lent.closed
+
+
+def sleep_on(lent: psycopg.Connection[tuple[object, ...]]) -> None:
+    with suppress(psycopg.OperationalError):
+        lent.execute("SELECT pg_sleep(60)")

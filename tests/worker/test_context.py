@@ -1,0 +1,99 @@
+"""What a context is: cheap, read-only, and of use in its worker alone."""
+
+import asyncio
+import pickle
+import threading
+import timeit
+from typing import Any
+
+import psycopg
+import pytest
+import structlog
+
+from orchestrator import Context, Orchestrator
+from orchestrator.execute.context import of
+from orchestrator.task.model import unknown
+from tests.worker.ledger import both_colours
+from tests.worker.running import run_until_empty, status
+
+TASK = unknown(id=7, lease=5, queue="default", type="work", attempt=2)
+
+
+def test_a_context_cannot_be_changed() -> None:
+    """Not what the task is, nor by new names."""
+    context = of(TASK)
+
+    for name in ("id", "lease", "attempt", "tags", "cancelled", "something"):
+        with pytest.raises(AttributeError):
+            setattr(context, name, 1)
+
+
+def test_a_context_costs_next_to_nothing() -> None:
+    """It is made for each attempt of a handler that has one: 0.1 µs measured, where two events took 2 µs."""
+    seconds = min(timeit.repeat(lambda: of(TASK), number=10_000, repeat=5)) / 10_000
+
+    # For a machine that is busy with other things.
+    assert seconds < 2e-6
+
+
+def test_a_cancel_is_seen_by_every_thread_and_that_it_was_seen_is_known() -> None:
+    """A plain flag does: it is set once."""
+    context = of(TASK)
+    seen: list[bool] = []
+    assert not context.cancelled
+    assert not context.was_told
+
+    context.cancel()
+    assert not context.was_told
+    thread = threading.Thread(target=lambda: seen.append(context.cancelled))
+    thread.start()
+    thread.join()
+
+    assert ([True], True) == (seen, context.was_told)
+
+
+@pytest.mark.parametrize("process", [False, True], ids=["here", "in another process"])
+def test_outside_of_its_worker_a_context_says_what_it_cannot_do(process: bool) -> None:
+    """What it knows of the task it knows everywhere."""
+    context = pickle.loads(pickle.dumps(of(TASK))) if process else of(TASK)  # noqa: S301 - our own
+
+    assert (7, 5, 2, {}) == (context.id, context.lease, context.attempt, context.metadata)
+    for use in (context.transaction, lambda: context.progress(1), lambda: context.log):
+        with pytest.raises(RuntimeError, match="needs the worker's own process"):
+            use()
+
+
+@both_colours
+def test_the_log_names_the_task(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
+    """Through the user's own configuration of structlog, whatever it is."""
+
+    def note(context: Context) -> None:
+        context.log.info("charged", amount=3)
+
+    async def note_on_loop(context: Context) -> None:
+        note(context)
+
+    handle = app.task(name="charge")(note if colour == "def" else note_on_loop).enqueue()
+    before = structlog.get_config()
+    try:
+        with structlog.testing.capture_logs() as lines:
+            run_until_empty(app)
+    finally:
+        structlog.configure(**before)
+
+    bound = {"task_id": handle.id, "type": "charge", "queue": "default", "attempt": 1}
+    assert [{"event": "charged", "amount": 3, "log_level": "info", **bound}] == lines
+
+
+def test_a_handler_without_a_context_needs_none(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """None is made, and nothing is looked at afterwards."""
+    made: list[Any] = []
+
+    @app.task(name="plain")
+    async def plain() -> None:
+        made.append(asyncio.current_task())
+
+    handle = plain.enqueue()
+    run_until_empty(app)
+
+    assert ("completed", 1) == (status(connection, handle.id), len(made))

@@ -1,0 +1,111 @@
+"""Processes that are killed, stopped and robbed of their server, again and again: each task leaves one entry.
+
+Half of the handlers run on the loop and half in threads. Without a transaction of their own this fails: what had been
+written when a worker was killed is written again.
+"""
+
+import random
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from orchestrator.postgres import embedded_home
+from orchestrator.schema import migrate
+from tests import servers
+from tests.worker.ledger import TABLE, one_each
+from tests.worker.processes import eventually, worker
+from tests.worker.running import value
+
+TOTAL = 600
+KILLS = 4
+ENQUEUE = """
+    INSERT INTO orchestrator.tasks (type, max_attempts)
+    SELECT CASE n %% 2 WHEN 0 THEN 'shop.book' ELSE 'shop.book_in_thread' END, 1000 FROM generate_series(1, %s) AS n
+"""
+HAVE: dict[str, str] = {"ORCHESTRATOR_TRANSACTION_POOL_SIZE": "5"}
+
+
+def booked(connection: psycopg.Connection) -> int:
+    return int(value(connection, "SELECT count(*) FROM ledger"))
+
+
+def test_kill_9_leaves_one_entry_a_task(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """At whatever point: before the entry, between entry and completion, and under the commit."""
+    connection.execute(TABLE)
+    connection.execute(ENQUEUE, [TOTAL])
+    for number in range(1, KILLS + 1):
+        with worker(database_url, tmp_path / f"{number}.log", **HAVE) as victim:
+            enough = number * TOTAL // (KILLS + 2)
+            eventually(lambda enough=enough: booked(connection) >= enough, "some are booked")  # type: ignore[misc]
+            victim.signal(signal.SIGKILL)
+            victim.wait()
+    with worker(database_url, tmp_path / "last.log", "--until-empty", **HAVE) as last:
+        assert 0 == last.wait(), last.log
+
+    assert one_each(connection, TOTAL)
+    assert 0 < value(connection, "SELECT count(*) FROM orchestrator.attempts WHERE outcome = 'lost'")
+
+
+def test_workers_that_come_and_go_leave_one_entry_a_task(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Two at a time, told to stop at random, hurried at random, each followed by another."""
+    connection.execute(TABLE)
+    connection.execute(ENQUEUE, [TOTAL])
+    dice = random.Random(7)  # noqa: S311 - no secret
+    for number in range(1, 4):
+        with (
+            worker(database_url, tmp_path / f"{number}a.log", **HAVE) as one,
+            worker(database_url, tmp_path / f"{number}b.log", **HAVE) as other,
+        ):
+            eventually(lambda: one.said("worker started") and other.said("worker started"), "both serve")
+            enough = number * TOTAL // 5
+            eventually(lambda enough=enough: booked(connection) >= enough, "some are booked")  # type: ignore[misc]
+            for process in (one, other):
+                for _ in range(dice.choice((1, 2))):
+                    process.signal(signal.SIGTERM)
+                assert 0 == process.wait(), process.log
+    with worker(database_url, tmp_path / "last.log", "--until-empty", **HAVE) as last:
+        assert 0 == last.wait(), last.log
+
+    assert one_each(connection, TOTAL)
+    assert [] == connection.execute("SELECT FROM orchestrator.attempts WHERE outcome <> 'failed'").fetchall()
+
+
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_restart_of_the_server_leaves_one_entry_a_task(mode: servers.StopMode, tmp_path: Path) -> None:
+    """It is told to end in the middle of a drain, or crashes: what was committed is there, and not run again."""
+    with servers.temporary_directory() as directory:
+        server = servers.Server(embedded_home.binaries(), directory / "server")
+        try:
+            migrate.upgrade(server.start().url())
+            ask(server, lambda connection: connection.execute(TABLE))
+            ask(server, lambda connection: connection.execute(ENQUEUE, [TOTAL]))
+            with worker(server.url(), tmp_path / "log", **HAVE) as process:
+                for number in range(1, 3):
+                    enough = number * TOTAL // 4
+                    eventually(
+                        lambda enough=enough: ask(server, booked) >= enough,  # type: ignore[misc]
+                        "some are booked",
+                    )
+                    server.restart(mode)
+                eventually(lambda: ask(server, lambda c: one_each(c, TOTAL)), "all are booked")
+                process.signal(signal.SIGTERM)
+                assert 0 == process.wait(), process.log
+            assert ask(server, lambda connection: one_each(connection, TOTAL))
+        finally:
+            server.close()
+
+
+def ask(server: servers.Server, question: Callable[[psycopg.Connection], object]) -> int:
+    """Ask on a session of its own; 0 while there is none."""
+    with suppress(psycopg.OperationalError), psycopg.connect(server.url(), autocommit=True) as connection:
+        answer = question(connection)
+        return answer if isinstance(answer, int) else 0
+    return 0

@@ -1,0 +1,295 @@
+"""The connection of a handler's own transaction breaks: before the COMMIT, under it, and for longer."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from orchestrator import Context, DatabaseUnavailable, Orchestrator, events
+from orchestrator.postgres import lender
+from orchestrator.worker import transaction
+from orchestrator.worker.transaction import Transaction
+from tests import bouncer
+from tests.proxy import Proxy
+from tests.worker.ledger import SLOW_COMMIT, TABLE, both_colours, entries, led_through, one_each, writing
+from tests.worker.outage import Outage
+from tests.worker.running import (
+    AT_ONCE,
+    attempts,
+    recorded,
+    run_until_empty,
+    status,
+    task,
+    until,
+    working,
+)
+
+# As it is sent: the whole of a statement, and not a word in a comment.
+COMMIT = b"COMMIT\x00"
+TERMINATE = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+    " WHERE application_name = 'orchestrator transactions' AND datname = current_database()"
+)
+
+
+@pytest.fixture(autouse=True)
+def ledger(connection: psycopg.Connection) -> None:
+    """The table of the user's own."""
+    connection.execute(TABLE)
+
+
+@pytest.fixture
+def proxy(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
+    """A door that only the handlers' transactions go through."""
+    with Proxy(database_url) as proxy, led_through(monkeypatch, proxy.url):
+        yield proxy
+
+
+@both_colours
+def test_a_commit_whose_answer_was_lost_is_found(
+    app: Orchestrator, connection: psycopg.Connection, proxy: Proxy, colour: str
+) -> None:
+    """It got through, so nothing runs again, and the task is told as completed, once."""
+    runs: Counter[int] = Counter()
+    handle = writing(app, colour, inside=lambda context: runs.update([context.id])).enqueue()
+    proxy.cut_after(COMMIT)
+    with recorded(
+        events.TaskCompleted, events.TaskFailed, events.StaleOutcome, events.ConnectionLost
+    ) as seen:
+        run_until_empty(app)
+
+    assert [] == proxy.after, "an answer was lost"
+    assert ["ConnectionLost", "TaskCompleted"] == [type(event).__name__ for event in seen]
+    assert ("completed", [(handle.id, 1)]) == (status(connection, handle.id), entries(connection))
+    assert ({handle.id: 1}, []) == (runs, attempts(connection, handle.id))
+
+
+@both_colours
+def test_a_commit_that_never_arrived_is_found_too(
+    app: Orchestrator, connection: psycopg.Connection, proxy: Proxy, colour: str
+) -> None:
+    """Nothing of it is there; the attempt has failed, and the next one completes."""
+    handle = writing(app, colour, backoff=AT_ONCE).enqueue()
+    proxy.cut_before(COMMIT)
+    run_until_empty(app)
+
+    assert [] == proxy.before, "it was cut"
+    assert ("completed", [(handle.id, 2)]) == (status(connection, handle.id), entries(connection))
+    assert [(1, "failed")] == attempts(connection, handle.id)
+
+
+@both_colours
+def test_a_commit_that_is_under_way_is_waited_for(
+    app: Orchestrator,
+    connection: psycopg.Connection,
+    proxy: Proxy,
+    colour: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """We are cut off while the server commits: who asks finds the row locked, and not yet gone."""
+    connection.execute(SLOW_COMMIT)
+    asked: list[bool] = []
+    ask = Transaction._ask
+
+    async def noted(self: Transaction, failure: Any) -> bool:
+        asked.append(await ask(self, failure))
+        return asked[-1]
+
+    monkeypatch.setattr(Transaction, "_ask", noted)
+    handle = writing(app, colour).enqueue()
+
+    async def main() -> None:
+        async with working(app):
+            await until(lambda: committing(connection), "it commits")
+            proxy.cut()
+            await until(lambda: asked, "it is found out")
+
+    asyncio.run(main())
+
+    assert [True] == asked
+    assert ("completed", [(handle.id, 1)]) == (status(connection, handle.id), entries(connection))
+
+
+@both_colours
+def test_a_connection_that_breaks_just_before_the_commit_is_no_success(
+    app: Orchestrator, connection: psycopg.Connection, colour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """psycopg leaves the block without a word then, as if it had committed."""
+    accept = Transaction._accept
+
+    def accept_and_break(self: Transaction, completed: bool) -> None:
+        accept(self, completed)
+        if self._task.attempt == 1:
+            (self._async if colour == "async" else self._sync).pgconn.finish()  # type: ignore[union-attr]
+
+    monkeypatch.setattr(Transaction, "_accept", accept_and_break)
+    handle = writing(app, colour, backoff=AT_ONCE).enqueue()
+    run_until_empty(app)
+
+    assert ("completed", [(handle.id, 2)]) == (status(connection, handle.id), entries(connection))
+    assert [(1, "failed")] == attempts(connection, handle.id)
+
+
+def committing(connection: psycopg.Connection) -> bool:
+    query = "SELECT FROM pg_stat_activity WHERE query = 'COMMIT' AND wait_event = 'PgSleep'"
+    return bool(connection.execute(query).fetchall())
+
+
+@both_colours
+@pytest.mark.parametrize("arrives", [True, False], ids=["arrives", "does not"])
+def test_a_doubt_that_nobody_answers_is_left_to_the_lease(
+    app: Orchestrator,
+    connection: psycopg.Connection,
+    proxy: Proxy,
+    colour: str,
+    arrives: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The attempt fails; that is written only if the commit was not, and so nothing that was committed runs again."""
+
+    async def nobody(self: Transaction, connection: object) -> bool:
+        raise psycopg.OperationalError("the server closed the connection")
+
+    monkeypatch.setattr(transaction, "DOUBT_SECONDS", 0.3)
+    monkeypatch.setattr(Transaction, "_was_committed", nobody)
+    runs: Counter[int] = Counter()
+    handle = writing(app, colour, inside=lambda context: runs.update([context.id]), backoff=AT_ONCE).enqueue()
+    (proxy.cut_after if arrives else proxy.cut_before)(COMMIT)
+    run_until_empty(app)
+
+    attempt = 1 if arrives else 2
+    assert ("completed", [(handle.id, attempt)]) == (status(connection, handle.id), entries(connection))
+    assert ({handle.id: attempt}, [] if arrives else [(1, "failed")]) == (
+        runs,
+        attempts(connection, handle.id),
+    )
+
+
+@both_colours
+def test_a_connection_that_ends_inside_fails_the_attempt(
+    app: Orchestrator, connection: psycopg.Connection, colour: str
+) -> None:
+    """What was written is undone; the next attempt has another connection."""
+
+    def end(context: Context) -> None:
+        if context.attempt == 1:
+            connection.execute(TERMINATE)
+
+    handle = writing(app, colour, inside=end, backoff=AT_ONCE).enqueue()
+    run_until_empty(app)
+
+    assert ("completed", [(handle.id, 2)]) == (status(connection, handle.id), entries(connection))
+    assert [(1, "failed")] == attempts(connection, handle.id)
+
+
+@both_colours
+def test_a_connection_that_ended_while_it_lay_idle_costs_nothing(
+    app: Orchestrator, connection: psycopg.Connection, colour: str
+) -> None:
+    """It is seen before the handler gets it."""
+    write = writing(app, colour, after=lambda _: connection.execute(TERMINATE) and None)
+    handles = [write.enqueue() for _ in range(5)]
+    run_until_empty(app, concurrency=1)
+
+    assert [(handle.id, 1) for handle in handles] == entries(connection)
+    assert [[]] * 5 == [attempts(connection, handle.id) for handle in handles]
+
+
+@both_colours
+def test_a_transaction_while_the_database_is_away_is_refused_soon(
+    app: Orchestrator,
+    connection: psycopg.Connection,
+    outage: Outage,
+    colour: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The handler learns it in seconds, and the task is retried when its outcome can be written."""
+    monkeypatch.setattr(lender, "PATIENCE_SECONDS", 0.3)
+    refused: list[str] = []
+
+    @app.task(name="away", backoff=AT_ONCE)
+    async def away(context: Context) -> None:
+        if context.attempt == 1:
+            await asyncio.to_thread(outage.begin)
+        try:
+            async with context.transaction():
+                pass
+        except DatabaseUnavailable as error:
+            refused.append(str(error))
+            raise
+
+    @app.task(name="away_in_thread", backoff=AT_ONCE)
+    def away_in_thread(context: Context) -> None:
+        if context.attempt == 1:
+            outage.begin()
+        try:
+            with context.transaction():
+                pass
+        except DatabaseUnavailable as error:
+            refused.append(str(error))
+            raise
+
+    handle = (away if colour == "async" else away_in_thread).enqueue()
+
+    async def main() -> None:
+        async with working(app):
+            await until(lambda: refused, "it is refused", seconds=10)
+            outage.end()
+            await until(lambda: status(connection, handle.id) == "completed", "it is retried")
+
+    asyncio.run(main())
+
+    assert task(connection, handle.id).attempt >= 2
+
+
+@both_colours
+def test_backends_that_are_ended_again_and_again_double_nothing(
+    database_url: str, connection: psycopg.Connection, colour: str
+) -> None:
+    """At whatever moment: each task has one entry, and is completed."""
+    app = Orchestrator(database_url, transaction_pool_size=4)
+    write = writing(app, colour, max_attempts=1000, backoff=AT_ONCE)
+    total = 200
+    for _ in range(total):
+        write.enqueue()
+
+    async def main() -> None:
+        async with working(app):
+            for number in range(1, 9):
+                enough = number * total // 10
+                await until(lambda enough=enough: len(entries(connection)) >= enough, "some are done")  # type: ignore[misc]
+                await asyncio.to_thread(connection.execute, TERMINATE)
+            await until(lambda: one_each(connection, total), "all are completed")
+        await app.aclose()
+
+    asyncio.run(main())
+    app.close()
+
+    assert one_each(connection, total)
+
+
+@both_colours
+def test_it_works_through_pgbouncer(
+    database_url: str,
+    connection: psycopg.Connection,
+    tmp_path: Path,
+    colour: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In transaction mode, where each transaction may have another session of the server."""
+    if bouncer.PROGRAM is None:
+        pytest.skip("pgbouncer is not installed; Debian: apt-get install pgbouncer")
+    with bouncer.bouncing(database_url, tmp_path, pool_size=3) as url, led_through(monkeypatch, url):
+        app = Orchestrator(database_url, transaction_pool_size=6)
+        write = writing(app, colour)
+        for _ in range(60):
+            write.enqueue()
+        run_until_empty(app)
+        app.close()
+
+    assert one_each(connection, 60)
+    assert [] == connection.execute("SELECT FROM orchestrator.attempts").fetchall()

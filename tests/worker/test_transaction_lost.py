@@ -1,0 +1,328 @@
+"""A handler's own transaction, and what comes between: hands, timeouts, a stop, a pool that is used up."""
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import psycopg
+import pytest
+
+from orchestrator import Context, Orchestrator, events
+from orchestrator.finish import within
+from tests.worker.ledger import (
+    ENTRY,
+    SLOW_COMMIT,
+    TABLE,
+    both_colours,
+    entries,
+    one_each,
+    writing,
+)
+from tests.worker.running import (
+    AT_ONCE,
+    attempts,
+    recorded,
+    run_until_empty,
+    status,
+    statuses,
+    task,
+    until,
+    value,
+    working,
+)
+from tests.worker.test_told import HANDS
+
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%%transactions' AND wait_event_type = 'Lock'"
+    " AND datname = current_database()"
+)
+SLEEPING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%%' AND state <> 'idle'"
+    " AND pid <> pg_backend_pid() AND datname = current_database()"
+)
+
+
+@pytest.fixture(autouse=True)
+def ledger(connection: psycopg.Connection) -> None:
+    """The table of the user's own."""
+    connection.execute(TABLE)
+
+
+@both_colours
+@pytest.mark.parametrize("hand", HANDS)
+def test_a_hand_in_the_middle_undoes_what_was_written(
+    database_url: str, connection: psycopg.Connection, colour: str, hand: str
+) -> None:
+    """Found at the block's end, by the lease: whoever is not told before that is told then, like any stale outcome."""
+    # Nobody looks in between: what is tried is the fence, and not the news of it.
+    app = Orchestrator(database_url, heartbeat_seconds=10.0, poll_seconds=0.2)
+    seen: list[str] = []
+
+    def act(context: Context) -> None:
+        if context.attempt == 1 and not seen:
+            seen.append("")
+            connection.execute(HANDS[hand], [context.id])
+
+    handle = writing(app, colour, inside=act).enqueue()
+
+    async def main() -> list[Any]:
+        with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as told:
+            async with working(app):
+                await until(lambda: told, "it is told")
+                if hand == "requeued":
+                    await until(lambda: status(connection, handle.id) == "completed", "it ran again")
+        await app.aclose()
+        return told
+
+    told = asyncio.run(main())
+
+    assert [handle.id] == [event.task_id for event in told]
+    assert events.TaskFailed not in {type(event) for event in told}
+    # Requeued by hand it begins anew, with its first attempt: one entry, and that is the second run's.
+    assert ([(handle.id, 1)] if hand == "requeued" else []) == entries(connection)
+    assert [] == attempts(connection, handle.id)
+
+
+@both_colours
+def test_a_hand_that_is_not_done_yet_is_waited_for(
+    app: Orchestrator, connection: psycopg.Connection, colour: str
+) -> None:
+    """It has the row locked when the block ends; its cancel wins, and what was written is undone."""
+    with psycopg.connect(app.config.database_url) as hand:
+        handle = writing(
+            app, colour, inside=lambda context: hand.execute(HANDS["cancelled"], [context.id]) and None
+        ).enqueue()
+
+        async def main() -> None:
+            with recorded(events.StaleOutcome, events.LeaseLost) as told:
+                async with working(app):
+                    await until(lambda: value(connection, WAITING), "it waits for the hand")
+                    hand.commit()
+                    await until(lambda: told, "it is told")
+
+        asyncio.run(main())
+
+    assert ("cancelled", []) == (status(connection, handle.id), entries(connection))
+
+
+@both_colours
+def test_a_hand_that_does_not_end_fails_the_attempt_in_words(
+    app: Orchestrator, connection: psycopg.Connection, colour: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a few seconds, since the handler's transaction has locks of its own; the next attempt completes."""
+    monkeypatch.setattr(
+        within, "WITHIN", within.WITHIN.replace(b"lock_timeout = '5s'", b"lock_timeout = '100ms'")
+    )
+    with psycopg.connect(app.config.database_url) as hand:
+
+        def lock(context: Context) -> None:
+            if context.attempt == 1:
+                hand.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [context.id])
+
+        handle = writing(app, colour, inside=lock, backoff=AT_ONCE).enqueue()
+
+        async def main() -> None:
+            async with working(app):
+                with recorded(events.TaskFailed, events.TaskCompleted) as told:
+                    await until(lambda: value(connection, WAITING), "it waits for the hand")
+                    await until(lambda: not value(connection, WAITING), "it gives up")
+                    hand.commit()
+                    await until(lambda: len(told) == 2, "it completes")
+
+        asyncio.run(main())
+
+    assert ("completed", [(1, "failed")]) == (status(connection, handle.id), attempts(connection, handle.id))
+    assert [(handle.id, 2)] == entries(connection)
+    said = value(connection, "SELECT error ->> 'message' FROM orchestrator.attempts")
+    assert f"task {handle.id} could not be completed: somebody's transaction has its row locked" in said
+
+
+@both_colours
+def test_a_timeout_inside_ends_the_statement_and_undoes_all(
+    app: Orchestrator, connection: psycopg.Connection, colour: str
+) -> None:
+    """Also that of a thread, which would else wait on with its locks: the server is told, and the thread ends."""
+    ended = threading.Event()
+
+    @app.task(name="slow", timeout=0.3, max_attempts=1)
+    async def slow(context: Context) -> None:
+        async with context.transaction() as own:
+            await own.execute(ENTRY, [context.id, 1])
+            try:
+                await own.execute("SELECT pg_sleep(60)")
+            finally:
+                ended.set()
+
+    @app.task(name="slow_in_thread", timeout=0.3, max_attempts=1)
+    def slow_in_thread(context: Context) -> None:
+        with context.transaction() as own:
+            own.execute(ENTRY, [context.id, 1])
+            try:
+                own.execute("SELECT pg_sleep(60)")
+            finally:
+                ended.set()
+
+    handle = (slow if colour == "async" else slow_in_thread).enqueue()
+    run_until_empty(app)
+
+    assert ended.wait(10)
+    assert ("dead_letter", [(1, "timeout")]) == (
+        status(connection, handle.id),
+        attempts(connection, handle.id),
+    )
+    assert [] == entries(connection)
+    assert 0 == value(connection, SLEEPING)
+
+
+@both_colours
+def test_a_timeout_after_the_commit_takes_nothing_back(
+    app: Orchestrator, connection: psycopg.Connection, colour: str
+) -> None:
+    """The attempt is completed, whatever keeps its handler."""
+    go_on = threading.Event()
+
+    def linger(_context: Context) -> Any:
+        return asyncio.Event().wait() if colour == "async" else go_on.wait(20)
+
+    handle = writing(app, colour, after=linger, timeout=0.3, max_attempts=1).enqueue()
+    with recorded(events.TaskCompleted, events.TaskBuried, events.StaleOutcome) as seen:
+        run_until_empty(app)
+    go_on.set()
+
+    assert [events.TaskCompleted(handle.id, "write", "default", 1)] == seen
+    assert ("completed", [(handle.id, 1)]) == (status(connection, handle.id), entries(connection))
+
+
+@both_colours
+def test_a_timeout_during_the_commit_waits_for_its_answer(
+    app: Orchestrator, connection: psycopg.Connection, colour: str
+) -> None:
+    """Half a commit cannot be taken back, so it decides: completed, once, and with its entry."""
+    connection.execute(SLOW_COMMIT)
+    handle = writing(app, colour, timeout=0.3, max_attempts=1).enqueue()
+    with recorded(events.TaskCompleted, events.TaskBuried, events.StaleOutcome) as seen:
+        run_until_empty(app)
+
+    assert [events.TaskCompleted(handle.id, "write", "default", 1)] == seen
+    assert ("completed", [(handle.id, 1)]) == (status(connection, handle.id), entries(connection))
+    assert [] == attempts(connection, handle.id)
+
+
+def test_a_thread_that_was_left_behind_commits_nothing(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """Its attempt has failed, and has been retried, when it comes to the end of its block."""
+    release, late = threading.Event(), threading.Event()
+
+    def linger(context: Context) -> None:
+        if context.attempt == 1:
+            release.wait(20)
+            late.set()
+
+    handle = writing(app, "def", inside=linger, timeout=0.3, backoff=AT_ONCE).enqueue()
+
+    async def main() -> None:
+        async with working(app):
+            await until(lambda: task(connection, handle.id).attempt >= 2, "it is retried")
+            release.set()
+            await until(late.is_set, "the first one comes to its end")
+            await until(lambda: statuses(connection) == {"completed": 1}, "the second one completes")
+
+    asyncio.run(main())
+
+    assert [(handle.id, 2)] == entries(connection)
+    assert [(1, "timeout")] == attempts(connection, handle.id)
+
+
+@both_colours
+def test_who_is_stopped_inside_gives_back_and_writes_nothing(
+    database_url: str, connection: psycopg.Connection, colour: str
+) -> None:
+    """Uncharged, as without a transaction."""
+    app = Orchestrator(database_url, grace_seconds=0.0)
+    inside = threading.Event()
+
+    def linger(context: Context) -> Any:
+        inside.set()
+        if colour == "async":
+            return asyncio.Event().wait()
+        while not context.cancelled:
+            time.sleep(0.005)
+        return None
+
+    handle = writing(app, colour, inside=linger).enqueue()
+
+    async def main() -> None:
+        async with working(app):
+            await until(inside.is_set, "it is inside")
+        await app.aclose()
+
+    asyncio.run(main())
+
+    assert ("pending", 0) == (status(connection, handle.id), task(connection, handle.id).attempt)
+    assert [] == entries(connection)
+
+
+def test_few_connections_serve_all_in_turn(database_url: str, connection: psycopg.Connection) -> None:
+    """Of both colours together: so many at once and no more, and who has to wait goes on when one is free."""
+    app = Orchestrator(database_url, transaction_pool_size=2)
+    inside: set[int] = set()
+    most: list[int] = []
+
+    @app.task(name="on_loop")
+    async def on_loop(context: Context) -> None:
+        async with context.transaction() as own:
+            inside.add(context.id)
+            await own.execute(ENTRY, [context.id, context.attempt])
+            most.append(len(inside))
+            inside.discard(context.id)
+
+    @app.task(name="in_thread")
+    def in_thread(context: Context) -> None:
+        with context.transaction() as own:
+            inside.add(context.id)
+            own.execute(ENTRY, [context.id, context.attempt])
+            most.append(len(inside))
+            inside.discard(context.id)
+
+    for _ in range(30):
+        on_loop.enqueue()
+        in_thread.enqueue()
+    run_until_empty(app, concurrency=20)
+    app.close()
+
+    assert one_each(connection, 60)
+    assert 2 == max(most)
+
+
+@both_colours
+def test_the_wait_for_a_connection_counts_against_the_timeout(
+    database_url: str, connection: psycopg.Connection, colour: str
+) -> None:
+    """Whoever waits in vain fails by it, and takes no connection along."""
+    app = Orchestrator(database_url, transaction_pool_size=1)
+    release = asyncio.Event()
+
+    @app.task(name="long")
+    async def long(context: Context) -> None:
+        async with context.transaction():
+            await release.wait()
+
+    waiting = writing(app, colour, timeout=0.3, max_attempts=1)
+
+    async def main() -> int:
+        async with working(app):
+            first = await long.aenqueue()
+            await until(lambda: status(connection, first.id) == "running", "it runs")
+            second = await waiting.aenqueue()
+            await until(lambda: status(connection, second.id) == "dead_letter", "it times out")
+            release.set()
+            third = await waiting.aenqueue()
+            await until(lambda: status(connection, third.id) == "completed", "the next one has a connection")
+        await app.aclose()
+        assert [(third.id, 1)] == entries(connection)
+        return int(second.id)
+
+    assert [(1, "timeout")] == attempts(connection, asyncio.run(main()))
+    app.close()
