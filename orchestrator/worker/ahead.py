@@ -5,8 +5,12 @@ from dataclasses import dataclass, field
 
 from orchestrator.worker.slots import Slots
 
-# One statement. More would hold up a more urgent task behind what was taken before it.
+# One statement; beyond that it does not become cheaper by the task, and the first of it wait for the last.
 CLAIM_MAX = 1000
+# More would hold up a more urgent task behind what was taken before it.
+AHEAD_MAX = 2000
+# So much must be missing, of one statement, that it is worth one.
+ENOUGH = 0.5
 # As far as we look ahead, in round trips of a claim, and at most in seconds.
 ROUND_TRIPS = 3.0
 AHEAD_SECONDS = 0.1
@@ -28,7 +32,7 @@ class Ahead:
     def wanted(self) -> int:
         """Return how many to claim now; 0 while enough is ready, or so little is missing that it can wait for more."""
         room = self.slots.free + self._prefetch
-        if room < 1 or room < self._prefetch // 2:
+        if room < 1 or room < min(self._prefetch, CLAIM_MAX) * ENOUGH:
             return 0
         return min(room, CLAIM_MAX)
 
@@ -42,5 +46,5 @@ class Ahead:
             self._begun, self._since = self.slots.begun, now
         self._claim_seconds += NEWEST * (seconds - self._claim_seconds)
         ahead_seconds = min(ROUND_TRIPS * self._claim_seconds, AHEAD_SECONDS)
-        self._prefetch = min(int(self._rate * ahead_seconds), CLAIM_MAX)
-        self.slots.low_water = self._prefetch // 2
+        self._prefetch = min(int(self._rate * ahead_seconds), AHEAD_MAX)
+        self.slots.low_water = max(0, self._prefetch - int(min(self._prefetch, CLAIM_MAX) * ENOUGH))
