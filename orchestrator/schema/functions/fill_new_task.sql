@@ -1,55 +1,82 @@
 -- Row trigger: complete and check a task that was inserted without its derived columns (aging_us is how it
 -- tells: no producer may write it). What the insert left out comes from the type, then the queue, then the
 -- house. SECURITY DEFINER, since a producer may read neither table, nor write keys.
+-- One query finds all that, and whether somebody sleeps who could run the task; one condition tells that nothing is
+-- wrong, and only where it does not is looked what is.
 CREATE OR REPLACE FUNCTION orchestrator.fill_new_task()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
-    of_type orchestrator.types%ROWTYPE;
-    of_queue orchestrator.queues%ROWTYPE;
+    of record;
     fault text;
 BEGIN
-    SELECT * INTO of_type FROM orchestrator.types AS t WHERE t.name = NEW.type;
-    IF NOT FOUND AND NEW.type <> '' THEN
-        RAISE NOTICE USING
-            MESSAGE = format('nobody has declared the task type %s yet', quote_literal(left(NEW.type, 200))),
-            HINT = 'It will wait in its queue until a worker that knows it starts there.';
-    END IF;
-    NEW.queue := coalesce(NEW.queue, of_type.queue, 'default');
-    SELECT * INTO of_queue FROM orchestrator.queues AS q WHERE q.name = NEW.queue;
-
-    NEW.priority := coalesce(NEW.priority, of_type.priority, of_queue.priority, 50);
-    NEW.max_attempts := coalesce(NEW.max_attempts, of_type.max_attempts, of_queue.max_attempts, 4);
-    NEW.timeout := coalesce(NEW.timeout, of_type.timeout, of_queue.timeout, interval '300 seconds');
     NEW.run_at := coalesce(NEW.run_at, orchestrator.clock());
+    SELECT
+        n.queue,
+        coalesce(NEW.priority, t.priority, q.priority, 50) AS priority,
+        coalesce(NEW.max_attempts, t.max_attempts, q.max_attempts, 4) AS max_attempts,
+        coalesce(NEW.timeout, t.timeout, q.timeout, interval '300 seconds') AS timeout,
+        (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint AS aging_us,
+        t.name IS NOT NULL AS declared,
+        q.state IS NOT DISTINCT FROM 'draining' AS draining,
+        EXISTS (
+            SELECT
+            FROM orchestrator.workers AS w
+            WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), NEW.run_at)
+                AND n.queue = ANY (w.queues)
+        ) AS awaited
+    INTO of
+    FROM (SELECT) AS one
+    LEFT JOIN orchestrator.types AS t ON t.name = NEW.type
+    CROSS JOIN LATERAL (SELECT coalesce(NEW.queue, t.queue, 'default') AS queue) AS n
+    LEFT JOIN orchestrator.queues AS q ON q.name = n.queue;
+    NEW.queue := of.queue;
+    NEW.priority := of.priority;
+    NEW.max_attempts := of.max_attempts;
+    NEW.timeout := of.timeout;
+    NEW.aging_us := of.aging_us;
     NEW.created_at := coalesce(NEW.created_at, orchestrator.clock());
     NEW.id := coalesce(NEW.id, nextval('orchestrator.tasks_id_seq'));
-    NEW.aging_us := (date_part('epoch', coalesce(of_queue.aging, interval '1000 years')) * 1000000)::bigint;
+    IF NOT of.declared AND NEW.type <> '' THEN
+        PERFORM orchestrator.tell_undeclared(NEW.type);
+    END IF;
 
-    fault := CASE
-        WHEN NEW.type IS NULL OR NEW.type = '' THEN 'the type is empty'
-        WHEN char_length(NEW.type) > 200 THEN format('the type has %s characters; at most 200 are allowed', char_length(NEW.type))
-        WHEN NEW.queue = '' THEN 'the queue is empty'
-        WHEN char_length(NEW.queue) > 200 THEN format('the queue has %s characters; at most 200 are allowed', char_length(NEW.queue))
-        WHEN NEW.type ~ '[[:cntrl:]]' THEN 'the type holds a control character'
-        WHEN NEW.queue ~ '[[:cntrl:]]' THEN 'the queue holds a control character'
-        WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
-        WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
-        WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
-            THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
-        WHEN cardinality(NEW.tags) > 100 THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
-        WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
-            THEN 'a tag is NULL or has more than 200 characters'
-        WHEN NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
-            THEN format('run_at is %s; it must lie between the years 1970 and 9000', NEW.run_at)
-        WHEN NEW.idempotency_key = '' THEN 'the idempotency key is empty'
-        WHEN char_length(NEW.idempotency_key) > 500
-            THEN format('the idempotency key has %s characters; at most 500 are allowed', char_length(NEW.idempotency_key))
-    END;
-    IF fault IS NOT NULL THEN
-        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
+    IF (
+        char_length(NEW.type) BETWEEN 1 AND 200 AND NEW.type !~ '[[:cntrl:]]'
+        AND char_length(NEW.queue) BETWEEN 1 AND 200 AND NEW.queue !~ '[[:cntrl:]]'
+        AND NEW.priority BETWEEN 0 AND 100
+        AND NEW.max_attempts >= 1
+        AND NEW.timeout BETWEEN interval '0' AND interval '100 years'
+        AND NEW.tags IS NULL
+        AND NEW.run_at BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+        AND (NEW.idempotency_key IS NULL OR char_length(NEW.idempotency_key) BETWEEN 1 AND 500)
+    ) IS NOT TRUE
+    THEN
+        fault := CASE
+            WHEN NEW.type IS NULL OR NEW.type = '' THEN 'the type is empty'
+            WHEN char_length(NEW.type) > 200 THEN format('the type has %s characters; at most 200 are allowed', char_length(NEW.type))
+            WHEN NEW.queue = '' THEN 'the queue is empty'
+            WHEN char_length(NEW.queue) > 200 THEN format('the queue has %s characters; at most 200 are allowed', char_length(NEW.queue))
+            WHEN NEW.type ~ '[[:cntrl:]]' THEN 'the type holds a control character'
+            WHEN NEW.queue ~ '[[:cntrl:]]' THEN 'the queue holds a control character'
+            WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
+            WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
+            WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
+                THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+            WHEN cardinality(NEW.tags) > 100 THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
+            WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
+                THEN 'a tag is NULL or has more than 200 characters'
+            WHEN NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+                THEN format('run_at is %s; it must lie between the years 1970 and 9000', NEW.run_at)
+            WHEN NEW.idempotency_key = '' THEN 'the idempotency key is empty'
+            WHEN char_length(NEW.idempotency_key) > 500
+                THEN format('the idempotency key has %s characters; at most 500 are allowed', char_length(NEW.idempotency_key))
+        END;
+        IF fault IS NOT NULL THEN
+            RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
+        END IF;
     END IF;
     -- IS DISTINCT FROM, since a NULL that slipped through would end in a constraint's error, which prints the row.
     IF NEW.status NOT IN ('pending', 'scheduled')
@@ -63,13 +90,15 @@ BEGIN
             MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', NEW.status),
             HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
-    IF of_queue.state = 'draining' THEN
+    IF of.draining THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR003',
             MESSAGE = format('queue %s is draining and takes no new tasks', quote_literal(NEW.queue)),
             HINT = format('SELECT orchestrator.resume_queue(%L) opens it again.', NEW.queue);
     END IF;
-    PERFORM orchestrator.check_payload(NEW.payload);
+    IF (jsonb_typeof(NEW.payload) = 'object' AND octet_length(NEW.payload::text) <= 128) IS NOT TRUE THEN
+        PERFORM orchestrator.check_payload(NEW.payload);
+    END IF;
     -- They travel with each claim, too.
     IF NEW.metadata IS NOT NULL THEN
         PERFORM orchestrator.check_payload(NEW.metadata, 'metadata');
@@ -79,7 +108,7 @@ BEGIN
     END IF;
 
     NEW.status := CASE WHEN NEW.run_at > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END;
-    -- enqueue and enqueue_many have taken the key already; a bare INSERT takes it here.
+    -- enqueue and enqueue_each have taken the key already; a bare INSERT takes it here.
     IF NEW.idempotency_key IS NOT NULL
         AND NEW.id <> orchestrator.take_key(NEW.type, NEW.idempotency_key, NEW.id, interval '24 hours')
     THEN
@@ -87,6 +116,9 @@ BEGIN
             ERRCODE = '23505',
             MESSAGE = 'a task of this type already has this idempotency key',
             HINT = 'SELECT orchestrator.enqueue(type, payload, key => …) returns the id of the task that has it.';
+    END IF;
+    IF of.awaited THEN
+        PERFORM orchestrator.ring(ARRAY[NEW.queue], NEW.run_at);
     END IF;
     RETURN NEW;
 END
