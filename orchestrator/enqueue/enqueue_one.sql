@@ -1,10 +1,11 @@
--- Enqueue one task without a key. In: payload, a JSON object; alike, its type and options as the members of one.
--- Out: its id.
+-- Enqueue one task without a key. In: all of them texts, or NULL for what is left out. Out: its id.
 SELECT orchestrator.enqueue(
-    a.type, CAST(%(payload)s AS jsonb), a.queue, a.priority, a.run_at, a.delay, NULL, NULL,
-    a.max_attempts, a.timeout, a.tags, a.metadata
-)
-FROM jsonb_to_record(CAST(%(alike)s AS jsonb)) AS a (
-    type text, queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer,
-    timeout interval, tags text[], metadata jsonb
+    CAST(%(type)s AS text),
+    CAST(%(payload)s AS jsonb),
+    CAST(%(queue)s AS text),
+    CAST(CAST(%(priority)s AS text) AS integer),
+    CAST(CAST(%(run_at)s AS text) AS timestamptz),
+    CAST(CAST(%(delay)s AS text) AS interval),
+    max_attempts => CAST(CAST(%(max_attempts)s AS text) AS integer),
+    timeout => CAST(CAST(%(timeout)s AS text) AS interval)
 )

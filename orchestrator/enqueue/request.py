@@ -22,6 +22,8 @@ PRIORITIES: Mapping[str, int] = {"low": 25, "normal": 50, "high": 75, "critical"
 ATTEMPTS_MAX = 32_767
 NAME_CHARACTERS_MAX = 200
 SURROGATE = re.compile("[\ud800-\udfff]")
+# What `enqueue_one.sql` takes besides the payload.
+ONE_TAKES = frozenset({"type", "queue", "priority", "run_at", "delay", "max_attempts", "timeout"})
 Priority = int | str
 
 
@@ -49,6 +51,8 @@ class Envelope:
     """An object: the type and the options, the key apart."""
     key: str
     """The key's members, to follow those; empty without a key."""
+    columns: Mapping[str, str | None] | None
+    """The arguments of `enqueue`, if it takes these options as texts; to take an object apart costs it 8 µs."""
 
     def around(self, body: str) -> str:
         """Return one item for `enqueue_many`."""
@@ -93,7 +97,15 @@ def envelope(kind: str, options: Options, *, bytes_max: int) -> Envelope:
         key["key"] = text("key", options.key)
     if options.max_attempts is not None:
         members["max_attempts"] = attempts(options.max_attempts)
-    return Envelope(as_json(members), f", {as_json(key)[1:-1]}" if key else "")
+    following = f", {as_json(key)[1:-1]}" if key else ""
+    return Envelope(as_json(members), following, None if key else columns_of(members))
+
+
+def columns_of(members: Mapping[str, Any]) -> Mapping[str, str | None] | None:
+    """Write the options as texts, which any driver sends and the server casts; None if one of them is no text."""
+    if not members.keys() <= ONE_TAKES:
+        return None
+    return {name: str(members[name]) if name in members else None for name in ONE_TAKES}
 
 
 def stays(options: Options) -> bool:

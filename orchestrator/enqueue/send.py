@@ -70,7 +70,7 @@ class Statement(NamedTuple):
     """What is sent for one request, or for some of a set."""
 
     query: bytes
-    parameters: dict[str, str]
+    parameters: dict[str, str | None]
 
 
 def send(target: Target, request: Request) -> Enqueued:
@@ -122,7 +122,9 @@ async def asend_many(target: AsyncTarget, requests: Iterable[Request]) -> Many:
 def single(request: Request) -> Statement:
     """Choose the statement for one task; only where there is a key it matters whose id comes back."""
     envelope, body = request
-    return together([request]) if envelope.key else Statement(ONE, {"payload": body, "alike": envelope.alike})
+    if envelope.columns is None:
+        return together([request])
+    return Statement(ONE, {**envelope.columns, "payload": body})
 
 
 def together(chunk: Sequence[Request]) -> Statement:

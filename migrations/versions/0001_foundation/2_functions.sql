@@ -238,7 +238,9 @@ DECLARE
     new_id bigint := nextval('orchestrator.tasks_id_seq');
     due timestamptz := coalesce(enqueue.run_at, orchestrator.clock() + enqueue.delay, orchestrator.clock());
     holder bigint;
-    task record;
+    plain boolean := true;
+    into_queue text;
+    awaited boolean;
 BEGIN
     IF enqueue.run_at IS NOT NULL AND enqueue.delay IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
@@ -251,62 +253,54 @@ BEGIN
             RETURN holder;
         END IF;
     END IF;
-    SELECT
-        n.queue,
-        coalesce(enqueue.priority, t.priority, q.priority, 50) AS priority,
-        coalesce(enqueue.max_attempts, t.max_attempts, q.max_attempts, 4) AS max_attempts,
-        coalesce(enqueue.timeout, t.timeout, q.timeout, interval '300 seconds') AS timeout,
-        (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint AS aging_us,
-        t.name IS NOT NULL AND q.state IS DISTINCT FROM 'draining' AS plain,
-        EXISTS (
+    -- Apart from the rest: an expression costs each transaction anew, by its length, whatever comes of it.
+    IF num_nonnulls(
+        enqueue.priority, enqueue.run_at, enqueue.delay, enqueue.key, enqueue.max_attempts, enqueue.timeout,
+        enqueue.tags, enqueue.metadata, enqueue.trace_context
+    ) <> 0 THEN
+        plain := (
+            (enqueue.priority IS NULL OR enqueue.priority BETWEEN 0 AND 100)
+            AND (enqueue.max_attempts IS NULL OR enqueue.max_attempts BETWEEN 1 AND 32767)
+            AND (enqueue.timeout IS NULL OR enqueue.timeout BETWEEN interval '0' AND interval '100 years')
+            AND due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
+            AND num_nonnulls(enqueue.tags, enqueue.metadata, enqueue.trace_context) = 0
+        );
+    END IF;
+    IF plain THEN
+        INSERT INTO orchestrator.tasks_live AS n (
+            id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, idempotency_key
+        )
+        SELECT
+            new_id, t.name, enqueue.payload, q.name,
+            CASE WHEN due > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END,
+            coalesce(enqueue.priority, t.priority, q.priority, 50),
+            due,
+            (date_part('epoch', q.aging) * 1000000)::bigint,
+            coalesce(enqueue.max_attempts, t.max_attempts, q.max_attempts, 4),
+            coalesce(enqueue.timeout, t.timeout, q.timeout, interval '300 seconds'),
+            enqueue.key
+        FROM orchestrator.types AS t
+        JOIN orchestrator.queues AS q ON q.name = coalesce(enqueue.queue, t.queue)
+        WHERE t.name = enqueue.type AND q.state <> 'draining'
+            AND jsonb_typeof(enqueue.payload) = 'object' AND octet_length(enqueue.payload::text) <= 128
+        RETURNING n.queue, EXISTS (
             SELECT
             FROM orchestrator.workers AS w
             WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), due) AND n.queue = ANY (w.queues)
-        ) AS awaited
-    INTO task
-    FROM (SELECT) AS one
-    LEFT JOIN orchestrator.types AS t ON t.name = enqueue.type
-    CROSS JOIN LATERAL (SELECT coalesce(enqueue.queue, t.queue, 'default') AS queue) AS n
-    LEFT JOIN orchestrator.queues AS q ON q.name = n.queue;
-    IF (
-        task.plain
-        AND char_length(enqueue.type) BETWEEN 1 AND 200 AND enqueue.type !~ '[[:cntrl:]]'
-        AND char_length(task.queue) BETWEEN 1 AND 200 AND task.queue !~ '[[:cntrl:]]'
-        AND task.priority BETWEEN 0 AND 100
-        AND task.max_attempts BETWEEN 1 AND 32767
-        AND task.timeout BETWEEN interval '0' AND interval '100 years'
-        AND due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
-        AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
-        AND (
-            enqueue.tags IS NULL
-            OR array_position(enqueue.tags, NULL) IS NULL AND cardinality(enqueue.tags) <= 100
-            AND octet_length(array_to_string(enqueue.tags, '')) <= 200
         )
-        AND jsonb_typeof(enqueue.payload) = 'object'
-        AND (octet_length(enqueue.payload::text) <= 128 OR orchestrator.check_payload(enqueue.payload))
-        AND (enqueue.metadata IS NULL OR orchestrator.check_payload(enqueue.metadata, 'metadata'))
-        AND (enqueue.trace_context IS NULL OR orchestrator.check_payload(enqueue.trace_context, 'trace_context'))
-    ) IS NOT TRUE
-    THEN
-        PERFORM orchestrator.insert_task(
-            new_id, enqueue.type, enqueue.payload, enqueue.queue, enqueue.priority, due, enqueue.key,
-            enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
-        );
-        RETURN new_id;
+        INTO into_queue, awaited;
+        IF FOUND THEN
+            IF awaited THEN
+                PERFORM orchestrator.ring(ARRAY[into_queue], due);
+            END IF;
+            RETURN new_id;
+        END IF;
     END IF;
-    INSERT INTO orchestrator.tasks_live (
-        id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, idempotency_key,
-        tags, metadata, trace_context
-    )
-    VALUES (
-        new_id, enqueue.type, enqueue.payload, task.queue,
-        CASE WHEN due > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END,
-        task.priority, due, task.aging_us, task.max_attempts, task.timeout, enqueue.key,
-        enqueue.tags, enqueue.metadata, enqueue.trace_context
+    PERFORM orchestrator.insert_task(
+        new_id, enqueue.type, enqueue.payload, enqueue.queue, enqueue.priority, due, enqueue.key,
+        enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
     );
-    IF task.awaited THEN
-        PERFORM orchestrator.ring(ARRAY[task.queue], due);
-    END IF;
     RETURN new_id;
 END
 $$;
@@ -703,82 +697,87 @@ $$;
 -- Row trigger: complete and check a task that was inserted without its derived columns (aging_us is how it
 -- tells: no producer may write it). What the insert left out comes from the type, then the queue, then the
 -- house. SECURITY DEFINER, since a producer may read neither table, nor write keys.
--- One query finds all that, and whether somebody sleeps who could run the task; one condition tells that nothing is
--- wrong, and only where it does not is looked what is.
+-- One query finds all that, whether somebody sleeps who could run the task, and whether all is as usual; only where it is
+-- not is looked what is wrong. Expressions are dear: each costs each transaction anew, by its length.
 CREATE OR REPLACE FUNCTION orchestrator.fill_new_task()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
-    of record;
+    declared boolean;
+    draining boolean;
+    awaited boolean;
+    usual boolean;
     fault text;
 BEGIN
-    NEW.run_at := coalesce(NEW.run_at, orchestrator.clock());
     SELECT
+        coalesce(NEW.id, nextval('orchestrator.tasks_id_seq')),
         n.queue,
-        coalesce(NEW.priority, t.priority, q.priority, 50) AS priority,
-        coalesce(NEW.max_attempts, t.max_attempts, q.max_attempts, 4) AS max_attempts,
-        coalesce(NEW.timeout, t.timeout, q.timeout, interval '300 seconds') AS timeout,
-        (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint AS aging_us,
-        t.name IS NOT NULL AS declared,
-        q.state IS NOT DISTINCT FROM 'draining' AS draining,
+        coalesce(NEW.priority, t.priority, q.priority, 50),
+        coalesce(NEW.max_attempts, t.max_attempts, q.max_attempts, 4),
+        coalesce(NEW.timeout, t.timeout, q.timeout, interval '300 seconds'),
+        n.run_at,
+        coalesce(NEW.created_at, orchestrator.clock()),
+        (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint,
+        t.name IS NOT NULL,
+        q.state IS NOT DISTINCT FROM 'draining',
         EXISTS (
             SELECT
             FROM orchestrator.workers AS w
-            WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), NEW.run_at)
+            WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), n.run_at)
                 AND n.queue = ANY (w.queues)
-        ) AS awaited
-    INTO of
+        ),
+        -- Type and queue are declared, and nothing else is given but the payload.
+        t.name IS NOT NULL AND q.state <> 'draining'
+            AND num_nonnulls(
+                NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.idempotency_key, NEW.tags, NEW.metadata,
+                NEW.trace_context, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at, NEW.result,
+                NEW.error, NEW.progress
+            ) = 0
+            AND NEW.attempt = 0 AND NEW.losses = 0 AND NEW.status = 'pending'
+            AND jsonb_typeof(NEW.payload) = 'object' AND octet_length(NEW.payload::text) <= 128
+    INTO
+        NEW.id, NEW.queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.created_at, NEW.aging_us,
+        declared, draining, awaited, usual
     FROM (SELECT) AS one
     LEFT JOIN orchestrator.types AS t ON t.name = NEW.type
-    CROSS JOIN LATERAL (SELECT coalesce(NEW.queue, t.queue, 'default') AS queue) AS n
+    CROSS JOIN LATERAL (
+        SELECT coalesce(NEW.queue, t.queue, 'default') AS queue, coalesce(NEW.run_at, orchestrator.clock()) AS run_at
+    ) AS n
     LEFT JOIN orchestrator.queues AS q ON q.name = n.queue;
-    NEW.queue := of.queue;
-    NEW.priority := of.priority;
-    NEW.max_attempts := of.max_attempts;
-    NEW.timeout := of.timeout;
-    NEW.aging_us := of.aging_us;
-    NEW.created_at := coalesce(NEW.created_at, orchestrator.clock());
-    NEW.id := coalesce(NEW.id, nextval('orchestrator.tasks_id_seq'));
-    IF NOT of.declared AND NEW.type <> '' THEN
+    IF usual THEN
+        IF awaited THEN
+            PERFORM orchestrator.ring(ARRAY[NEW.queue], NEW.run_at);
+        END IF;
+        RETURN NEW;
+    END IF;
+    IF NOT declared AND NEW.type <> '' THEN
         PERFORM orchestrator.tell_undeclared(NEW.type);
     END IF;
 
-    IF (
-        char_length(NEW.type) BETWEEN 1 AND 200 AND NEW.type !~ '[[:cntrl:]]'
-        AND char_length(NEW.queue) BETWEEN 1 AND 200 AND NEW.queue !~ '[[:cntrl:]]'
-        AND NEW.priority BETWEEN 0 AND 100
-        AND NEW.max_attempts >= 1
-        AND NEW.timeout BETWEEN interval '0' AND interval '100 years'
-        AND NEW.tags IS NULL
-        AND NEW.run_at BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
-        AND (NEW.idempotency_key IS NULL OR char_length(NEW.idempotency_key) BETWEEN 1 AND 500)
-    ) IS NOT TRUE
-    THEN
-        fault := CASE
-            WHEN NEW.type IS NULL OR NEW.type = '' THEN 'the type is empty'
-            WHEN char_length(NEW.type) > 200 THEN format('the type has %s characters; at most 200 are allowed', char_length(NEW.type))
-            WHEN NEW.queue = '' THEN 'the queue is empty'
-            WHEN char_length(NEW.queue) > 200 THEN format('the queue has %s characters; at most 200 are allowed', char_length(NEW.queue))
-            WHEN NEW.type ~ '[[:cntrl:]]' THEN 'the type holds a control character'
-            WHEN NEW.queue ~ '[[:cntrl:]]' THEN 'the queue holds a control character'
-            WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
-            WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
-            WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
-                THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
-            WHEN cardinality(NEW.tags) > 100 THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
-            WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
-                THEN 'a tag is NULL or has more than 200 characters'
-            WHEN NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
-                THEN format('run_at is %s; it must lie between the years 1970 and 9000', NEW.run_at)
-            WHEN NEW.idempotency_key = '' THEN 'the idempotency key is empty'
-            WHEN char_length(NEW.idempotency_key) > 500
-                THEN format('the idempotency key has %s characters; at most 500 are allowed', char_length(NEW.idempotency_key))
-        END;
-        IF fault IS NOT NULL THEN
-            RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
-        END IF;
+    fault := CASE
+        WHEN NEW.type IS NULL OR NEW.type = '' THEN 'the type is empty'
+        WHEN char_length(NEW.type) > 200 THEN format('the type has %s characters; at most 200 are allowed', char_length(NEW.type))
+        WHEN NEW.queue = '' THEN 'the queue is empty'
+        WHEN char_length(NEW.queue) > 200 THEN format('the queue has %s characters; at most 200 are allowed', char_length(NEW.queue))
+        WHEN NEW.type ~ '[[:cntrl:]]' THEN 'the type holds a control character'
+        WHEN NEW.queue ~ '[[:cntrl:]]' THEN 'the queue holds a control character'
+        WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
+        WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
+        WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
+            THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+        WHEN cardinality(NEW.tags) > 100 THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
+        WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
+            THEN 'a tag is NULL or has more than 200 characters'
+        WHEN NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            THEN format('run_at is %s; it must lie between the years 1970 and 9000', NEW.run_at)
+        WHEN NEW.idempotency_key = '' THEN 'the idempotency key is empty'
+        WHEN char_length(NEW.idempotency_key) > 500
+            THEN format('the idempotency key has %s characters; at most 500 are allowed', char_length(NEW.idempotency_key))
+    END;
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
     END IF;
     -- IS DISTINCT FROM, since a NULL that slipped through would end in a constraint's error, which prints the row.
     IF NEW.status NOT IN ('pending', 'scheduled')
@@ -792,15 +791,13 @@ BEGIN
             MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', NEW.status),
             HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
-    IF of.draining THEN
+    IF draining THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR003',
             MESSAGE = format('queue %s is draining and takes no new tasks', quote_literal(NEW.queue)),
             HINT = format('SELECT orchestrator.resume_queue(%L) opens it again.', NEW.queue);
     END IF;
-    IF (jsonb_typeof(NEW.payload) = 'object' AND octet_length(NEW.payload::text) <= 128) IS NOT TRUE THEN
-        PERFORM orchestrator.check_payload(NEW.payload);
-    END IF;
+    PERFORM orchestrator.check_payload(NEW.payload);
     -- They travel with each claim, too.
     IF NEW.metadata IS NOT NULL THEN
         PERFORM orchestrator.check_payload(NEW.metadata, 'metadata');
@@ -819,7 +816,7 @@ BEGIN
             MESSAGE = 'a task of this type already has this idempotency key',
             HINT = 'SELECT orchestrator.enqueue(type, payload, key => …) returns the id of the task that has it.';
     END IF;
-    IF of.awaited THEN
+    IF awaited THEN
         PERFORM orchestrator.ring(ARRAY[NEW.queue], NEW.run_at);
     END IF;
     RETURN NEW;

@@ -25,7 +25,9 @@ DECLARE
     new_id bigint := nextval('orchestrator.tasks_id_seq');
     due timestamptz := coalesce(enqueue.run_at, orchestrator.clock() + enqueue.delay, orchestrator.clock());
     holder bigint;
-    task record;
+    plain boolean := true;
+    into_queue text;
+    awaited boolean;
 BEGIN
     IF enqueue.run_at IS NOT NULL AND enqueue.delay IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
@@ -38,62 +40,54 @@ BEGIN
             RETURN holder;
         END IF;
     END IF;
-    SELECT
-        n.queue,
-        coalesce(enqueue.priority, t.priority, q.priority, 50) AS priority,
-        coalesce(enqueue.max_attempts, t.max_attempts, q.max_attempts, 4) AS max_attempts,
-        coalesce(enqueue.timeout, t.timeout, q.timeout, interval '300 seconds') AS timeout,
-        (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint AS aging_us,
-        t.name IS NOT NULL AND q.state IS DISTINCT FROM 'draining' AS plain,
-        EXISTS (
+    -- Apart from the rest: an expression costs each transaction anew, by its length, whatever comes of it.
+    IF num_nonnulls(
+        enqueue.priority, enqueue.run_at, enqueue.delay, enqueue.key, enqueue.max_attempts, enqueue.timeout,
+        enqueue.tags, enqueue.metadata, enqueue.trace_context
+    ) <> 0 THEN
+        plain := (
+            (enqueue.priority IS NULL OR enqueue.priority BETWEEN 0 AND 100)
+            AND (enqueue.max_attempts IS NULL OR enqueue.max_attempts BETWEEN 1 AND 32767)
+            AND (enqueue.timeout IS NULL OR enqueue.timeout BETWEEN interval '0' AND interval '100 years')
+            AND due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
+            AND num_nonnulls(enqueue.tags, enqueue.metadata, enqueue.trace_context) = 0
+        );
+    END IF;
+    IF plain THEN
+        INSERT INTO orchestrator.tasks_live AS n (
+            id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, idempotency_key
+        )
+        SELECT
+            new_id, t.name, enqueue.payload, q.name,
+            CASE WHEN due > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END,
+            coalesce(enqueue.priority, t.priority, q.priority, 50),
+            due,
+            (date_part('epoch', q.aging) * 1000000)::bigint,
+            coalesce(enqueue.max_attempts, t.max_attempts, q.max_attempts, 4),
+            coalesce(enqueue.timeout, t.timeout, q.timeout, interval '300 seconds'),
+            enqueue.key
+        FROM orchestrator.types AS t
+        JOIN orchestrator.queues AS q ON q.name = coalesce(enqueue.queue, t.queue)
+        WHERE t.name = enqueue.type AND q.state <> 'draining'
+            AND jsonb_typeof(enqueue.payload) = 'object' AND octet_length(enqueue.payload::text) <= 128
+        RETURNING n.queue, EXISTS (
             SELECT
             FROM orchestrator.workers AS w
             WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), due) AND n.queue = ANY (w.queues)
-        ) AS awaited
-    INTO task
-    FROM (SELECT) AS one
-    LEFT JOIN orchestrator.types AS t ON t.name = enqueue.type
-    CROSS JOIN LATERAL (SELECT coalesce(enqueue.queue, t.queue, 'default') AS queue) AS n
-    LEFT JOIN orchestrator.queues AS q ON q.name = n.queue;
-    IF (
-        task.plain
-        AND char_length(enqueue.type) BETWEEN 1 AND 200 AND enqueue.type !~ '[[:cntrl:]]'
-        AND char_length(task.queue) BETWEEN 1 AND 200 AND task.queue !~ '[[:cntrl:]]'
-        AND task.priority BETWEEN 0 AND 100
-        AND task.max_attempts BETWEEN 1 AND 32767
-        AND task.timeout BETWEEN interval '0' AND interval '100 years'
-        AND due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
-        AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
-        AND (
-            enqueue.tags IS NULL
-            OR array_position(enqueue.tags, NULL) IS NULL AND cardinality(enqueue.tags) <= 100
-            AND octet_length(array_to_string(enqueue.tags, '')) <= 200
         )
-        AND jsonb_typeof(enqueue.payload) = 'object'
-        AND (octet_length(enqueue.payload::text) <= 128 OR orchestrator.check_payload(enqueue.payload))
-        AND (enqueue.metadata IS NULL OR orchestrator.check_payload(enqueue.metadata, 'metadata'))
-        AND (enqueue.trace_context IS NULL OR orchestrator.check_payload(enqueue.trace_context, 'trace_context'))
-    ) IS NOT TRUE
-    THEN
-        PERFORM orchestrator.insert_task(
-            new_id, enqueue.type, enqueue.payload, enqueue.queue, enqueue.priority, due, enqueue.key,
-            enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
-        );
-        RETURN new_id;
+        INTO into_queue, awaited;
+        IF FOUND THEN
+            IF awaited THEN
+                PERFORM orchestrator.ring(ARRAY[into_queue], due);
+            END IF;
+            RETURN new_id;
+        END IF;
     END IF;
-    INSERT INTO orchestrator.tasks_live (
-        id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, idempotency_key,
-        tags, metadata, trace_context
-    )
-    VALUES (
-        new_id, enqueue.type, enqueue.payload, task.queue,
-        CASE WHEN due > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END,
-        task.priority, due, task.aging_us, task.max_attempts, task.timeout, enqueue.key,
-        enqueue.tags, enqueue.metadata, enqueue.trace_context
+    PERFORM orchestrator.insert_task(
+        new_id, enqueue.type, enqueue.payload, enqueue.queue, enqueue.priority, due, enqueue.key,
+        enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
     );
-    IF task.awaited THEN
-        PERFORM orchestrator.ring(ARRAY[task.queue], due);
-    END IF;
     RETURN new_id;
 END
 $$;
