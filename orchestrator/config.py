@@ -26,6 +26,7 @@ class Config:
     database_url: str = field(default="", repr=False)
     queues: tuple[str, ...] = ()  # none named: those that the application's tasks are declared with
     concurrency: int = 20
+    leaked_threads_max: int = 20
     grace_seconds: float = 30.0
     poll_seconds: float = 5.0
     heartbeat_seconds: float = 5.0
@@ -89,6 +90,7 @@ class Config:
 # An int here: whole numbers only.
 LEAST: Mapping[str, float] = {
     "concurrency": 1,
+    "leaked_threads_max": 0,
     "grace_seconds": 0.0,
     "poll_seconds": 0.01,
     "heartbeat_seconds": 0.05,

@@ -4,7 +4,7 @@ A class's docstring is its message when no better one is given.
 
     OrchestratorError
     ├── ConfigError            a setting, a flag or an address is wrong
-    │   └── RegistryError      a task is declared twice, or without a usable name
+    │   └── RegistryError      a task is declared twice, without a usable name, or for an executor that cannot run it
     ├── SchemaError            the database's schema and this package do not fit together
     │   └── DatabaseRestored       its tasks are a copy: a restored dump, a cloned database
     ├── DatabaseUnavailable    the database could not be reached, or would not let us in
@@ -14,6 +14,7 @@ A class's docstring is its message when no better one is given.
     ├── EnqueueInDoubt         the connection broke before the database confirmed: enqueued, or not
     ├── OperationRefused       the database would not show a task, or not change it (finished already, no right)
     ├── LeaseLost              why a handler is being cancelled: its task is no longer its own
+    ├── ExecutorCrashed        the process that ran a handler ended before the handler did
     ├── TaskFailed             waited for a task, and it became a dead letter
     ├── TaskCancelled          waited for a task, and it was cancelled
     └── TaskExpired            waited for a task that is not there
@@ -140,8 +141,12 @@ class LeaseLost(OrchestratorError):
         self.reason = reason
 
 
+class ExecutorCrashed(OrchestratorError):
+    """The process that ran the handler ended before the handler did; this attempt failed, and no other."""
+
+
 class RegistryError(ConfigError):
-    """A task type is declared twice, or without a usable name."""
+    """A task type is declared twice, without a usable name, or for an executor that cannot run it."""
 
 
 class HandlerSignal(Exception):

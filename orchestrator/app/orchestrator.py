@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from orchestrator.app.handle import Handle, Handles
 from orchestrator.app.producer import Producer
@@ -48,6 +48,7 @@ class Orchestrator:
         max_attempts: int | None = None,
         timeout: Duration | None = None,
         backoff: Backoff | None = None,
+        executor: Literal["thread", "process"] | None = None,
     ) -> "Callable[[Callable[P, R]], TaskFunction[P, R]]": ...
 
     def task(
@@ -61,8 +62,13 @@ class Orchestrator:
         max_attempts: int | None = None,
         timeout: Duration | None = None,
         backoff: Backoff | None = None,
+        executor: Literal["thread", "process"] | None = None,
     ) -> Any:
-        """Declare a function as a task. The name defaults to `module.function`; it is what the database holds."""
+        """Declare a function as a task. The name defaults to `module.function`; it is what the database holds.
+
+        An `async def` runs on the event loop, a `def` in a thread. With executor="process" a `def` runs in a child
+        process, which is killed at the timeout and may crash alone.
+        """
 
         def declare(function: Callable[P, R]) -> TaskFunction[P, R]:
             try:
@@ -74,6 +80,7 @@ class Orchestrator:
                     max_attempts=None if max_attempts is None else attempts(max_attempts),
                     timeout_seconds=None if timeout is None else seconds("timeout", timeout),
                     backoff=backoff or Backoff(),
+                    executor=executor,
                 )
             except EnqueueRefused as error:
                 raise ConfigError(f"{function.__qualname__}: {error}") from None

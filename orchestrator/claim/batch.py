@@ -1,16 +1,19 @@
 """Claim up to a number of ready tasks under one fresh lease."""
 
 import secrets
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import tuple_row
 
+from orchestrator.claim.memory import Memory
 from orchestrator.postgres import statement
 from orchestrator.task.model import Claimed
 
+PLACE = attrgetter("position", "id")
 CLAIM = statement.load(__file__, "batch.sql")
 
 
@@ -26,39 +29,37 @@ async def batch(
     worker_id: UUID,
     queues: Sequence[str],
     batch_size: int,
+    memory: Memory | None = None,
 ) -> list[Claimed]:
     """Claim at most `batch_size` tasks under a fresh lease; the first queue of the sequence is served first.
 
     In order of execution: UPDATE … RETURNING promises none.
     """
-    async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(
-            CLAIM,
-            {"lease": lease, "worker_id": worker_id, "queues": list(queues), "batch_size": batch_size},
-        )
-        rows = await cursor.fetchall()
-    rank = {queue: n for n, queue in enumerate(queues)}
-    rows.sort(key=lambda row: (rank[row[1]], row[-1], row[0]))
-    return [claimed(row, lease) for row in rows]
+    ranges = (memory or Memory()).ranges(queues)
+    given = {
+        "lease": lease,
+        "worker_id": worker_id,
+        "batch_size": batch_size,
+        "queues": [part.queue for part in ranges],
+        "from_positions": [part.after[0] for part in ranges],
+        "from_ids": [part.after[1] for part in ranges],
+        "to_positions": [part.before[0] for part in ranges],
+        "to_ids": [part.before[1] for part in ranges],
+    }
+    begun_at = time.monotonic()
+    async with connection.cursor(row_factory=claimed, binary=True) as cursor:
+        await cursor.execute(CLAIM, given)
+        seconds = time.monotonic() - begun_at
+        tasks = await cursor.fetchall()
+    tasks.sort(key=PLACE)
+    if len(queues) > 1:
+        rank = {queue: n for n, queue in enumerate(queues)}
+        tasks.sort(key=lambda task: rank[task.queue])
+    if memory is not None:
+        memory.learn(tasks, seconds)
+    return tasks
 
 
-def claimed(row: tuple[Any, ...], lease: int) -> Claimed:
-    (task_id, queue, kind, attempt, max_attempts, losses, priority, timeout_seconds, payload,
-     run_at, created_at, tags, metadata, put_back, _position) = row  # fmt: skip
-    return Claimed(
-        id=task_id,
-        lease=lease,
-        queue=queue,
-        type=kind,
-        attempt=attempt,
-        max_attempts=max_attempts,
-        losses=losses,
-        priority=priority,
-        timeout_seconds=timeout_seconds,
-        payload=payload,
-        run_at=run_at,
-        created_at=created_at,
-        tags=tuple(tags or ()),
-        metadata=metadata,
-        put_back=put_back,
-    )
+def claimed(_cursor: object) -> Callable[[Sequence[Any]], Claimed]:
+    """Make each row of the driver a task."""
+    return Claimed._make

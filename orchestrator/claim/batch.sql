@@ -1,5 +1,6 @@
 -- Claim up to `batch_size` ready tasks for one worker, under one lease, in the order of position.
--- In: queues (rotated by the caller at each call: in a fixed order the first queue would take every slot),
+-- In: queues (rotated by the caller at each call: in a fixed order the first queue would take every slot), and the range of
+--     the order to look at in each (memory.py; a queue may come several times, its ranges in order), without its ends;
 --     batch_size, lease (random, new for each statement), worker_id. Out: the claimed rows.
 -- Locks: the claimed rows, SKIP LOCKED. Path: tasks_live_claim_idx once a queue, stopping at the outer limit.
 -- Named by ctid through an array: the rows are locked, so their ctid holds, and no plan can join its way to a
@@ -24,11 +25,15 @@ FROM hint
 WHERE t.ctid = ANY (ARRAY(
     SELECT found.ctid
     FROM orchestrator.workers AS me
-    CROSS JOIN unnest(%(queues)s::text[]) AS wanted (queue)
+    CROSS JOIN unnest(
+        %(queues)s::text[], %(from_positions)s::bigint[], %(from_ids)s::bigint[], %(to_positions)s::bigint[], %(to_ids)s::bigint[]
+    ) AS wanted (queue, from_position, from_id, to_position, to_id)
     CROSS JOIN LATERAL (
         SELECT ready.ctid
         FROM orchestrator.tasks_live AS ready
         WHERE ready.queue = wanted.queue AND ready.status = 'pending'
+            AND (ready.position, ready.id) > (wanted.from_position, wanted.from_id)
+            AND (ready.position, ready.id) < (wanted.to_position, wanted.to_id)
         ORDER BY ready.position, ready.id
         LIMIT %(batch_size)s
         FOR UPDATE SKIP LOCKED
@@ -37,7 +42,6 @@ WHERE t.ctid = ANY (ARRAY(
         AND coalesce((SELECT q.state FROM orchestrator.queues AS q WHERE q.name = wanted.queue), 'active') <> 'paused'
     LIMIT %(batch_size)s
 ))
-RETURNING t.id, t.queue, t.type, t.attempt, t.max_attempts, t.losses, t.priority,
-    date_part('epoch', t.timeout) AS timeout_seconds, t.payload::text AS payload,
-    t.run_at, t.created_at, t.tags, t.metadata::text AS metadata,
-    coalesce((t.error ->> 'put_back')::integer, 0) AS put_back, t.position
+RETURNING t.id, t.lease, t.queue, t.type, t.attempt, t.max_attempts, t.losses,
+    date_part('epoch', t.timeout) AS timeout_seconds, t.payload::text AS payload, t.tags, t.metadata::text AS metadata,
+    CASE WHEN t.error IS NOT NULL THEN coalesce((t.error ->> 'put_back')::integer, 0) END AS put_back, t.position

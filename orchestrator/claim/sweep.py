@@ -1,5 +1,6 @@
 """Turn scheduled tasks that have become due into pending ones. Every worker does it, so nobody waits for one."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,13 +22,14 @@ class Swept:
     moved: int
     queues: tuple[str, ...]
     next_due_seconds: float | None
+    ready: bool
 
 
-async def sweep(connection: psycopg.AsyncConnection[Any]) -> Swept:
+async def sweep(connection: psycopg.AsyncConnection[Any], *, queues: Sequence[str]) -> Swept:
     """Free at most one batch; when `moved` is the whole batch, there may be more."""
     async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(SWEEP, {"batch_size": BATCH_SIZE})
+        await cursor.execute(SWEEP, {"batch_size": BATCH_SIZE, "queues": list(queues)})
         row = await cursor.fetchone()
     assert row is not None  # noqa: S101 - for the type checker: a SELECT without FROM has one row
-    moved, queues, next_due_seconds = row
-    return Swept(moved, tuple(queues or ()), next_due_seconds)
+    moved, theirs, next_due_seconds, ready = row
+    return Swept(moved, tuple(theirs or ()), next_due_seconds, ready)

@@ -1,5 +1,6 @@
 -- Make up to `batch_size` scheduled tasks that have become due pending, whatever their queue.
--- Out: one row: how many, their queues, and in how many seconds the next one is due (NULL: none is waiting).
+-- Out: one row: how many, their queues, in how many seconds the next one is due (NULL: none is waiting), and whether
+-- anything is ready in these `queues`: who polls need not claim to learn that nothing is.
 -- Locks: those rows, SKIP LOCKED, so that all workers may sweep at once. Path: tasks_live_due_idx.
 -- run_at stays, and with it the place in the order; so the guard of hands' updates knows this for a worker's.
 WITH hint AS MATERIALIZED (
@@ -28,4 +29,12 @@ SELECT
         WHERE next.status = 'scheduled' AND next.run_at > orchestrator.clock()
         ORDER BY next.run_at
         LIMIT 1
-    ) AS next_due_seconds
+    ) AS next_due_seconds,
+    EXISTS (SELECT FROM due WHERE due.queue = ANY (%(queues)s::text[]))
+    OR EXISTS (
+        SELECT
+        FROM unnest(%(queues)s::text[]) AS wanted (queue)
+        CROSS JOIN LATERAL (
+            SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = wanted.queue AND t.status = 'pending' LIMIT 1
+        ) AS found
+    ) AS ready

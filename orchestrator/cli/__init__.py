@@ -1,12 +1,14 @@
 """The command `orchestrator`: translates words into calls, and errors into sentences. Holds no logic.
 
-Exit codes: 0 done · 1 it could not be done, and the message says why · 2 the command line was wrong.
+Exit codes: 0 done · 1 it could not be done, and the message says why · 2 the command line was wrong · 75 a worker
+has worn out (`worker.WORN_OUT`): it has stopped cleanly, and whoever started it should start another.
 """
 
 import sys
 
 import click
 
+from orchestrator.cli.bench import bench
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
 from orchestrator.cli.migrate import migrate
@@ -40,7 +42,7 @@ def orchestrator() -> None:
     """
 
 
-for command in (demo, dev, migrate, resume, sql, worker):
+for command in (bench, demo, dev, migrate, resume, sql, worker):
     orchestrator.add_command(command)
 
 

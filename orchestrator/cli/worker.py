@@ -12,6 +12,10 @@ from orchestrator.cli.load import load_app
 from orchestrator.cli.told import told
 from orchestrator.worker import Worker
 
+# The handlers of too many tasks went on after their timeouts (`leaked_threads_max`): stopped cleanly, to be started
+# anew. EX_TEMPFAIL of sysexits.h: not a failure, but come again.
+WORN_OUT = 75
+
 
 @click.command()
 @click.argument("app")
@@ -59,8 +63,10 @@ def worker(
         database_url=url,
         grace_seconds=grace,
     )
-    asyncio.run(serve(made))
+    code = asyncio.run(serve(made))
     application.close()
+    if code:
+        sys.exit(code)
 
 
 def named(queues: str | None) -> tuple[str, ...] | None:
@@ -73,8 +79,8 @@ def named(queues: str | None) -> tuple[str, ...] | None:
     return names
 
 
-async def serve(made: Worker) -> None:
-    """Run a worker that stops on signals."""
+async def serve(made: Worker) -> int:
+    """Run a worker that stops on signals; return the exit code."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, made.stop)
@@ -85,9 +91,12 @@ async def serve(made: Worker) -> None:
         if not made.left_behind:
             raise
         code = told(error)
+    if made.worn_out:
+        code = code or WORN_OUT
     if made.left_behind:
         # Handlers that ignored their timeout: asyncio.run would wait for the coroutines, the interpreter for the
         # threads, for ever.
         sys.stderr.flush()
         sys.stdout.flush()
         os._exit(code)
+    return code

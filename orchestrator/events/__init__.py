@@ -5,10 +5,9 @@ never hurts a task.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from uuid import UUID
 
 from orchestrator.events.event import Event as Event
 from orchestrator.events.housekeeping import GaugesSampled as GaugesSampled
@@ -20,74 +19,17 @@ from orchestrator.events.leading import DutyPutOff as DutyPutOff
 from orchestrator.events.leading import LeaderElected as LeaderElected
 from orchestrator.events.leading import LeaderResigned as LeaderResigned
 from orchestrator.events.leading import LeaderSteppedDown as LeaderSteppedDown
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStarted(Event):
-    """A worker has its row and begins to claim."""
-
-    worker_id: UUID
-    queues: tuple[str, ...]
-    concurrency: int
-    types: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStopping(Event):
-    """A worker has stopped claiming and lets its tasks finish."""
-
-    worker_id: UUID
-    running: int
-    grace_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStopped(Event):
-    """A worker has given everything back and taken its row off the list of the living."""
-
-    worker_id: UUID
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerDeclaredDead(Event):
-    """A worker's beat was missing for so long that its tasks were given away; it goes on as a new worker."""
-
-    worker_id: UUID
-    new_worker_id: UUID
-    dropped: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerCutOff(Event):
-    """A worker has not reached the database for so long that its tasks may have been given away: it has stopped its
-    handlers, and goes on as a new worker."""
-
-    worker_id: UUID
-    new_worker_id: UUID
-    silent_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class ListenDeaf(Event):
-    """A worker sent itself a notification and did not hear it: it polls each second, and holds no beacon. PgBouncer in
-    transaction mode lets LISTEN succeed and delivers nothing."""
-
-    worker_id: UUID
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseReplaced(Event):
-    """The database under a running worker is a copy that nobody has resumed: nothing runs. Or it was resumed."""
-
-    worker_id: UUID
-    resumed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class QueuesPaused(Event):
-    """Which of a worker's queues are paused has changed; none may be left."""
-
-    queues: tuple[str, ...]
+from orchestrator.events.working import DatabaseReplaced as DatabaseReplaced
+from orchestrator.events.working import ListenDeaf as ListenDeaf
+from orchestrator.events.working import LoopBlocked as LoopBlocked
+from orchestrator.events.working import LoopFree as LoopFree
+from orchestrator.events.working import QueuesPaused as QueuesPaused
+from orchestrator.events.working import WorkerCutOff as WorkerCutOff
+from orchestrator.events.working import WorkerDeclaredDead as WorkerDeclaredDead
+from orchestrator.events.working import WorkerStarted as WorkerStarted
+from orchestrator.events.working import WorkerStopped as WorkerStopped
+from orchestrator.events.working import WorkerStopping as WorkerStopping
+from orchestrator.events.working import WorkerWornOut as WorkerWornOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,26 +184,51 @@ class DatabaseNotice(Event):
 
 
 Subscriber = Callable[[Event], None]
-_subscribers: list[Subscriber] = []
+_subscribers: list[tuple[Subscriber, frozenset[type[Event]] | None]] = []
+# Who wants to know of which kind; found once, for as long as nobody comes or goes.
+_routes: dict[type[Event], tuple[Subscriber, ...]] = {}
 
 
-def subscribe(subscriber: Subscriber) -> Callable[[], None]:
-    """Call this for every event from now on; returns what ends it."""
-    _subscribers.append(subscriber)
+def subscribe(subscriber: Subscriber, *, to: Iterable[type[Event]] | None = None) -> Callable[[], None]:
+    """Call this for every event from now on, or for those of some kinds; returns what ends it."""
+    entry = (subscriber, None if to is None else frozenset(to))
+    _subscribers.append(entry)
+    _forget_routes()
 
     def unsubscribe() -> None:
         with suppress(ValueError):
-            _subscribers.remove(subscriber)
+            _subscribers.remove(entry)
+        _forget_routes()
 
     return unsubscribe
 
 
+def wanted(kind: type[Event]) -> bool:
+    """Tell whether anybody wants to know of such events: who emits thousands need not make them for nobody."""
+    return bool(_route(kind))
+
+
 def emit(event: Event) -> None:
     """Tell everybody who subscribed."""
-    for subscriber in tuple(_subscribers):
+    for subscriber in _route(type(event)):
         try:
             subscriber(event)
         except Exception as error:
             sys.stderr.write(
                 f"orchestrator: a subscriber failed on {type(event).__name__}: {type(error).__name__}\n"
             )
+
+
+def _route(kind: type[Event]) -> tuple[Subscriber, ...]:
+    routes = _routes
+    found = routes.get(kind)
+    if found is None:
+        found = tuple(who for who, kinds in tuple(_subscribers) if kinds is None or kind in kinds)
+        # In the dictionary of before we looked: should somebody have subscribed meanwhile, another one counts.
+        routes[kind] = found
+    return found
+
+
+def _forget_routes() -> None:
+    global _routes
+    _routes = {}

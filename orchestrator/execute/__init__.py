@@ -2,14 +2,15 @@
 
 Handlers are found in the registry and nowhere else: a type is a key, never something to import. The payload is
 decoded here, inside the attempt, so that a body Python refuses costs its own task. `async def` handlers run on
-the loop, `def` handlers in threads. This room writes nothing to the database but the mark that an attempt began.
+the loop, `def` handlers in threads, or in child processes where they are declared so. This room writes nothing to
+the database but the mark that an attempt began.
 """
 
 from orchestrator.execute.attempt import Attempt
-from orchestrator.execute.begin import begin
+from orchestrator.execute.begin import begin, begin_now
 from orchestrator.execute.context import Context
 from orchestrator.execute.declare import declare
+from orchestrator.execute.executors import Executors
 from orchestrator.execute.registry import Handler, Registry
-from orchestrator.execute.threads import Threads
 
-__all__ = ["Attempt", "Context", "Handler", "Registry", "Threads", "begin", "declare"]
+__all__ = ["Attempt", "Context", "Executors", "Handler", "Registry", "begin", "begin_now", "declare"]

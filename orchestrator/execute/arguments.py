@@ -18,6 +18,8 @@ from orchestrator.task import models
 
 Hints = Mapping[str, Any]
 
+# What needs no building where it is what the annotation says.
+AS_THEY_ARE = (int, str, bool, float)
 UNRESOLVABLE = (NameError, TypeError, AttributeError)
 # msgspec quotes a value in these two, and names the place last.
 QUOTING = re.compile(r"Invalid (?:enum )?value(?= )")
@@ -82,6 +84,8 @@ def typed(arguments: Mapping[str, Any], hints: Hints) -> dict[str, Any]:
 
 
 def fitted(name: str, value: Any, hint: Any) -> Any:
+    if type(value) is hint and hint in AS_THEY_ARE:
+        return value
     try:
         return msgspec.convert(value, hint, str_keys=True, dec_hook=build)
     except NotImplementedError:

@@ -3,51 +3,81 @@
     opened → called → judged → last attempt? then buried
 
 Only a cancellation by the worker (at shutdown, or when the lease is gone) leaves as an exception; it calls the
-attempt off first, so that a handler which cancels itself is not taken for one.
+attempt off first, so that a handler which cancels itself is not taken for one. A timeout is a cancellation, too, which
+`expire` has announced.
 """
 
 import asyncio
 import random
 import time
 from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
 
 from orchestrator import events
 from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
 from orchestrator.execute import context, fault
+from orchestrator.execute.children import Written
 from orchestrator.execute.context import Context
+from orchestrator.execute.executors import Executors
 from orchestrator.execute.registry import Handler
-from orchestrator.execute.threads import Threads
 from orchestrator.task import backoff, duration, payload
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Buried, Cancelled, Completed, End, Failed, Fault, Snoozed
 
+# What nearly every attempt ends with: made once.
+NO_RESULT = Completed(None)
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class Attempt:
-    """A task in the hands of its handler."""
+    """A task in the hands of its handler. Of the hundred thousand a second that a worker may run, none makes what only
+    some need: no timer, no asyncio task, no context."""
 
     task: Claimed
     handler: Handler
-    threads: Threads
+    worker_id: UUID
+    executors: Executors
     result_bytes_max: int
+    is_marked: bool = False  # `running` in the database
+    mark_at: float = 0.0  # not before
     context: Context | None = field(default=None, init=False)
     begun_at: float = field(default_factory=time.monotonic, init=False)
     called_off: bool = field(default=False, init=False)
+    expired: bool = field(default=False, init=False)
 
     async def run(self) -> End:
         """Run the handler to its end, and return which end it was. Raises only CancelledError, and only when
         the attempt was called off."""
         try:
-            self.context = context.of(self.task)
-            arguments = self.handler.bind(payload.decode(self.task.payload), self.context)
+            arguments = self._arguments()
         except (PayloadRefused, TypeError) as error:
-            reason = f"the payload does not fit the handler {self.handler.type}: {fault.message(error)}"
-            return Buried(Fault(fault.class_name(error), reason), "discarded")
+            return Buried(fault.of_unfit(self.handler.type, error), "discarded")
         except BaseException as error:
             # Binding builds what the annotations name, and so runs the user's constructors.
             return self.broke(error)
-        end = await self._call(arguments)
-        return exhausted_if_last(end, self.task)
+        try:
+            if self.handler.is_async:
+                value = await self.handler.function(**arguments)
+            else:
+                value = await self.executors.call(self.handler, arguments, self.task)
+            if value is None and self.context is None:
+                return NO_RESULT
+            return exhausted_if_last(self._returned(value), self.task)
+        except asyncio.CancelledError as error:
+            if self.called_off:
+                self._call_off_thread()
+                raise
+            # The handler cancelled itself, or let a cancellation of its own escape.
+            return self.timed_out() if self.expired else self.broke(error)
+        except HandlerSignal as signal:
+            return exhausted_if_last(self._signalled(signal), self.task)
+        except BaseException as error:
+            if self.called_off:
+                # It failed because it was called off: that costs it nothing.
+                raise asyncio.CancelledError from error
+            # SystemExit and KeyboardInterrupt too: a handler must not end the worker, nor pass for a success.
+            return self.broke(error)
 
     def call_off(self) -> None:
         """Tell the handler that its outcome no longer counts. A cancellation which now follows is the worker's, and
@@ -56,15 +86,21 @@ class Attempt:
         if self.context is not None:
             self.context.cancel()
 
-    def overdue_seconds(self) -> float:
+    def overdue_seconds(self, now: float) -> float:
         """Return for how long it has gone on beyond its timeout; never positive without one."""
-        if not self.task.timeout_seconds:
-            return 0.0
-        return time.monotonic() - self.begun_at - self.task.timeout_seconds
+        seconds = self.task.timeout_seconds
+        return now - self.begun_at - seconds if seconds else 0.0
+
+    def expire(self) -> None:
+        """Its time is over: a cancellation which now follows means that."""
+        self.expired = True
+        if self.context is not None:
+            self.context.cancel()
 
     def timed_out(self) -> End:
         """Return the end of an attempt that did not end in time."""
-        self._tell_handler()
+        if self.handler.executor == "thread":
+            self._say_abandoned()
         reason = f"no result within {self.task.timeout_seconds:g} s"
         failed = Failed(Fault("Timeout", reason), "timeout", self._backoff_seconds())
         return exhausted_if_last(failed, self.task)
@@ -73,48 +109,30 @@ class Attempt:
         """Return the end of an attempt that raised where nothing should."""
         return exhausted_if_last(self._failed(error), self.task)
 
-    async def _call(self, arguments: dict[str, object]) -> End:
-        seconds = self.task.timeout_seconds or None
-        try:
-            async with asyncio.timeout(seconds) as scope:
-                value = await self._value(arguments)
-            if self.context is not None and self.context.was_told:
-                # It looked at `cancelled` and returned; whether it was done by then nobody can say.
+    def _arguments(self) -> dict[str, Any]:
+        if self.handler.executor == "process":
+            return {}  # the child builds them, and has a context of its own
+        arguments = payload.decode(self.task.payload)
+        if self.handler.takes_as_is(arguments):
+            return arguments
+        self.context = context.of(self.task)
+        return self.handler.bind(arguments, self.context)
+
+    def _returned(self, value: object) -> End:
+        if self.context is not None and self.context.was_told:
+            # It looked at `cancelled` and returned; whether it was done by then nobody can say.
+            if self.called_off:
                 raise asyncio.CancelledError
-            if value is None:
-                return Completed(None)
-            return Completed(payload.encode_result(value, bytes_max=self.result_bytes_max))
-        except TimeoutError as error:
-            # The handler's own TimeoutError is an ordinary failure.
-            return self.timed_out() if scope.expired() else self._failed(error)
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if self.called_off:
-                if not self.handler.is_async and task is not None and task.cancelling():
-                    self._say_abandoned()
-                raise
-            # The handler cancelled itself, or let a cancellation of its own escape.
-            if task is not None:
-                task.uncancel()
-            return self._failed(error)
-        except HandlerSignal as signal:
-            return self._signalled(signal)
-        except BaseException as error:
-            if self.called_off:
-                # It failed because it was called off: that costs it nothing.
-                raise asyncio.CancelledError from error
-            # SystemExit and KeyboardInterrupt too: a handler must not end the worker, nor pass for a success.
-            return self._failed(error)
+            return self.timed_out()
+        if value is None:
+            return NO_RESULT
+        if isinstance(value, Written):
+            return Completed(value.text)
+        return Completed(payload.encode_result(value, bytes_max=self.result_bytes_max))
 
-    async def _value(self, arguments: dict[str, object]) -> object:
-        if self.handler.is_async:
-            return await self.handler.function(**arguments)
-        return await self.threads.call(self.handler.function, arguments)
-
-    def _tell_handler(self) -> None:
-        if self.context is not None:
-            self.context.cancel()
-        if not self.handler.is_async:
+    def _call_off_thread(self) -> None:
+        job = asyncio.current_task()
+        if self.handler.executor == "thread" and job is not None and job.cancelling():
             self._say_abandoned()
 
     def _say_abandoned(self) -> None:
@@ -131,6 +149,8 @@ class Attempt:
 
     def _meant(self, signal: HandlerSignal) -> End:
         match signal:
+            case fault.Unfit(fault=unfit):
+                return Buried(unfit, "discarded")
             case Snooze(after=after):
                 return Snoozed(duration.seconds("after", after))
             case Cancel(reason=reason):

@@ -51,6 +51,6 @@ def of(task: Claimed) -> Context:
         attempt=task.attempt,
         max_attempts=task.max_attempts,
         lease=task.lease,
-        tags=task.tags,
+        tags=tuple(task.tags or ()),
         metadata=payload.decode(task.metadata, root="metadata") if task.metadata is not None else {},
     )

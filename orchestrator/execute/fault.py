@@ -6,6 +6,7 @@ same.
 
 import traceback
 
+from orchestrator.errors import ExecutorCrashed, HandlerSignal
 from orchestrator.task.outcome import Fault
 
 MESSAGE_CHARACTERS_MAX = 2_000
@@ -14,9 +15,34 @@ TRACEBACK_CHARACTERS_MAX = 16_000
 OUR_FRAMES = ("orchestrator.execute.", "asyncio.", "concurrent.futures.")
 
 
+class Told(Exception):
+    """What a handler raised in another process, where it was turned into text."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+class Unfit(HandlerSignal):
+    """A payload did not fit its handler in another process; a dead letter, as here."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
 def of(error: BaseException) -> Fault:
     """Describe an exception: class, message, traceback."""
+    if isinstance(error, Told):
+        return error.fault
+    if isinstance(error, ExecutorCrashed):
+        return Fault("ExecutorCrashed", message(error))  # ours, and no frame of it tells the reader anything
     return Fault(class_name(error), message(error), trace(error))
+
+
+def of_unfit(kind: str, error: BaseException) -> Fault:
+    """Describe why a payload does not fit the handler of a type."""
+    return Fault(class_name(error), f"the payload does not fit the handler {kind}: {message(error)}")
 
 
 def class_name(error: BaseException) -> str:

@@ -9,6 +9,6 @@ again with the locked rows left out, so that one open transaction cannot hold up
 """
 
 from orchestrator.finish.outbox import Outbox
-from orchestrator.finish.record import record, record_unlocked
+from orchestrator.finish.record import record, record_unlocked, release_now
 
-__all__ = ["Outbox", "record", "record_unlocked"]
+__all__ = ["Outbox", "record", "record_unlocked", "release_now"]

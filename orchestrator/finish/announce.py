@@ -1,5 +1,6 @@
 """Say what an accepted outcome means, as an event."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from orchestrator import events
@@ -13,6 +14,17 @@ from orchestrator.task.outcome import (
     Released,
     Snoozed,
 )
+
+
+def announce_all(outcomes: Sequence[Outcome]) -> None:
+    """Emit the events of outcomes that are written. Of a success nobody may want to know."""
+    if events.wanted(events.TaskCompleted):
+        for outcome in outcomes:
+            announce(outcome)
+        return
+    for outcome in outcomes:
+        if type(outcome.end) is not Completed:
+            announce(outcome)
 
 
 def announce(outcome: Outcome) -> None:

@@ -9,21 +9,24 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import takewhile
 from uuid import UUID
 
 import psycopg
 from psycopg import errors
 
 from orchestrator import events
-from orchestrator.finish.announce import announce
+from orchestrator.finish.announce import announce_all
 from orchestrator.finish.record import record, record_unlocked, written_before
 from orchestrator.postgres import transient
 from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Buried, Failed, Fault, Outcome, PutBack, Released, Snoozed
+from orchestrator.task.outcome import Buried, Completed, Fault, Outcome
 
-BATCH_SIZE = 500
+# A statement has its price, however many it carries; beyond a thousand there is little left of it.
+BATCH_SIZE = 1000
+BATCH_BYTES = 8_000_000
+# Of results that wait to be written, in all.
+BYTES_MAX = 64_000_000
 
 # Waiting behind somebody's locks: the batch goes again without the locked rows, these after a while.
 LOCKED_WAIT_SECONDS = 0.005
@@ -37,54 +40,87 @@ Addressed = tuple[UUID, Outcome]
 
 class Outbox:
     """The outcomes of one worker on their way into the database. `put_off` is called when one has been written
-    whose task waits again.
+    whose task waits again, `room` when something has been written.
 
         put ──► waiting ──► sending ──► written, or stale
                    ▲           │
                    └── locked ◄┘   somebody's lock is in the way: again after a while, the others go on
     """
 
-    def __init__(self, session: Session, *, limit: int, put_off: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        limit: int,
+        put_off: Callable[[], None],
+        room: Callable[[], None] = lambda: None,
+    ) -> None:
         self._session = session
         self._limit = limit
         self._put_off = put_off
+        self._room = room
         self._waiting: list[Addressed] = []
         self._sending: list[Addressed] = []
         self._locked: list[Addressed] = []
+        self._bytes = 0
+        self._puts_off = False  # some of what waits to be written makes its task wait again
         self._locked_until = 0.0
         self._locked_wait_seconds = LOCKED_WAIT_SECONDS
-        self._changed = asyncio.Condition()
+        self._put = asyncio.Event()
+        self._written = asyncio.Event()
 
     async def run(self) -> None:
         """Send what is put, for ever; `flush` before cancelling it, to lose nothing."""
         while True:
             # Where there are locks there may be more: a plain batch would wait lock_timeout for each.
             wary = bool(self._locked)
-            async with self._changed:
-                await self._work()
-                worker_id = self._waiting[0][0]
-                # One worker id a batch; it changes only when we were declared dead.
-                batch = self._waiting[:BATCH_SIZE]
-                self._sending = list(takewhile(partial(sent_by, worker_id), batch))
-                del self._waiting[: len(self._sending)]
-            left = await self._send([outcome for _, outcome in self._sending], worker_id, wary=wary)
-            if any(
-                isinstance(outcome.end, Failed | Snoozed | PutBack | Released) for _, outcome in self._sending
-            ):
+            await self._work()
+            worker_id = self._waiting[0][0]
+            size = self._batch_size()
+            # Before they leave the one list they are in the other: whoever asks what we hold misses none.
+            self._sending = self._waiting[:size]
+            del self._waiting[:size]
+            puts_off, self._puts_off = self._puts_off, self._puts_off and bool(self._waiting)
+            outcomes = [outcome for _, outcome in self._sending]
+            left = await self._send(outcomes, worker_id, wary=wary)
+            if puts_off:
                 self._put_off()
-            async with self._changed:
-                self._sending = []
-                self._put_aside([(worker_id, outcome) for outcome in left])
-                self._changed.notify_all()
+                self._puts_off = self._puts_off or bool(left)
+            self._put_aside([(worker_id, outcome) for outcome in left])
+            if self._bytes:
+                self._bytes -= sum(map(weight, outcomes)) - sum(map(weight, left))
+            self._sending = []
+            self._written.set()
+            self._room()
 
     async def _work(self) -> None:
         """Wait for something to send: what was put, or the moment to try again what was locked."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(self._locked_until if self._locked else None):
-                await self._changed.wait_for(lambda: bool(self._waiting))
+        while not self._waiting:
+            self._put.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(self._locked_until if self._locked else None):
+                    await self._put.wait()
+            if self._locked and asyncio.get_running_loop().time() >= self._locked_until:
+                break
         if not self._waiting or asyncio.get_running_loop().time() >= self._locked_until:
             self._waiting[:0] = self._locked
             self._locked = []
+
+    def _batch_size(self) -> int:
+        """Return how many of what waits go with the next statement: of one worker id, which changes only when we were
+        declared dead, and not too many bytes."""
+        batch = self._waiting[:BATCH_SIZE]
+        worker_id = batch[0][0]
+        if batch[-1][0] is worker_id and self._bytes <= BATCH_BYTES:
+            return len(batch)
+        size = total = 0
+        # Ends: the batch does. One goes in any case.
+        for sender, outcome in batch:
+            total += weight(outcome)
+            if sender != worker_id or (size and total > BATCH_BYTES):
+                break
+            size += 1
+        return size
 
     def _put_aside(self, left: Sequence[Addressed]) -> None:
         if left and not self._locked:
@@ -94,17 +130,26 @@ class Outbox:
         if not self._locked:
             self._locked_wait_seconds = LOCKED_WAIT_SECONDS
 
-    async def put(self, outcome: Outcome, *, worker_id: UUID) -> None:
-        """Hand an outcome over; waits while the outbox is full."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._count() < self._limit)
-            self._waiting.append((worker_id, outcome))
-            self._changed.notify_all()
+    def put(self, outcome: Outcome, *, worker_id: UUID) -> None:
+        """Hand an outcome over. Never refused; who sees that the outbox is full begins nothing new."""
+        self._waiting.append((worker_id, outcome))
+        end = outcome.end
+        if type(end) is not Completed:
+            self._puts_off = True
+        elif end.result is not None:
+            self._bytes += len(end.result)
+        self._put.set()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are so many outcomes, or so large ones, that nothing new should begin."""
+        return self._count() >= self._limit or self._bytes >= BYTES_MAX
 
     async def flush(self) -> None:
         """Wait until everything put so far is written."""
-        async with self._changed:
-            await self._changed.wait_for(lambda: not self._count())
+        while self._count():
+            self._written.clear()
+            await self._written.wait()
 
     def held(self) -> list[Claimed]:
         """Return the tasks whose outcomes are not written yet. Another thread may miss one that is just moving."""
@@ -151,24 +196,27 @@ async def write(
     """Write once and say what came of it; return what somebody's locks kept out."""
     left: Sequence[Outcome] = ()
     if wary:
-        accepted, left = await record_unlocked(connection, outcomes, worker_id=worker_id)
+        refused, left = await record_unlocked(connection, outcomes, worker_id=worker_id)
     else:
-        accepted = await record(connection, outcomes, worker_id=worker_id)
-    locked = {outcome.task.id for outcome in left}
-    done = [outcome for outcome in outcomes if outcome.task.id not in locked]
-    refused = [outcome for outcome in done if outcome.task.id not in accepted]
+        refused = await record(connection, outcomes, worker_id=worker_id)
+    if not refused and not left:
+        announce_all(outcomes)
+        return ()
     # An earlier try may have got through although its answer did not.
-    accepted |= await written_before(connection, refused) if refused else set()
-    for outcome in done:
-        if outcome.task.id in accepted:
-            announce(outcome)
-        else:
+    if refused:
+        refused -= await written_before(connection, [o for o in outcomes if o.task.id in refused])
+    locked = {outcome.task.id for outcome in left}
+    announce_all([o for o in outcomes if o.task.id not in locked and o.task.id not in refused])
+    for outcome in outcomes:
+        if outcome.task.id in refused:
             events.emit(events.StaleOutcome(outcome.task.id, outcome.task.type, outcome.task.queue))
     return left
 
 
-def sent_by(worker_id: UUID, pair: Addressed) -> bool:
-    return pair[0] == worker_id
+def weight(outcome: Outcome) -> int:
+    """Return how many characters of result an outcome carries; all else about it is short."""
+    end = outcome.end
+    return len(end.result) if type(end) is Completed and end.result is not None else 0
 
 
 def is_locked(error: Exception) -> bool:

@@ -1,22 +1,27 @@
 -- Write every end that is no success: back among the waiting (retry, snooze, put back, release), cancelled, or a
 -- dead letter. In, pairwise and sorted by id: ids, leases; ends: 'waiting', 'cancelled' or 'dead_letter';
--- delays in seconds (NULL: keep the old place); charged: whether the attempt counts; errors (JSON text or NULL:
+-- delays in seconds (NULL: keep the old place); ages: µs since the handler started, or NULL; charged: whether the attempt counts; errors (JSON text or NULL:
 -- keep the last); records: what to write into attempts (NULL: nothing); worker_id. Out: the ids accepted.
 -- What is ready again at once rings a sleeper: its worker may be about to end.
 -- Locks: the task rows, in the order of the ids. Path: tasks_live_pkey, as in complete.sql.
 WITH given AS (
-    SELECT g.id, g.lease, g.ending, g.delay_seconds, g.charged, g.error::jsonb AS error, g.record
+    SELECT g.id, g.lease, g.ending, g.delay_seconds, g.charged, g.error::jsonb AS error, g.record, g.age
     FROM unnest(
         %(ids)s::bigint[], %(leases)s::bigint[], %(ends)s::text[], %(delays)s::double precision[],
-        %(charged)s::boolean[], %(errors)s::text[], %(records)s::text[]
-    ) AS g (id, lease, ending, delay_seconds, charged, error, record)
+        %(charged)s::boolean[], %(errors)s::text[], %(records)s::text[], %(ages)s::bigint[]
+    ) AS g (id, lease, ending, delay_seconds, charged, error, record, age)
 ),
 gone AS (
     DELETE FROM orchestrator.tasks_live AS t
     USING given AS g
     WHERE t.id = g.id AND t.lease = g.lease AND g.ending IN ('cancelled', 'dead_letter')
     RETURNING
-        t.id, t.lease, t.run_at, t.created_at, t.claimed_at, t.started_at, t.aging_us, t.timeout, t.worker_id,
+        t.id, t.lease, t.run_at, t.created_at, t.claimed_at,
+        coalesce(
+            t.started_at,
+            CASE WHEN g.age IS NOT NULL THEN greatest(t.claimed_at, orchestrator.clock() - g.age * interval '1 microsecond') END
+        ) AS started_at,
+        t.aging_us, t.timeout, t.worker_id,
         t.priority, t.attempt, t.max_attempts, t.losses, t.queue, t.type, t.payload, t.idempotency_key,
         t.progress, t.tags, t.metadata, t.trace_context,
         coalesce(g.error, t.error) AS error, g.ending, g.record
@@ -56,6 +61,10 @@ back AS (
             ELSE orchestrator.clock() + make_interval(secs => g.delay_seconds)
         END,
         attempt = t.attempt - CASE WHEN g.charged THEN 0 ELSE 1 END,
+        started_at = coalesce(
+            t.started_at,
+            CASE WHEN g.age IS NOT NULL THEN greatest(t.claimed_at, orchestrator.clock() - g.age * interval '1 microsecond') END
+        ),
         lease = NULL,
         worker_id = NULL,
         error = coalesce(g.error, t.error)

@@ -4,7 +4,8 @@
 -- nobody could beat while it was down. Nor is one of the living late who was not watched for a while (watched_ids,
 -- watched_beats, pairwise; NULL: all were): the clock may have jumped. A beat from the future, written by a clock that has since been set back, counts as
 -- one of now. The leader that calls this is never dead by it.
--- What had not begun gets its attempt back and its old place; what had begun counts a loss, is written into
+-- What had not begun, as far as is known, gets its attempt back and its old place, and a mark in `error`: with that it is
+-- marked running before it starts the next time, so that nothing kills one worker after the other unseen. What had begun counts a loss, is written into
 -- attempts, and runs again if attempts are left and it has not cost three workers. Out: one row: tasks returned,
 -- tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while it returns that many.
 -- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several may call at once. A worker that
@@ -105,7 +106,12 @@ orphan AS (
                 WHERE a.task_id = t.id AND a.outcome = 'lost' AND t.losses >= 2
             ), ''),
             'traceback', ''
-        ) AS error
+        ) AS error,
+        jsonb_build_object(
+            'class', 'WorkerLost',
+            'message', format('worker %%s (%%s, pid %%s) was gone before this was seen to start', d.id, d.host, d.pid),
+            'traceback', ''
+        ) AS doubt
     FROM dead AS d
     CROSS JOIN LATERAL (
         SELECT l.id, l.lease, l.status, l.attempt, l.max_attempts, l.losses, l.queue, l.type, l.started_at
@@ -128,7 +134,7 @@ back AS (
     SET status = 'pending',
         attempt = t.attempt - CASE WHEN o.status = 'running' THEN 0 ELSE 1 END,
         losses = t.losses + CASE WHEN o.status = 'running' THEN 1 ELSE 0 END,
-        error = CASE WHEN o.status = 'running' THEN o.error ELSE t.error END,
+        error = CASE WHEN o.status = 'running' THEN o.error ELSE coalesce(t.error, o.doubt) END,
         lease = NULL,
         worker_id = NULL
     FROM orphan AS o

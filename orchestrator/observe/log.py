@@ -36,6 +36,9 @@ LEVELS: dict[type[events.Event], str] = {
     events.HandlerAbandoned: "error",
     events.WorkerDeclaredDead: "error",
     events.WorkerCutOff: "error",
+    events.WorkerWornOut: "error",
+    events.LoopBlocked: "warning",
+    events.LoopFree: "warning",
     events.DatabaseReplaced: "error",
     events.DutyPutOff: "warning",
     events.LeaderSteppedDown: "warning",
@@ -64,12 +67,26 @@ def follow(*, minimum: str = "info") -> Callable[[], None]:
     news = News()
 
     def line(event: events.Event) -> None:
-        level = LEVELS.get(type(event), "info")
-        if level in loud and (left_out := news.of(event)) is not None:
+        if (left_out := news.of(event)) is not None:
             more = {"left_out": left_out} if left_out else {}
-            getattr(logger, level)(name_of(event), **fields_of(event), **more)
+            getattr(logger, level_of(type(event)))(name_of(event), **fields_of(event), **more)
 
-    return events.subscribe(line)
+    return events.subscribe(line, to=[kind for kind in kinds() if level_of(kind) in loud])
+
+
+def level_of(kind: type[events.Event]) -> str:
+    return LEVELS.get(kind, "info")
+
+
+def kinds() -> list[type[events.Event]]:
+    """Return every kind of event there is."""
+    found: list[type[events.Event]] = []
+    waiting = [events.Event]
+    while waiting:
+        below = waiting.pop().__subclasses__()
+        found += below
+        waiting += below
+    return found
 
 
 class News:

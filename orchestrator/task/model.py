@@ -1,13 +1,14 @@
 """A task as a worker holds it: what the claim returned, and the lease under which its outcome may be written."""
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """One claimed task. The payload is still text: it is decoded inside the attempt, where a body that Python
-    refuses costs one task and not the whole batch."""
+class Claimed(NamedTuple):
+    """One claimed task, its fields in the order in which the claim returns them. The payload is still text: it is
+    decoded inside the attempt, where a body that Python refuses costs one task and not the whole batch.
+
+    A named tuple, and no dataclass: the driver's row is one but for its name (0.2 µs a task against 1.9).
+    """
 
     id: int
     lease: int
@@ -16,20 +17,24 @@ class Claimed:
     attempt: int
     max_attempts: int
     losses: int
-    priority: int
     timeout_seconds: float  # 0: none
     payload: str
-    run_at: datetime
-    created_at: datetime
-    tags: tuple[str, ...]
+    tags: list[str] | None
     metadata: str | None
-    put_back: int  # how often a worker that does not know the type has given it back
+    put_back: (
+        int | None
+    )  # how often a worker that does not know the type has given it back; None: it has no past
+    position: int
+
+    @property
+    def has_past(self) -> bool:
+        """Whether something went wrong with it before: it may kill workers, so it is marked before it starts."""
+        return self.put_back is not None or self.losses > 0
 
 
 def unknown(*, id: int, lease: int, queue: str, type: str, attempt: int) -> Claimed:  # noqa: A002 - as the columns
     """Return a task that is held without having been received: enough of it to be given back."""
-    never = datetime.fromtimestamp(0, UTC)
     return Claimed(
-        id=id, lease=lease, queue=queue, type=type, attempt=attempt, max_attempts=attempt, losses=0, priority=0,
-        timeout_seconds=0.0, payload="null", run_at=never, created_at=never, tags=(), metadata=None, put_back=0,
+        id=id, lease=lease, queue=queue, type=type, attempt=attempt, max_attempts=attempt, losses=0,
+        timeout_seconds=0.0, payload="null", tags=None, metadata=None, put_back=None, position=0,
     )  # fmt: skip

@@ -4,7 +4,7 @@ An `Outcome` is one of these ends together with the task and the lease that allo
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from orchestrator.task.model import Claimed
 
@@ -73,9 +73,9 @@ class Released:
 End = Completed | Failed | Buried | Cancelled | Snoozed | PutBack | Released
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """An end, and whose it is."""
+class Outcome(NamedTuple):
+    """An end, and whose it is. `begun_at`: when its handler started, by our monotonic clock; None: it did not."""
 
     task: Claimed
     end: End
+    begun_at: float | None = None

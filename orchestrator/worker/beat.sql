@@ -4,7 +4,7 @@
 -- In: id; beats; draining: this worker claims no more; beacon: what it holds on its LISTEN session, or NULL;
 --     term_seconds; dead_after_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
 -- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its own will
---     or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL. paused: which of its queues. The leader: who, its last beat, whether its
+--     or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL. paused: which of its queues. peers: how many workers live. The leader: who, its last beat, whether its
 --     term holds, whether its beacon is gone.
 -- A term is renewed only while it runs: once over, it may already be somebody else's. Nor by who drains, should its
 -- resignation have failed.
@@ -67,4 +67,5 @@ SELECT
     coalesce((SELECT l.dark FROM leader AS l), false) AS leader_dark,
     coalesce((SELECT m.placed FROM me AS m), true) AS placed,
     (SELECT d.own FROM dim AS d) AS dim,
+    (SELECT count(*) FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining')) AS peers,
     CASE WHEN %(rings)s THEN pg_notify('orchestrator_workers', %(id)s::uuid::text)::text END AS rang

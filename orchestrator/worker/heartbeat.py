@@ -30,6 +30,8 @@ from orchestrator.schema import fits
 from orchestrator.task.model import Claimed
 from orchestrator.version import __version__
 from orchestrator.worker.report import Report, ask, with_leases
+from orchestrator.worker.stall import LOOK_SECONDS as STALL_LOOK_SECONDS
+from orchestrator.worker.stall import Stall
 
 REGISTER = statement.load(__file__, "register.sql")
 DEREGISTER = statement.load(__file__, "deregister.sql")
@@ -52,6 +54,7 @@ class Heartbeat:
         held: Callable[[], Iterable[Claimed]],
         told: Callable[[Report], None],
         look_seconds: Callable[[], float],
+        stall: Stall,
     ) -> None:
         self._config = config
         self._registry = registry
@@ -59,6 +62,7 @@ class Heartbeat:
         self._held = held
         self._told = told
         self._look_seconds = look_seconds
+        self._stall = stall
         self._stop = threading.Event()
         self._called = threading.Event()
         self._thread = threading.Thread(target=self._run, name="orchestrator heartbeat", daemon=True)
@@ -157,6 +161,9 @@ class Heartbeat:
             try:
                 with self._line.within(ANSWER_SECONDS):
                     self._beat_or_look()
+                waits = transient.waits()
+                self._stop.wait(LOOKS_APART_SECONDS)
+                self._wait()
             except NotNow:
                 self._stop.wait(LOOK_SECONDS)
             except Exception as error:
@@ -164,11 +171,17 @@ class Heartbeat:
                     events.emit(events.DutyFailed("beat", type(error).__name__, transient.reason(error)))
                 self._wants_beat = True
                 self._stop.wait(min(next(waits), self._config.heartbeat_seconds))
-            else:
-                waits = transient.waits()
-                self._stop.wait(LOOKS_APART_SECONDS)
-                until_beat = self._beat_at - time.monotonic()
-                self._called.wait(max(0.0, min(until_beat, self._look_seconds())))
+
+    def _wait(self) -> None:
+        """Wait until it is time for a look or a beat, and meanwhile keep an eye on the loop."""
+        until = min(self._beat_at, time.monotonic() + self._look_seconds())
+        # Ends: until then, or when called.
+        while (seconds := until - time.monotonic()) > 0:
+            if self._called.wait(min(seconds, STALL_LOOK_SECONDS)):
+                return
+            if self._stall.is_on:
+                with self._line.within(ANSWER_SECONDS):
+                    self._stall.relieve(self._line.open(), self.worker_id)
 
     def _beat_or_look(self) -> None:
         self._called.clear()

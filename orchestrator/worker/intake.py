@@ -1,4 +1,8 @@
-"""Find work and put it into slots: sweep what is due, claim, begin; rest when there is nothing.
+"""Find work and hand it to the slots: claim ahead of them, sweep what is due; rest when there is nothing.
+
+How far ahead: as much as the slots get through while a claim is on its way, so that tasks of microseconds come in
+hundreds and tasks of seconds one by one. What was claimed and has not begun goes back, uncharged, when the worker stops
+or stalls, or when it would wait behind others for long.
 
 A task that has cost two workers their lives runs with nothing else in flight: should it take a third one along, it
 goes alone. For that the worker lets what runs come to its end, and claims nothing meanwhile; when that takes too long,
@@ -20,14 +24,18 @@ from orchestrator.postgres.session import Session
 from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Outcome, Snoozed
+from orchestrator.worker.ahead import Ahead
 from orchestrator.worker.rest import Rest
 from orchestrator.worker.slots import Slots
+from orchestrator.worker.strangers import put_back
 
 # From this many losses on a task is a suspect.
 SUSPECT_LOSSES = 2
 # How long a worker claims nothing for a suspect's sake, and how long the suspect then stays away.
 SUSPECT_PATIENCE_SECONDS = 10.0
 SUSPECT_AWAY_SECONDS = 5.0
+# As busy as this, nobody need ring.
+BUSY_SECONDS = 0.1
 
 
 class Intake:
@@ -50,11 +58,12 @@ class Intake:
         self._slots = slots
         self._outbox = outbox
         self._rest = rest
+        self._ahead = Ahead(slots)
+        self._memory = claim.Memory()
         self._until_empty = until_empty
         self._look = look
         self._queues = list(config.queues)
         self._stopping = False
-        self._marked_idle = False
         self._lease: int | None = None
         self._suspects: list[Claimed] = []
         self._patient_until = 0.0
@@ -64,19 +73,18 @@ class Intake:
         """Claim until told to stop, or until the queues are empty."""
         while not self._stopping:
             self._rest.forget()
+            await self._mark_running()
+            wanted = 0 if self._outbox.is_full else self._ahead.wanted()
             if self._suspects:
                 await self._try_suspect()
-            elif self._slots.free <= 0:
-                await self._rest.sleep()
+            elif not wanted:
+                await self._wait_for_room()
+            elif await self._take(wanted):
+                self._rest.found()
+            elif self._until_empty and await self._is_empty():
+                return
             else:
-                if self._rest.is_due:
-                    await self._sweep()
-                if await self._claim():
-                    self._rest.found()
-                elif self._until_empty and await self._is_empty():
-                    return
-                else:
-                    await self._rest_a_while()
+                await self._rest_a_while()
 
     def stop(self) -> None:
         """Claim no more; a statement that is on its way, or waits for the database, ends it."""
@@ -91,21 +99,37 @@ class Intake:
         """Tell whether this task is between claim and slot: ours, though nobody holds it yet."""
         return task.lease == self._lease
 
-    async def give_back(self) -> None:
+    def give_back(self) -> None:
         """Give back what was claimed and has not begun."""
         suspects, self._suspects = self._suspects, []
         for task in suspects:
-            await self._slots.release(task, worker_id=self.worker_id)
+            self._slots.release(task, worker_id=self.worker_id)
+        self._slots.release_ready()
 
     def begin_anew(self, worker_id: UUID) -> None:
         """The worker has another id; what waits here was claimed under the old one, and is given away by it."""
         self.worker_id = worker_id
         self._suspects = []
-        self._marked_idle = False
+        self._rest.forget_mark()
         self._rest.wake()
 
-    async def _claim(self) -> bool:
-        """Claim for the free slots, and start what was claimed; tell whether there was anything."""
+    async def _take(self, wanted: int) -> bool:
+        """Claim, after freeing what may have become due; tell whether the queues may hold more."""
+        rung = self._rest.take_ring()
+        if not rung and self._rest.is_due and not await self._sweep():
+            # A poll, and nothing is ready.
+            return False
+        found = await self._claim(wanted)
+        if found is None:
+            return False
+        self._rest.claimed(found)
+        if rung and not found:
+            # It was for something in the future.
+            return await self._sweep()
+        return found >= wanted
+
+    async def _claim(self, wanted: int) -> int | None:
+        """Claim, and hand over what was claimed; return how many, or None when nobody knows."""
         worker_id, self._lease = self.worker_id, claim.new_lease()
         try:
             ready = partial(
@@ -113,51 +137,72 @@ class Intake:
                 lease=self._lease,
                 worker_id=worker_id,
                 queues=tuple(self._queues),
-                batch_size=self._slots.free,
+                batch_size=wanted,
+                memory=self._memory,
             )
             # In a fixed order the first queue would take every slot.
             self._queues.append(self._queues.pop(0))
+            begun_at = time.monotonic()
             tasks = await self._session.run(ready, give_up_on=always)
+            self._ahead.claimed(time.monotonic() - begun_at)
             if tasks:
-                await self._start(tasks, worker_id)
+                await self._hand_over(tasks, worker_id)
         except Exception as error:
             if not is_transient(error):
                 raise
             # Whether the claim was committed is unknown: a look tells what is in our name and not in our hands.
             self._look()
             self._rest.look_for_due()
-            return False
+            return None
         finally:
             self._lease = None
-        return bool(tasks)
+        return len(tasks)
 
-    async def _start(self, tasks: list[Claimed], worker_id: UUID) -> None:
-        known = []
+    async def _hand_over(self, tasks: list[Claimed], worker_id: UUID) -> None:
+        fresh, past = [], []
         for task in tasks:
             if not self._slots.knows(task):
-                await self._slots.put_back(task, worker_id=worker_id)
+                put_back(self._outbox, task, worker_id=worker_id)
             elif task.losses >= SUSPECT_LOSSES:
                 self._suspects.append(task)
+            elif task.has_past:
+                past.append(task)
             else:
-                known.append(task)
+                fresh.append(task)
         if self._suspects:
             self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
-        if known:
-            await self._begin(known, worker_id)
-        if self._marked_idle:
-            self._marked_idle = False
-            await self._mark_idle(0.0)
+        if worker_id != self.worker_id:
+            # We were declared dead meanwhile; the outbox will tell.
+            for task in fresh:
+                self._slots.release(task, worker_id=worker_id)
+        elif fresh:
+            self._slots.add(fresh, worker_id=worker_id)
+        if past:
+            await self._begin(past, worker_id)
 
     async def _begin(self, tasks: list[Claimed], worker_id: UUID) -> None:
+        """Mark these running, then let them start."""
         begun = await self._session.run(partial(execute.begin, tasks=tasks), give_up_on=self._told_to_stop)
-        if worker_id == self.worker_id:
-            self._slots.start(begun, worker_id=worker_id)
-            begun_ids = {task.id for task in begun}
-            tasks = [task for task in tasks if task.id not in begun_ids]
         for task in tasks:
-            # Somebody has its row locked, or took it back already, or we were declared dead meanwhile; whichever, the
-            # outbox will tell.
-            await self._slots.release(task, worker_id=worker_id)
+            if task.id in begun and worker_id == self.worker_id:
+                self._slots.start(task, worker_id=worker_id)
+            else:
+                # Somebody has its row locked, or took it back already, or we were declared dead meanwhile; whichever,
+                # the outbox will tell.
+                self._slots.release(task, worker_id=worker_id)
+
+    async def _mark_running(self) -> None:
+        """Mark running what has run for a while."""
+        attempts = self._slots.unmarked()
+        if not attempts:
+            return
+        tasks, ages = [attempt.task for attempt, _ in attempts], [age for _, age in attempts]
+        work = partial(execute.begin, tasks=tasks, ages=ages)
+        with suppress(LockNotAvailable):
+            marked = await self._session.run(work, give_up_on=self._told_to_stop_or_locked)
+            for attempt, _ in attempts:
+                # What is locked is offered again; of a lease that is lost the next look tells.
+                attempt.is_marked = attempt.task.id in marked
 
     async def _try_suspect(self) -> None:
         """Run a suspect alone, once nothing else runs; claim nothing until it has ended."""
@@ -170,26 +215,37 @@ class Intake:
             finally:
                 self._lease = None
             while self._slots.held() and not self._stopping:
-                await self._rest.sleep()
+                await self._rest.wait_for_room()
                 self._rest.forget()
         elif (patience := self._patient_until - time.monotonic()) > 0:
-            await self._rest.sleep(patience)
+            await self._rest.wait_for_room(patience)
         else:
             suspects, self._suspects = self._suspects, []
             for task in suspects:
-                await self._outbox.put(Outcome(task, Snoozed(SUSPECT_AWAY_SECONDS)), worker_id=self.worker_id)
+                self._outbox.put(Outcome(task, Snoozed(SUSPECT_AWAY_SECONDS)), worker_id=self.worker_id)
 
-    async def _sweep(self) -> None:
-        swept = await self._session.run(claim.sweep, give_up_on=self._told_to_stop)
+    async def _sweep(self) -> bool:
+        """Free what has become due; tell whether anything may be ready in our queues."""
+        # To look whether something is ready costs as much as a claim: not while there is work, or to look is dear.
+        looks = not (self._rest.is_hot or self._memory.is_dear)
+        work = partial(claim.sweep, queues=self._config.queues if looks else ())
+        swept = await self._session.run(work, give_up_on=self._told_to_stop)
         self._rest.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)
         foreign = [queue for queue in swept.queues if queue not in self._config.queues]
         if foreign or swept.moved > self._slots.free:
             await self._session.run(partial(notify.ring, queues=swept.queues), give_up_on=self._told_to_stop)
+        return swept.ready or not looks
+
+    async def _wait_for_room(self) -> None:
+        """All slots are busy. When that lasts, nobody need ring."""
+        marked = self._rest.is_marked
+        if not await self._rest.wait_for_room(BUSY_SECONDS if marked else None) and marked:
+            self._rest.forget_mark()
+            await self._mark_idle(0.0)
 
     async def _rest_a_while(self) -> None:
-        if self._rest.is_first_look:
-            self._marked_idle = True
-            await self._mark_idle(self._rest.ask_seconds())
+        if (seconds := self._rest.mark_seconds()) is not None:
+            await self._mark_idle(seconds)
         await self._rest.rest()
 
     async def _is_empty(self) -> bool:

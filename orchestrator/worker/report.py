@@ -29,6 +29,7 @@ class Report:
     placed: bool
     dim: bool  # our own beacon is out, whatever the listener thinks
     paused: tuple[str, ...]
+    peers: int  # how many workers live
     view: View
     lost: Mapping[tuple[int, int], str] = field(
         default_factory=dict
@@ -68,6 +69,7 @@ def ask(
         placed=row.placed,
         dim=row.dim,
         paused=tuple(row.paused or ()),
+        peers=row.peers,
         view=View(
             worker_id=worker_id,
             term=row.term,

@@ -1,194 +1,268 @@
-"""The attempts a worker has in hand, and what becomes of each."""
+"""The attempts a worker has in hand, and what becomes of each.
+
+    add ──► ready ──► a slot takes it, runs it, hands its outcome to the outbox, takes the next
+              │
+              └─► given back unbegun: at shutdown, when it waits too long behind others, when the loop is blocked
+
+A slot is one long-lived asyncio task: to make one for each attempt would cost as much as all the rest. A slot whose
+task was cancelled, or in whose context an attempt left something behind, serves no other; a new one takes its place.
+What would need a timer for each attempt (timeouts, the mark `running`) is done by one look at all of them (endings.py).
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import contextvars
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
 from uuid import UUID
 
 from orchestrator import events
 from orchestrator.config import Config
-from orchestrator.errors import LeaseLost
-from orchestrator.execute import Attempt, Registry, Threads
+from orchestrator.execute import Attempt, Executors, Registry
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import End, Fault, Outcome, PutBack, Released
+from orchestrator.task.outcome import End, Outcome, Released
 
-# A type nobody here knows: the first wait, doubled each time, up to the longest.
-PUT_BACK_SECONDS = 5.0
-PUT_BACK_SECONDS_MAX = 300.0
-
-# How long a cancelled handler may take to clean up before its task is given back over its head.
-CANCEL_SECONDS = 5.0
-WATCH_SECONDS = 1.0
+# What has run for so long is marked running; what the database would not mark is offered again after a while.
+MARK_SECONDS = 0.03
+MARK_AGAIN_SECONDS = 1.0
+# How long attempts that never wait may keep the loop from everything else.
+SLICE_SECONDS = 0.002
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Held:
-    """A task in a slot."""
+class Slot:
+    """One attempt after another."""
 
-    task: Claimed
-    worker_id: UUID
-    attempt: Attempt
+    __slots__ = ("attempt", "is_last", "is_void", "job")
+
+    def __init__(self) -> None:
+        self.job: asyncio.Task[None] | None = None
+        self.attempt: Attempt | None = None
+        self.is_last = False  # it ends with its attempt
+        # Somebody else has said what became of its attempt; what the handler may still return is not looked at.
+        self.is_void = False
+
+    def is_spent(self) -> bool:
+        """Whether its asyncio task was cancelled, by whomever: a cancellation may still be on its way."""
+        return self.job is None or self.job.cancelling() > 0
 
 
 class Slots:
-    """As many attempts at once as the worker has slots."""
+    """As many attempts at once as the worker has slots. `freed` is called when there may be room for more."""
 
     def __init__(
-        self, config: Config, registry: Registry, outbox: Outbox, *, freed: Callable[[], None]
+        self,
+        config: Config,
+        registry: Registry,
+        outbox: Outbox,
+        *,
+        freed: Callable[[], None],
     ) -> None:
         self._config = config
         self._registry = registry
         self._outbox = outbox
         self._freed = freed
-        self._threads = Threads(config.concurrency)
-        self._running: dict[asyncio.Task[None], Held] = {}
-        self._void: set[asyncio.Task[None]] = set()
-        self._handing_over: set[asyncio.Task[None]] = set()
-        self._stubborn: set[asyncio.Task[None]] = set()
-        self._farewells: set[asyncio.Task[None]] = set()
+        self._executors = Executors(
+            registry, size=config.concurrency, result_bytes_max=config.result_bytes_max
+        )
+        self.ready: deque[tuple[Claimed, UUID, float]] = deque()
+        self._slots: set[Slot] = set()
+        self.busy: set[Slot] = set()
+        self.stubborn: set[Slot] = set()
+        self._parked: list[asyncio.Future[None]] = []
+        self._is_waking = False
+        self.stirred = asyncio.Event()
+        self.begun = 0
+        self.low_water = 0
 
     @property
     def free(self) -> int:
-        return self._config.concurrency - len(self._running)
+        """How many attempts may begin at once, beside what is ready; below zero: so many are ready beyond that."""
+        return self._config.concurrency - len(self.busy) - len(self.ready)
 
     @property
     def left_behind(self) -> int:
         """How many handlers ignored their timeout or their cancellation, and may still run."""
-        return self._threads.abandoned + len(self._stubborn)
+        return self._executors.abandoned + len(self.stubborn)
+
+    @property
+    def leaked_threads(self) -> int:
+        """How many threads were left behind and run still."""
+        return self._executors.abandoned
+
+    def running(self) -> list[Claimed]:
+        """Return the tasks whose attempts have begun and not ended."""
+        return [slot.attempt.task for slot in list(self.busy) if slot.attempt is not None]
 
     def held(self) -> list[Claimed]:
-        """Return the tasks whose attempts have not ended. Any thread may ask."""
-        return [held.task for held in list(self._running.values())]
+        """Return the tasks that wait for a slot, or are in one. Any thread may ask."""
+        return [*(task for task, *_ in list(self.ready)), *self.running()]
 
-    def start(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
-        """Begin an attempt for each task; a task takes its slot at once."""
-        for task in tasks:
-            handler = self._registry.find(task.type)
-            assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
-            attempt = Attempt(task, handler, self._threads, self._config.result_bytes_max)
-            held = Held(task, worker_id, attempt)
-            job = asyncio.create_task(self._run(held), name=f"orchestrator task {task.id}")
-            self._running[job] = held
-            job.add_done_callback(self._ended)
+    def add(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
+        """Begin an attempt for each task as soon as a slot is free."""
+        now = time.monotonic()
+        self.ready.extend((task, worker_id, now) for task in tasks)
+        self.stirred.set()
+        self.wake_one()
 
-    async def watch(self) -> None:
-        """Part with handlers that go on after their timeout has cancelled them: their slots are for others."""
-        while True:
-            await asyncio.sleep(WATCH_SECONDS)
-            for job, held in list(self._running.items()):
-                if held.attempt.overdue_seconds() > CANCEL_SECONDS and job not in self._handing_over:
-                    await self._leave_behind(job, held, held.attempt.timed_out())
+    def start(self, task: Claimed, *, worker_id: UUID) -> None:
+        """Begin an attempt for a task that is marked running."""
+        self._new_slot(self._attempt(task, worker_id, is_marked=True))
+        self.stirred.set()
+
+    def take_back(self) -> list[tuple[Claimed, UUID]]:
+        """Take away what waits for a slot, with the ids under which it was claimed. Any thread may: each task goes to
+        a slot or to a caller, never to both."""
+        taken = []
+        while self.ready:
+            try:
+                task, worker_id, _ = self.ready.pop()
+            except IndexError:
+                break
+            taken.append((task, worker_id))
+        return taken
+
+    def unmarked(self) -> list[tuple[Attempt, float]]:
+        """Return the attempts that should be marked running, and for how long each has run. Not the same ones again for
+        a while."""
+        now = time.monotonic()
+        found = []
+        for slot in list(self.busy):
+            attempt = slot.attempt
+            if attempt is not None and is_unmarked(attempt, now):
+                attempt.mark_at = now + MARK_AGAIN_SECONDS
+                found.append((attempt, now - attempt.begun_at))
+        return found
 
     def knows(self, task: Claimed) -> bool:
         return self._registry.find(task.type) is not None
 
-    async def put_back(self, task: Claimed, *, worker_id: UUID) -> None:
-        """Give a task of an unknown type back, visibly, to wait for a worker that knows it."""
-        times = min(task.put_back + 1, 30)
-        wait = min(PUT_BACK_SECONDS * 2 ** (times - 1), PUT_BACK_SECONDS_MAX)
-        reason = f"worker {worker_id} serves queue {task.queue} but has no handler for type {task.type}"
-        await self._outbox.put(
-            Outcome(task, PutBack(Fault("UnknownType", reason), wait, times)), worker_id=worker_id
-        )
-
-    async def release(self, task: Claimed, *, worker_id: UUID) -> None:
+    def release(self, task: Claimed, *, worker_id: UUID) -> None:
         """Give a task back that has not begun."""
-        await self._outbox.put(Outcome(task, Released()), worker_id=worker_id)
+        self._outbox.put(Outcome(task, Released()), worker_id=worker_id)
 
-    async def give_back(self) -> None:
-        """Cancel what still runs, and give it back unfinished; what has an outcome hands it over."""
-        spoken_for = self._handing_over | self._void
-        jobs = {job: held for job, held in self._running.items() if job not in spoken_for}
-        await self._cancel(set(jobs), "the worker gives it back")
-        for job, held in jobs.items():
-            if not job.done():
-                # A handler that does not end when cancelled: its lease is given up all the same.
-                await self._leave_behind(job, held, Released())
-            elif job.cancelled():
-                # Cancelled before its first step, so that it could not say so itself.
-                await self.release(held.task, worker_id=held.worker_id)
-        if self._handing_over:
-            await asyncio.wait(set(self._handing_over))
-
-    def lose(self, lost: Mapping[tuple[int, int], str]) -> None:
-        """Tell handlers whose leases are lost, at once; their outcomes are not even written."""
-        for job, held in list(self._running.items()):
-            reason = lost.get((held.task.id, held.task.lease))
-            if reason is not None and job not in self._void and job not in self._handing_over:
-                events.emit(events.LeaseLost(held.task.id, held.task.type, held.task.queue, reason))
-                self._void.add(job)
-                farewell = asyncio.create_task(self._part({job}, reason))
-                self._farewells.add(farewell)
-                farewell.add_done_callback(self._farewells.discard)
-
-    async def drop(self, reason: str) -> int:
-        """Cancel everything, since all leases are void; its outcomes are not even written."""
-        dropped = set(self._running) - self._void
-        self._void |= dropped
-        await self._part(dropped, reason)
-        if self._farewells:
-            await asyncio.wait(self._farewells)
-        return len(dropped)
-
-    async def _part(self, jobs: set[asyncio.Task[None]], reason: str) -> None:
-        await self._cancel(jobs, reason)
-        for job in jobs & set(self._running):
-            self._stubborn.add(job)
-            self._ended(job)
+    def release_ready(self) -> None:
+        """Give back everything that waits for a slot."""
+        for task, worker_id in self.take_back():
+            self.release(task, worker_id=worker_id)
 
     def stop(self) -> None:
-        self._threads.stop()
+        """End the slots that wait, the threads and the child processes."""
+        for slot in list(self._slots - self.busy):
+            if slot.job is not None:
+                slot.job.cancel()
+        self._executors.stop()
 
-    async def _run(self, held: Held) -> None:
-        task = held.task
-        events.emit(events.TaskStarted(task.id, task.type, task.queue, task.attempt))
+    # One slot.
+
+    def _new_slot(self, attempt: Attempt | None = None) -> None:
+        slot = Slot()
+        self._slots.add(slot)
+        if attempt is not None:
+            self._occupy(slot, attempt)
+        slot.job = asyncio.create_task(self._serve(slot), name="orchestrator slot")
+
+    async def _serve(self, slot: Slot) -> None:
+        """Run one attempt after another."""
+        self._is_waking = False
+        base = contextvars.copy_context()
+        until = time.monotonic() + SLICE_SECONDS
+        try:
+            # Ends: its last attempt says so, or stop() cancels it while it waits.
+            while True:
+                attempt = slot.attempt or self._next(slot)
+                if attempt is None:
+                    await self._park()
+                    continue
+                await self._run(slot, attempt)
+                if slot.is_last or slot.is_void or slot.is_spent() or contextvars.copy_context() != base:
+                    break
+                if time.monotonic() > until:
+                    await asyncio.sleep(0)
+                    until = time.monotonic() + SLICE_SECONDS
+        finally:
+            self.vacate(slot)
+            self._slots.discard(slot)
+            self.stubborn.discard(slot)
+            if self.ready:
+                self.wake_one()
+
+    async def _run(self, slot: Slot, attempt: Attempt) -> None:
+        task = attempt.task
+        if events.wanted(events.TaskStarted):
+            events.emit(events.TaskStarted(task.id, task.type, task.queue, task.attempt))
         end: End
         try:
-            end = await held.attempt.run()
+            end = await attempt.run()
         except asyncio.CancelledError:
             # Called off by give_back or drop: the outcome is that it was given back.
             end = Released()
         except Exception as error:
             # An attempt has an end, whatever happens; without one its task would be started again for ever.
-            end = held.attempt.broke(error)
-        job = asyncio.current_task()
-        if job is not None and job not in self._void:
-            # From here on no drain may cancel it: the outcome would be lost between handler and outbox.
-            self._handing_over.add(job)
-            await self._outbox.put(Outcome(task, end), worker_id=held.worker_id)
+            end = attempt.broke(error)
+        if not slot.is_void:
+            self._outbox.put(Outcome(task, end, attempt.begun_at), worker_id=attempt.worker_id)
+            # Only now does the task leave our hands: its outcome is in the outbox, so `held` never misses it.
+            self.vacate(slot)
 
-    async def _leave_behind(self, job: asyncio.Task[None], held: Held, end: End) -> None:
-        """Go on without a handler that does not end; what it may still return is not looked at."""
-        self._void.add(job)
-        self._stubborn.add(job)
-        events.emit(events.HandlerAbandoned(held.task.id, held.task.type))
-        await self._outbox.put(Outcome(held.task, end), worker_id=held.worker_id)
-        self._ended(job)
+    def _next(self, slot: Slot) -> Attempt | None:
+        """Take what is ready, if outcomes may still be added to those that wait to be written."""
+        if not self.ready or self._outbox.is_full:
+            return None
+        try:
+            task, worker_id, _ = self.ready.popleft()
+        except IndexError:  # the heartbeat's thread has taken it back
+            return None
+        attempt = self._attempt(task, worker_id)
+        self._occupy(slot, attempt)
+        if self.ready:
+            # One wakes the next: attempts that never wait are all run by this slot before the other gets a turn.
+            self.wake_one()
+        return attempt
 
-    async def _cancel(self, jobs: set[asyncio.Task[None]], reason: str) -> None:
-        """Ask handlers to end, a coroutine by cancelling it, a thread by its context; wait, but not for long."""
-        in_threads = set()
-        for job in jobs & set(self._running):
-            held = self._running[job]
-            held.attempt.call_off()
-            if held.attempt.handler.is_async:
-                job.cancel(LeaseLost(held.task.id, reason))
-            else:
-                in_threads.add(job)
-        if jobs:
-            await asyncio.wait(jobs, timeout=CANCEL_SECONDS)
-        deaf = {job for job in in_threads if not job.done()}
-        for job in deaf:
-            job.cancel()
-        if deaf:
-            await asyncio.wait(deaf, timeout=CANCEL_SECONDS)
+    def _attempt(self, task: Claimed, worker_id: UUID, *, is_marked: bool = False) -> Attempt:
+        handler = self._registry.find(task.type)
+        assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
+        return Attempt(task, handler, worker_id, self._executors, self._config.result_bytes_max, is_marked)
 
-    def _ended(self, job: asyncio.Task[None]) -> None:
-        if job.done():
-            self._void.discard(job)
-            self._stubborn.discard(job)
-        self._handing_over.discard(job)
-        # Only now does the task leave our hands: its outcome is in the outbox, so `held` never misses it.
-        if self._running.pop(job, None) is not None:
-            self._freed()
+    def _occupy(self, slot: Slot, attempt: Attempt) -> None:
+        slot.attempt = attempt
+        self.busy.add(slot)
+        self.begun += 1
+
+    def vacate(self, slot: Slot) -> None:
+        slot.attempt = None
+        if slot in self.busy:
+            self.busy.discard(slot)
+            if len(self.ready) <= self.low_water:
+                self._freed()
+
+    async def _park(self) -> None:
+        woken = asyncio.get_running_loop().create_future()
+        self._parked.append(woken)
+        await woken
+        self._is_waking = False
+
+    def wake(self) -> None:
+        """There may be room in the outbox."""
+        if self.ready:
+            self.wake_one()
+        self._freed()
+
+    def wake_one(self) -> None:
+        if self._is_waking:
+            return
+        while self._parked:
+            woken = self._parked.pop()
+            if not woken.done():
+                woken.set_result(None)
+                self._is_waking = True
+                return
+        if len(self._slots) - len(self.stubborn) < self._config.concurrency:
+            self._is_waking = True
+            self._new_slot()
+
+
+def is_unmarked(attempt: Attempt, now: float) -> bool:
+    """Tell whether an attempt lasts so long that it should be marked running."""
+    return not attempt.is_marked and now - attempt.begun_at > MARK_SECONDS and now >= attempt.mark_at

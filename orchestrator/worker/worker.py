@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -18,14 +18,18 @@ from orchestrator.postgres.reach import Reach
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Outcome, Released
 from orchestrator.worker import duties
+from orchestrator.worker.endings import Endings
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.intake import Intake
 from orchestrator.worker.report import Report
 from orchestrator.worker.rest import Rest
 from orchestrator.worker.slots import Slots
+from orchestrator.worker.stall import Stall
+from orchestrator.worker.together import first_fault
 
+# Outcomes on their way: a few batches of them.
+OUTBOX_LEAST = 4000
 # For a handler's clean-up and the last outcomes, even when the grace is over.
 LAST_WRITES_SECONDS = 10.0
 # How often to look whether the database has been silent for too long.
@@ -44,9 +48,14 @@ class Worker:
         self._rest = Rest(poll_seconds=config.poll_seconds, impatient=until_empty)
         self._outcomes = self._session("outcomes")
         self._outbox = Outbox(
-            self._outcomes, limit=max(1000, 2 * config.concurrency), put_off=self._rest.look_for_due
+            self._outcomes,
+            limit=max(OUTBOX_LEAST, 2 * config.concurrency),
+            put_off=self._rest.look_for_due,
+            room=lambda: self._slots.wake(),
         )
-        self._slots = Slots(config, registry, self._outbox, freed=self._rest.wake)
+        self._slots = Slots(config, registry, self._outbox, freed=self._rest.free)
+        self._endings = Endings(self._slots, self._outbox, mark=self._rest.wake)
+        self._stall = Stall(self._slots)
         self._hears = False
         self._heartbeat = Heartbeat(
             config,
@@ -55,6 +64,7 @@ class Worker:
             held=self._held,
             told=self._told,
             look_seconds=self._look_seconds,
+            stall=self._stall,
         )
         self._leader = lead.Leader(
             self._line,
@@ -76,7 +86,7 @@ class Worker:
         )
         self._listener = self._new_listener()
         self._types = tuple(handler.type for handler in registry)
-        self._stopping = False
+        self._stopping = self.worn_out = False  # worn out: too many handlers ignored their timeouts
         self._grace_seconds = config.grace_seconds
         self._paused: tuple[str, ...] = ()
         self._placed = True
@@ -113,6 +123,7 @@ class Worker:
     async def _live(self) -> None:
         try:
             await asyncio.to_thread(self._heartbeat.start)
+            self._stall.seen(self._intake.worker_id)
             self._leader.start()
             events.emit(
                 events.WorkerStarted(
@@ -120,7 +131,7 @@ class Worker:
                 )
             )
             await first_fault(
-                self._serve(), self._outbox.run(), self._listener.run(), self._slots.watch(), self._watch()
+                self._serve(), self._watch(), self._outbox.run(), self._listener.run(), self._endings.watch()
             )
         finally:
             await self._close()
@@ -141,24 +152,21 @@ class Worker:
         self._heartbeat.drain()
         # Somebody else may lead from now on: at the end of the grace is no time to resign.
         self._errand(asyncio.to_thread(self._leader.stop))
-        running = len(self._slots.held())
+        running = len(self._slots.running())
         events.emit(events.WorkerStopping(self._intake.worker_id, running, self._grace_seconds))
         begun = time.monotonic()
-        with suppress(TimeoutError):
-            # Here, and not beside: with nothing running the rest of the drain may be over before it has begun.
-            async with asyncio.timeout(LAST_WRITES_SECONDS):
-                await self._intake.give_back()
+        self._intake.give_back()
         # Ends: the grace passes; stop() may shorten it meanwhile.
         while self._slots.held() and (left := begun + self._grace_seconds - time.monotonic()) > 0:
             self._rest.forget()
-            await self._rest.sleep(left)
+            await self._rest.wait_for_room(left)
         await self._write_the_rest(begun + self._grace_seconds)
 
     async def _write_the_rest(self, at: float) -> None:
         """Give back what still runs, and write what is in the outbox: until then, or a little longer."""
         with suppress(TimeoutError):
             async with asyncio.timeout(max(LAST_WRITES_SECONDS, at - time.monotonic())):
-                await self._slots.give_back()
+                await self._endings.give_back()
                 await self._outbox.flush()
         if unwritten := len(self._outbox.held()):
             raise DatabaseUnavailable(
@@ -166,7 +174,7 @@ class Worker:
             )
 
     async def _close(self) -> None:
-        await self._slots.drop("the worker ends")
+        await self._endings.drop("the worker ends")
         await self._listener.close()
         await self._claims.close()
         await self._outcomes.close()
@@ -189,7 +197,8 @@ class Worker:
         if not report.alive:
             self._begin_anew(given_away=True)
             return
-        self._slots.lose(report.lost)
+        self._endings.lose(report.lost)
+        self._rest.lives(report.peers)
         if report.draining and not self._stopping:
             self.stop()
         if report.placed != self._placed:
@@ -198,27 +207,29 @@ class Worker:
         if report.paused != self._paused:
             self._paused = report.paused
             events.emit(events.QueuesPaused(report.paused))
-        held = {(task.id, task.lease) for task in self._held()}
-        ghosts = [
-            ghost
-            for ghost in report.ghosts
-            if (ghost.id, ghost.lease) not in held and not self._intake.is_taking(ghost)
-        ]
-        if ghosts:
-            self._errand(self._give_back(ghosts))
+        if report.ghosts:
+            self._give_back_ghosts(report.ghosts)
 
-    async def _give_back(self, ghosts: list[Claimed]) -> None:
+    def _give_back_ghosts(self, told: Iterable[Claimed]) -> None:
         """Give back what is ours by the database and not in our hands: fenced by its lease, like any outcome."""
-        events.emit(events.GhostsReleased(len(ghosts)))
+        held = {(task.id, task.lease) for task in self._held()}
+        ghosts = [g for g in told if (g.id, g.lease) not in held and not self._intake.is_taking(g)]
+        if ghosts:
+            events.emit(events.GhostsReleased(len(ghosts)))
         for ghost in ghosts:
-            await self._outbox.put(Outcome(ghost, Released()), worker_id=self._intake.worker_id)
+            self._slots.release(ghost, worker_id=self._intake.worker_id)
 
     async def _watch(self) -> None:
         """Stop the handlers when the database has not heard of us for so long that others may have their tasks."""
         while True:
+            self._stall.seen(self._intake.worker_id)
             await asyncio.sleep(WATCH_SECONDS)
             if self._heartbeat.silent_seconds > self._config.dead_after_seconds and self._slots.held():
                 self._begin_anew(given_away=False)
+            if self._slots.leaked_threads > self._config.leaked_threads_max and not self._stopping:
+                self.worn_out = True
+                events.emit(events.WorkerWornOut(self._intake.worker_id, self._slots.leaked_threads))
+                self.stop()
 
     def _begin_anew(self, *, given_away: bool) -> None:
         """Go on under a new id: by the database our leases are void, or by our own clock they may be."""
@@ -227,11 +238,11 @@ class Worker:
         self._intake.begin_anew(new)
         if given_away:
             events.emit(events.WorkerDeclaredDead(old, new, len(self._slots.held())))
-            self._errand(self._slots.drop("the worker was declared dead"))
+            self._errand(self._endings.drop("the worker was declared dead"))
         else:
             events.emit(events.WorkerCutOff(old, new, silent_seconds))
             # Should nobody have taken them, they go back as soon as the database can be told.
-            self._errand(self._slots.give_back())
+            self._errand(self._endings.give_back())
         self._listener.begin_anew(new)
 
     # What others ask.
@@ -249,7 +260,7 @@ class Worker:
 
     def _new_listener(self) -> notify.Listener:
         calls = notify.Calls(
-            rung=self._rest.look_for_due,
+            rung=self._rest.ring,
             called=self._heartbeat.look,
             hears=self._set_hears,
             lit=self._heartbeat.light,
@@ -282,18 +293,3 @@ class Worker:
 def declared_queues(registry: Registry) -> tuple[str, ...]:
     """Return the queues that the handlers were declared with, and the one that takes what names none."""
     return tuple(sorted({"default", *(handler.queue for handler in registry)}))
-
-
-async def first_fault(serving: Coroutine[Any, Any, None], *helpers: Coroutine[Any, Any, None]) -> None:
-    """Serve until done, with the helpers beside; a helper that fails ends it all, with its exception."""
-    main = asyncio.create_task(serving)
-    tasks = [main, *map(asyncio.create_task, helpers)]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        for task in tasks:
-            if task.done():
-                await task
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 import orchestrator
+from orchestrator.claim.memory import BACK, FRONT
 from orchestrator.finish.record import row
 from orchestrator.task.outcome import Buried, Cancelled, End, Failed, Fault, Released, Snoozed
 from tests.races.stepping import Actor, Answers, Params, Step
@@ -82,16 +83,36 @@ def undone(*steps: Step) -> tuple[Step, ...]:
 
 
 def claim(name: str, *, queues: Sequence[str] = ("default",), batch_size: int = 10) -> Step:
-    given = {"queues": list(queues), "batch_size": batch_size}
-    return Step("claim", load("claim/batch.sql"), {**given, **mine(name)})
+    given = {"batch_size": batch_size, **everywhere(queues), **mine(name)}
+    return Step("claim", load("claim/batch.sql"), given)
+
+
+def everywhere(queues: Sequence[str]) -> Params:
+    """Look at the whole of these queues."""
+    ends = {"from_positions": FRONT[0], "from_ids": FRONT[1], "to_positions": BACK[0], "to_ids": BACK[1]}
+    return {"queues": list(queues), **{name: [end] * len(queues) for name, end in ends.items()}}
 
 
 def begin(name: str, *ids: int) -> Step:
-    return Step("begin", load("execute/begin.sql"), pairs(name, ids))
+    return Step("begin", load("execute/begin.sql"), {**pairs(name, ids), "ages": [0] * len(ids)})
 
 
 def complete(name: str, *ids: int) -> Step:
-    return Step("finish", load("finish/complete.sql"), {**pairs(name, ids), "results": ['"done"'] * len(ids)})
+    return Step("finish", telling_ids(), successes(name, ids))
+
+
+def successes(name: str, ids: Sequence[int]) -> Params:
+    return {**pairs(name, ids), "results": ['"done"'] * len(ids), "ages": [1000] * len(ids)}
+
+
+def telling_ids() -> bytes:
+    """The statement that writes successes, but that it tells which were accepted also where all were."""
+    query, told = (
+        load("finish/complete.sql"),
+        b"SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::bigint[])",
+    )
+    assert told in query
+    return query[: query.index(told)] + b"SELECT id FROM done"
 
 
 def settle(name: str, end: End, *ids: int) -> Step:
@@ -100,7 +121,8 @@ def settle(name: str, end: End, *ids: int) -> Step:
 
 def settled(name: str, end: End, count: int) -> Params:
     columns = dict(zip(("ends", "delays", "charged", "errors", "records"), row(end), strict=True))
-    return {key: [value] * count for key, value in columns.items()} | {"worker_id": WORKERS[name]}
+    given = {key: [value] * count for key, value in columns.items()}
+    return {**given, "worker_id": WORKERS[name], "ages": [1000] * count}
 
 
 def recorded(name: str, *ids: int) -> Step:
@@ -115,19 +137,19 @@ def patiently(name: str, *ids: int) -> tuple[Step, ...]:
 
     def what_was_free(answers: Answers) -> Params | None:
         free = answers["unlocked"].ids if "unlocked" in answers else ()
-        return {**pairs(name, free), "results": ['"done"'] * len(free)} if free else None
+        return successes(name, free) if free else None
 
     first, commit = held(complete(name, *ids))
     return (
         first,
         Step("unlocked", b"ROLLBACK; BEGIN; " + load("finish/unlocked.sql"), after_giving_up),
-        Step("then", load("finish/complete.sql"), what_was_free),
+        Step("then", telling_ids(), what_was_free),
         commit,
     )
 
 
 def sweep() -> Step:
-    return Step("sweep", load("claim/sweep.sql"), {"batch_size": 1000})
+    return Step("sweep", load("claim/sweep.sql"), {"batch_size": 1000, "queues": ["default"]})
 
 
 def beat(name: str, *, beacon: int | None = None) -> Step:

@@ -44,7 +44,7 @@ UNFENCED = {
     "finish": (complete("a", 1), "AND t.lease = g.lease", ""),
     "snooze": (settle("a", SNOOZED, 1), "AND t.lease = g.lease AND g.ending = 'waiting'", ""),
     "give up": (settle("a", GIVEN_UP, 1), "AND t.lease = g.lease AND g.ending IN", "AND g.ending IN"),
-    "begin": (begin("a", 1), "AND mine.lease = g.lease", ""),
+    "begin": (begin("a", 1), "AND held.lease = g.lease", ""),
 }
 
 

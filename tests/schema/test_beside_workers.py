@@ -12,9 +12,11 @@ import psycopg
 import pytest
 
 import orchestrator
+from tests.races import statements
 from tests.schema.rows import one, put, read, refusal, sleeping_worker
 
 LOCK_TIMEOUT, MOVED = "55P03", "40001"
+EVERYWHERE = statements.everywhere(["default"])
 ROOT = Path(orchestrator.__file__).parent
 CLAIM = (ROOT / "claim" / "batch.sql").read_bytes()
 SESSION = (ROOT / "postgres" / "session.sql").read_bytes()
@@ -28,10 +30,12 @@ FILL = """
 def claim_and_finish(connection: psycopg.Connection, worker_id: UUID) -> int:
     """Do one round of a worker's life; return how many tasks were finished."""
     lease = getrandbits(63)
-    params = {"queues": ["default"], "batch_size": 50, "lease": lease, "worker_id": worker_id}
+    params = {**EVERYWHERE, "batch_size": 50, "lease": lease, "worker_id": worker_id}
     ids = sorted(row[0] for row in connection.execute(CLAIM, params))
-    outcome = {"ids": ids, "leases": [lease] * len(ids), "results": [None] * len(ids)}
-    return connection.execute(COMPLETE, outcome).rowcount
+    outcome = {"ids": ids, "leases": [lease] * len(ids), "results": None, "ages": [0] * len(ids)}
+    accepted = connection.execute(COMPLETE, outcome).fetchone()
+    assert accepted is not None
+    return int(accepted[0])
 
 
 @contextmanager

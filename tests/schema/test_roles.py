@@ -11,8 +11,10 @@ from psycopg.conninfo import make_conninfo
 
 import orchestrator
 from orchestrator.maintain import KINDS
+from tests.races import statements
 from tests.schema.rows import insert, one, put, sleeping_worker
 
+EVERYWHERE = statements.everywhere(["default"])
 ROOT = Path(orchestrator.__file__).parent
 DENIED = "42501"
 BEAT = {
@@ -171,19 +173,21 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     worker_id = sleeping_worker(connection, "default")
     done, given_back = insert(connection, type="mail"), put(connection)
     connection.execute("DELETE FROM orchestrator.tasks WHERE id NOT IN (%s, %s)", [done, given_back])
-    held = {"ids": [done], "leases": [9]}
-    given = {"queues": ["default"], "batch_size": 9, "lease": 9, "worker_id": worker_id}
+    held = {"ids": [done], "leases": [9], "ages": [1000]}
+    given = {**EVERYWHERE, "batch_size": 9, "lease": 9, "worker_id": worker_id}
 
     def run(station: str, **params: object) -> int:
         return session.execute((ROOT / station).read_bytes(), params).rowcount
 
-    assert 1 == run("claim/sweep.sql", batch_size=9)
+    assert 1 == run("claim/sweep.sql", batch_size=9, queues=["default"])
     assert 2 == run("claim/batch.sql", **given)
     assert 3 == run("worker/leases.sql", id=worker_id, ids=[done], leases=[1])
     assert 1 == run("execute/begin.sql", **held)
     assert 1 == run("finish/complete.sql", results=["1"], **held)
     assert 1 == run("finish/recorded.sql", **held)
-    assert 1 == run("finish/settle.sql", ids=[given_back], leases=[9], worker_id=worker_id, **RELEASE)
+    assert 1 == run(
+        "finish/settle.sql", ids=[given_back], leases=[9], ages=[1000], worker_id=worker_id, **RELEASE
+    )
     assert 1 == run("worker/beat.sql", id=worker_id, **BEAT)
     assert 1 == run("notify/light.sql", worker_id=worker_id, beacon=1)
     assert 1 == run("lead/incumbent.sql")

@@ -19,6 +19,10 @@ class AtOnce:
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
 
+    @property
+    def info(self) -> psycopg.ConnectionInfo:
+        return self._connection.info
+
     async def execute(self, query: bytes, params: Any = None) -> None:
         self._connection.execute(query, params)
 
@@ -28,8 +32,8 @@ class AtOnce:
             yield
 
     @asynccontextmanager
-    async def cursor(self, *, row_factory: Any) -> AsyncIterator["Answers"]:
-        with self._connection.cursor(row_factory=row_factory) as cursor:
+    async def cursor(self, *, row_factory: Any, binary: bool = False) -> AsyncIterator["Answers"]:
+        with self._connection.cursor(row_factory=row_factory, binary=binary) as cursor:
             yield Answers(cursor)
 
 

@@ -120,7 +120,7 @@ class Ground:
         self._worker.execute(REGISTER, given | {"id": UUID(int=worker)})
 
     def sweep(self) -> tuple[int, tuple[str, ...], float | None]:
-        swept = at_once(claim.sweep(self._station))
+        swept = at_once(claim.sweep(self._station, queues=QUEUES))
         return swept.moved, tuple(sorted(swept.queues)), swept.next_due_seconds
 
     def claim(self, worker: int, queues: Sequence[str], batch_size: int, lease: int) -> list[Claim]:
@@ -130,11 +130,13 @@ class Ground:
         return [received(task, worker) for task in at_once(found)]
 
     def begin(self, claims: Sequence[Claim]) -> list[int]:
-        return [task.id for task in at_once(execute.begin(self._station, [held(c) for c in claims]))]
+        begun = at_once(execute.begin(self._station, [held(c) for c in claims]))
+        return [c.task for c in claims if c.task in begun]
 
     def finish(self, ends: Ends, worker: int) -> set[int]:
         outcomes = [Outcome(held(claimed), end) for claimed, end in ends]
-        return at_once(finish.record(self._station, outcomes, worker_id=UUID(int=worker)))
+        refused = at_once(finish.record(self._station, outcomes, worker_id=UUID(int=worker)))
+        return {claimed.task for claimed, _ in ends} - refused
 
     def was_written(self, claimed: Claim) -> bool:
         return bool(at_once(written_before(self._station, [Outcome(held(claimed), Released())])))

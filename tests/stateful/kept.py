@@ -129,7 +129,9 @@ class Kept:
     def begin(self, claims: Sequence[Claim]) -> list[int]:
         mine = [task for claim in claims if (task := self._held(claim))]
         for task in mine:
-            self.tasks[task.id] = replace(task, status="running", started_at=self.now)
+            self.tasks[task.id] = replace(
+                task, status="running", started_at=max(self.now, task.claimed_at or self.now)
+            )
         return [task.id for task in mine]
 
     def finish(self, ends: Ends, worker: int) -> set[int]:

@@ -86,7 +86,8 @@ class Model(Kept):
 
     def _orphan(self, task: Task) -> None:
         if task.status == "claimed":
-            return self._put_back(task, attempt=task.attempt - 1)
+            # With a mark, by which it is marked running before it starts the next time.
+            return self._put_back(task, attempt=task.attempt - 1, error=task.error or "WorkerLost")
         self._record(task, "lost", "WorkerLost", worker=task.worker, lease=task.lease)
         if task.attempt >= task.max_attempts or task.losses >= 2:
             return self._close(task, "dead_letter", losses=task.losses + 1, error="WorkerLost")

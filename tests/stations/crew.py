@@ -68,7 +68,9 @@ class Mate:
         return task
 
     def begin(self, tasks: list[Claimed]) -> list[Claimed]:
-        return self.call(lambda c: execute.begin(c, tasks))
+        """Mark these running; return those that are ours still."""
+        begun = self.call(lambda c: execute.begin(c, tasks))
+        return [task for task in tasks if task.id in begun]
 
     def finish(self, task: Claimed, end: End) -> bool:
         """Write how a task ended; tell whether it was accepted."""
@@ -76,16 +78,19 @@ class Mate:
 
     def finish_all(self, outcomes: list[Outcome]) -> set[int]:
         """Write outcomes in one batch; return the ids of those that were accepted."""
-        return self.call(lambda c: finish.record(c, outcomes, worker_id=self.id))
+        refused = self.call(lambda c: finish.record(c, outcomes, worker_id=self.id))
+        return {outcome.task.id for outcome in outcomes} - refused
 
     def finish_unlocked(self, outcomes: list[Outcome]) -> tuple[set[int], list[Outcome]]:
-        return self.call(lambda c: finish.record_unlocked(c, outcomes, worker_id=self.id))
+        """The same behind locks: those accepted, and the outcomes left out."""
+        refused, left = self.call(lambda c: finish.record_unlocked(c, outcomes, worker_id=self.id))
+        return {o.task.id for o in outcomes if o not in left} - refused, left
 
     def has_written(self, task: Claimed, end: End) -> bool:
         return task.id in self.call(lambda c: written_before(c, [Outcome(task, end)]))
 
     def sweep(self) -> Swept:
-        return self.call(claim.sweep)
+        return self.call(lambda c: claim.sweep(c, queues=["default"]))
 
     def reconcile(self, held: Iterable[Claimed] = ()) -> list[int]:
         """Ask what is ours by the database and not in `held`, and give it back; return the ids."""
@@ -96,7 +101,7 @@ class Mate:
         """Ask what has become of our leases."""
         view = View(self.id, None, renewed=False, leader_id=None, beat_at=None, holds=False, dark=False)
         report = Report(
-            self.id, 0.0, alive=True, draining=False, placed=True, dim=False, paused=(), view=view
+            self.id, 0.0, alive=True, draining=False, placed=True, dim=False, paused=(), peers=1, view=view
         )
         with psycopg.connect(self._url, autocommit=True) as connection:
             return with_leases(connection, report, held)

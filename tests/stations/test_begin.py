@@ -58,7 +58,7 @@ def test_the_order_of_the_claim_is_kept(connection: psycopg.Connection, worker: 
         put(connection, priority=priority, aging_us=10**15)
     tasks = worker.claim()
 
-    assert [30, 20, 10] == [task.priority for task in tasks]
+    assert [30, 20, 10] == [read(connection, task.id, "priority") for task in tasks]
     assert tasks == worker.begin(tasks)
 
 

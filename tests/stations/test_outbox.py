@@ -83,7 +83,7 @@ def test_what_is_put_is_written(
     async def work() -> None:
         async with running(database_url) as box:
             for task in tasks:
-                await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+                box.put(Outcome(task, Completed(None)), worker_id=worker.id)
 
     go(work)
 
@@ -104,9 +104,9 @@ def test_a_hands_open_update_holds_up_only_its_own_rows(
             hand.execute("UPDATE orchestrator.tasks SET priority = 80 WHERE id = ANY(%s)", [ids])
             async with running(database_url) as box:
                 for task in batch:
-                    await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+                    box.put(Outcome(task, Completed(None)), worker_id=worker.id)
                 await until(lambda: {"completed"} == set(statuses(connection, free)), "the free are written")
-                await box.put(Outcome(later, Completed(None)), worker_id=worker.id)
+                box.put(Outcome(later, Completed(None)), worker_id=worker.id)
                 await until(lambda: "completed" == read(connection, later.id, "status"), "the later one too")
                 assert {task.id for task in box.held()} == set(ids)
                 assert ["running", "running"] == statuses(connection, locked)
@@ -122,26 +122,22 @@ def test_a_hands_open_update_holds_up_only_its_own_rows(
 def test_locked_outcomes_count_against_the_limit(
     connection: psycopg.Connection, database_url: str, worker: Mate
 ) -> None:
-    """What a lock keeps here is held in memory as well; a full outbox takes no more, and claiming stops."""
-    tasks = taken(connection, worker, 4)
+    """What a lock keeps here is held in memory as well; while the outbox is full, nothing new begins."""
+    tasks = taken(connection, worker, 2)
 
     async def work() -> None:
         with psycopg.connect(database_url) as hand:
             hand.execute("LOCK TABLE orchestrator.tasks_live IN SHARE MODE")
             async with running(database_url, limit=2) as box:
-                for task in tasks[:2]:
-                    await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
-                putting = [
-                    asyncio.create_task(box.put(Outcome(task, Completed(None)), worker_id=worker.id))
-                    for task in tasks[2:]
-                ]
+                for task in tasks:
+                    box.put(Outcome(task, Completed(None)), worker_id=worker.id)
                 for _ in range(3):
                     await until(lambda: is_waiting_for_a_lock(connection), "a batch waits for the lock")
                     await until(lambda: not is_waiting_for_a_lock(connection), "and gives up")
-                assert 2 == len(box.held())
-                assert not any(put.done() for put in putting)
+                assert (2, True) == (len(box.held()), box.is_full)
                 hand.commit()
-                await asyncio.gather(*putting)
+                await box.flush()
+                assert not box.is_full
 
     go(work)
 
@@ -153,28 +149,54 @@ def is_waiting_for_a_lock(connection: psycopg.Connection) -> bool:
     return bool(one(connection, query, [NAME]))
 
 
-def test_a_full_outbox_takes_no_more(connection: psycopg.Connection, database_url: str, worker: Mate) -> None:
-    """Who wants to put waits, and goes on when there is room again; nothing is dropped."""
-    tasks = taken(connection, worker, 3)
+@pytest.mark.parametrize(
+    ("count", "result"), [(2, None), (1, '"' + "x" * 70_000_000 + '"')], ids=["in number", "in bytes"]
+)
+def test_an_outbox_is_full(
+    connection: psycopg.Connection, database_url: str, worker: Mate, count: int, result: str | None
+) -> None:
+    """Nothing is refused, but who looks begins nothing new; when it is written there is room again."""
+    tasks = taken(connection, worker, count)
     session = Session(connect.conninfo(database_url), purpose="outcomes")
+    rooms = []
 
     async def work() -> None:
-        box = Outbox(session, limit=2, put_off=lambda: None)
-        for task in tasks[:2]:
-            await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
-        waiting = asyncio.create_task(box.put(Outcome(tasks[2], Completed(None)), worker_id=worker.id))
-        for _ in range(10):
-            await asyncio.sleep(0)
-        assert not waiting.done()
-
+        box = Outbox(session, limit=2, put_off=lambda: None, room=lambda: rooms.append(box.is_full))
+        for task in tasks:
+            assert not box.is_full
+            box.put(Outcome(task, Completed(result)), worker_id=worker.id)
+        assert box.is_full
         sending = asyncio.create_task(box.run())
-        await waiting
         await box.flush()
         sending.cancel()
         await session.close()
 
     go(work)
 
+    assert [False] == rooms
+    assert {"completed"} == set(statuses(connection, tasks))
+
+
+def test_large_results_go_in_several_statements(
+    connection: psycopg.Connection, database_url: str, worker: Mate
+) -> None:
+    """A thousand of the largest would be more than PostgreSQL takes at once."""
+    tasks = taken(connection, worker, 5)
+    session = Session(connect.conninfo(database_url), purpose="outcomes")
+    batches: list[int] = []
+
+    async def work() -> None:
+        box = Outbox(session, limit=10, put_off=lambda: None, room=lambda: batches.append(len(box.held())))
+        for task in tasks:
+            box.put(Outcome(task, Completed('"' + "x" * 3_000_000 + '"')), worker_id=worker.id)
+        sending = asyncio.create_task(box.run())
+        await box.flush()
+        sending.cancel()
+        await session.close()
+
+    go(work)
+
+    assert [3, 1, 0] == batches
     assert {"completed"} == set(statuses(connection, tasks))
 
 
@@ -189,7 +211,7 @@ def test_a_result_that_postgresql_refuses_buries_its_own_task_only(
         async with running(database_url) as box:
             for task in tasks:
                 result = result_with_nul if task is tasks[2] else None
-                await box.put(Outcome(task, Completed(result)), worker_id=worker.id)
+                box.put(Outcome(task, Completed(result)), worker_id=worker.id)
 
     go(work)
 
@@ -213,7 +235,7 @@ def test_a_batch_survives_the_death_of_its_backend(
             hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [tasks[0].id])
             async with running(database_url) as box:
                 for task in tasks:
-                    await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+                    box.put(Outcome(task, Completed(None)), worker_id=worker.id)
                 await until(lambda: is_waiting_for_a_lock(connection), "the batch is in the server's hands")
                 assert 1 == terminate(connection)
                 hand.rollback()
@@ -235,7 +257,7 @@ def test_outcomes_survive_terminations_all_along(
     async def work() -> None:
         async with running(database_url) as box:
             for n, task in enumerate(tasks):
-                await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+                box.put(Outcome(task, Completed(None)), worker_id=worker.id)
                 if n % 60 == 30:
                     await until(lambda: terminate(connection) > 0, "there is a backend to end")
 
@@ -262,7 +284,7 @@ def test_an_outcome_whose_answer_was_lost_is_no_stale_one(
 
     async def work() -> None:
         async with running(database_url) as box:
-            await box.put(Outcome(task, end), worker_id=worker.id)
+            box.put(Outcome(task, end), worker_id=worker.id)
 
     go(work)
 
@@ -280,7 +302,7 @@ def test_a_stale_outcome_is_said_aloud(
     async def work() -> None:
         async with running(database_url) as box:
             for task in (requeued, left):
-                await box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+                box.put(Outcome(task, Completed(None)), worker_id=worker.id)
 
     go(work)
 

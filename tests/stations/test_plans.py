@@ -19,6 +19,7 @@ import pytest
 from psycopg import ClientCursor, sql
 
 import orchestrator
+from orchestrator.claim.memory import BACK, FRONT
 from orchestrator.postgres.session import REPLAN, REPLAN_EVERY_SECONDS, SETTINGS, Connection, Session
 from tests import servers
 
@@ -34,7 +35,7 @@ CLAIM, DUE, WHOSE, KEY = (
 )
 PATHS = {
     "claim/batch": {CLAIM},
-    "claim/sweep": {DUE},
+    "claim/sweep": {DUE, CLAIM},
     "worker/leases": {WHOSE, KEY},
     "claim/remaining": {CLAIM, WHOSE, DUE},
     "execute/begin": {KEY},
@@ -52,10 +53,15 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "worker_id": ("uuid", WORKER),
     "id": ("uuid", WORKER),
     "queues": ("text[]", ["queue 0", "queue 1", "queue 2"]),
+    "from_positions": ("bigint[]", [FRONT[0]] * 3),
+    "from_ids": ("bigint[]", [FRONT[1]] * 3),
+    "to_positions": ("bigint[]", [BACK[0]] * 3),
+    "to_ids": ("bigint[]", [BACK[1]] * 3),
     "batch_size": ("smallint", 200),
     "ids": ("bigint[]", list(range(1000, 1000 + BATCH))),
     "leases": ("bigint[]", [1] * BATCH),
     "results": ("text[]", ["1"] * BATCH),
+    "ages": ("bigint[]", [1000] * BATCH),
     "ends": ("text[]", ["waiting", "cancelled", "dead_letter"] * (BATCH // 3)),
     "delays": ("float8[]", [1.0] * BATCH),
     "charged": ("boolean[]", [True] * BATCH),

@@ -1,7 +1,6 @@
 """Reconciling: a claim whose answer was lost leaves tasks with a worker that does not know of them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import psycopg
 
@@ -42,7 +41,7 @@ def test_a_task_held_under_an_older_lease_is_a_ghost(connection: psycopg.Connect
     """Requeued by a hand and claimed again by ourselves, unknowingly: the lease we hold is not this one."""
     put(connection)
     task = worker.claim_one()
-    older = replace(task, lease=task.lease ^ 1)
+    older = task._replace(lease=task.lease ^ 1)
 
     assert [task.id] == worker.reconcile([older])
 

@@ -35,7 +35,7 @@ def lost(worker: Mate) -> dict[str, str]:
 def test_a_task_that_had_not_begun_comes_back_uncharged(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """In its old place, as if it had never been claimed; and no loss is counted."""
+    """In its old place, with a mark that something was odd; and no loss is counted."""
     task_id = put(connection, attempt=1)
     before = row(connection, task_id)
     worker.claim()
@@ -44,7 +44,9 @@ def test_a_task_that_had_not_begun_comes_back_uncharged(
 
     assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
 
-    assert {"claimed_at": claimed_at} == changes(before, row(connection, task_id))
+    message = f"worker {worker.id} ({worker.host}, pid {worker.pid}) was gone before this was seen to start"
+    doubt = {"class": "WorkerLost", "message": message, "traceback": ""}
+    assert {"claimed_at": claimed_at, "error": doubt} == changes(before, row(connection, task_id))
     assert [] == attempts(connection, task_id)
 
 

@@ -75,14 +75,14 @@ def test_a_sweep_says_when_the_next_one_is_worth_while(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """The seconds until the next task is due, and nothing when none waits."""
-    assert Swept(0, (), None) == worker.sweep()
+    assert Swept(0, (), None, ready=False) == worker.sweep()
     for seconds in (90.5, 7.25, 30):
         put(connection, "scheduled", run_at=clock.now + timedelta(seconds=seconds))
 
-    assert Swept(0, (), 7.25) == worker.sweep()
+    assert Swept(0, (), 7.25, ready=False) == worker.sweep()
 
     clock.advance(seconds=7.25)
-    assert Swept(1, ("default",), 22.75) == worker.sweep()
+    assert Swept(1, ("default",), 22.75, ready=True) == worker.sweep()
 
 
 def test_a_locked_task_is_left_for_the_next_sweep(

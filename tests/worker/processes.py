@@ -94,9 +94,11 @@ class Process:
 
 
 @contextmanager
-def worker(url: str, log: Path, *words: str, **settings: str) -> Iterator[Process]:
+def worker(
+    url: str, log: Path, *words: str, app: str = "tests.worker.shop:app", **settings: str
+) -> Iterator[Process]:
     """Run a worker process beside the block; kill it afterwards if it is still there."""
-    process = Process(url, log, *words, settings={**QUICK, **settings})
+    process = Process(url, log, *words, settings={**QUICK, **settings}, app=app)
     try:
         yield process
     finally:

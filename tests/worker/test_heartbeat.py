@@ -12,6 +12,7 @@ from orchestrator.postgres.line import Line
 from orchestrator.postgres.reach import Reach
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.report import ask
+from orchestrator.worker.stall import Stall
 from tests.worker.processes import eventually
 from tests.worker.running import recorded, status, until, value, working
 
@@ -29,7 +30,13 @@ def beating(database_url: str, app: Orchestrator, line: Line) -> Iterator[Heartb
         database_url=database_url, queues=("default",), heartbeat_seconds=3600, dead_after_seconds=10800
     )
     beat = Heartbeat(
-        config, app.registry, line, held=list, told=lambda _report: None, look_seconds=lambda: 3600.0
+        config,
+        app.registry,
+        line,
+        held=list,
+        told=lambda _report: None,
+        look_seconds=lambda: 3600.0,
+        stall=Stall(None),  # type: ignore[arg-type] # never stalled
     )
     beat.start()
     try:

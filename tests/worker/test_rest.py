@@ -1,39 +1,89 @@
-"""How long a worker sleeps, and for how long it has asked to be rung meanwhile."""
+"""How long a worker sleeps, what wakes it, and for how long it has asked to be rung meanwhile."""
 
 import asyncio
 
-from orchestrator.worker.rest import LOOKS_SECONDS, Rest
+import pytest
+
+from orchestrator.worker import rest
+from orchestrator.worker.rest import DENSE, HOT_SECONDS, HOT_SECONDS_MAX, LOOKS_SECONDS, MARK_SECONDS, Rest
 
 
-class Sleeps(Rest):
-    """Writes down how long it would sleep."""
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each sleep would have been; nobody sleeps."""
+    found: list[float] = []
 
-    def __init__(self) -> None:
-        super().__init__(poll_seconds=5.0, impatient=False)
-        self.naps: list[float] = []
-
-    async def sleep(self, seconds: float | None = None) -> None:
-        """Sleep not at all."""
+    async def wait(_event: asyncio.Event, seconds: float | None) -> bool:
         assert seconds is not None
-        self.naps.append(seconds)
+        found.append(seconds)
+        return False
+
+    monkeypatch.setattr(rest, "wait", wait)
+    return found
 
 
-def test_a_sleep_ends_before_what_was_asked_for() -> None:
-    """Also when it turns out in between that notifications arrive: after the mark nobody would ring any more."""
-    rest = Sleeps()
-    rest.hears(False)
+def resting(times: int, **given: float) -> Rest:
+    """Rest so many times after nothing was found."""
+    tired = Rest(poll_seconds=given.get("poll_seconds", 5.0), impatient=False)
+    tired.hears(True)
+    tired.next_due(None)
+    tired.mark_seconds()
 
-    async def sleep_once() -> float:
-        assert rest.is_first_look
-        asked = rest.ask_seconds()
-        rest.hears(True)
-        for _ in (*LOOKS_SECONDS, "the long one"):
-            rest.next_due(None)
-            await rest.rest()
-        assert rest.is_first_look
-        return asked
+    async def sleep() -> None:
+        for _ in range(times):
+            tired.next_due(None)
+            await tired.rest()
 
-    asked = asyncio.run(sleep_once())
+    asyncio.run(sleep())
+    return tired
 
-    assert sum(rest.naps) < asked
-    assert rest.ask_seconds() > 5.0, "the next one is as long as it may be"
+
+def test_after_a_mark_it_looks_again_a_few_times(naps: list[float]) -> None:
+    """A producer may have looked for sleepers before the mark and committed after it."""
+    resting(len(LOOKS_SECONDS))
+
+    assert list(LOOKS_SECONDS) == pytest.approx(naps, abs=0.001)
+
+
+def test_then_it_sleeps_for_a_poll(naps: list[float]) -> None:
+    """It is rung meanwhile; the poll is for what was not."""
+    tired = resting(len(LOOKS_SECONDS))
+    tired.next_due(None)
+    asyncio.run(tired.rest())
+
+    assert naps[-1] == pytest.approx(5.0, rel=0.11)
+
+
+def test_a_mark_outlasts_every_sleep_that_relies_on_it() -> None:
+    """It is written again long before it is over; after the mark nobody would ring any more."""
+    tired = Rest(poll_seconds=5.0, impatient=False)
+
+    assert tired.mark_seconds() > MARK_SECONDS > 2 * 1.1 * 5.0  # type: ignore[operator]
+    assert tired.is_marked
+    assert tired.mark_seconds() is None
+
+
+def test_where_tasks_arrive_densely_nobody_rings(naps: list[float]) -> None:
+    """The mark is taken away, and the worker looks every few milliseconds; of many workers each looks less often."""
+    tired = resting(0)
+    tired.claimed(int(DENSE))
+
+    assert tired.mark_seconds() == 0.0
+    assert not tired.is_marked
+    for workers in (1, 20, 1000):
+        tired.lives(workers)
+        asyncio.run(tired.rest())
+    assert naps == [HOT_SECONDS, 0.020, HOT_SECONDS_MAX]
+
+
+def test_a_freed_slot_ends_no_sleep() -> None:
+    """What was not there a moment ago is not there because a task has ended."""
+    tired = Rest(poll_seconds=5.0, impatient=False)
+    tired.free()
+
+    async def sleep() -> None:
+        tired.next_due(0.05)
+        await tired.rest()
+        assert await tired.wait_for_room(0)
+
+    asyncio.run(sleep())

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from orchestrator import Orchestrator, events
-from orchestrator.worker import slots
+from orchestrator.worker import endings
 from tests.worker.running import (
     PATIENCE_SECONDS,
     attempts,
@@ -77,8 +77,8 @@ def test_a_coroutine_that_ignores_its_timeout_loses_its_slot(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is left behind, said aloud, and its slot goes to the next."""
-    monkeypatch.setattr(slots, "CANCEL_SECONDS", 0.1)
-    monkeypatch.setattr(slots, "WATCH_SECONDS", 0.02)
+    monkeypatch.setattr(endings, "CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr(endings, "WATCH_SECONDS", 0.02)
     let_go = asyncio.Event()
 
     @app.task(name="deaf", timeout=0.05, max_attempts=1)

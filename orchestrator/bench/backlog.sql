@@ -1,0 +1,60 @@
+-- Backlogs in the scratch database: made, let go, watched. All in it is the bench's own, so locks matter to nobody.
+-- name: clear
+TRUNCATE orchestrator.tasks, orchestrator.attempts, orchestrator.audit
+-- name: shut
+INSERT INTO orchestrator.queues AS q (name, state) SELECT unnest(%(queues)s::text[]), 'paused'
+ON CONFLICT (name) DO UPDATE SET state = 'paused'
+-- name: let_go
+SELECT orchestrator.resume_queue(name) FROM unnest(%(queues)s::text[]) AS name
+-- name: fill
+-- Complete rows, as our own bulk path sends them, and into the leaf: no trigger fires, and nobody is rung.
+INSERT INTO orchestrator.tasks_live (
+    type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status
+)
+SELECT
+    %(type)s, %(payload)s::jsonb, (%(queues)s::text[])[1 + n %% cardinality(%(queues)s::text[])],
+    (%(priorities)s::smallint[])[1 + n %% cardinality(%(priorities)s::smallint[])],
+    4, interval '300 seconds', orchestrator.clock() + %(ahead)s * interval '1 second', 31557600000000000,
+    CASE WHEN %(ahead)s > 0 THEN 'scheduled' ELSE 'pending' END
+FROM generate_series(1, %(tasks)s) AS n
+-- name: fill_finished
+INSERT INTO orchestrator.tasks_done (
+    type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status, attempt, lease, worker_id,
+    claimed_at, started_at, finished_at
+)
+SELECT
+    %(type)s, '{}', 'default', 50, 4, interval '300 seconds', at, 31557600000000000, 'completed', 1, n, gen_random_uuid(),
+    at, at, at
+FROM generate_series(1, %(tasks)s) AS n, orchestrator.clock() AS at
+-- name: settle
+VACUUM (ANALYZE) orchestrator.tasks_live
+-- name: settle_all
+VACUUM (ANALYZE) orchestrator.tasks
+-- name: bounds
+-- Of the first so many tasks in the order of execution: the smallest id, and the last one.
+SELECT min(t.id), (array_agg(t.id ORDER BY t.position DESC, t.id DESC))[1], max(t.position)
+FROM (
+    SELECT t.id, t.position FROM orchestrator.tasks_live AS t
+    WHERE t.queue = ANY (%(queues)s) AND t.status = 'pending'
+    ORDER BY t.position, t.id
+    LIMIT %(tasks)s
+) AS t
+-- name: is_there
+SELECT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.id = %(id)s)
+-- name: is_before
+SELECT EXISTS (
+    SELECT FROM orchestrator.tasks_live AS t
+    WHERE t.queue = ANY (%(queues)s) AND t.status IN ('pending', 'claimed', 'running')
+        AND (t.position, t.id) <= (%(position)s, %(id)s)
+)
+-- name: window
+-- From the first claim to the last finish: both are the moments when the statement arrived at the server.
+SELECT count(*), extract(epoch FROM max(t.finished_at) - min(t.claimed_at))::float8
+FROM orchestrator.tasks_done AS t
+WHERE t.id >= %(first)s AND t.queue = ANY (%(queues)s) AND t.status = 'completed'
+-- name: held
+SELECT count(*)::integer FROM orchestrator.tasks_live AS t
+WHERE t.queue = %(queue)s AND t.status IN ('claimed', 'running')
+-- name: left
+SELECT count(*)::integer FROM orchestrator.tasks_live AS t
+WHERE t.queue = ANY (%(queues)s) AND t.status IN ('pending', 'claimed', 'running')

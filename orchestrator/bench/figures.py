@@ -1,0 +1,25 @@
+"""Write figures so that they fit into a column: three digits that count."""
+
+
+def measured(value: float, unit: str) -> str:
+    """Write a figure with its unit, in nine letters at most."""
+    return f"{short(value)}{ {'tasks/s': '/s', '1/s': '/s', '1/task': ''}.get(unit, f' {unit}') }"
+
+
+def short(value: float) -> str:
+    """Write a number with three digits that count."""
+    if abs(value) >= 999_500:
+        return f"{value / 1e6:.2f}M"
+    if abs(value) >= 9_995:
+        return f"{value / 1e3:.1f}k"
+    if abs(value) >= 99.5:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def cpu(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.2g}" if seconds < 1 else short(seconds)
+
+
+def number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"

@@ -1,0 +1,21 @@
+"""The process of the floor that listens: says on standard output that it is ready, and goes on for as long as
+its parent lives."""
+
+import os
+import sys
+import threading
+
+from orchestrator.bench import floors
+from orchestrator.config import PREFIX
+from orchestrator.demo.tether import leave_with_parent
+
+
+def ready() -> None:
+    """Tell our parent, who waits for a line."""
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    threading.Thread(target=leave_with_parent, name="tether", daemon=True).start()
+    floors.listen(os.environ[f"{PREFIX}DATABASE_URL"], ready=ready)

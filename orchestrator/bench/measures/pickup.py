@@ -1,0 +1,192 @@
+"""How soon a handler starts, from the moment when the producer knows that its commit is done.
+
+Producer and handler look at the same clock, CLOCK_MONOTONIC of this machine: the producer when its call returns, the
+handler first of all, and it returns what it saw. The floor is stamped in the same way: when the claim's answer is
+there. The commit itself lies before the call's return, and after the call, from which the time is given, too.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+from orchestrator.bench import backlog, floors, sections
+from orchestrator.bench.crew import Crew
+from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.process import end, spawn
+from orchestrator.bench.result import Goal, Result
+from orchestrator.bench.rounds import Round, by_turns
+from orchestrator.bench.tasks import stamp
+from orchestrator.postgres import connect
+
+SQL = sections.of(__file__, "pickup.sql")
+EVERY_SECONDS = 0.020
+PATIENCE_SECONDS = 30.0
+FLOOR_IS = "LISTEN, claim one"
+# Each is enqueued by so many producers, on connections of their own.
+STEADY = {200: 1, 2_000: 8}
+STEADY_GOALS = (Goal(of="ours", most=5.0), Goal(of="p99 ms", most=50.0))
+
+
+class PickupLost(NotMeasured):
+    """A task whose pickup was to be timed did not finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """When a producer called, and when the call returned, the commit done: nanoseconds of the shared clock."""
+
+    called: int
+    returned: int
+
+
+def idle(ground: Ground) -> Iterator[Result]:
+    """Enqueue one task each 20 ms for a worker that has nothing else to do."""
+    line, p99, whole = "pickup, idle worker", list[float](), list[float]()
+    probes = max(1, ground.sizes.probes // ground.sizes.rounds)
+
+    def ours() -> Round:
+        before = ground.meter.read(crew.pids)
+        sent = paced(ground, tasks=probes, every_seconds=EVERY_SECONDS)
+        started = stamps(ground, sent)
+        times = waits(sent, started)
+        p99.append(percentile(times, 0.99))
+        whole.append(median(waits(sent, started, since="called")))
+        return Round(median(times), ground.meter.since(before, crew.pids))
+
+    backlog.clear(ground.connection)
+    backlog.let_go(ground.connection)
+    with Crew(ground) as crew:
+        own, least = by_turns(ground, line, ours, lambda: Round(median(floor_waits(ground, probes))))
+    backlog.clear(ground.connection)
+    yield Result(
+        line=line, unit="ms", ours=own, floor=least, floor_is=FLOOR_IS, tasks=probes,
+        goals=(Goal(most=1.4), Goal(of="p99 / p50", most=4.0)),
+        details={"p99 ms": median(p99), "p99 / p50": median(p99) / median(r.figure for r in own),
+                 "from the call ms": median(whole)},
+    )  # fmt: skip
+
+
+def steady(ground: Ground) -> Iterator[Result]:
+    """Enqueue at steady rates."""
+    for rate, producers in STEADY.items():
+        line = f"pickup, {rate:,} tasks/s"
+        ground.say(line)
+        backlog.clear(ground.connection)
+        backlog.let_go(ground.connection)
+        every_seconds, tasks = producers / rate, max(1, int(rate * ground.sizes.steady_seconds / producers))
+        with Crew(ground) as crew:
+            before, began = ground.meter.read(crew.pids), time.monotonic()
+            sent = paced_by(producers, ground, tasks=tasks, every_seconds=every_seconds)
+            lasted = time.monotonic() - began
+            started = stamps(ground, sent)
+            times = waits(sent, started)
+            spent = ground.meter.since(before, crew.pids)
+        yield Result(
+            line=line, unit="ms", ours=(Round(median(times), spent),), goals=STEADY_GOALS, tasks=len(sent),
+            details={"p99 ms": percentile(times, 0.99), "enqueued /s": len(sent) / lasted,
+                     "from the call ms": median(waits(sent, started, since="called"))},
+        )  # fmt: skip
+    backlog.clear(ground.connection)
+
+
+def paced_by(producers: int, ground: Ground, *, tasks: int, every_seconds: float) -> dict[int, Sent]:
+    """Have several do it at once, each so many and at such a pace, and one after the other."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(producers) as threads:
+        try:
+            shares = [
+                threads.submit(
+                    paced, ground, tasks=tasks, every_seconds=every_seconds, late=n / producers, stop=stop
+                )
+                for n in range(producers)
+            ]
+            return {task_id: at for share in shares for task_id, at in share.result().items()}
+        finally:
+            stop.set()
+
+
+def paced(
+    ground: Ground,
+    *,
+    tasks: int,
+    every_seconds: float,
+    late: float = 0.0,
+    stop: threading.Event | None = None,
+) -> dict[int, Sent]:
+    """Enqueue tasks at a pace, on a connection of its own, the first after a part of it; return when each was."""
+    sent, stop = {}, stop or threading.Event()
+    with connect.open_sync(ground.info) as connection:
+        sender = stamp.using(connection)
+        due = time.monotonic() + late * every_seconds
+        for _ in range(tasks):
+            if stop.wait(max(0.0, due - time.monotonic())):
+                break
+            called = time.monotonic_ns()
+            task_id = sender.enqueue().id
+            sent[task_id] = Sent(called, time.monotonic_ns())
+            due += every_seconds
+    return sent
+
+
+def floor_waits(ground: Ground, probes: int) -> list[float]:
+    """Do the same with a process that listens and claims."""
+    floors.clear(ground.connection)
+    sent = {}
+    with listener(ground):
+        for _ in range(probes):
+            called = time.monotonic_ns()
+            task_id = floors.call(ground.connection)
+            sent[task_id] = Sent(called, time.monotonic_ns())
+            time.sleep(EVERY_SECONDS)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while len(stamped := floors.stamps(ground.connection)) < probes:
+            in_time(deadline)
+            time.sleep(EVERY_SECONDS)
+    return waits(sent, stamped)
+
+
+@contextmanager
+def listener(ground: Ground) -> Iterator[None]:
+    """Run the floor's listener in a process of its own."""
+    process = spawn(ground, "orchestrator.bench.listener", url=ground.info)
+    try:
+        if process.stdout is not None:
+            process.stdout.readline()  # it listens now
+        yield
+    finally:
+        end(process)
+
+
+def stamps(ground: Ground, sent: Mapping[int, Sent]) -> dict[int, int]:
+    """Return when each task's handler started, once all have finished."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    given = {"ids": list(sent)}
+    while True:
+        rows = ground.connection.execute(SQL["stamps"], given).fetchall()
+        if len(rows) == len(sent):
+            return dict(rows)
+        in_time(deadline)
+        time.sleep(EVERY_SECONDS)
+
+
+def in_time(deadline: float) -> None:
+    if time.monotonic() > deadline:
+        raise PickupLost
+
+
+def waits(
+    sent: Mapping[int, Sent], started: Mapping[int, int], since: Literal["called", "returned"] = "returned"
+) -> list[float]:
+    """Return how many milliseconds each task waited. On a busy machine a handler may start before the producer is told
+    that its commit is done: then less than nothing."""
+    return [(started[task_id] - getattr(at, since)) / 1e6 for task_id, at in sent.items()]
+
+
+def percentile(values: list[float], share: float) -> float:
+    """Return the value that so large a share of them lies below."""
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]

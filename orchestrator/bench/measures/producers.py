@@ -1,0 +1,131 @@
+"""Whether many producers wait for each other, beside the same INSERTs into a table that nobody watches.
+
+The workers are there while the floor is measured, too, and in the same state; only the table differs.
+"""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+from orchestrator.bench import backlog, floors
+from orchestrator.bench.crew import CONCURRENCY, Crew
+from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.process import end, spawn
+from orchestrator.bench.result import Goal, Result
+from orchestrator.bench.rounds import Round, by_turns
+from orchestrator.bench.tasks import app, sleep
+from orchestrator.execute import declare
+
+# Threads of one Python would wait for each other, and not for the database.
+PROCESSES = 2
+WORKERS = 2
+GOAL = Goal(least=0.7)
+LONG_SECONDS = 3_600.0
+FLOOR_IS = "the same INSERTs, no trigger"
+
+
+class ProducerEnded(NotMeasured):
+    """A producer ended before the bench did."""
+
+
+def at_once(ground: Ground) -> Iterator[Result]:
+    """Insert from many connections at once, while workers are in one state and another."""
+    declare(ground.connection, app.registry, queues=["elsewhere"])
+    with producers(ground) as processes:
+        for state in (nobody, busy, idle_elsewhere, working):
+            backlog.clear(ground.connection)
+            with state(ground) as words:
+                goals = () if state is working else (GOAL,)
+                line = f"{ground.sizes.producers} producers, {words}"
+                yield compared(ground, line, processes, goals)
+    backlog.clear(ground.connection)
+
+
+@contextmanager
+def nobody(_ground: Ground) -> Iterator[str]:
+    """No worker at all."""
+    yield "no worker"
+
+
+@contextmanager
+def busy(ground: Ground) -> Iterator[str]:
+    """Workers of the same queue that have all they can take, and sleep for none."""
+    sender = sleep.using(ground.connection)
+    backlog.let_go(ground.connection, ["default", "asleep"])
+    with Crew(ground, size=WORKERS, queues=("default", "asleep")) as crew:
+        sender.enqueue_many({"seconds": LONG_SECONDS} for _ in range(WORKERS * CONCURRENCY))
+        backlog.wait_until_running(ground.connection, crew, WORKERS * CONCURRENCY, "asleep")
+        yield "2 busy"
+
+
+@contextmanager
+def idle_elsewhere(ground: Ground) -> Iterator[str]:
+    """Workers that sleep, and wait for other tasks than these."""
+    with Crew(ground, size=WORKERS, queues=("elsewhere",)):
+        yield "2 elsewhere"
+
+
+@contextmanager
+def working(ground: Ground) -> Iterator[str]:
+    """Workers that do these tasks as they come: on few cores they and the producers share them."""
+    backlog.let_go(ground.connection)
+    with Crew(ground, size=WORKERS):
+        yield "2 working"
+
+
+def compared(
+    ground: Ground, line: str, processes: list[subprocess.Popen[bytes]], goals: tuple[Goal, ...]
+) -> Result:
+    """Insert into the one table and the other by turns."""
+    each = ground.sizes.producer_enqueues
+    tasks, pids = each * ground.sizes.producers, [process.pid for process in processes]
+
+    def insert(table: str) -> Round:
+        floors.clear(ground.connection)
+        before = ground.meter.read(pids)
+        seconds = inserted(processes, table, each)
+        return Round(tasks / seconds, ground.meter.since(before, pids))
+
+    own, least = by_turns(ground, line, lambda: insert("tasks"), lambda: insert("floor"))
+    return Result(
+        line=line, unit="tasks/s", ours=own, floor=least, floor_is=FLOOR_IS, tasks=tasks, goals=goals
+    )
+
+
+@contextmanager
+def producers(ground: Ground) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Run the processes, connected, for the block."""
+    size = ground.sizes.producers
+    shares = [size // PROCESSES + (n < size % PROCESSES) for n in range(PROCESSES)]
+    with ExitStack() as stack:
+        processes = list[subprocess.Popen[bytes]]()
+        for _ in shares:
+            process = spawn(ground, "orchestrator.bench.producer", url=ground.info)
+            stack.callback(end, process)
+            processes.append(process)
+        for process, share in zip(processes, shares, strict=True):
+            write(process, str(share))
+        for process in processes:
+            read(process)
+        yield processes
+
+
+def inserted(processes: list[subprocess.Popen[bytes]], table: str, each: int) -> float:
+    """Have them all insert; return the seconds from the first beginning to the last end."""
+    for process in processes:
+        write(process, f"{table} {each}")
+    spans = [tuple(map(int, read(process).split())) for process in processes]
+    return (max(span[1] for span in spans) - min(span[0] for span in spans)) / 1e9
+
+
+def write(process: subprocess.Popen[bytes], text: str) -> None:
+    if process.stdin is None:
+        raise AssertionError("it was started with a pipe")
+    process.stdin.write(f"{text}\n".encode())
+    process.stdin.flush()
+
+
+def read(process: subprocess.Popen[bytes]) -> str:
+    if process.stdout is None or not (line := process.stdout.readline()):
+        raise ProducerEnded
+    return line.decode()

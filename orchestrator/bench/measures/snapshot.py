@@ -1,0 +1,114 @@
+"""Whether a transaction that stays open makes it slower: its snapshot keeps alive what the workers have left behind.
+
+A worker drains a backlog of four priorities. Then a transaction is opened that sees the database as it is, and stays
+open, while tasks arrive at half of that rate, set-based, and a critical one now and then whose start is timed. At the
+end, the transaction still open, such a backlog is drained again.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from statistics import median
+from typing import Any
+
+import psycopg
+
+from orchestrator.bench import backlog, sections
+from orchestrator.bench.crew import Crew
+from orchestrator.bench.ground import Ground
+from orchestrator.bench.measures.pickup import Sent, percentile, stamps, waits
+from orchestrator.bench.result import Goal, Result
+from orchestrator.bench.rounds import Round
+from orchestrator.bench.tasks import stamp
+from orchestrator.postgres import connect
+
+SQL = sections.of(__file__, "snapshot.sql")
+# low, normal, high, critical
+PRIORITIES = [25, 50, 75, 100]
+BEAT_SECONDS = 0.05
+CRITICAL_EVERY_SECONDS = 0.05
+GOALS = (Goal(least=0.9), Goal(of="critical p99 ms", most=500.0))
+
+
+def held(ground: Ground) -> Iterator[Result]:
+    """Drain, hold a snapshot under load, drain again."""
+    connection, seconds = ground.connection, ground.sizes.snapshot_seconds
+    line = f"snapshot held, {seconds:.0f} s"
+    backlog.clear(connection)
+    backlog.shut(connection)
+    with Crew(ground) as crew:
+        ground.say(f"{line}: before")
+        begin = [mixed(ground, crew) for _ in range(ground.sizes.rounds)]
+        rate = median(r.figure for r in begin) / 2
+        ground.say(f"{line}: {rate:,.0f} tasks/s")
+        with snapshot(ground.info):
+            backlog.let_go(connection)
+            with load(ground.info, rate) as offered:
+                sent = criticals(ground, seconds)
+            times = waits(sent, stamps(ground, sent))
+            # What is still left, if it has become slow, is part of the backlog to come.
+            with suppress(backlog.TooSlow):
+                backlog.wait_until_empty(connection, crew)
+            backlog.shut(connection)
+            ground.say(f"{line}: after")
+            end = [mixed(ground, crew) for _ in range(ground.sizes.rounds)]
+    backlog.clear(connection)
+    yield Result(
+        line=line, unit="tasks/s", ours=tuple(end), floor=tuple(begin), floor_is="ours before", goals=GOALS,
+        tasks=ground.sizes.drain,
+        details={"critical p50 ms": percentile(times, 0.5), "critical p99 ms": percentile(times, 0.99),
+                 "offered /s": sum(offered) / seconds},
+    )  # fmt: skip
+
+
+def mixed(ground: Ground, crew: Crew) -> Round:
+    """Drain a backlog of all priorities; the tables stay as they are."""
+    backlog.fill(ground.connection, "bench.nothing", ground.sizes.drain, priorities=PRIORITIES)
+    return backlog.drain(ground, crew, ground.sizes.drain)
+
+
+@contextmanager
+def snapshot(info: str) -> Iterator[None]:
+    """Hold a transaction open that has seen something."""
+    with connect.open_sync(info) as connection:
+        connection.execute(SQL["begin"])
+        connection.execute(SQL["look"])
+        yield
+        connection.execute(SQL["end"])
+
+
+@contextmanager
+def load(info: str, rate: float) -> Iterator[list[int]]:
+    """Put tasks in at a steady rate, beside the block; give how many at each beat."""
+    offered, stop = list[int](), threading.Event()
+
+    def put(connection: psycopg.Connection[Any]) -> None:
+        due, owed = time.monotonic(), 0.0
+        while not stop.wait(max(0.0, due - time.monotonic())):
+            # What a late beat leaves out is not made good: the load is half the rate, never more.
+            due, owed = max(due + BEAT_SECONDS, time.monotonic()), owed % 1 + rate * BEAT_SECONDS
+            given = {"type": "bench.nothing", "tasks": int(owed), "priorities": PRIORITIES}
+            connection.execute(SQL["load"], given)
+            offered.append(int(owed))
+
+    with connect.open_sync(info) as connection, ThreadPoolExecutor(1) as threads:
+        putting = threads.submit(put, connection)
+        try:
+            yield offered
+        finally:
+            stop.set()
+        putting.result()
+
+
+def criticals(ground: Ground, seconds: float) -> dict[int, Sent]:
+    """Enqueue a critical task now and then; return when each was committed."""
+    sender = stamp.using(ground.connection, priority="critical")
+    sent, until = dict[int, Sent](), time.monotonic() + seconds
+    while time.monotonic() < until:
+        called = time.monotonic_ns()
+        task_id = sender.enqueue().id
+        sent[task_id] = Sent(called, time.monotonic_ns())
+        time.sleep(CRITICAL_EVERY_SECONDS)
+    return sent

@@ -1,0 +1,73 @@
+"""The conductor of the bench: a database, one measure after the other, and nothing left."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Protocol
+
+from orchestrator.bench import floors, scratch
+from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.meter import Meter
+from orchestrator.bench.result import Failed, Measure, Result, Skipped
+from orchestrator.bench.setting import Setting, setting_of
+from orchestrator.bench.signals import Interrupted, Signals
+from orchestrator.bench.sizes import Sizes
+from orchestrator.postgres import connect
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """What is to be measured, how much of it, and where."""
+
+    measures: Sequence[Measure]
+    sizes: Sizes
+    url: str | None = None
+
+
+class Audience(Protocol):
+    """Who is told: a screen, or a document being written."""
+
+    def begin(self, setting: Setting) -> None: ...
+
+    def doing(self, text: str) -> None: ...
+
+    def result(self, measure: Measure, result: Result | Skipped | Failed) -> None: ...
+
+    def end(self) -> None: ...
+
+    def interrupted(self) -> None: ...
+
+
+def run(play: Play, audience: Audience) -> int:
+    """Measure; return the exit status: 0, 1 if a measure went wrong, or that of the signal that ended it."""
+    signals = Signals()
+    faults = 0
+    try:
+        with signals.raised():
+            audience.doing("making a database")
+            with scratch.database(play.url, signals) as info, TemporaryDirectory() as folder:
+                faults = measure_all(play, audience, info, Path(folder))
+    except Interrupted as interrupted:
+        audience.interrupted()
+        return 128 + interrupted.number
+    audience.end()
+    return 1 if faults else 0
+
+
+def measure_all(play: Play, audience: Audience, info: str, folder: Path) -> int:
+    """Take one measure after the other in the scratch database; return how many went wrong."""
+    faults = 0
+    with connect.open_sync(info) as connection:
+        floors.make(connection)
+        ground = Ground(info, connection, Meter(connection), play.sizes, folder, audience.doing)
+        audience.begin(setting_of(connection, play.sizes.name))
+        for measure in play.measures:
+            audience.doing(measure.name)
+            try:
+                for result in measure.take(ground):
+                    audience.result(measure, result)
+            except NotMeasured as error:
+                faults += 1
+                audience.result(measure, Failed(measure.name, str(error)))
+    return faults

@@ -1,0 +1,55 @@
+"""`orchestrator bench`: measure it on a server, beside what the server could do at all."""
+
+import difflib
+
+import click
+
+from orchestrator import bench as measuring
+from orchestrator.bench.document import Document
+from orchestrator.bench.result import Measure
+from orchestrator.bench.screen import Screen
+
+NAMES = {measure.name: measure for measure in measuring.MEASURES}
+
+
+@click.command()
+@click.option("--url", help="A database of the server to measure; else a throw-away server.")
+@click.option("--quick", "size", flag_value="quick", help="Under a minute in all, and rough.")
+@click.option("--full", "size", flag_value="full", help="Millions of rows, minutes under load; takes an hour.")
+@click.option("--only", metavar="NAME,…", help="Some measures only.")
+@click.option("--list", "listing", is_flag=True, help="Name the measures, and measure nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
+def bench(url: str | None, size: str | None, only: str | None, *, listing: bool, as_json: bool) -> None:
+    """Measure how fast it is, and what it costs, beside a plain loop.
+
+    Works in a database of its own on the server that --url names, and drops it at the end, also after Ctrl-C. The role
+    must be allowed to create databases. Without --url it starts a server in a temporary folder (needs
+    pg-orchestrator[embedded]); ORCHESTRATOR_DATABASE_URL is not looked at.
+    """
+    if listing:
+        width = max(map(len, NAMES))
+        for measure in NAMES.values():
+            click.echo(f"{measure.name:<{width}}  {measure.about}")
+        return
+    play = measuring.Play(measures=chosen(only), sizes=measuring.SIZES[size or "usual"], url=url)
+    audience = Document() if as_json else Screen()
+    try:
+        status = measuring.run(play, audience)
+    finally:
+        audience.fail()
+    raise click.exceptions.Exit(status)
+
+
+def chosen(only: str | None) -> list[Measure]:
+    """Return the measures that were named, in their own order; all where none is."""
+    if only is None:
+        return list(NAMES.values())
+    names = [name.strip() for name in only.split(",") if name.strip()]
+    if not names:
+        raise click.BadParameter("no measure is named; --list names them", param_hint="--only")
+    for name in names:
+        if name not in NAMES:
+            close = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.5)
+            advice = f"did you mean {close[0]}?" if close else "--list names them"
+            raise click.BadParameter(f"there is no measure {name!r}; {advice}", param_hint="--only")
+    return [measure for name, measure in NAMES.items() if name in names]

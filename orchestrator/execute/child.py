@@ -1,0 +1,212 @@
+"""One child process, as its worker holds it: started, told to run a task, killed, buried.
+
+A thread starts it and waits for its end, for two reasons. To start a process blocks for some milliseconds; and on
+Linux a child is killed when the *thread* that started it ends, so that thread has to last as long as the child.
+
+It is a new interpreter, never a fork: our process has threads and libpq's sockets, and a fork copies locks that other
+threads hold at that moment, and TLS sessions that two processes would then write to. It leads a session of its own:
+Ctrl-C does not reach it, and killing its group takes what its handler has started along.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from orchestrator.errors import ExecutorCrashed
+from orchestrator.execute.wire import ANSWERS, LENGTH, Answer, Order, framed
+
+# The worker's own path, so that a child finds what the worker has found. -P: and nothing in the folder it starts in;
+# -u: what a handler prints is not lost when it is killed.
+INTERPRETER_OPTIONS = ("-P", "-u")
+PROGRAM = "import sys; sys.path[:] = sys.argv[4:]; from orchestrator.execute import inside; inside.main()"
+
+# A handler works on what its payload names; the worker's own access to the database is nothing for it.
+SECRETS = frozenset({"ORCHESTRATOR_DATABASE_URL", "PGPASSWORD", "PGPASSFILE"})
+
+
+class Unbegun(Exception):
+    """The child was gone before it took the order, so nothing has happened."""
+
+
+class Child:
+    """A process that runs one handler at a time. Everything here but its thread belongs to the event loop."""
+
+    def __init__(self, *, ended: Callable[["Child"], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._told = ended
+        self._end: asyncio.Future[str] = self._loop.create_future()
+        # Guards what follows; and the process, against being killed after its number has gone to another.
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._is_killed = self._is_asked = self._is_gone = False
+        self._line, theirs = socket.socketpair()
+        self._line.setblocking(False)
+        life, self._life = os.pipe()
+        thread = threading.Thread(
+            target=self._live, args=[theirs, life], name="orchestrator-child", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # the system gives us no thread
+            for end in (self._line, theirs):
+                end.close()
+            for end_of_life in (life, self._life):
+                os.close(end_of_life)
+            raise
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process is gone."""
+        return self._end.done()
+
+    async def run(self, order: Order) -> Answer:
+        """Have a task run. Unbegun: the process was gone before; ExecutorCrashed: while it ran."""
+        with self._lock:
+            self._is_asked = not self._is_gone
+        if not self._is_asked:
+            raise Unbegun(await self._last_words())
+        try:
+            return await self._run(order)
+        finally:
+            with self._lock:
+                self._is_asked = False
+                if self._is_gone:
+                    self._line.close()
+
+    async def _run(self, order: Order) -> Answer:
+        if not await self._sent(framed(order)) or await self._received() is None:
+            raise Unbegun(await self._last_words())
+        try:
+            body = await self._received()
+            if body is not None:
+                return ANSWERS.decode(body)
+        except msgspec.DecodeError:  # a handler that writes to descriptors which are not its own
+            self.kill()
+        raise ExecutorCrashed(f"the handler's process {await self._last_words()}")
+
+    def dismiss(self) -> None:
+        """Let it end when it has nothing to do."""
+        with suppress(OSError):
+            self._line.shutdown(socket.SHUT_WR)
+
+    def kill(self) -> None:
+        """End it now, and what it has started."""
+        with self._lock:
+            self._is_killed = True
+            self._kill_group()
+
+    async def _sent(self, message: bytes) -> bool:
+        try:
+            await self._loop.sock_sendall(self._line, message)
+        except OSError:
+            return False
+        return True
+
+    async def _received(self) -> bytes | None:
+        """Return the next message; None when there is none to come."""
+        length = await self._received_bytes(LENGTH.size)
+        if length is None:
+            return None
+        return await self._received_bytes(*LENGTH.unpack(length))
+
+    async def _received_bytes(self, count: int) -> bytes | None:
+        parts, left = [], count
+        while left:
+            try:
+                part = await self._loop.sock_recv(self._line, min(left, 1 << 20))
+            except OSError:
+                return None
+            if not part:
+                return None
+            parts.append(part)
+            left -= len(part)
+        return b"".join(parts)
+
+    async def _last_words(self) -> str:
+        """Return how it ended. Its line is closed, so it has ended, or has lost its mind."""
+        try:
+            async with asyncio.timeout(1.0):
+                return await asyncio.shield(self._end)
+        except TimeoutError:
+            self.kill()
+            return "closed its line to the worker, and was killed"
+
+    # Its thread.
+
+    def _live(self, theirs: socket.socket, life: int) -> None:
+        try:
+            end = self._lived(theirs, life)
+        except Exception as error:  # whatever it is, somebody waits for it
+            end = f"could not be started: {error}"
+        finally:
+            theirs.close()
+            os.close(life)
+        os.close(self._life)
+        with self._lock:
+            self._is_gone = True
+            # Ends a read that waits, also when something that the handler has started holds the other end open; what
+            # the child had said before can be read still.
+            with suppress(OSError):
+                self._line.shutdown(socket.SHUT_RDWR)
+            if not self._is_asked:
+                self._line.close()
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._ended, end)
+
+    def _lived(self, theirs: socket.socket, life: int) -> str:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
+            [
+                sys.executable, *INTERPRETER_OPTIONS, "-c", PROGRAM,
+                str(theirs.fileno()), str(life), str(os.getpid()), *map(str, sys.path),
+            ],
+            env=without_secrets(os.environ),
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(), life),
+            start_new_session=True,
+        )  # fmt: skip
+        theirs.close()
+        with self._lock:
+            self._process = process
+            if self._is_killed:
+                self._kill_group()
+        if hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
+            # Not yet taking note of its death: until then its group's number is nobody else's.
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            with self._lock:
+                self._kill_group()
+                return ending(process.wait())
+        return ending(process.wait())
+
+    def _kill_group(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _ended(self, end: str) -> None:
+        self._end.set_result(end)
+        self._told(self)
+
+
+def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a child."""
+    return {name: text for name, text in environment.items() if name not in SECRETS}
+
+
+def ending(code: int) -> str:
+    """Say how a process ended, by what `wait` returned."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    advice = "; the kernel's OOM killer does that" if -code == signal.SIGKILL else ""
+    return f"was killed by signal {-code} ({name}){advice}"

@@ -1,0 +1,122 @@
+"""Run `def` handlers in child processes, which can be killed at any moment and may crash alone.
+
+A child is made when there is none idle, so there are never more than handlers that run at once; it runs one handler
+at a time, keeps what it has imported, and is let go when nobody has needed it for a while. Each has a line of its own
+to the worker: nothing that happens to one child can reach another. A handler that is cancelled is killed, with all
+that it has started.
+
+Not pebble, and no other pool that shares a pipe: docs/decisions/0008-children-of-our-own.md has what was tried.
+"""
+
+import asyncio
+from dataclasses import dataclass
+from typing import assert_never
+
+from orchestrator.errors import Cancel, Discard, ExecutorCrashed, HandlerSignal, Retry, Snooze
+from orchestrator.execute.child import Child, Unbegun
+from orchestrator.execute.fault import Told, Unfit
+from orchestrator.execute.registry import Handler
+from orchestrator.execute.wire import Answer, Broken, Order, Returned, Signalled
+from orchestrator.execute.wire import Unfit as UnfitThere
+from orchestrator.task.model import Claimed
+
+# A new child takes as long as importing the application; an idle one holds its memory.
+IDLE_SECONDS = 60.0
+# A child that died while it was idle costs nobody an attempt; one that cannot even begin does.
+TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A result that is JSON text already, checked where the handler ran."""
+
+    text: str
+
+
+class Children:
+    """The child processes of one worker."""
+
+    def __init__(self, *, result_bytes_max: int) -> None:
+        self._result_bytes_max = result_bytes_max
+        self._children: set[Child] = set()
+        self._idle: dict[Child, asyncio.TimerHandle] = {}
+
+    async def call(self, handler: Handler, task: Claimed) -> Written | None:
+        """Run a task's handler in a child; raise what it raised, as far as that can be told in text. When cancelled,
+        its child is dead before this returns."""
+        function = handler.function
+        order = Order(function.__module__, function.__qualname__, task, self._result_bytes_max)
+        end = ""
+        for _ in range(TRIES):
+            child = self._take()
+            try:
+                answer = await child.run(order)
+            except Unbegun as error:
+                end = str(error)
+                continue
+            except BaseException:
+                child.kill()
+                raise
+            self._rest(child)
+            return told(answer)
+        raise ExecutorCrashed(f"the handler's process {end}, before it began")
+
+    def stop(self) -> None:
+        """Kill them all."""
+        for timer in self._idle.values():
+            timer.cancel()
+        self._idle.clear()
+        for child in self._children:
+            child.kill()
+
+    def _take(self) -> Child:
+        # The last to fall idle is the first to work, so that the others may end.
+        while self._idle:
+            child, timer = self._idle.popitem()
+            timer.cancel()
+            if not child.has_ended:
+                return child
+        child = Child(ended=self._ended)
+        self._children.add(child)
+        return child
+
+    def _rest(self, child: Child) -> None:
+        self._idle[child] = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._dismiss, child)
+
+    def _dismiss(self, child: Child) -> None:
+        del self._idle[child]
+        child.dismiss()
+
+    def _ended(self, child: Child) -> None:
+        self._children.discard(child)
+        if (timer := self._idle.pop(child, None)) is not None:
+            timer.cancel()
+
+
+def told(answer: Answer) -> Written | None:
+    """Return or raise what a child says of its handler."""
+    match answer:
+        case Returned(result=result):
+            return None if result is None else Written(result)
+        case Broken(fault=fault):
+            raise Told(fault)
+        case UnfitThere(fault=fault):
+            raise Unfit(fault)
+        case Signalled():
+            raise signal_of(answer)
+        case _:
+            assert_never(answer)
+
+
+def signal_of(told: Signalled) -> HandlerSignal:
+    match told.signal:
+        case "Retry":
+            return Retry(told.after_seconds, told.reason)
+        case "Snooze":
+            return Snooze(told.after_seconds or 0.0)
+        case "Cancel":
+            return Cancel(told.reason)
+        case "Discard":
+            return Discard(told.reason)
+        case _:
+            assert_never(told.signal)

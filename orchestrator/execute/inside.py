@@ -1,0 +1,139 @@
+"""What a child process does: run the handlers it is told to, one after another, until its worker is gone.
+
+    python -c "…; inside.main()" <line> <life> <pid of the worker> <entries of its sys.path>
+
+It looks for nothing by itself: no settings, no database. What a handler prints goes where the worker's goes. Ctrl-C
+and SIGTERM are the worker's to act upon: they may reach a whole terminal or control group, and a child that ended
+then would cost an attempt which the worker means to let finish.
+"""
+
+import ctypes
+import faulthandler
+import fcntl
+import functools
+import os
+import signal
+import socket
+import sys
+import threading
+from contextlib import suppress
+
+from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
+from orchestrator.execute import context, fault, registry
+from orchestrator.execute.wire import (
+    LENGTH,
+    ORDERS,
+    Answer,
+    Broken,
+    Order,
+    Returned,
+    Signalled,
+    Unfit,
+    framed,
+)
+from orchestrator.task import duration, payload
+
+PR_SET_PDEATHSIG = 1
+
+found = functools.cache(registry.found)
+
+
+def main() -> None:
+    """Serve one worker."""
+    line_number, life, worker_pid = (int(argument) for argument in sys.argv[1:4])
+    for number in (line_number, life):
+        os.set_inheritable(number, False)
+    die_with(worker_pid, life)
+    for deaf_to in (signal.SIGINT, signal.SIGTERM):
+        # Not SIG_IGN, which every program that a handler starts would inherit.
+        signal.signal(deaf_to, lambda number, frame: None)
+    with suppress(RuntimeError, ValueError, OSError):  # without a standard error to say it on
+        faulthandler.enable()  # a segfault says where
+    with socket.socket(fileno=line_number) as line:
+        # Ends: the worker closes the line.
+        while (order := next_order(line)) is not None:
+            line.sendall(framed(None))
+            line.sendall(framed(performed(order)))
+
+
+def die_with(worker_pid: int, life: int) -> None:
+    """See to it that this process, and what its handlers started, do not outlive the worker, however that ends.
+
+    The kernel closes the other end of `life` when the worker is gone. It then kills our process group, if we ask it to
+    (on Linux), also while C code holds the interpreter; elsewhere a thread does. Should a process forked off the
+    worker hold the other end open, Linux still tells us of our parent's death.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    with suppress(AttributeError, OSError):
+        fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
+    threading.Thread(target=outlive, args=[life], name="orchestrator-life", daemon=True).start()
+    if os.getppid() != worker_pid:  # it went before we could ask
+        os._exit(1)
+
+
+def outlive(life: int) -> None:
+    os.read(life, 1)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def next_order(line: socket.socket) -> Order | None:
+    """Wait for an order; None when there will be no more."""
+    length = received(line, LENGTH.size)
+    return ORDERS.decode(received(line, *LENGTH.unpack(length))) if length else None
+
+
+def received(line: socket.socket, count: int) -> bytes:
+    """Receive so many bytes, or none when the line is closed."""
+    parts, left = [], count
+    while left:
+        part = line.recv(left)
+        if not part:
+            return b""
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def performed(order: Order) -> Answer:
+    """Run the handler; whatever it does, say how it ended."""
+    task = order.task
+    try:
+        handler = found(order.module, order.name)
+    except BaseException as error:  # it imports the user's module
+        return Broken(fault.of(error))
+    try:
+        arguments = handler.bind(payload.decode(task.payload), context.of(task))
+    except (PayloadRefused, TypeError) as error:
+        return Unfit(fault.of_unfit(task.type, error))
+    except BaseException as error:  # binding runs the user's constructors
+        return Broken(fault.of(error))
+    try:
+        value = handler.function(**arguments)
+        if value is None:
+            return Returned(None)
+        return Returned(payload.encode_result(value, bytes_max=order.result_bytes_max))
+    except HandlerSignal as raised:
+        return signalled(raised)
+    except BaseException as error:
+        return Broken(fault.of(error))
+
+
+def signalled(raised: HandlerSignal) -> Answer:
+    try:
+        match raised:
+            case Snooze(after=after):
+                return Signalled("Snooze", after_seconds=duration.seconds("after", after))
+            case Cancel(reason=reason):
+                return Signalled("Cancel", fault.message(reason))
+            case Discard(reason=reason):
+                return Signalled("Discard", fault.message(reason))
+            case Retry(after=after, reason=reason):
+                seconds = None if after is None else duration.seconds("after", after)
+                return Signalled("Retry", fault.message(reason), seconds)
+            case _:
+                return Broken(fault.of(raised))
+    except ValueError as error:  # a delay that is none: the handler's mistake
+        return Broken(fault.of(error))

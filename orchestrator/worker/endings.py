@@ -1,0 +1,151 @@
+"""End attempts that do not end by themselves: their time is over, their lease is lost, or the worker stops.
+
+A coroutine is cancelled, a thread told through its context. A handler that will not end is left behind: its slot goes
+to others, and what it may still return is not looked at.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from orchestrator import events
+from orchestrator.errors import LeaseLost
+from orchestrator.finish import Outbox
+from orchestrator.task.model import Claimed
+from orchestrator.task.outcome import End, Outcome, Released
+from orchestrator.worker.slots import Slot, Slots, is_unmarked
+
+# How long a cancelled handler may take to clean up before its task is given back over its head.
+CANCEL_SECONDS = 5.0
+WATCH_SECONDS = 0.025
+# What was claimed ahead waits no longer than this behind what runs.
+STALE_SECONDS = 1.0
+
+
+class Endings:
+    """Looks after all slots of a worker at once. `mark` is called when an attempt should be marked running."""
+
+    def __init__(self, slots: Slots, outbox: Outbox, *, mark: Callable[[], None]) -> None:
+        self._slots = slots
+        self._outbox = outbox
+        self._mark = mark
+        self._farewells: set[asyncio.Task[None]] = set()
+
+    async def watch(self) -> None:
+        """Look at everything that runs, for as long as something does."""
+        while True:
+            if not self._slots.busy and not self._slots.ready:
+                self._slots.stirred.clear()
+                await self._slots.stirred.wait()
+            await asyncio.sleep(WATCH_SECONDS)
+            self._look(time.monotonic())
+
+    async def give_back(self) -> None:
+        """Cancel what still runs, and give it back unfinished."""
+        self._slots.release_ready()
+        slots = {slot for slot in self._slots.busy if not slot.is_void}
+        await self._cancel(slots, "the worker gives it back")
+        for slot in slots & self._slots.busy:
+            # A handler that does not end when cancelled: its lease is given up all the same.
+            self._leave_behind(slot, Released())
+
+    def lose(self, lost: Mapping[tuple[int, int], str]) -> None:
+        """Tell handlers whose leases are lost, at once; their outcomes are not even written."""
+        if not lost:
+            return
+        for slot in list(self._slots.busy):
+            attempt = slot.attempt
+            if attempt is None or slot.is_void:
+                continue
+            reason = lost.get((attempt.task.id, attempt.task.lease))
+            if reason is not None:
+                say_lost(attempt.task, reason)
+                self._spawn_farewell(slot, reason)
+        for entry in list(self._slots.ready):
+            if (reason := lost.get((entry[0].id, entry[0].lease))) is not None:
+                with suppress(ValueError):  # the heartbeat's thread has taken it back
+                    self._slots.ready.remove(entry)
+                say_lost(entry[0], reason)
+
+    async def drop(self, reason: str) -> int:
+        """Cancel everything, since all leases are void; its outcomes are not even written."""
+        dropped = {slot for slot in self._slots.busy if not slot.is_void}
+        unbegun = len(self._slots.take_back())
+        for slot in dropped:
+            slot.is_void = True
+        await self._part(dropped, reason)
+        if self._farewells:
+            await asyncio.wait(self._farewells)
+        return len(dropped) + unbegun
+
+    def _look(self, now: float) -> None:
+        calls = False
+        for slot in list(self._slots.busy):
+            attempt = slot.attempt
+            if attempt is None or slot.is_void:
+                continue
+            overdue_seconds = attempt.overdue_seconds(now)
+            if overdue_seconds > CANCEL_SECONDS and attempt.expired:
+                self._leave_behind(slot, attempt.timed_out())
+            elif overdue_seconds > 0 and not attempt.expired and slot.job is not None:
+                attempt.expire()
+                slot.job.cancel()
+            elif is_unmarked(attempt, now):
+                calls = True
+        with suppress(IndexError):
+            if now - self._slots.ready[0][2] > STALE_SECONDS:
+                self._slots.release_ready()
+        if calls:
+            self._mark()
+
+    def _leave_behind(self, slot: Slot, end: End) -> None:
+        """Go on without a handler that does not end; what it may still return is not looked at."""
+        attempt = slot.attempt
+        if attempt is None:
+            return
+        slot.is_void = True
+        self._slots.stubborn.add(slot)
+        events.emit(events.HandlerAbandoned(attempt.task.id, attempt.task.type))
+        self._outbox.put(Outcome(attempt.task, end, attempt.begun_at), worker_id=attempt.worker_id)
+        self._slots.vacate(slot)
+        self._slots.wake_one()
+
+    def _spawn_farewell(self, slot: Slot, reason: str) -> None:
+        slot.is_void = True
+        farewell = asyncio.create_task(self._part({slot}, reason))
+        self._farewells.add(farewell)
+        farewell.add_done_callback(self._farewells.discard)
+
+    async def _part(self, slots: set[Slot], reason: str) -> None:
+        await self._cancel(slots, reason)
+        for slot in slots & self._slots.busy:
+            self._slots.stubborn.add(slot)
+            self._slots.vacate(slot)
+
+    async def _cancel(self, slots: set[Slot], reason: str) -> None:
+        """Ask handlers to end, a coroutine by cancelling it, a thread by its context; wait, but not for long."""
+        jobs: set[asyncio.Task[None]] = set()
+        in_threads: set[asyncio.Task[None]] = set()
+        for slot in slots:
+            attempt, job = slot.attempt, slot.job
+            if attempt is None or job is None:
+                continue
+            slot.is_last = True
+            attempt.call_off()
+            jobs.add(job)
+            if attempt.handler.executor != "thread":
+                job.cancel(LeaseLost(attempt.task.id, reason))
+            else:
+                in_threads.add(job)
+        if jobs:
+            await asyncio.wait(jobs, timeout=CANCEL_SECONDS)
+        deaf = {job for job in in_threads if not job.done()}
+        for job in deaf:
+            job.cancel()
+        if deaf:
+            await asyncio.wait(deaf, timeout=CANCEL_SECONDS)
+
+
+def say_lost(task: Claimed, reason: str) -> None:
+    events.emit(events.LeaseLost(task.id, task.type, task.queue, reason))

@@ -1,0 +1,58 @@
+"""Notice that a handler blocks the loop, from the heartbeat's thread, and do there what the loop cannot: give back what
+has not begun, and mark running what runs.
+
+The worker lives on, and so do the leases of what it runs; but nothing else of it moves until the handler lets go.
+"""
+
+import math
+import time
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from orchestrator import events, execute, finish
+from orchestrator.worker.slots import Slots
+
+# From when on the loop counts as blocked; well above what a busy machine does to it.
+STALLED_SECONDS = 1.0
+LOOK_SECONDS = 0.5
+TYPES_NAMED_MAX = 5
+
+
+@dataclass(slots=True)
+class Stall:
+    """When the loop was seen last."""
+
+    slots: Slots
+    _seen_at: float = math.inf
+    _blocked: bool = False
+
+    def seen(self, worker_id: UUID) -> None:
+        """Say, on the loop, that it turns."""
+        now = time.monotonic()
+        if self._blocked:
+            self._blocked = False
+            events.emit(events.LoopFree(worker_id, round(now - self._seen_at, 3)))
+        self._seen_at = now
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the loop does not turn."""
+        return time.monotonic() - self._seen_at > STALLED_SECONDS
+
+    def relieve(self, connection: psycopg.Connection[Any], worker_id: UUID) -> None:
+        """Do the loop's work, on another thread."""
+        running = self.slots.unmarked()
+        if not self._blocked:
+            self._blocked = True
+            kinds = sorted({task.type for task in self.slots.running()})
+            events.emit(events.LoopBlocked(worker_id, tuple(kinds[:TYPES_NAMED_MAX])))
+        if running:
+            tasks, ages = [attempt.task for attempt, _ in running], [age for _, age in running]
+            marked = execute.begin_now(connection, tasks, ages=ages)
+            for attempt, _ in running:
+                attempt.is_marked = attempt.task.id in marked
+        if unbegun := self.slots.take_back():
+            finish.release_now(connection, [task for task, _ in unbegun], worker_id=worker_id)

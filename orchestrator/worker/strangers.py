@@ -1,0 +1,19 @@
+"""What to do with a task whose type this worker does not know: a deploy in the wrong order must not cost it."""
+
+from uuid import UUID
+
+from orchestrator.finish import Outbox
+from orchestrator.task.model import Claimed
+from orchestrator.task.outcome import Fault, Outcome, PutBack
+
+# The first wait, doubled each time, up to the longest.
+PUT_BACK_SECONDS = 5.0
+PUT_BACK_SECONDS_MAX = 300.0
+
+
+def put_back(outbox: Outbox, task: Claimed, *, worker_id: UUID) -> None:
+    """Give the task back, visibly and uncharged, to wait for a worker that knows its type."""
+    times = min((task.put_back or 0) + 1, 30)
+    wait = min(PUT_BACK_SECONDS * 2 ** (times - 1), PUT_BACK_SECONDS_MAX)
+    reason = f"worker {worker_id} serves queue {task.queue} but has no handler for type {task.type}"
+    outbox.put(Outcome(task, PutBack(Fault("UnknownType", reason), wait, times)), worker_id=worker_id)

@@ -1,0 +1,124 @@
+"""However a run ends, its database is gone, and so is every process of it."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+
+import psycopg
+import pytest
+
+from orchestrator import bench
+from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.result import Failed, Measure, Result
+from orchestrator.errors import OrchestratorError
+from tests.bench.conftest import TINY, Listener, Take
+from tests.demo.left_over import command_lines
+from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, command, eventually, surroundings
+
+Ask = Callable[[], set[str]]
+
+
+class Broken(OrchestratorError):
+    """A measure failed."""
+
+
+def test_after_success(take: Take, left_over: Ask) -> None:
+    """And it was there in between."""
+    seen = list[set[str]]()
+
+    def look(_ground: Ground) -> Iterator[Result]:
+        seen.append(left_over())
+        yield from ()
+
+    take(Measure("look", "", look))
+
+    assert ([1], set()) == ([len(names) for names in seen], left_over())
+
+
+def test_a_measure_that_went_wrong_is_told_and_the_others_go_on(server_url: str, left_over: Ask) -> None:
+    """The exit status tells it, too."""
+
+    def fail(_ground: Ground) -> Iterator[Result]:
+        raise NotMeasured("it did not end")
+
+    listener = Listener()
+    measures = [Measure("one", "", fail), Measure("two", "", lambda _: iter(()))]
+    status = bench.run(bench.Play(measures=measures, sizes=TINY, url=server_url), listener)
+
+    assert (1, [Failed("one", "it did not end")]) == (status, listener.results)
+    assert ["one", "two", "end"] == listener.said[-3:]
+    assert set() == left_over()
+
+
+def test_after_a_failure(take: Take, left_over: Ask) -> None:
+    """The error is the caller's to tell."""
+
+    def fail(_ground: Ground) -> Iterator[Result]:
+        raise Broken
+
+    with pytest.raises(Broken):
+        take(Measure("fail", "", fail))
+
+    assert set() == left_over()
+
+
+@pytest.mark.parametrize(("numbers", "status"), [([signal.SIGINT] * 3, 130), ([signal.SIGTERM], 143)])
+def test_after_a_signal(
+    server_url: str,
+    administrator: psycopg.Connection,
+    left_over: Ask,
+    numbers: list[signal.Signals],
+    status: int,
+) -> None:
+    """In the middle of a drain, and again while it cleans up: no traceback, no worker, no database."""
+    process = subprocess.Popen(
+        command("bench", "--url", server_url, "--only", "drain", "--json"),
+        env=surroundings(None), cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    try:
+        eventually(lambda: left_over() and working(administrator, left_over()), "a worker has come")
+        database, workers = left_over().pop(), tethered(process.pid)
+        for number in numbers:
+            process.send_signal(number)
+        out, said = process.communicate(timeout=PATIENCE_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+
+    assert (status, "") == (process.returncode, out), said
+    assert "Interrupted. The scratch database is dropped.\n" == said
+    assert database not in left_over()
+    assert workers
+    eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), "the workers are gone")
+
+
+def working(administrator: psycopg.Connection, databases: set[str]) -> bool:
+    """Tell whether a worker is connected to one of these databases."""
+    who = "SELECT FROM pg_stat_activity WHERE datname = ANY (%s) AND application_name = 'orchestrator claims'"
+    return bool(administrator.execute(who, [list(databases)]).fetchall())
+
+
+def tethered(parent: int) -> list[int]:
+    """Return the pids of a process's own workers."""
+    mine = f"/proc/{parent}/task/{parent}/children"
+    with open(mine) as file:
+        children = {int(pid) for pid in file.read().split()}
+    return [pid for pid, line in command_lines() if pid in children and "tether" in line]
+
+
+def test_a_throw_away_server_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a URL there is a server for as long as the run lasts; what the environment names is not looked at."""
+    monkeypatch.setenv("ORCHESTRATOR_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nowhere")
+    where = list[str]()
+
+    def look(ground: Ground) -> Iterator[Result]:
+        where.append(ground.connection.info.host)
+        yield from ()
+
+    play = bench.Play(measures=[Measure("look", "", look)], sizes=bench.SIZES["quick"])
+    status = bench.run(play, Listener())
+
+    assert 0 == status
+    assert "orchestrator-bench-" in where[0]
+    assert not os.path.exists(where[0])
