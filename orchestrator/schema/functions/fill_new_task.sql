@@ -9,12 +9,46 @@ LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
+    into_queue text;
     declared boolean;
     draining boolean;
     awaited boolean;
-    usual boolean;
     fault text;
 BEGIN
+    -- As usual: type and queue are declared, and so have been judged when they were, and nothing else is given.
+    IF num_nonnulls(
+            NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.idempotency_key, NEW.tags, NEW.metadata,
+            NEW.trace_context, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at, NEW.result,
+            NEW.error, NEW.progress
+        ) = 0
+        AND NEW.attempt + NEW.losses = 0 AND NEW.status = 'pending'
+        AND jsonb_typeof(NEW.payload) = 'object' AND octet_length(NEW.payload::text) <= 128
+    THEN
+        SELECT
+            q.name,
+            coalesce(t.priority, q.priority, 50),
+            coalesce(t.max_attempts, q.max_attempts, 4),
+            coalesce(t.timeout, q.timeout, interval '300 seconds'),
+            orchestrator.clock(),
+            (date_part('epoch', q.aging) * 1000000)::bigint,
+            EXISTS (
+                SELECT
+                FROM orchestrator.workers AS w
+                WHERE w.state IN ('running', 'draining') AND w.idle_until > orchestrator.clock() AND q.name = ANY (w.queues)
+            )
+        INTO into_queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.aging_us, awaited
+        FROM orchestrator.types AS t
+        JOIN orchestrator.queues AS q ON q.name = coalesce(NEW.queue, t.queue)
+        WHERE t.name = NEW.type AND q.state <> 'draining' AND NEW.id IS NOT NULL AND NEW.created_at IS NOT NULL;
+        -- Without a row all of these are NULL, as they were; so NEW.queue, which may be given, is none of them.
+        IF FOUND THEN
+            NEW.queue := into_queue;
+            IF awaited THEN
+                PERFORM orchestrator.ring(ARRAY[NEW.queue], NEW.run_at);
+            END IF;
+            RETURN NEW;
+        END IF;
+    END IF;
     SELECT
         coalesce(NEW.id, nextval('orchestrator.tasks_id_seq')),
         n.queue,
@@ -31,31 +65,16 @@ BEGIN
             FROM orchestrator.workers AS w
             WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), n.run_at)
                 AND n.queue = ANY (w.queues)
-        ),
-        -- Type and queue are declared, and nothing else is given but the payload.
-        t.name IS NOT NULL AND q.state <> 'draining'
-            AND num_nonnulls(
-                NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.idempotency_key, NEW.tags, NEW.metadata,
-                NEW.trace_context, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at, NEW.result,
-                NEW.error, NEW.progress
-            ) = 0
-            AND NEW.attempt = 0 AND NEW.losses = 0 AND NEW.status = 'pending'
-            AND jsonb_typeof(NEW.payload) = 'object' AND octet_length(NEW.payload::text) <= 128
+        )
     INTO
         NEW.id, NEW.queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.created_at, NEW.aging_us,
-        declared, draining, awaited, usual
+        declared, draining, awaited
     FROM (SELECT) AS one
     LEFT JOIN orchestrator.types AS t ON t.name = NEW.type
     CROSS JOIN LATERAL (
         SELECT coalesce(NEW.queue, t.queue, 'default') AS queue, coalesce(NEW.run_at, orchestrator.clock()) AS run_at
     ) AS n
     LEFT JOIN orchestrator.queues AS q ON q.name = n.queue;
-    IF usual THEN
-        IF awaited THEN
-            PERFORM orchestrator.ring(ARRAY[NEW.queue], NEW.run_at);
-        END IF;
-        RETURN NEW;
-    END IF;
     IF NOT declared AND NEW.type <> '' THEN
         PERFORM orchestrator.tell_undeclared(NEW.type);
     END IF;
