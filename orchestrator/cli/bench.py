@@ -15,7 +15,9 @@ NAMES = {measure.name: measure for measure in measuring.MEASURES}
 @click.command()
 @click.option("--url", help="A database of the server to measure; else a throw-away server.")
 @click.option("--quick", "size", flag_value="quick", help="Under a minute in all, and rough.")
-@click.option("--full", "size", flag_value="full", help="Millions of rows, minutes under load; takes an hour.")
+@click.option(
+    "--full", "size", flag_value="full", help="Millions of rows, minutes under load; takes an hour."
+)
 @click.option("--only", metavar="NAME,…", help="Some measures only.")
 @click.option("--list", "listing", is_flag=True, help="Name the measures, and measure nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
