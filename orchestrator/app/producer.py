@@ -28,7 +28,9 @@ class Producer:
 
     def send(self, request: Request, held: object) -> Enqueued:
         """Enqueue one task."""
-        with self._target(held) as target:
+        if held is not None:
+            return enqueue.send(enqueue.synchronous(held), request)
+        with self._target(None) as target:
             return enqueue.send(target, request)
 
     async def asend(self, request: Request, held: object) -> Enqueued:

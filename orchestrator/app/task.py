@@ -8,7 +8,7 @@ from orchestrator import enqueue
 from orchestrator.app.handle import Handle, Handles
 from orchestrator.app.producer import Producer
 from orchestrator.config import did_you_mean
-from orchestrator.enqueue import Options, Request
+from orchestrator.enqueue import Envelope, Options, Request
 from orchestrator.errors import EnqueueRefused, PayloadRefused
 from orchestrator.execute import Handler
 
@@ -30,24 +30,34 @@ class Call:
         return enqueue.request(self.kind, self.arguments, self.options, bytes_max=bytes_max)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Sender:
     """Which task, where and how. Nothing happens before `enqueue`."""
 
-    producer: Producer
-    handler: Handler
-    options: Options
-    held: object
+    __slots__ = ("_envelope", "_origin", "handler", "held", "options", "producer")
+
+    def __init__(
+        self,
+        producer: Producer,
+        handler: Handler,
+        options: Options,
+        held: object = None,
+        *,
+        origin: "Sender | None" = None,
+    ) -> None:
+        self.producer = producer
+        self.handler = handler
+        self.options = options
+        self.held = held
+        self._origin = origin  # one with the same options, which lasts, and may have written them down before
+        self._envelope: Envelope | None = None
 
     def enqueue(self, /, *args: Any, **arguments: Any) -> Handle:
         """Enqueue; on what was handed to `using`, in its transaction, or on a connection of our own."""
-        request = self.call(*args, **arguments).request(bytes_max=self.producer.config.payload_bytes_max)
-        return Handle.of(self.producer.send(request, self.held), self.producer)
+        return Handle.of(self.producer.send(self._request(args, arguments), self.held), self.producer)
 
     async def aenqueue(self, /, *args: Any, **arguments: Any) -> Handle:
         """The same on the event loop."""
-        request = self.call(*args, **arguments).request(bytes_max=self.producer.config.payload_bytes_max)
-        return Handle.of(await self.producer.asend(request, self.held), self.producer)
+        return Handle.of(await self.producer.asend(self._request(args, arguments), self.held), self.producer)
 
     def enqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
         """Enqueue a set, all or nothing: mappings of arguments, or calls. Reads a thousand items ahead at most."""
@@ -59,17 +69,49 @@ class Sender:
 
     def call(self, /, *args: Any, **arguments: Any) -> Call:
         """Name the arguments now, enqueue later, with others."""
+        self._check(args, arguments)
+        return Call(self.handler.type, arguments, self.options)
+
+    def envelope(self) -> Envelope:
+        """Write down the options, once where they cannot change."""
+        if self._envelope is not None:
+            return self._envelope
+        if self._origin is not None:
+            written = self._origin.envelope()
+        else:
+            bytes_max = self.producer.config.payload_bytes_max
+            written = enqueue.envelope(self.handler.type, self.options, bytes_max=bytes_max)
+        if enqueue.stays(self.options):
+            self._envelope = written
+        return written
+
+    def _check(self, args: tuple[Any, ...], arguments: Mapping[str, Any]) -> None:
         if args:
             raise TypeError(f"{self.handler.type}: a task's arguments are keyword arguments; name them")
         self.handler.check(arguments)
-        return Call(self.handler.type, arguments, self.options)
+
+    def _request(self, args: tuple[Any, ...], arguments: Mapping[str, Any]) -> Request:
+        self._check(args, arguments)
+        body = enqueue.written(arguments, bytes_max=self.producer.config.payload_bytes_max)
+        return self.envelope(), body
 
     def _requests(self, items: Iterable[Mapping[str, Any] | Call]) -> Iterator[Request]:
-        calls = (item if isinstance(item, Call) else self._call_of(n, item) for n, item in enumerate(items))
-        return requests_of(calls, bytes_max=self.producer.config.payload_bytes_max)
+        bytes_max = self.producer.config.payload_bytes_max
+        for n, item in enumerate(items):
+            if not isinstance(item, Call):
+                self._check_item(n, item)
+            try:
+                if isinstance(item, Call):
+                    request = item.request(bytes_max=bytes_max)
+                else:
+                    body = enqueue.written(item, bytes_max=bytes_max)
+                    request = self._envelope or self.envelope(), body
+            except EnqueueRefused as error:
+                raise at(n, error) from error.__cause__
+            yield request
 
-    def _call_of(self, n: int, item: Mapping[str, Any]) -> Call:
-        if not isinstance(item, Mapping):
+    def _check_item(self, n: int, item: Mapping[str, Any]) -> None:
+        if type(item) is not dict and not isinstance(item, Mapping):
             raise TypeError(
                 f"items[{n}] is a {type(item).__name__}; it must be a mapping of arguments, or a call"
             )
@@ -77,7 +119,6 @@ class Sender:
             self.handler.check(item)
         except TypeError as error:
             raise TypeError(f"items[{n}]: {error}") from None
-        return Call(self.handler.type, item, self.options)
 
 
 class TaskFunction(Generic[P, R]):
@@ -86,6 +127,7 @@ class TaskFunction(Generic[P, R]):
     def __init__(self, producer: Producer, handler: Handler, function: Callable[P, R]) -> None:
         self._producer = producer
         self._function = function
+        self._sender = Sender(producer, handler, defaulted(Options(), handler))
         self.handler = handler
         self.name = handler.type
         self.__name__ = function.__name__
@@ -103,30 +145,33 @@ class TaskFunction(Generic[P, R]):
 
     def enqueue(self, /, *args: Any, **arguments: Any) -> Handle:
         """Enqueue with these arguments, on a connection of our own, committed at once."""
-        return self.using().enqueue(*args, **arguments)
+        return self._sender.enqueue(*args, **arguments)
 
     async def aenqueue(self, /, *args: Any, **arguments: Any) -> Handle:
         """The same on the event loop."""
-        return await self.using().aenqueue(*args, **arguments)
+        return await self._sender.aenqueue(*args, **arguments)
 
     def enqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
         """Enqueue a set on a connection of our own, all or nothing."""
-        return self.using().enqueue_many(items)
+        return self._sender.enqueue_many(items)
 
     async def aenqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
         """The same on the event loop."""
-        return await self.using().aenqueue_many(items)
+        return await self._sender.aenqueue_many(items)
 
     def call(self, /, *args: Any, **arguments: Any) -> Call:
         """Name the arguments now, enqueue later, with others."""
-        return self.using().call(*args, **arguments)
+        return self._sender.call(*args, **arguments)
 
     def using(self, held: object = None, /, **options: Any) -> Sender:
         """Say on what, and how: queue, priority, run_at, delay, key, key_window, max_attempts, timeout, tags,
         metadata. Holds a psycopg connection or cursor, a session or connection of SQLAlchemy, a Django alias."""
         if held is not None:
             enqueue.target_of(held)
-        return Sender(self._producer, self.handler, defaulted(options_of(options), self.handler), held)
+        if options:
+            return Sender(self._producer, self.handler, defaulted(options_of(options), self.handler), held)
+        plain = self._sender
+        return Sender(self._producer, self.handler, plain.options, held, origin=plain)
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
@@ -158,8 +203,14 @@ def requests_of(calls: Iterable[Call], *, bytes_max: int) -> Iterator[Request]:
         if not isinstance(call, Call):
             raise TypeError(f"items[{n}] is a {type(call).__name__}; make it a call, as task.call(…) does")
         try:
-            yield call.request(bytes_max=bytes_max)
-        except PayloadRefused as error:
-            raise PayloadRefused(f"items[{n}].{error.path}", error.reason) from error.__cause__
+            request = call.request(bytes_max=bytes_max)
         except EnqueueRefused as error:
-            raise EnqueueRefused(f"items[{n}]: {error}") from None
+            raise at(n, error) from error.__cause__
+        yield request
+
+
+def at(n: int, error: EnqueueRefused) -> EnqueueRefused:
+    """Say which item was refused."""
+    if isinstance(error, PayloadRefused):
+        return PayloadRefused(f"items[{n}].{error.path}", error.reason)
+    return EnqueueRefused(f"items[{n}]: {error}")

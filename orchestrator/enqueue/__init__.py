@@ -1,6 +1,6 @@
 """Put tasks into the database, inside whatever transaction the caller holds.
 
-One SELECT of `orchestrator.enqueue_many`, built purely in `request.py`, sent by `send.py` in two colours on whatever
+One SELECT of a function of the schema, built purely in `request.py`, sent by `send.py` in two colours on whatever
 `target.py` recognised. What is wrong with a payload is said here, by name, before any SQL; the rest the database says,
 and its words come back as one exception. Nothing is committed, closed or changed on a connection that was handed in.
 
@@ -9,13 +9,14 @@ A reply may be lost after the commit. Then nobody knows whether the tasks are th
 doubt: what was not committed is not there.
 """
 
-from orchestrator.enqueue.request import Options, Request, request
+from orchestrator.enqueue.request import Envelope, Options, Request, envelope, request, stays, written
 from orchestrator.enqueue.send import Enqueued, Many, asend, asend_many, send, send_many
 from orchestrator.enqueue.target import AsyncTarget, Target, asynchronous, synchronous, target_of
 
 __all__ = [
     "AsyncTarget",
     "Enqueued",
+    "Envelope",
     "Many",
     "Options",
     "Request",
@@ -23,9 +24,12 @@ __all__ = [
     "asend",
     "asend_many",
     "asynchronous",
+    "envelope",
     "request",
     "send",
     "send_many",
+    "stays",
     "synchronous",
     "target_of",
+    "written",
 ]

@@ -44,6 +44,8 @@ class Line:
             yield
         finally:
             timer.cancel()
+            # So that none is left when its worker has ended.
+            timer.join()
 
     def _hang_up(self) -> None:
         connection = self._connection

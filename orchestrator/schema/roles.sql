@@ -43,7 +43,8 @@ BEGIN
         GRANT USAGE ON SEQUENCE orchestrator.tasks_id_seq TO orchestrator_producer;
         GRANT EXECUTE ON FUNCTION
             orchestrator.enqueue(text, jsonb, text, integer, timestamptz, interval, text, interval, integer, interval, text[], jsonb, jsonb),
-            orchestrator.enqueue_many(jsonb)
+            orchestrator.enqueue_many(jsonb),
+            orchestrator.enqueue_alike(jsonb, jsonb)
             TO orchestrator_producer;
     END IF;
 
@@ -64,6 +65,7 @@ BEGIN
         GRANT EXECUTE ON FUNCTION
             orchestrator.enqueue(text, jsonb, text, integer, timestamptz, interval, text, interval, integer, interval, text[], jsonb, jsonb),
             orchestrator.enqueue_many(jsonb),
+            orchestrator.enqueue_alike(jsonb, jsonb),
             orchestrator.ensure_partition(date),
             orchestrator.ring(text[], timestamptz),
             orchestrator.drop_old_partition(),

@@ -74,10 +74,6 @@ tasks = Table(
     Column("trace_context", JSONB),
     CheckConstraint("priority BETWEEN 0 AND 100", name="tasks_priority_check"),
     CheckConstraint("max_attempts >= 1", name="tasks_max_attempts_check"),
-    CheckConstraint(
-        "status IN ('scheduled', 'blocked', 'pending', 'claimed', 'running', 'completed', 'cancelled', 'dead_letter')",
-        name="tasks_status_check",
-    ),
     postgresql_partition_by="LIST (status)",
 )
 

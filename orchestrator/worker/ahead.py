@@ -31,20 +31,25 @@ class Ahead:
 
     def wanted(self) -> int:
         """Return how many to claim now; 0 while enough is ready, or so little is missing that it can wait for more."""
+        self._measure()
         room = self.slots.free + self._prefetch
         if room < 1 or room < min(self._prefetch, CLAIM_MAX) * ENOUGH:
             return 0
         return min(room, CLAIM_MAX)
 
     def claimed(self, seconds: float) -> None:
-        """Learn what a claim took, and with it how far ahead to claim."""
+        """Learn what a claim took."""
+        self._claim_seconds += NEWEST * (seconds - self._claim_seconds)
+        self._measure()
+
+    def _measure(self) -> None:
+        """Learn how fast the slots are, and with it how far ahead to claim."""
         now = time.monotonic()
         # Over ten milliseconds at least, or a burst between two claims would pass for the speed of all.
         if now - self._since > 0.010:
             rate = (self.slots.begun - self._begun) / (now - self._since)
             self._rate += NEWEST * (rate - self._rate)
             self._begun, self._since = self.slots.begun, now
-        self._claim_seconds += NEWEST * (seconds - self._claim_seconds)
         ahead_seconds = min(ROUND_TRIPS * self._claim_seconds, AHEAD_SECONDS)
         self._prefetch = min(int(self._rate * ahead_seconds), AHEAD_MAX)
         self.slots.low_water = max(0, self._prefetch - int(min(self._prefetch, CLAIM_MAX) * ENOUGH))

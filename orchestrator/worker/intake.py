@@ -205,11 +205,13 @@ class Intake:
 
     async def _begin(self, tasks: list[Claimed], worker_id: UUID) -> None:
         """Mark these running, then let them start."""
-        begun = await self._session.run(partial(execute.begin, tasks=tasks), give_up_on=self._told_to_stop)
+        marked = await self._session.run(partial(execute.begin, tasks=tasks), give_up_on=self._told_to_stop)
+        ours = worker_id == self.worker_id
+        self._slots.add(
+            [task for task in tasks if ours and task.id in marked], worker_id=worker_id, are_marked=True
+        )
         for task in tasks:
-            if task.id in begun and worker_id == self.worker_id:
-                self._slots.start(task, worker_id=worker_id)
-            else:
+            if not ours or task.id not in marked:
                 # Somebody has its row locked, or took it back already, or we were declared dead meanwhile; whichever,
                 # the outbox will tell.
                 self._slots.release(task, worker_id=worker_id)

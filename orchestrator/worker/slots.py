@@ -68,7 +68,7 @@ class Slots:
         self._executors = Executors(
             registry, size=config.concurrency, result_bytes_max=config.result_bytes_max
         )
-        self.ready: deque[tuple[Claimed, UUID, float]] = deque()
+        self.ready: deque[tuple[Claimed, UUID, float, bool]] = deque()
         self._slots: set[Slot] = set()
         self.busy: set[Slot] = set()
         self.stubborn: set[Slot] = set()
@@ -101,17 +101,12 @@ class Slots:
         """Return the tasks that wait for a slot, or are in one. Any thread may ask."""
         return [*(task for task, *_ in list(self.ready)), *self.running()]
 
-    def add(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
+    def add(self, tasks: Iterable[Claimed], *, worker_id: UUID, are_marked: bool = False) -> None:
         """Begin an attempt for each task as soon as a slot is free."""
         now = time.monotonic()
-        self.ready.extend((task, worker_id, now) for task in tasks)
+        self.ready.extend((task, worker_id, now, are_marked) for task in tasks)
         self.stirred.set()
         self.wake_one()
-
-    def start(self, task: Claimed, *, worker_id: UUID) -> None:
-        """Begin an attempt for a task that is marked running."""
-        self._new_slot(self._attempt(task, worker_id, is_marked=True))
-        self.stirred.set()
 
     def take_back(self) -> list[tuple[Claimed, UUID]]:
         """Take away what waits for a slot, with the ids under which it was claimed. Any thread may: each task goes to
@@ -119,7 +114,7 @@ class Slots:
         taken = []
         while self.ready:
             try:
-                task, worker_id, _ = self.ready.pop()
+                task, worker_id, *_ = self.ready.pop()
             except IndexError:
                 break
             taken.append((task, worker_id))
@@ -158,11 +153,9 @@ class Slots:
 
     # One slot.
 
-    def _new_slot(self, attempt: Attempt | None = None) -> None:
+    def _new_slot(self) -> None:
         slot = Slot()
         self._slots.add(slot)
-        if attempt is not None:
-            self._occupy(slot, attempt)
         slot.job = asyncio.create_task(self._serve(slot), name="orchestrator slot")
 
     async def _serve(self, slot: Slot) -> None:
@@ -173,7 +166,7 @@ class Slots:
         try:
             # Ends: its last attempt says so, or stop() cancels it while it waits.
             while True:
-                attempt = slot.attempt or self._next(slot)
+                attempt = self._next(slot)
                 if attempt is None:
                     await self._park()
                     continue
@@ -216,28 +209,27 @@ class Slots:
         if not self.ready or self._outbox.is_full:
             return None
         try:
-            task, worker_id, _ = self.ready.popleft()
+            task, worker_id, _, is_marked = self.ready.popleft()
         except IndexError:  # the heartbeat's thread has taken it back
             return None
-        attempt = self._attempt(task, worker_id)
-        self._occupy(slot, attempt)
+        handler = self._registry.find(task.type)
+        assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
+        attempt = Attempt(
+            task,
+            handler,
+            worker_id,
+            self._executors,
+            self._config.result_bytes_max,
+            is_marked,
+            services=self._services,
+        )
+        slot.attempt = attempt
+        self.busy.add(slot)
+        self.begun += 1
         if self.ready:
             # One wakes the next: attempts that never wait are all run by this slot before the other gets a turn.
             self.wake_one()
         return attempt
-
-    def _attempt(self, task: Claimed, worker_id: UUID, *, is_marked: bool = False) -> Attempt:
-        handler = self._registry.find(task.type)
-        assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
-        return Attempt(
-            task, handler, worker_id, self._executors, self._config.result_bytes_max, is_marked,
-            services=self._services,
-        )  # fmt: skip
-
-    def _occupy(self, slot: Slot, attempt: Attempt) -> None:
-        slot.attempt = attempt
-        self.busy.add(slot)
-        self.begun += 1
 
     def vacate(self, slot: Slot) -> None:
         slot.attempt = None

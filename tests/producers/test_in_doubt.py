@@ -66,7 +66,7 @@ def test_a_lost_answer_is_told_as_in_doubt_and_the_task_is_there(
     colour: str, many: int, far: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
     """Never as failed: the server had committed."""
-    proxy.cut_after(b"enqueue_many")
+    proxy.cut_after(b"orchestrator.enqueue")
 
     with pytest.raises(EnqueueInDoubt, match="may be in it or not"):
         asked(colour, far.using(), many)
@@ -79,7 +79,7 @@ def test_with_a_key_asking_again_is_safe_and_tells(
     colour: str, far: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
     """The same task, not created by the second time."""
-    proxy.cut_after(b"enqueue_many")
+    proxy.cut_after(b"orchestrator.enqueue")
 
     with pytest.raises(EnqueueInDoubt, match="With a key, enqueue again"):
         asked(colour, far.using(key="once"))
@@ -93,7 +93,7 @@ def test_what_never_reached_the_server_is_in_doubt_too(
     colour: str, far: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
     """Who asked cannot know the difference; with a key, asking again creates it."""
-    proxy.cut_before(b"enqueue_many")
+    proxy.cut_before(b"orchestrator.enqueue")
 
     with pytest.raises(EnqueueInDoubt):
         asked(colour, far.using(key="once"))
@@ -170,7 +170,7 @@ def test_on_sqlalchemys_autocommit_a_lost_answer_is_in_doubt(
 ) -> None:
     """There, each statement is a transaction of its own, and a set is one of ours."""
     url = driven(proxy.url, driver)
-    last_words = b"COMMIT" if many else b"enqueue_many"
+    last_words = b"COMMIT" if many else b"orchestrator.enqueue"
 
     async def on_loop() -> None:
         engine = create_async_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
@@ -203,7 +203,7 @@ def test_in_djangos_autocommit_as_well(
     many: int, note: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
     """Outside of atomic."""
-    proxy.cut_after(b"COMMIT" if many else b"enqueue_many")
+    proxy.cut_after(b"COMMIT" if many else b"orchestrator.enqueue")
 
     with django_on(proxy.url), pytest.raises(EnqueueInDoubt):
         note.using("default").enqueue_many(numbers(many)) if many else note.using("default").enqueue()
@@ -217,7 +217,7 @@ def test_in_a_transaction_on_an_autocommit_connection_nothing_is_in_doubt(
 ) -> None:
     """However it was begun, it is the caller's to commit."""
     mine = psycopg.connect(proxy.url, autocommit=True)
-    proxy.cut_after(b"enqueue_many")
+    proxy.cut_after(b"orchestrator.enqueue")
 
     def by_hand() -> None:
         mine.execute("BEGIN")

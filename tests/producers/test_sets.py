@@ -17,6 +17,10 @@ from tests.producers.holding import sending
 from tests.worker.running import run_until_empty, task, value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
+WHAT_IT_BECAME = """
+    SELECT type, queue, priority, max_attempts, timeout, payload, tags, metadata, status, run_at > created_at
+    FROM orchestrator.tasks WHERE id = %s
+"""
 KEY_OF_TOO_MANY_CHARACTERS = "k" * 501
 COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
 
@@ -307,3 +311,39 @@ def test_a_set_waits_in_its_own_order(app: Orchestrator, connection: psycopg.Con
     run_until_empty(app, concurrency=1)
 
     assert list(range(1_500)) == seen
+
+
+@COLOURS
+def test_what_is_alike_and_what_is_not_make_the_same_tasks(
+    colour: str, app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """A set whose tasks share all their options, one in which each has a key besides, and one by one."""
+    task = app.task(name="alike", queue="mail", priority=75, max_attempts=7, timeout="90s")(
+        lambda **given: None
+    )
+    options: dict[str, Any] = {"delay": "1h", "tags": ["grüße", "b"], "metadata": {"m": [1]}}
+    payloads: list[dict[str, Any]] = [
+        {"n": 1},
+        {"text": 'naïve "☃"\n'},
+        {},
+        {"float": 1e23, "deep": {"a": [None, True]}},
+    ]
+
+    alike = asked(colour, task.using(**options), payloads)
+    plain = asked(colour, task.using(delay="1h"), payloads)
+    keyed = asked(
+        colour,
+        task.using(),
+        [task.using(key=str(n), **options).call(**given) for n, given in enumerate(payloads)],
+    )
+    single = [task.using(**options).enqueue(**given) for given in payloads]
+
+    found = [
+        [connection.execute(WHAT_IT_BECAME, [handle.id]).fetchone() for handle in handles]
+        for handles in (alike, keyed, single, plain)
+    ]
+    assert found[0] == found[1] == found[2]
+    assert [(*row[:6], *row[8:]) for row in found[0] if row] == [
+        (*row[:6], *row[8:]) for row in found[3] if row
+    ]
+    assert payloads == [row[5] for row in found[0] if row]

@@ -56,7 +56,9 @@ def everything(connection: psycopg.Connection[Any]) -> dict[str, Any]:
     with psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
         cursor.execute("SELECT name, setting FROM pg_settings WHERE name NOT LIKE 'plpgsql.%'")
         session: dict[str, Any] = dict(cursor.fetchall())
-        cursor.execute("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%enqueue_many%'")
+        cursor.execute(
+            "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%orchestrator.enqueue%'"
+        )
         prepared = cursor.fetchone()
     if connection.autocommit is False:
         connection.rollback()

@@ -198,6 +198,7 @@ def test_who_is_stopped_while_taking_a_key_looks_again(arena: Arena) -> None:
         "p.enqueue 1, q.enqueue 1, hand.delete 1",
         "p.enqueue 1, q.enqueue 12, hand.delete 1; 12 pending",
         "p.enqueue 12, q.enqueue 1, hand.delete 1; 12 pending",
+        "p.enqueue 11, q.enqueue 1, hand.delete 1; 11 pending",
         "p.enqueue 11, q.enqueue 11, hand.delete 1; 11 pending",
         "p.enqueue 12, q.enqueue 12, hand.delete 1; 12 pending",
     } == race.outcomes.keys()

@@ -15,6 +15,7 @@ import orchestrator
 from orchestrator.errors import DatabaseRestored
 from orchestrator.schema import fits, migrate
 from tests import dumps, servers
+from tests.races.statements import everywhere
 from tests.schema.rows import FUTURE, one, put, read, sleeping_worker
 
 ROOT = Path(orchestrator.__file__).parent
@@ -124,7 +125,7 @@ def copier(administrator: psycopg.Connection, database_url: str, tmp_path: Path)
 
 def claim(connection: psycopg.Connection, worker_id: UUID) -> list[int]:
     """Claim as a worker does; return the ids."""
-    params = {"queues": ["default"], "batch_size": 50, "lease": getrandbits(63), "worker_id": worker_id}
+    params = {**everywhere(["default"]), "batch_size": 50, "lease": getrandbits(63), "worker_id": worker_id}
     return sorted(row[0] for row in connection.execute(CLAIM, params))
 
 

@@ -33,6 +33,7 @@ ENQUEUES = [
     " metadata, trace_context) VALUES ('mail', 'q', 1, now(), 'k', 1, '1 s', '{}', '{}', '{}')",
     "SELECT orchestrator.enqueue('mail', '{}', key => 'l')",
     'SELECT id, created FROM orchestrator.enqueue_many(\'[{"type": "mail"}]\')',
+    "SELECT orchestrator.enqueue_alike('[{}]', '{\"type\": \"mail\"}')",
 ]
 READS = [
     "SELECT * FROM orchestrator.tasks",
@@ -82,6 +83,7 @@ EDITS = [
     "CREATE OR REPLACE FUNCTION orchestrator.clock() RETURNS timestamptz LANGUAGE sql AS $$ SELECT now() $$",
     "INSERT INTO orchestrator.idempotency_keys VALUES ('a', 'b', 1, now())",
     "SELECT orchestrator.take_key('a', 'b', 1, '1 s')",
+    "SELECT orchestrator.enqueue_each('[]')",
     "SELECT orchestrator.move_in()",
     "DELETE FROM orchestrator.home",
     "UPDATE orchestrator.home SET since = now()",

@@ -54,11 +54,11 @@ BEGIN
 END
 $$;
 
--- Refuse a payload, or another JSON column by its name, that a worker could not read back: not an object, too large, nested too deep, or holding a
--- number that Python will not parse. Size is judged on the text, since a 900-byte body can print as 13 MB.
+-- Refuse a payload, or another JSON column by its name, that a worker could not read back: not an object, too large,
+-- nested too deep, or holding a number that Python will not parse; true otherwise, so that a condition may ask. Size is judged on the text, since a 900-byte body can print as 13 MB.
 -- A function and not a CHECK: a CHECK runs at every update, and its error would print the row.
 CREATE OR REPLACE FUNCTION orchestrator.check_payload(payload jsonb, name text DEFAULT 'payload')
-RETURNS void
+RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
@@ -77,7 +77,7 @@ BEGIN
     body_bytes := octet_length(body);
     -- Nothing below can happen in a body this short.
     IF body_bytes <= 128 THEN
-        RETURN;
+        RETURN true;
     END IF;
     SELECT s.payload_bytes_max INTO STRICT bytes_max FROM orchestrator.settings AS s;
     IF body_bytes > bytes_max THEN
@@ -107,6 +107,7 @@ BEGIN
             MESSAGE = format('the %s holds a number of more than 4300 digits, or a decimal beyond 1.8e308', name),
             HINT = 'Python refuses to read such a number; send it as a string.';
     END IF;
+    RETURN true;
 END
 $$;
 
@@ -212,6 +213,8 @@ $$;
 
 -- Enqueue one task and return its id; with a key that is taken, the id of the task that has it.
 -- What is left out comes from the type, then the queue, then the house.
+-- One query finds all that, and the row goes complete into its leaf, past the root's triggers. Where anything is
+-- unusual it goes through them instead: fill_new_task knows what is wrong, if anything is.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue(
     type text,
     payload jsonb DEFAULT '{}',
@@ -233,7 +236,11 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
     new_id bigint := nextval('orchestrator.tasks_id_seq');
+    due timestamptz := coalesce(enqueue.run_at, orchestrator.clock() + enqueue.delay, orchestrator.clock());
     holder bigint;
+    plain boolean := true;
+    into_queue text;
+    awaited boolean;
 BEGIN
     IF enqueue.run_at IS NOT NULL AND enqueue.delay IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
@@ -246,21 +253,156 @@ BEGIN
             RETURN holder;
         END IF;
     END IF;
+    -- Apart from the rest: an expression costs each transaction anew, by its length, whatever comes of it.
+    IF num_nonnulls(
+        enqueue.priority, enqueue.run_at, enqueue.delay, enqueue.key, enqueue.max_attempts, enqueue.timeout,
+        enqueue.tags, enqueue.metadata, enqueue.trace_context
+    ) <> 0 THEN
+        plain := (
+            (enqueue.priority IS NULL OR enqueue.priority BETWEEN 0 AND 100)
+            AND (enqueue.max_attempts IS NULL OR enqueue.max_attempts BETWEEN 1 AND 32767)
+            AND (enqueue.timeout IS NULL OR enqueue.timeout BETWEEN interval '0' AND interval '100 years')
+            AND due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
+            AND num_nonnulls(enqueue.tags, enqueue.metadata, enqueue.trace_context) = 0
+        );
+    END IF;
+    IF plain THEN
+        INSERT INTO orchestrator.tasks_live AS n (
+            id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, idempotency_key
+        )
+        SELECT
+            new_id, t.name, enqueue.payload, q.name,
+            CASE WHEN due > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END,
+            coalesce(enqueue.priority, t.priority, q.priority, 50),
+            due,
+            (date_part('epoch', q.aging) * 1000000)::bigint,
+            coalesce(enqueue.max_attempts, t.max_attempts, q.max_attempts, 4),
+            coalesce(enqueue.timeout, t.timeout, q.timeout, interval '300 seconds'),
+            enqueue.key
+        FROM orchestrator.types AS t
+        JOIN orchestrator.queues AS q ON q.name = coalesce(enqueue.queue, t.queue)
+        WHERE t.name = enqueue.type AND q.state <> 'draining'
+            AND jsonb_typeof(enqueue.payload) = 'object' AND octet_length(enqueue.payload::text) <= 128
+        RETURNING n.queue, EXISTS (
+            SELECT
+            FROM orchestrator.workers AS w
+            WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), due) AND n.queue = ANY (w.queues)
+        )
+        INTO into_queue, awaited;
+        IF FOUND THEN
+            IF awaited THEN
+                PERFORM orchestrator.ring(ARRAY[into_queue], due);
+            END IF;
+            RETURN new_id;
+        END IF;
+    END IF;
     PERFORM orchestrator.insert_task(
-        new_id, enqueue.type, enqueue.payload, enqueue.queue, enqueue.priority,
-        coalesce(enqueue.run_at, orchestrator.clock() + enqueue.delay), enqueue.key,
+        new_id, enqueue.type, enqueue.payload, enqueue.queue, enqueue.priority, due, enqueue.key,
         enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
     );
     RETURN new_id;
 END
 $$;
 
--- Enqueue a set: a JSON array of objects whose members are the arguments of enqueue(). All or nothing; one row
--- for each item, in order, `created` false where its key was taken, by an older task or by an earlier item.
--- Keys are taken sorted by (type, key), so that two sets cannot deadlock.
-CREATE OR REPLACE FUNCTION orchestrator.enqueue_many(tasks jsonb)
-RETURNS TABLE (id bigint, created boolean)
+-- Enqueue a set of tasks that differ in nothing but their payloads, a JSON array of objects, and return their ids in
+-- order. `alike` holds what they share: any of enqueue_many's other members but key and key_window. What they share is
+-- looked up, judged and sent once: 4 µs an item where enqueue_many takes 6. A set that holds anything unusual goes there.
+CREATE OR REPLACE FUNCTION orchestrator.enqueue_alike(payloads jsonb, alike jsonb)
+RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    new_ids bigint[];
+    task record;
+    plain boolean;
+BEGIN
+    -- A subtransaction, for what cannot be cast; it writes nothing, so it needs no number of its own.
+    BEGIN
+        SELECT
+            a.type, n.queue,
+            coalesce(a.run_at, orchestrator.clock() + a.delay, orchestrator.clock()) AS due,
+            coalesce(a.priority, t.priority, q.priority, 50) AS priority,
+            coalesce(a.max_attempts, t.max_attempts, q.max_attempts, 4) AS max_attempts,
+            coalesce(a.timeout, t.timeout, q.timeout, interval '300 seconds') AS timeout,
+            (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint AS aging_us,
+            a.tags, a.metadata, a.trace_context,
+            q.state IS NOT DISTINCT FROM 'draining' AS draining,
+            a.run_at IS NOT NULL AND a.delay IS NOT NULL AS due_twice
+        INTO task
+        FROM jsonb_to_record(enqueue_alike.alike) AS a (
+            type text, queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer,
+            timeout interval, tags text[], metadata jsonb, trace_context jsonb
+        )
+        LEFT JOIN orchestrator.types AS t ON t.name = a.type
+        CROSS JOIN LATERAL (SELECT coalesce(a.queue, t.queue, 'default') AS queue) AS n
+        LEFT JOIN orchestrator.queues AS q ON q.name = n.queue;
+        plain := enqueue_alike.alike - ARRAY[
+                'type', 'queue', 'priority', 'run_at', 'delay', 'max_attempts', 'timeout', 'tags', 'metadata', 'trace_context'
+            ] = '{}'
+            AND char_length(task.type) BETWEEN 1 AND 200 AND task.type !~ '[[:cntrl:]]'
+            AND char_length(task.queue) BETWEEN 1 AND 200 AND task.queue !~ '[[:cntrl:]]'
+            AND NOT task.draining
+            AND task.priority BETWEEN 0 AND 100
+            AND task.max_attempts BETWEEN 1 AND 32767
+            AND task.timeout BETWEEN interval '0' AND interval '100 years'
+            AND NOT task.due_twice
+            AND task.due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            AND (
+                task.tags IS NULL
+                OR array_position(task.tags, NULL) IS NULL AND cardinality(task.tags) <= 100
+                AND octet_length(array_to_string(task.tags, '')) <= 200
+            )
+            AND (
+                SELECT bool_and(CASE
+                    WHEN octet_length(p.value::text) <= 128 THEN jsonb_typeof(p.value) = 'object'
+                    ELSE orchestrator.check_payload(p.value)
+                END)
+                FROM jsonb_array_elements(enqueue_alike.payloads) AS p (value)
+            )
+            AND (task.metadata IS NULL OR orchestrator.check_payload(task.metadata, 'metadata'))
+            AND (task.trace_context IS NULL OR orchestrator.check_payload(task.trace_context, 'trace_context'));
+    EXCEPTION WHEN OTHERS THEN
+        plain := false;
+    END;
+    IF plain IS NOT TRUE THEN
+        RETURN ARRAY(
+            SELECT e.id
+            FROM orchestrator.enqueue_many((
+                SELECT coalesce(jsonb_agg(enqueue_alike.alike || jsonb_build_object('payload', p.value) ORDER BY p.n), '[]')
+                FROM jsonb_array_elements(enqueue_alike.payloads) WITH ORDINALITY AS p (value, n)
+            )) WITH ORDINALITY AS e (id, created, n)
+            ORDER BY e.n
+        );
+    END IF;
+
+    PERFORM orchestrator.tell_undeclared(task.type);
+    -- Ids are drawn in the order of the items, so that the set runs in its own order.
+    new_ids := ARRAY(
+        SELECT nextval('orchestrator.tasks_id_seq') FROM generate_series(1, jsonb_array_length(enqueue_alike.payloads))
+    );
+    INSERT INTO orchestrator.tasks_live (
+        id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, tags, metadata, trace_context
+    )
+    SELECT
+        p.id, task.type, p.value, task.queue,
+        CASE WHEN task.due > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END,
+        task.priority, task.due, task.aging_us, task.max_attempts, task.timeout,
+        task.tags, task.metadata, task.trace_context
+    FROM ROWS FROM (unnest(new_ids), jsonb_array_elements(enqueue_alike.payloads)) AS p (id, value);
+    PERFORM orchestrator.ring(ARRAY[task.queue], task.due);
+    RETURN new_ids;
+END
+$$;
+
+-- Enqueue a set item by item, each through the triggers of the root: for enqueue_many, where the set holds something
+-- unusual. So the first bad item is named, in the words of who refused it, and what is only unusual gets in.
+-- Keys are taken sorted by (type, key), so that two sets cannot deadlock.
+CREATE OR REPLACE FUNCTION orchestrator.enqueue_each(tasks jsonb)
+RETURNS TABLE (id bigint, created boolean)
+LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 #variable_conflict use_column
@@ -278,21 +420,15 @@ DECLARE
     message text;
     hint text;
 BEGIN
-    IF jsonb_typeof(enqueue_many.tasks) IS DISTINCT FROM 'array' THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'OR006',
-            MESSAGE = 'enqueue_many takes a JSON array of objects',
-            HINT = 'For example [{"type": "mail.welcome", "payload": {"user_id": 1}}].';
-    END IF;
     -- Ids are drawn in the order of the items, so that the set runs in its own order.
-    FOR n IN 1 .. jsonb_array_length(enqueue_many.tasks) LOOP
+    FOR n IN 1 .. jsonb_array_length(enqueue_each.tasks) LOOP
         new_ids[n] := nextval('orchestrator.tasks_id_seq');
     END LOOP;
     holders := new_ids;
     BEGIN
         FOR item IN
             SELECT a.n, a.value ->> 'type' AS type, a.value ->> 'key' AS key, a.value ->> 'key_window' AS key_window
-            FROM jsonb_array_elements(enqueue_many.tasks) WITH ORDINALITY AS a (value, n)
+            FROM jsonb_array_elements(enqueue_each.tasks) WITH ORDINALITY AS a (value, n)
             WHERE a.value ->> 'key' <> '' AND a.value ->> 'type' <> '' AND char_length(a.value ->> 'key') <= 500
             ORDER BY a.value ->> 'type' COLLATE "C", a.value ->> 'key' COLLATE "C", a.n
         LOOP
@@ -307,7 +443,7 @@ BEGIN
             last_key := item.key;
         END LOOP;
         FOR item IN
-            SELECT a.n, a.value FROM jsonb_array_elements(enqueue_many.tasks) WITH ORDINALITY AS a (value, n) ORDER BY a.n
+            SELECT a.n, a.value FROM jsonb_array_elements(enqueue_each.tasks) WITH ORDINALITY AS a (value, n) ORDER BY a.n
         LOOP
             n := item.n;
             IF jsonb_typeof(item.value) <> 'object' THEN
@@ -360,6 +496,169 @@ BEGIN
 END
 $$;
 
+-- Enqueue a set: a JSON array of objects whose members are the arguments of enqueue(). All or nothing; one row
+-- for each item, in order, `created` false where its key was taken, by an older task or by an earlier item.
+-- The whole set is judged in one query and inserted by another, as complete rows, past the root's triggers: 6 µs an item
+-- where one INSERT an item takes 60. A set that holds anything unusual goes to enqueue_each, which names the bad item.
+-- Keys are taken sorted by (type, key), so that two sets cannot deadlock.
+CREATE OR REPLACE FUNCTION orchestrator.enqueue_many(tasks jsonb)
+RETURNS TABLE (id bigint, created boolean)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    new_ids bigint[];
+    holders bigint[];
+    plain boolean := false;
+    keyed boolean;
+    undeclared boolean;
+    item record;
+    last_type text;
+    last_key text;
+    last_holder bigint;
+BEGIN
+    IF jsonb_typeof(enqueue_many.tasks) IS DISTINCT FROM 'array' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = 'enqueue_many takes a JSON array of objects',
+            HINT = 'For example [{"type": "mail.welcome", "payload": {"user_id": 1}}].';
+    END IF;
+    -- A subtransaction, for what cannot be cast; it writes nothing, so it needs no number of its own.
+    BEGIN
+        SELECT
+            bool_and(coalesce(
+                a.value - ARRAY[
+                    'type', 'payload', 'queue', 'priority', 'run_at', 'delay', 'key', 'key_window', 'max_attempts',
+                    'timeout', 'tags', 'metadata', 'trace_context'
+                ] = '{}'
+                AND char_length(a.type) BETWEEN 1 AND 200 AND a.type !~ '[[:cntrl:]]'
+                AND char_length(a.queue) BETWEEN 1 AND 200 AND a.queue !~ '[[:cntrl:]]'
+                AND NOT a.draining
+                AND a.priority BETWEEN 0 AND 100
+                AND a.max_attempts BETWEEN 1 AND 32767
+                AND a.timeout BETWEEN interval '0' AND interval '100 years'
+                AND (a.run_at IS NULL OR a.delay IS NULL)
+                AND coalesce(a.run_at, orchestrator.clock() + a.delay, orchestrator.clock())
+                    BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+                AND (a.key IS NULL OR char_length(a.key) BETWEEN 1 AND 500)
+                AND (a.key_window IS NULL OR a.key_window > interval '0')
+                AND (
+                    a.tags IS NULL
+                    OR jsonb_typeof(a.tags) = 'array' AND jsonb_array_length(a.tags) <= 100
+                    AND octet_length(a.tags::text) <= 200 AND NOT a.tags @> '[null]'
+                )
+                AND CASE
+                    WHEN octet_length(a.payload::text) <= 128 THEN jsonb_typeof(a.payload) = 'object'
+                    ELSE orchestrator.check_payload(a.payload)
+                END
+                AND (a.metadata IS NULL OR orchestrator.check_payload(a.metadata, 'metadata'))
+                AND (a.trace_context IS NULL OR orchestrator.check_payload(a.trace_context, 'trace_context')),
+                false
+            )),
+            bool_or(a.key IS NOT NULL),
+            bool_or(a.undeclared)
+        INTO plain, keyed, undeclared
+        FROM (
+            SELECT
+                v.value,
+                v.value ->> 'type' AS type,
+                coalesce(v.value ->> 'queue', t.queue, 'default') AS queue,
+                coalesce(v.value -> 'payload', '{}') AS payload,
+                coalesce((v.value ->> 'priority')::integer, t.priority, q.priority, 50) AS priority,
+                coalesce((v.value ->> 'max_attempts')::integer, t.max_attempts, q.max_attempts, 4) AS max_attempts,
+                coalesce((v.value ->> 'timeout')::interval, t.timeout, q.timeout, interval '300 seconds') AS timeout,
+                (v.value ->> 'run_at')::timestamptz AS run_at,
+                (v.value ->> 'delay')::interval AS delay,
+                v.value ->> 'key' AS key,
+                (v.value ->> 'key_window')::interval AS key_window,
+                nullif(v.value -> 'tags', 'null') AS tags,
+                nullif(v.value -> 'metadata', 'null') AS metadata,
+                nullif(v.value -> 'trace_context', 'null') AS trace_context,
+                t.name IS NULL AS undeclared,
+                q.state IS NOT DISTINCT FROM 'draining' AS draining
+            FROM jsonb_array_elements(enqueue_many.tasks) AS v (value)
+            LEFT JOIN orchestrator.types AS t ON t.name = v.value ->> 'type'
+            LEFT JOIN orchestrator.queues AS q ON q.name = coalesce(v.value ->> 'queue', t.queue, 'default')
+            OFFSET 0  -- else each of these is worked out wherever it is named
+        ) AS a;
+    EXCEPTION WHEN OTHERS THEN
+        plain := false;
+    END;
+    IF plain IS NOT TRUE THEN
+        RETURN QUERY SELECT e.id, e.created FROM orchestrator.enqueue_each(enqueue_many.tasks) AS e;
+        RETURN;
+    END IF;
+
+    -- Ids are drawn in the order of the items, so that the set runs in its own order.
+    new_ids := ARRAY(
+        SELECT nextval('orchestrator.tasks_id_seq') FROM generate_series(1, jsonb_array_length(enqueue_many.tasks))
+    );
+    holders := new_ids;
+    IF keyed THEN
+        FOR item IN
+            SELECT a.n, a.value ->> 'type' AS type, a.value ->> 'key' AS key, a.value ->> 'key_window' AS key_window
+            FROM jsonb_array_elements(enqueue_many.tasks) WITH ORDINALITY AS a (value, n)
+            WHERE a.value ->> 'key' IS NOT NULL
+            ORDER BY a.value ->> 'type' COLLATE "C", a.value ->> 'key' COLLATE "C", a.n
+        LOOP
+            IF (item.type, item.key) IS DISTINCT FROM (last_type, last_key) THEN
+                last_holder := orchestrator.take_key(
+                    item.type, item.key, new_ids[item.n], coalesce(item.key_window::interval, interval '24 hours')
+                );
+            END IF;
+            holders[item.n] := last_holder;
+            last_type := item.type;
+            last_key := item.key;
+        END LOOP;
+    END IF;
+    IF undeclared THEN
+        PERFORM orchestrator.tell_undeclared(t.name)
+        FROM (SELECT DISTINCT v.value ->> 'type' AS name FROM jsonb_array_elements(enqueue_many.tasks) AS v (value)) AS t;
+    END IF;
+    WITH born AS (
+        INSERT INTO orchestrator.tasks_live (
+            id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, idempotency_key,
+            tags, metadata, trace_context
+        )
+        SELECT
+            v.id, v.value ->> 'type', coalesce(v.value -> 'payload', '{}'),
+            coalesce(v.value ->> 'queue', t.queue, 'default'),
+            CASE
+                WHEN coalesce((v.value ->> 'run_at')::timestamptz, orchestrator.clock() + (v.value ->> 'delay')::interval)
+                    > orchestrator.clock()
+                THEN 'scheduled'
+                ELSE 'pending'
+            END,
+            coalesce((v.value ->> 'priority')::smallint, t.priority, q.priority, 50),
+            coalesce(
+                (v.value ->> 'run_at')::timestamptz, orchestrator.clock() + (v.value ->> 'delay')::interval,
+                orchestrator.clock()
+            ),
+            (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint,
+            coalesce((v.value ->> 'max_attempts')::smallint, t.max_attempts, q.max_attempts, 4),
+            coalesce((v.value ->> 'timeout')::interval, t.timeout, q.timeout, interval '300 seconds'),
+            v.value ->> 'key',
+            CASE WHEN jsonb_typeof(v.value -> 'tags') = 'array'
+                THEN ARRAY(SELECT jsonb_array_elements_text(v.value -> 'tags'))
+            END,
+            nullif(v.value -> 'metadata', 'null'), nullif(v.value -> 'trace_context', 'null')
+        FROM ROWS FROM (jsonb_array_elements(enqueue_many.tasks), unnest(new_ids), unnest(holders)) AS v (value, id, holder)
+        LEFT JOIN orchestrator.types AS t ON t.name = v.value ->> 'type'
+        LEFT JOIN orchestrator.queues AS q ON q.name = coalesce(v.value ->> 'queue', t.queue, 'default')
+        WHERE v.holder = v.id
+        RETURNING queue, run_at
+    )
+    -- The earliest task of a queue decides: who sleeps past any of them sleeps past that one.
+    SELECT count(orchestrator.ring(ARRAY[n.queue], n.due)) AS rung
+    INTO item
+    FROM (SELECT b.queue, min(b.run_at) AS due FROM born AS b GROUP BY b.queue) AS n;
+    RETURN QUERY
+        SELECT h.holder, h.holder = h.id
+        FROM ROWS FROM (unnest(holders), unnest(new_ids)) AS h (holder, id);
+END
+$$;
+
 -- Make the leaf of tasks_done for a UTC day, if it is missing; returns its name. CREATE + ATTACH and not
 -- CREATE … PARTITION OF: ATTACH lets the workers go on finishing while it runs (SHARE UPDATE EXCLUSIVE on
 -- tasks_done, which also makes two of these take turns).
@@ -398,32 +697,83 @@ $$;
 -- Row trigger: complete and check a task that was inserted without its derived columns (aging_us is how it
 -- tells: no producer may write it). What the insert left out comes from the type, then the queue, then the
 -- house. SECURITY DEFINER, since a producer may read neither table, nor write keys.
+-- One query finds all that, whether somebody sleeps who could run the task, and whether all is as usual; only where it is
+-- not is looked what is wrong. Expressions are dear: each costs each transaction anew, by its length.
 CREATE OR REPLACE FUNCTION orchestrator.fill_new_task()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
-    of_type orchestrator.types%ROWTYPE;
-    of_queue orchestrator.queues%ROWTYPE;
+    into_queue text;
+    declared boolean;
+    draining boolean;
+    awaited boolean;
     fault text;
 BEGIN
-    SELECT * INTO of_type FROM orchestrator.types AS t WHERE t.name = NEW.type;
-    IF NOT FOUND AND NEW.type <> '' THEN
-        RAISE NOTICE USING
-            MESSAGE = format('nobody has declared the task type %s yet', quote_literal(left(NEW.type, 200))),
-            HINT = 'It will wait in its queue until a worker that knows it starts there.';
+    -- As usual: type and queue are declared, and so have been judged when they were, and nothing else is given.
+    IF num_nonnulls(
+            NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.idempotency_key, NEW.tags, NEW.metadata,
+            NEW.trace_context, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at, NEW.result,
+            NEW.error, NEW.progress
+        ) = 0
+        AND NEW.attempt + NEW.losses = 0 AND NEW.status = 'pending'
+        AND jsonb_typeof(NEW.payload) = 'object' AND octet_length(NEW.payload::text) <= 128
+    THEN
+        SELECT
+            q.name,
+            coalesce(t.priority, q.priority, 50),
+            coalesce(t.max_attempts, q.max_attempts, 4),
+            coalesce(t.timeout, q.timeout, interval '300 seconds'),
+            orchestrator.clock(),
+            (date_part('epoch', q.aging) * 1000000)::bigint,
+            EXISTS (
+                SELECT
+                FROM orchestrator.workers AS w
+                WHERE w.state IN ('running', 'draining') AND w.idle_until > orchestrator.clock() AND q.name = ANY (w.queues)
+            )
+        INTO into_queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.aging_us, awaited
+        FROM orchestrator.types AS t
+        JOIN orchestrator.queues AS q ON q.name = coalesce(NEW.queue, t.queue)
+        WHERE t.name = NEW.type AND q.state <> 'draining' AND NEW.id IS NOT NULL AND NEW.created_at IS NOT NULL;
+        -- Without a row all of these are NULL, as they were; so NEW.queue, which may be given, is none of them.
+        IF FOUND THEN
+            NEW.queue := into_queue;
+            IF awaited THEN
+                PERFORM orchestrator.ring(ARRAY[NEW.queue], NEW.run_at);
+            END IF;
+            RETURN NEW;
+        END IF;
     END IF;
-    NEW.queue := coalesce(NEW.queue, of_type.queue, 'default');
-    SELECT * INTO of_queue FROM orchestrator.queues AS q WHERE q.name = NEW.queue;
-
-    NEW.priority := coalesce(NEW.priority, of_type.priority, of_queue.priority, 50);
-    NEW.max_attempts := coalesce(NEW.max_attempts, of_type.max_attempts, of_queue.max_attempts, 4);
-    NEW.timeout := coalesce(NEW.timeout, of_type.timeout, of_queue.timeout, interval '300 seconds');
-    NEW.run_at := coalesce(NEW.run_at, orchestrator.clock());
-    NEW.created_at := coalesce(NEW.created_at, orchestrator.clock());
-    NEW.id := coalesce(NEW.id, nextval('orchestrator.tasks_id_seq'));
-    NEW.aging_us := (date_part('epoch', coalesce(of_queue.aging, interval '1000 years')) * 1000000)::bigint;
+    SELECT
+        coalesce(NEW.id, nextval('orchestrator.tasks_id_seq')),
+        n.queue,
+        coalesce(NEW.priority, t.priority, q.priority, 50),
+        coalesce(NEW.max_attempts, t.max_attempts, q.max_attempts, 4),
+        coalesce(NEW.timeout, t.timeout, q.timeout, interval '300 seconds'),
+        n.run_at,
+        coalesce(NEW.created_at, orchestrator.clock()),
+        (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint,
+        t.name IS NOT NULL,
+        q.state IS NOT DISTINCT FROM 'draining',
+        EXISTS (
+            SELECT
+            FROM orchestrator.workers AS w
+            WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), n.run_at)
+                AND n.queue = ANY (w.queues)
+        )
+    INTO
+        NEW.id, NEW.queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.created_at, NEW.aging_us,
+        declared, draining, awaited
+    FROM (SELECT) AS one
+    LEFT JOIN orchestrator.types AS t ON t.name = NEW.type
+    CROSS JOIN LATERAL (
+        SELECT coalesce(NEW.queue, t.queue, 'default') AS queue, coalesce(NEW.run_at, orchestrator.clock()) AS run_at
+    ) AS n
+    LEFT JOIN orchestrator.queues AS q ON q.name = n.queue;
+    IF NOT declared AND NEW.type <> '' THEN
+        PERFORM orchestrator.tell_undeclared(NEW.type);
+    END IF;
 
     fault := CASE
         WHEN NEW.type IS NULL OR NEW.type = '' THEN 'the type is empty'
@@ -460,7 +810,7 @@ BEGIN
             MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', NEW.status),
             HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
-    IF of_queue.state = 'draining' THEN
+    IF draining THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR003',
             MESSAGE = format('queue %s is draining and takes no new tasks', quote_literal(NEW.queue)),
@@ -476,7 +826,7 @@ BEGIN
     END IF;
 
     NEW.status := CASE WHEN NEW.run_at > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END;
-    -- enqueue and enqueue_many have taken the key already; a bare INSERT takes it here.
+    -- enqueue and enqueue_each have taken the key already; a bare INSERT takes it here.
     IF NEW.idempotency_key IS NOT NULL
         AND NEW.id <> orchestrator.take_key(NEW.type, NEW.idempotency_key, NEW.id, interval '24 hours')
     THEN
@@ -484,6 +834,9 @@ BEGIN
             ERRCODE = '23505',
             MESSAGE = 'a task of this type already has this idempotency key',
             HINT = 'SELECT orchestrator.enqueue(type, payload, key => …) returns the id of the task that has it.';
+    END IF;
+    IF awaited THEN
+        PERFORM orchestrator.ring(ARRAY[NEW.queue], NEW.run_at);
     END IF;
     RETURN NEW;
 END
@@ -1175,25 +1528,6 @@ AS $$
     )
 $$;
 
--- Statement trigger on INSERT: wake the sleepers who could run what was just inserted. The earliest task of a
--- queue decides: who sleeps past any of them sleeps past that one.
-CREATE OR REPLACE FUNCTION orchestrator.ring_for_new_tasks()
-RETURNS trigger
-LANGUAGE plpgsql SECURITY DEFINER
-SET search_path = pg_catalog, orchestrator, pg_temp
-AS $$
-BEGIN
-    PERFORM orchestrator.ring(ARRAY[n.queue], n.due)
-    FROM (
-        SELECT t.queue, min(t.run_at) AS due
-        FROM new_tasks AS t
-        WHERE t.status IN ('pending', 'scheduled')
-        GROUP BY t.queue
-    ) AS n;
-    RETURN NULL;
-END
-$$;
-
 -- What pause_queue, resume_queue and drain_queue share: the row, the audit, the wake-up. Returns the new state.
 -- A queue that exists only because tasks or types name it gets its row here; any other name is taken for a slip.
 CREATE OR REPLACE FUNCTION orchestrator.set_queue_state(queue text, new_state text, reason text)
@@ -1317,9 +1651,9 @@ BEGIN
     END IF;
     SELECT k.task_id INTO holder
     FROM orchestrator.idempotency_keys AS k
-    WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock()
-        AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = k.task_id);
-    IF FOUND THEN
+    WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock();
+    -- Asked apart: a key that nobody has yet, the usual one, must not cost a look into every leaf.
+    IF FOUND AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder) THEN
         RETURN holder;
     END IF;
     -- Ends: each round either answers, or somebody else changed this very key since the round began.
@@ -1352,5 +1686,21 @@ BEGIN
         ERRCODE = '40001',
         MESSAGE = 'the idempotency key kept changing hands while it was being taken',
         HINT = 'Try again.';
+END
+$$;
+
+-- Say that a task is of a type nobody has declared: a slip of the pen, or a producer deployed before its workers.
+-- Nothing at all where it is declared.
+CREATE OR REPLACE FUNCTION orchestrator.tell_undeclared(type text)
+RETURNS void
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.name = tell_undeclared.type) THEN
+        RAISE NOTICE USING
+            MESSAGE = format('nobody has declared the task type %s yet', quote_literal(left(tell_undeclared.type, 200))),
+            HINT = 'It will wait in its queue until a worker that knows it starts there.';
+    END IF;
 END
 $$;

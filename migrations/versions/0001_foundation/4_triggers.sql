@@ -46,13 +46,6 @@ REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks
 FOR EACH STATEMENT
 EXECUTE FUNCTION orchestrator.record_hands_update();
 
--- Only an INSERT that names the root fires this; a worker's move into tasks_done names the leaf.
-CREATE OR REPLACE TRIGGER tasks_ring
-AFTER INSERT ON orchestrator.tasks
-REFERENCING NEW TABLE AS new_tasks
-FOR EACH STATEMENT
-EXECUTE FUNCTION orchestrator.ring_for_new_tasks();
-
 -- A restore of a whole dump makes the triggers after the data, so its rows keep the place they come from.
 CREATE OR REPLACE TRIGGER workers_place
 BEFORE INSERT ON orchestrator.workers

@@ -1,8 +1,8 @@
--- Refuse a payload, or another JSON column by its name, that a worker could not read back: not an object, too large, nested too deep, or holding a
--- number that Python will not parse. Size is judged on the text, since a 900-byte body can print as 13 MB.
+-- Refuse a payload, or another JSON column by its name, that a worker could not read back: not an object, too large,
+-- nested too deep, or holding a number that Python will not parse; true otherwise, so that a condition may ask. Size is judged on the text, since a 900-byte body can print as 13 MB.
 -- A function and not a CHECK: a CHECK runs at every update, and its error would print the row.
 CREATE OR REPLACE FUNCTION orchestrator.check_payload(payload jsonb, name text DEFAULT 'payload')
-RETURNS void
+RETURNS boolean
 LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
@@ -21,7 +21,7 @@ BEGIN
     body_bytes := octet_length(body);
     -- Nothing below can happen in a body this short.
     IF body_bytes <= 128 THEN
-        RETURN;
+        RETURN true;
     END IF;
     SELECT s.payload_bytes_max INTO STRICT bytes_max FROM orchestrator.settings AS s;
     IF body_bytes > bytes_max THEN
@@ -51,5 +51,6 @@ BEGIN
             MESSAGE = format('the %s holds a number of more than 4300 digits, or a decimal beyond 1.8e308', name),
             HINT = 'Python refuses to read such a number; send it as a string.';
     END IF;
+    RETURN true;
 END
 $$;

@@ -1,32 +1,83 @@
 -- Row trigger: complete and check a task that was inserted without its derived columns (aging_us is how it
 -- tells: no producer may write it). What the insert left out comes from the type, then the queue, then the
 -- house. SECURITY DEFINER, since a producer may read neither table, nor write keys.
+-- One query finds all that, whether somebody sleeps who could run the task, and whether all is as usual; only where it is
+-- not is looked what is wrong. Expressions are dear: each costs each transaction anew, by its length.
 CREATE OR REPLACE FUNCTION orchestrator.fill_new_task()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
-    of_type orchestrator.types%ROWTYPE;
-    of_queue orchestrator.queues%ROWTYPE;
+    into_queue text;
+    declared boolean;
+    draining boolean;
+    awaited boolean;
     fault text;
 BEGIN
-    SELECT * INTO of_type FROM orchestrator.types AS t WHERE t.name = NEW.type;
-    IF NOT FOUND AND NEW.type <> '' THEN
-        RAISE NOTICE USING
-            MESSAGE = format('nobody has declared the task type %s yet', quote_literal(left(NEW.type, 200))),
-            HINT = 'It will wait in its queue until a worker that knows it starts there.';
+    -- As usual: type and queue are declared, and so have been judged when they were, and nothing else is given.
+    IF num_nonnulls(
+            NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.idempotency_key, NEW.tags, NEW.metadata,
+            NEW.trace_context, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at, NEW.result,
+            NEW.error, NEW.progress
+        ) = 0
+        AND NEW.attempt + NEW.losses = 0 AND NEW.status = 'pending'
+        AND jsonb_typeof(NEW.payload) = 'object' AND octet_length(NEW.payload::text) <= 128
+    THEN
+        SELECT
+            q.name,
+            coalesce(t.priority, q.priority, 50),
+            coalesce(t.max_attempts, q.max_attempts, 4),
+            coalesce(t.timeout, q.timeout, interval '300 seconds'),
+            orchestrator.clock(),
+            (date_part('epoch', q.aging) * 1000000)::bigint,
+            EXISTS (
+                SELECT
+                FROM orchestrator.workers AS w
+                WHERE w.state IN ('running', 'draining') AND w.idle_until > orchestrator.clock() AND q.name = ANY (w.queues)
+            )
+        INTO into_queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.aging_us, awaited
+        FROM orchestrator.types AS t
+        JOIN orchestrator.queues AS q ON q.name = coalesce(NEW.queue, t.queue)
+        WHERE t.name = NEW.type AND q.state <> 'draining' AND NEW.id IS NOT NULL AND NEW.created_at IS NOT NULL;
+        -- Without a row all of these are NULL, as they were; so NEW.queue, which may be given, is none of them.
+        IF FOUND THEN
+            NEW.queue := into_queue;
+            IF awaited THEN
+                PERFORM orchestrator.ring(ARRAY[NEW.queue], NEW.run_at);
+            END IF;
+            RETURN NEW;
+        END IF;
     END IF;
-    NEW.queue := coalesce(NEW.queue, of_type.queue, 'default');
-    SELECT * INTO of_queue FROM orchestrator.queues AS q WHERE q.name = NEW.queue;
-
-    NEW.priority := coalesce(NEW.priority, of_type.priority, of_queue.priority, 50);
-    NEW.max_attempts := coalesce(NEW.max_attempts, of_type.max_attempts, of_queue.max_attempts, 4);
-    NEW.timeout := coalesce(NEW.timeout, of_type.timeout, of_queue.timeout, interval '300 seconds');
-    NEW.run_at := coalesce(NEW.run_at, orchestrator.clock());
-    NEW.created_at := coalesce(NEW.created_at, orchestrator.clock());
-    NEW.id := coalesce(NEW.id, nextval('orchestrator.tasks_id_seq'));
-    NEW.aging_us := (date_part('epoch', coalesce(of_queue.aging, interval '1000 years')) * 1000000)::bigint;
+    SELECT
+        coalesce(NEW.id, nextval('orchestrator.tasks_id_seq')),
+        n.queue,
+        coalesce(NEW.priority, t.priority, q.priority, 50),
+        coalesce(NEW.max_attempts, t.max_attempts, q.max_attempts, 4),
+        coalesce(NEW.timeout, t.timeout, q.timeout, interval '300 seconds'),
+        n.run_at,
+        coalesce(NEW.created_at, orchestrator.clock()),
+        (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint,
+        t.name IS NOT NULL,
+        q.state IS NOT DISTINCT FROM 'draining',
+        EXISTS (
+            SELECT
+            FROM orchestrator.workers AS w
+            WHERE w.state IN ('running', 'draining') AND w.idle_until > greatest(orchestrator.clock(), n.run_at)
+                AND n.queue = ANY (w.queues)
+        )
+    INTO
+        NEW.id, NEW.queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.created_at, NEW.aging_us,
+        declared, draining, awaited
+    FROM (SELECT) AS one
+    LEFT JOIN orchestrator.types AS t ON t.name = NEW.type
+    CROSS JOIN LATERAL (
+        SELECT coalesce(NEW.queue, t.queue, 'default') AS queue, coalesce(NEW.run_at, orchestrator.clock()) AS run_at
+    ) AS n
+    LEFT JOIN orchestrator.queues AS q ON q.name = n.queue;
+    IF NOT declared AND NEW.type <> '' THEN
+        PERFORM orchestrator.tell_undeclared(NEW.type);
+    END IF;
 
     fault := CASE
         WHEN NEW.type IS NULL OR NEW.type = '' THEN 'the type is empty'
@@ -63,7 +114,7 @@ BEGIN
             MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', NEW.status),
             HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
-    IF of_queue.state = 'draining' THEN
+    IF draining THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR003',
             MESSAGE = format('queue %s is draining and takes no new tasks', quote_literal(NEW.queue)),
@@ -79,7 +130,7 @@ BEGIN
     END IF;
 
     NEW.status := CASE WHEN NEW.run_at > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END;
-    -- enqueue and enqueue_many have taken the key already; a bare INSERT takes it here.
+    -- enqueue and enqueue_each have taken the key already; a bare INSERT takes it here.
     IF NEW.idempotency_key IS NOT NULL
         AND NEW.id <> orchestrator.take_key(NEW.type, NEW.idempotency_key, NEW.id, interval '24 hours')
     THEN
@@ -87,6 +138,9 @@ BEGIN
             ERRCODE = '23505',
             MESSAGE = 'a task of this type already has this idempotency key',
             HINT = 'SELECT orchestrator.enqueue(type, payload, key => …) returns the id of the task that has it.';
+    END IF;
+    IF awaited THEN
+        PERFORM orchestrator.ring(ARRAY[NEW.queue], NEW.run_at);
     END IF;
     RETURN NEW;
 END

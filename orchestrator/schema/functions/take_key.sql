@@ -21,9 +21,9 @@ BEGIN
     END IF;
     SELECT k.task_id INTO holder
     FROM orchestrator.idempotency_keys AS k
-    WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock()
-        AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = k.task_id);
-    IF FOUND THEN
+    WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock();
+    -- Asked apart: a key that nobody has yet, the usual one, must not cost a look into every leaf.
+    IF FOUND AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder) THEN
         RETURN holder;
     END IF;
     -- Ends: each round either answers, or somebody else changed this very key since the round began.

@@ -1,3 +1,0 @@
--- Enqueue a set. In: tasks, a JSON array of objects. Out: one row an item, in order.
-SELECT e.id, e.created
-FROM orchestrator.enqueue_many(CAST(%(tasks)s AS jsonb)) AS e

@@ -1,0 +1,98 @@
+-- Enqueue a set item by item, each through the triggers of the root: for enqueue_many, where the set holds something
+-- unusual. So the first bad item is named, in the words of who refused it, and what is only unusual gets in.
+-- Keys are taken sorted by (type, key), so that two sets cannot deadlock.
+CREATE OR REPLACE FUNCTION orchestrator.enqueue_each(tasks jsonb)
+RETURNS TABLE (id bigint, created boolean)
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+#variable_conflict use_column
+DECLARE
+    known CONSTANT text[] := ARRAY['type', 'payload', 'queue', 'priority', 'run_at', 'delay', 'key', 'key_window',
+        'max_attempts', 'timeout', 'tags', 'metadata', 'trace_context'];
+    new_ids bigint[] := '{}';
+    holders bigint[];
+    item record;
+    stranger text;
+    last_type text;
+    last_key text;
+    last_holder bigint;
+    n integer := 0;
+    message text;
+    hint text;
+BEGIN
+    -- Ids are drawn in the order of the items, so that the set runs in its own order.
+    FOR n IN 1 .. jsonb_array_length(enqueue_each.tasks) LOOP
+        new_ids[n] := nextval('orchestrator.tasks_id_seq');
+    END LOOP;
+    holders := new_ids;
+    BEGIN
+        FOR item IN
+            SELECT a.n, a.value ->> 'type' AS type, a.value ->> 'key' AS key, a.value ->> 'key_window' AS key_window
+            FROM jsonb_array_elements(enqueue_each.tasks) WITH ORDINALITY AS a (value, n)
+            WHERE a.value ->> 'key' <> '' AND a.value ->> 'type' <> '' AND char_length(a.value ->> 'key') <= 500
+            ORDER BY a.value ->> 'type' COLLATE "C", a.value ->> 'key' COLLATE "C", a.n
+        LOOP
+            n := item.n;
+            IF (item.type, item.key) IS DISTINCT FROM (last_type, last_key) THEN
+                last_holder := orchestrator.take_key(
+                    item.type, item.key, new_ids[n], coalesce(item.key_window::interval, interval '24 hours')
+                );
+            END IF;
+            holders[n] := last_holder;
+            last_type := item.type;
+            last_key := item.key;
+        END LOOP;
+        FOR item IN
+            SELECT a.n, a.value FROM jsonb_array_elements(enqueue_each.tasks) WITH ORDINALITY AS a (value, n) ORDER BY a.n
+        LOOP
+            n := item.n;
+            IF jsonb_typeof(item.value) <> 'object' THEN
+                RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'it is not a JSON object';
+            END IF;
+            SELECT k INTO stranger FROM jsonb_object_keys(item.value) AS k WHERE k <> ALL (known) LIMIT 1;
+            IF FOUND THEN
+                RAISE EXCEPTION USING
+                    ERRCODE = 'OR006',
+                    MESSAGE = format('it has an unknown member %s', quote_literal(left(stranger, 64))),
+                    HINT = format('Known are %s.', array_to_string(known, ', '));
+            END IF;
+            CONTINUE WHEN holders[n] <> new_ids[n];
+            IF item.value ->> 'run_at' IS NOT NULL AND item.value ->> 'delay' IS NOT NULL THEN
+                RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
+            END IF;
+            IF jsonb_typeof(item.value -> 'tags') NOT IN ('array', 'null') THEN
+                RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'its tags are no array', HINT = 'For example ["urgent"].';
+            END IF;
+            PERFORM orchestrator.insert_task(
+                new_ids[n],
+                item.value ->> 'type',
+                coalesce(item.value -> 'payload', '{}'),
+                item.value ->> 'queue',
+                (item.value ->> 'priority')::integer,
+                coalesce(
+                    (item.value ->> 'run_at')::timestamptz,
+                    orchestrator.clock() + (item.value ->> 'delay')::interval
+                ),
+                item.value ->> 'key',
+                (item.value ->> 'max_attempts')::integer,
+                (item.value ->> 'timeout')::interval,
+                CASE WHEN jsonb_typeof(item.value -> 'tags') = 'array'
+                    THEN ARRAY(SELECT jsonb_array_elements_text(item.value -> 'tags'))
+                END,
+                nullif(item.value -> 'metadata', 'null'),
+                nullif(item.value -> 'trace_context', 'null')
+            );
+        END LOOP;
+    EXCEPTION WHEN OTHERS THEN
+        -- One subtransaction for the whole set; the message gains the index of the bad item.
+        GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
+        RAISE EXCEPTION USING
+            ERRCODE = SQLSTATE,
+            MESSAGE = format('tasks[%s]: %s', n - 1, message),
+            HINT = coalesce(nullif(hint, ''), 'Nothing of the set was enqueued.');
+    END;
+    RETURN QUERY
+        SELECT h.holder, h.holder = new_ids[h.n] FROM unnest(holders) WITH ORDINALITY AS h (holder, n) ORDER BY h.n;
+END
+$$;
