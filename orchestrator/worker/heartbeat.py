@@ -186,7 +186,7 @@ class Heartbeat:
                 return
             if self._stall.is_on:
                 with self._line.within(ANSWER_SECONDS):
-                    self._stall.relieve(self._line.open(), self.worker_id)
+                    self._stall.relieve(self._line.open(), self.worker_id, held=self._held)
                 # And look: the listener cannot say that its connection, and with it our beacon, is gone.
                 until = min(until, time.monotonic() + STALL_LOOK_SECONDS)
 

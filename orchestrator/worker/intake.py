@@ -65,6 +65,8 @@ class Intake:
         self._queues = list(config.queues)
         self._stopping = False
         self._lease: int | None = None
+        self._on_its_way: list[int] = []  # the lease of a claim that was sent, until its answer is looked at
+        self._forsaken: int | None = None
         self._suspects: list[Claimed] = []
         self._patient_until = 0.0
         self.worker_id = worker_id
@@ -99,6 +101,13 @@ class Intake:
         """Tell whether this task is between claim and slot: ours, though nobody holds it yet."""
         return task.lease == self._lease
 
+    def forsake(self) -> int | None:
+        """Give up the claim that is on its way, and return its lease: the caller gives back what it has found, and
+        nobody looks at its answer. For another thread, while the loop is blocked; either it gets the lease or we."""
+        with suppress(IndexError):
+            self._forsaken = self._on_its_way.pop()
+        return self._forsaken
+
     def give_back(self) -> None:
         """Give back what was claimed and has not begun."""
         suspects, self._suspects = self._suspects, []
@@ -130,11 +139,13 @@ class Intake:
 
     async def _claim(self, wanted: int) -> int | None:
         """Claim, and hand over what was claimed; return how many, or None when nobody knows."""
-        worker_id, self._lease = self.worker_id, claim.new_lease()
+        worker_id, lease = self.worker_id, claim.new_lease()
+        self._lease = lease
+        self._on_its_way.append(lease)
         try:
             ready = partial(
                 claim.batch,
-                lease=self._lease,
+                lease=lease,
                 worker_id=worker_id,
                 queues=tuple(self._queues),
                 batch_size=wanted,
@@ -145,6 +156,9 @@ class Intake:
             begun_at = time.monotonic()
             tasks = await self._session.run(ready, give_up_on=always)
             self._ahead.claimed(time.monotonic() - begun_at)
+            if not self._has_arrived(lease):
+                self._look()
+                return None
             if tasks:
                 await self._hand_over(tasks, worker_id)
         except Exception as error:
@@ -155,8 +169,17 @@ class Intake:
             self._rest.look_for_due()
             return None
         finally:
-            self._lease = None
+            self._has_arrived(lease)
+            self._lease = self._forsaken = None
         return len(tasks)
+
+    def _has_arrived(self, lease: int) -> bool:
+        """Take a claim off its way; tell whether it is ours still."""
+        try:
+            self._on_its_way.remove(lease)
+        except ValueError:
+            return False
+        return True
 
     async def _hand_over(self, tasks: list[Claimed], worker_id: UUID) -> None:
         fresh, past = [], []

@@ -85,14 +85,22 @@ def ask(
 
 def with_leases(connection: psycopg.Connection[Any], report: Report, held: Iterable[Claimed]) -> Report:
     """Add what has become of the leases."""
+    lost, ghosts = leases(connection, report.worker_id, held)
+    return replace(report, lost=lost, ghosts=ghosts)
+
+
+def leases(
+    connection: psycopg.Connection[Any], worker_id: UUID, held: Iterable[Claimed]
+) -> tuple[dict[tuple[int, int], str], tuple[Claimed, ...]]:
+    """Return which of the leases held are lost, and why; and what is held by the database alone."""
     pairs = [(task.id, task.lease) for task in held]
-    ids, leases = [task_id for task_id, _ in pairs], [lease for _, lease in pairs]
+    ids, numbers = [task_id for task_id, _ in pairs], [lease for _, lease in pairs]
     with connection.cursor(row_factory=tuple_row) as cursor:
-        rows = cursor.execute(LEASES, {"id": report.worker_id, "ids": ids, "leases": leases}).fetchall()
+        rows = cursor.execute(LEASES, {"id": worker_id, "ids": ids, "leases": numbers}).fetchall()
     lost, ghosts = {}, []
     for is_lost, task_id, lease, queue, kind, attempt, reason in rows:
         if is_lost:
             lost[task_id, lease] = reason
         else:
             ghosts.append(unknown(id=task_id, lease=lease, queue=queue, type=kind, attempt=attempt))
-    return replace(report, lost=lost, ghosts=tuple(ghosts))
+    return lost, tuple(ghosts)

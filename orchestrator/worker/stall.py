@@ -1,11 +1,12 @@
 """Notice that a handler blocks the loop, from the heartbeat's thread, and do there what the loop cannot: give back what
-has not begun, and mark running what runs.
+has not begun, and what a claim has found whose answer nobody reads; and mark running what runs.
 
 The worker lives on, and so do the leases of what it runs; but nothing else of it moves until the handler lets go.
 """
 
 import math
 import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,8 @@ from uuid import UUID
 import psycopg
 
 from orchestrator import events, execute, finish
+from orchestrator.task.model import Claimed
+from orchestrator.worker.report import leases
 from orchestrator.worker.slots import Slots
 
 # From when on the loop counts as blocked; well above what a busy machine does to it.
@@ -23,9 +26,10 @@ TYPES_NAMED_MAX = 5
 
 @dataclass(slots=True)
 class Stall:
-    """When the loop was seen last."""
+    """When the loop was seen last. `forsake` gives up the claim that is on its way, and returns its lease."""
 
     slots: Slots
+    forsake: Callable[[], int | None]
     _seen_at: float = math.inf
     _blocked: bool = False
 
@@ -42,7 +46,9 @@ class Stall:
         """Whether the loop does not turn."""
         return time.monotonic() - self._seen_at > STALLED_SECONDS
 
-    def relieve(self, connection: psycopg.Connection[Any], worker_id: UUID) -> None:
+    def relieve(
+        self, connection: psycopg.Connection[Any], worker_id: UUID, *, held: Callable[[], Iterable[Claimed]]
+    ) -> None:
         """Do the loop's work, on another thread."""
         running = self.slots.unmarked()
         if not self._blocked:
@@ -54,5 +60,8 @@ class Stall:
             marked = execute.begin_now(connection, tasks, ages=ages)
             for attempt, _ in running:
                 attempt.is_marked = attempt.task.id in marked
-        if unbegun := self.slots.take_back():
-            finish.release_now(connection, [task for task, _ in unbegun], worker_id=worker_id)
+        unbegun = [task for task, _ in self.slots.take_back()]
+        if (lease := self.forsake()) is not None:
+            _, ghosts = leases(connection, worker_id, held())
+            unbegun += [ghost for ghost in ghosts if ghost.lease == lease]
+        finish.release_now(connection, unbegun, worker_id=worker_id)

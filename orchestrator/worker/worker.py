@@ -55,7 +55,7 @@ class Worker:
         self._services = Services(config, info=self._info, reach=self._reach)
         self._slots = Slots(config, registry, self._outbox, freed=self._rest.free, services=self._services)
         self._endings = Endings(self._slots, self._outbox, mark=self._rest.wake)
-        self._stall = Stall(self._slots)
+        self._stall = Stall(self._slots, forsake=lambda: self._intake.forsake())
         self._hears = False
         self._heartbeat = Heartbeat(
             config,

@@ -7,13 +7,13 @@ Synchronous for the tests' sake; underneath the stations run as they do in a wor
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import uuid4
 
 import psycopg
 
 from orchestrator import claim, execute, finish
-from orchestrator.claim import Swept
+from orchestrator.claim import Memory, Swept
 from orchestrator.finish.record import written_before
 from orchestrator.lead import View
 from orchestrator.postgres import connect
@@ -48,14 +48,11 @@ class Mate:
         """Run a piece of work on the session; whatever it raises comes out."""
         return self._runner.run(self._session.run(work, give_up_on=lambda _error: True))
 
-    def claim(self, *queues: str, batch_size: int = 10) -> list[Claimed]:
+    def claim(self, *queues: str, batch_size: int = 10, memory: Memory | None = None) -> list[Claimed]:
         """Claim, from `default` if no queue is named."""
         wanted = queues or ("default",)
-        return self.call(
-            lambda c: claim.batch(
-                c, worker_id=self.id, queues=wanted, batch_size=batch_size, lease=claim.new_lease()
-            )
-        )
+        given: dict[str, Any] = {"queues": wanted, "batch_size": batch_size, "memory": memory}
+        return self.call(lambda c: claim.batch(c, worker_id=self.id, lease=claim.new_lease(), **given))
 
     def claim_one(self) -> Claimed:
         """Claim the only task there is."""

@@ -1,6 +1,7 @@
 """The application of the tests that run workers as processes. A door is an advisory lock: whoever holds it in the test
 keeps the handlers that knock waiting."""
 
+import asyncio
 import os
 import threading
 import time
@@ -51,6 +52,20 @@ def fail(secret: str) -> None:
 async def busy(seconds: float) -> None:
     """Block the loop."""
     time.sleep(seconds)  # noqa: ASYNC251 - that is the point
+
+
+@app.task(name="shop.nap")
+async def nap() -> None:
+    """Take a few milliseconds."""
+    await asyncio.sleep(0.005)
+
+
+@app.task(name="shop.block")
+async def block(door: int, after: float) -> None:
+    """Block the loop behind a door, once others have come to their speed."""
+    await asyncio.sleep(after)
+    with psycopg.connect(app.config.database_url) as connection:
+        connection.execute("SELECT pg_advisory_lock_shared(%s)", [door])
 
 
 @app.task(name="shop.book", max_attempts=1000, backoff=Backoff(base_seconds=0.0, jitter=0.0))

@@ -1,0 +1,201 @@
+"""Claiming while somebody's old snapshot keeps every dead entry of the index alive, on a real server.
+
+What a claim passes on its way is counted in buffers, not in milliseconds: that is the same on every machine.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+
+from orchestrator import claim
+from orchestrator.claim import Memory, memory
+from orchestrator.claim.batch import CLAIM, where_to_look
+from orchestrator.postgres.session import Connection
+from orchestrator.task.outcome import Completed, Outcome
+from tests.schema.rows import one, put
+from tests.stations.crew import Mate
+
+DEAD = 24_000
+LEFT = 400
+BATCH = 1000
+PRIORITIES = [25, 50, 75, 90]
+MANY, FEW = 300, 60
+
+FILL: LiteralString = """
+INSERT INTO orchestrator.tasks_live (type, queue, priority, max_attempts, timeout, aging_us, run_at, status)
+SELECT 'noop', 'default', (%(priorities)s::smallint[])[1 + n %% 4], 4, '5 minutes', 31557600000000000,
+    now() - interval '1 minute' + n * interval '1 ms', 'pending'
+FROM generate_series(1, %(count)s) AS n
+"""
+
+
+@pytest.fixture
+def emptied(database_url: str, connection: psycopg.Connection, worker: Mate) -> Iterator[Memory]:
+    """Claim and finish very many tasks while a snapshot is held; return what the worker remembers of it. Some of the
+    least urgent are left."""
+    with snapshot(database_url):
+        connection.execute(FILL, {"priorities": PRIORITIES, "count": DEAD + LEFT})
+        connection.execute("ANALYZE orchestrator.tasks_live")
+        yield drained(worker, Memory(), DEAD)
+
+
+@contextmanager
+def snapshot(url: str) -> Iterator[psycopg.Connection]:
+    """Hold a transaction open that has seen the database as it is now."""
+    with psycopg.connect(url) as holder:
+        holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        holder.execute("SELECT count(*) FROM orchestrator.queues")
+        yield holder
+        holder.rollback()
+
+
+def drained(worker: Mate, remembered: Memory, count: int) -> Memory:
+    """Claim and complete so many."""
+    for _ in range(count // BATCH):
+        found = worker.claim(batch_size=BATCH, memory=remembered)
+        worker.finish_all([Outcome(task, Completed(None)) for task in found])
+    # However fast this machine is.
+    remembered.learn([], 1.0)
+    assert remembered.is_dear
+    return remembered
+
+
+def buffers(worker: Mate, remembered: Memory | None, *, batch_size: int = 1) -> int:
+    """Return how many buffers the claim looks at, and claim nothing."""
+    queues = ["default"]
+    where = where_to_look(queues, remembered.ranges(queues) if remembered is not None else None)
+    given = {"lease": claim.new_lease(), "worker_id": worker.id, "batch_size": batch_size, **where}
+
+    async def explain(connection: Connection) -> int:
+        async with connection.transaction(force_rollback=True):
+            # A statement like the others of a worker: with its settings, and planned for its parameters.
+            cursor = await connection.execute(
+                b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + as_bytes(CLAIM), given
+            )
+            row = await cursor.fetchone()
+        assert row is not None
+        plan: dict[str, Any] = row[0][0]["Plan"]
+        return int(plan["Shared Hit Blocks"]) + int(plan["Shared Read Blocks"])
+
+    return worker.call(explain)
+
+
+def as_bytes(statement: str | bytes) -> bytes:
+    return statement if isinstance(statement, bytes) else statement.encode()
+
+
+@contextmanager
+def locked(url: str, count: int) -> Iterator[list[int]]:
+    """Have so many of those that are next locked by a hand."""
+    with psycopg.connect(url) as hand:
+        rows = hand.execute(
+            "SELECT id FROM orchestrator.tasks_live WHERE status = 'pending' ORDER BY position, id LIMIT %s FOR UPDATE",
+            [count],
+        ).fetchall()
+        yield [task_id for (task_id,) in rows]
+        hand.rollback()
+
+
+def test_with_a_memory_a_claim_passes_few_dead_entries(emptied: Memory, worker: Mate) -> None:
+    """It finds the same as one that begins at the front, which passes them all."""
+    without, beside = buffers(worker, None), buffers(worker, emptied)
+    found = worker.claim(batch_size=LEFT, memory=emptied)
+
+    assert without > MANY
+    assert beside < FEW
+    assert LEFT == len(found)
+
+
+def test_what_is_critical_is_found_by_the_very_next_claim(
+    emptied: Memory, connection: psycopg.Connection, worker: Mate
+) -> None:
+    """Of a priority that was in use, or a new one: before, between or behind the others."""
+    for priority in (100, 90, 60, 89):
+        task_id = put(
+            connection, priority=priority, run_at=one(connection, "SELECT now()"), aging_us=31557600000000000
+        )
+
+        assert [task_id] == [task.id for task in worker.claim(batch_size=1, memory=emptied)]
+
+
+def test_what_was_locked_is_found_within_a_cycle_of_slices(
+    database_url: str, connection: psycopg.Connection, worker: Mate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A claim that looks beside passes it over; the looks inside find it, one of them."""
+    with snapshot(database_url):
+        connection.execute(FILL, {"priorities": PRIORITIES, "count": 4000})
+        with locked(database_url, 3) as ids:
+            remembered = drained(worker, Memory(), 3000)
+        assert ids == status_is(connection, "pending", ids)
+        assert not {task.id for task in worker.claim(batch_size=10, memory=remembered)} & set(ids)
+        look_inside_each_time(monkeypatch)
+
+        found, looks = set[int](), 0
+        while not set(ids) <= found:
+            found |= {task.id for task in worker.claim(batch_size=10, memory=remembered)}
+            looks += 1
+            # Four stretches, in a few pieces each should this machine be slow.
+            assert looks <= 4 * 8
+
+
+def status_is(connection: psycopg.Connection, status: str, ids: list[int]) -> list[int]:
+    rows = connection.execute(
+        "SELECT id FROM orchestrator.tasks WHERE id = ANY (%s) AND status = %s ORDER BY position, id",
+        [ids, status],
+    ).fetchall()
+    return [task_id for (task_id,) in rows]
+
+
+def look_inside_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all the time go into looks inside, from now on."""
+    later = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600.0)
+    monkeypatch.setattr(memory, "time", later)
+    monkeypatch.setattr(memory, "SHARE", 1e9)
+
+
+def test_after_the_snapshot_the_memory_is_forgotten(
+    database_url: str, connection: psycopg.Connection, worker: Mate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The looks inside become cheap, and clean up what nobody needs any more; then everything is in sight again."""
+    look_inside_each_time(monkeypatch)
+    with snapshot(database_url):
+        connection.execute(FILL, {"priorities": PRIORITIES, "count": DEAD})
+        remembered = drained(worker, Memory(), DEAD)
+        held = buffers(worker, None)
+
+    # A session asks anew what nobody needs any more once somebody has written something, as beats do.
+    last = put(connection, priority=0)
+
+    looks, found = 0, set[int]()
+    while remembered.is_dear:
+        found |= {task.id for task in worker.claim(batch_size=10, memory=remembered)}
+        looks += 1
+        assert looks < 1000
+
+    assert held > MANY
+    assert buffers(worker, remembered) < held / 5
+    assert {last} == found
+
+
+def test_two_workers_remember_each_for_itself(
+    database_url: str, connection: psycopg.Connection, hire: Callable[[], Mate]
+) -> None:
+    """What the other one has taken lies in one's way, too: it reaches further to the front, and is cheap again."""
+    first, second = hire(), hire()
+    with snapshot(database_url):
+        connection.execute(FILL, {"priorities": PRIORITIES, "count": DEAD})
+        remembered = Memory()
+        for _ in range(DEAD // 3000):
+            first.claim(batch_size=2900)
+            second.claim(batch_size=100, memory=remembered)
+        remembered.learn([], 1.0)
+
+        without, beside = buffers(second, None), buffers(second, remembered)
+
+    assert without > MANY
+    assert beside < FEW
