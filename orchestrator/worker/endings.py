@@ -63,11 +63,12 @@ class Endings:
             if reason is not None and not attempt.is_completing:
                 say_lost(attempt.task, reason)
                 self._spawn_farewell(slot, reason)
-        for entry in list(self._slots.ready):
-            if (reason := lost.get((entry[0].id, entry[0].lease))) is not None:
-                with suppress(ValueError):  # the heartbeat's thread has taken it back
-                    self._slots.ready.remove(entry)
-                say_lost(entry[0], reason)
+        for waiting in (self._slots.ready, self._slots.past):
+            for entry in list(waiting):
+                if (reason := lost.get((entry[0].id, entry[0].lease))) is not None:
+                    with suppress(ValueError):  # the heartbeat's thread has taken it back
+                        waiting.remove(entry)
+                    say_lost(entry[0], reason)
 
     async def drop(self, reason: str) -> int:
         """Cancel everything, since all leases are void; its outcomes are not even written."""
@@ -94,9 +95,10 @@ class Endings:
                 slot.job.cancel()
             elif is_unmarked(attempt, now):
                 calls = True
-        with suppress(IndexError):
-            if now - self._slots.ready[0][2] > STALE_SECONDS:
-                self._slots.release_ready()
+        for waiting in (self._slots.ready, self._slots.past):
+            with suppress(IndexError):
+                if now - waiting[0][2] > STALE_SECONDS:
+                    self._slots.release_ready()
         if calls:
             self._mark()
 

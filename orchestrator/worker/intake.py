@@ -25,6 +25,7 @@ from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Outcome, Snoozed
 from orchestrator.worker.ahead import Ahead
+from orchestrator.worker.flight import Flight
 from orchestrator.worker.rest import Rest
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.strangers import put_back
@@ -64,10 +65,9 @@ class Intake:
         self._look = look
         self._queues = list(config.queues)
         self._stopping = False
-        self._lease: int | None = None
-        self._on_its_way: list[int] = []  # the lease of a claim that was sent, until its answer is looked at
-        self._forsaken: int | None = None
+        self.flight = Flight()
         self._suspects: list[Claimed] = []
+        self._marking: list[Claimed] = []
         self._patient_until = 0.0
         self.worker_id = worker_id
 
@@ -76,10 +76,11 @@ class Intake:
         while not self._stopping:
             self._rest.forget()
             await self._mark_running()
+            await self._begin_past()
             wanted = 0 if self._outbox.is_full else self._ahead.wanted()
             if self._suspects:
                 await self._try_suspect()
-            elif not wanted:
+            elif not wanted or self._slots.past:
                 await self._wait_for_room()
             elif await self._take(wanted):
                 self._rest.found()
@@ -94,19 +95,8 @@ class Intake:
         self._rest.wake()
 
     def suspects(self) -> list[Claimed]:
-        """Return the tasks that wait to run alone. Any thread may ask."""
-        return list(self._suspects)
-
-    def is_taking(self, task: Claimed) -> bool:
-        """Tell whether this task is between claim and slot: ours, though nobody holds it yet."""
-        return task.lease == self._lease
-
-    def forsake(self) -> int | None:
-        """Give up the claim that is on its way, and return its lease: the caller gives back what it has found, and
-        nobody looks at its answer. For another thread, while the loop is blocked; either it gets the lease or we."""
-        with suppress(IndexError):
-            self._forsaken = self._on_its_way.pop()
-        return self._forsaken
+        """Return the tasks that wait to run alone, and those that are just being marked. Any thread may ask."""
+        return [*self._suspects, *self._marking]
 
     def give_back(self) -> None:
         """Give back what was claimed and has not begun."""
@@ -140,8 +130,7 @@ class Intake:
     async def _claim(self, wanted: int) -> int | None:
         """Claim, and hand over what was claimed; return how many, or None when nobody knows."""
         worker_id, lease = self.worker_id, claim.new_lease()
-        self._lease = lease
-        self._on_its_way.append(lease)
+        self.flight.depart(lease)
         try:
             ready = partial(
                 claim.batch,
@@ -156,7 +145,7 @@ class Intake:
             begun_at = time.monotonic()
             tasks = await self._session.run(ready, give_up_on=always)
             self._ahead.claimed(time.monotonic() - begun_at)
-            if not self._has_arrived(lease):
+            if not self.flight.arrive():
                 self._look()
                 return None
             if tasks:
@@ -169,17 +158,8 @@ class Intake:
             self._rest.look_for_due()
             return None
         finally:
-            self._has_arrived(lease)
-            self._lease = self._forsaken = None
+            self.flight.end()
         return len(tasks)
-
-    def _has_arrived(self, lease: int) -> bool:
-        """Take a claim off its way; tell whether it is ours still."""
-        try:
-            self._on_its_way.remove(lease)
-        except ValueError:
-            return False
-        return True
 
     async def _hand_over(self, tasks: list[Claimed], worker_id: UUID) -> None:
         fresh, past = [], []
@@ -196,20 +176,31 @@ class Intake:
             self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
         if worker_id != self.worker_id:
             # We were declared dead meanwhile; the outbox will tell.
-            for task in fresh:
+            for task in (*fresh, *past):
                 self._slots.release(task, worker_id=worker_id)
-        elif fresh:
+            return
+        if fresh:
             self._slots.add(fresh, worker_id=worker_id)
         if past:
-            await self._begin(past, worker_id)
+            self._slots.add_past(past, worker_id=worker_id)
+
+    async def _begin_past(self) -> None:
+        """Let tasks that have a past begin, where there are slots for them."""
+        if taken := self._slots.take_past():
+            # All under one id: when that changes, what waits is taken back.
+            await self._begin([task for task, _ in taken], taken[0][1])
 
     async def _begin(self, tasks: list[Claimed], worker_id: UUID) -> None:
         """Mark these running, then let them start."""
-        marked = await self._session.run(partial(execute.begin, tasks=tasks), give_up_on=self._told_to_stop)
+        self._marking = tasks
+        try:
+            marked = await self._session.run(
+                partial(execute.begin, tasks=tasks), give_up_on=self._told_to_stop
+            )
+        finally:
+            self._marking = []
         ours = worker_id == self.worker_id
-        self._slots.add(
-            [task for task in tasks if ours and task.id in marked], worker_id=worker_id, are_marked=True
-        )
+        self._slots.go_first([task for task in tasks if ours and task.id in marked], worker_id=worker_id)
         for task in tasks:
             if not ours or task.id not in marked:
                 # Somebody has its row locked, or took it back already, or we were declared dead meanwhile; whichever,
@@ -234,11 +225,7 @@ class Intake:
         if not self._slots.held():
             suspect = self._suspects.pop(0)
             self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
-            self._lease = suspect.lease
-            try:
-                await self._begin([suspect], self.worker_id)
-            finally:
-                self._lease = None
+            await self._begin([suspect], self.worker_id)
             while self._slots.held() and not self._stopping:
                 await self._rest.wait_for_room()
                 self._rest.forget()

@@ -14,6 +14,7 @@ import contextvars
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from uuid import UUID
 
 from orchestrator import events
@@ -29,6 +30,10 @@ MARK_SECONDS = 0.03
 MARK_AGAIN_SECONDS = 1.0
 # How long attempts that never wait may keep the loop from everything else.
 SLICE_SECONDS = 0.002
+
+
+# A task that waits for a slot, under which id it was claimed, since when it waits, whether it is marked running.
+Waiting = tuple[Claimed, UUID, float, bool]
 
 
 class Slot:
@@ -68,7 +73,8 @@ class Slots:
         self._executors = Executors(
             registry, size=config.concurrency, result_bytes_max=config.result_bytes_max
         )
-        self.ready: deque[tuple[Claimed, UUID, float, bool]] = deque()
+        self.ready: deque[Waiting] = deque()
+        self.past: deque[Waiting] = deque()
         self._slots: set[Slot] = set()
         self.busy: set[Slot] = set()
         self.stubborn: set[Slot] = set()
@@ -81,7 +87,7 @@ class Slots:
     @property
     def free(self) -> int:
         """How many attempts may begin at once, beside what is ready; below zero: so many are ready beyond that."""
-        return self._config.concurrency - len(self.busy) - len(self.ready)
+        return self._config.concurrency - len(self.busy) - len(self.ready) - len(self.past)
 
     @property
     def left_behind(self) -> int:
@@ -99,26 +105,38 @@ class Slots:
 
     def held(self) -> list[Claimed]:
         """Return the tasks that wait for a slot, or are in one. Any thread may ask."""
-        return [*(task for task, *_ in list(self.ready)), *self.running()]
+        return [*(task for task, *_ in (*list(self.ready), *list(self.past))), *self.running()]
 
-    def add(self, tasks: Iterable[Claimed], *, worker_id: UUID, are_marked: bool = False) -> None:
+    def add(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
         """Begin an attempt for each task as soon as a slot is free."""
         now = time.monotonic()
-        self.ready.extend((task, worker_id, now, are_marked) for task in tasks)
+        self.ready.extend((task, worker_id, now, False) for task in tasks)
+        self.stirred.set()
+        self.wake_one()
+
+    def add_past(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
+        """Keep tasks that have a past until there are slots for them: they are marked running before they start, and
+        what is marked counts as begun, should the worker die."""
+        now = time.monotonic()
+        self.past.extend((task, worker_id, now, False) for task in tasks)
+        self.stirred.set()
+
+    def take_past(self) -> list[tuple[Claimed, UUID]]:
+        """Take as many of those as there are slots: to be marked, and then to go first."""
+        vacant = self._config.concurrency - len(self.busy)
+        return taken(self.past, max(0, vacant))
+
+    def go_first(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
+        """Begin an attempt for each of these tasks, which are marked running, before all others."""
+        now = time.monotonic()
+        self.ready.extendleft((task, worker_id, now, True) for task in reversed(list(tasks)))
         self.stirred.set()
         self.wake_one()
 
     def take_back(self) -> list[tuple[Claimed, UUID]]:
         """Take away what waits for a slot, with the ids under which it was claimed. Any thread may: each task goes to
         a slot or to a caller, never to both."""
-        taken = []
-        while self.ready:
-            try:
-                task, worker_id, *_ = self.ready.pop()
-            except IndexError:
-                break
-            taken.append((task, worker_id))
-        return taken
+        return taken(self.ready, len(self.ready)) + taken(self.past, len(self.past))
 
     def unmarked(self) -> list[tuple[Attempt, float]]:
         """Return the attempts that should be marked running, and for how long each has run. Not the same ones again for
@@ -262,6 +280,16 @@ class Slots:
         if len(self._slots) - len(self.stubborn) < self._config.concurrency:
             self._is_waking = True
             self._new_slot()
+
+
+def taken(waiting: deque[Waiting], count: int) -> list[tuple[Claimed, UUID]]:
+    """Take so many from the front, or as many as another thread leaves."""
+    found = []
+    with suppress(IndexError):
+        for _ in range(count):
+            task, worker_id, *_ = waiting.popleft()
+            found.append((task, worker_id))
+    return found
 
 
 def is_unmarked(attempt: Attempt, now: float) -> bool:

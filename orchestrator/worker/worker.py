@@ -55,7 +55,7 @@ class Worker:
         self._services = Services(config, info=self._info, reach=self._reach)
         self._slots = Slots(config, registry, self._outbox, freed=self._rest.free, services=self._services)
         self._endings = Endings(self._slots, self._outbox, mark=self._rest.wake)
-        self._stall = Stall(self._slots, forsake=lambda: self._intake.forsake())
+        self._stall = Stall(self._slots, forsake=lambda: self._intake.flight.forsake())
         self._hears = False
         self._heartbeat = Heartbeat(
             config,
@@ -213,7 +213,7 @@ class Worker:
     def _give_back_ghosts(self, told: Iterable[Claimed]) -> None:
         """Give back what is ours by the database and not in our hands: fenced by its lease, like any outcome."""
         held = {(task.id, task.lease) for task in self._held()}
-        ghosts = [g for g in told if (g.id, g.lease) not in held and not self._intake.is_taking(g)]
+        ghosts = [g for g in told if (g.id, g.lease) not in held and not self._intake.flight.carries(g)]
         if ghosts:
             events.emit(events.GhostsReleased(len(ghosts)))
         for ghost in ghosts:
