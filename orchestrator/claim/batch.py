@@ -30,6 +30,7 @@ async def batch(
     queues: Sequence[str],
     batch_size: int,
     memory: Memory | None = None,
+    round_trip_seconds: float = 0.0,
 ) -> list[Claimed]:
     """Claim at most `batch_size` tasks under a fresh lease; the first queue of the sequence is served first.
 
@@ -47,7 +48,7 @@ async def batch(
         rank = {queue: n for n, queue in enumerate(queues)}
         tasks.sort(key=lambda task: rank[task.queue])
     if memory is not None:
-        memory.learn(tasks, seconds)
+        memory.learn(tasks, seconds, round_trip_seconds=round_trip_seconds)
     return tasks
 
 

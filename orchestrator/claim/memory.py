@@ -8,6 +8,7 @@ each priority in use, and once a look at everything has become dear it looks onl
     cheap   look at everything; note what was claimed
     dear    look beside the stretches; and, for a twentieth of the time, into them, a slice at a time: a task that was
             missed (it was locked, was given back, or committed late) waits for that
+            nothing found for a while: look at everything, for a twentieth of the time
 
 A more urgent task than any before lies beside the stretches and is found at once.
 """
@@ -27,16 +28,21 @@ FRONT: Place = (-(2**63), -(2**63))
 BACK: Place = (2**63 - 1, 2**63 - 1)
 HOUR = 3_600_000_000  # in units of a position, which is microseconds
 
-# A claim that takes longer than this, and than this for each task it found, passes many dead entries.
+# A claim that takes longer than this beside its round trip, and than this for each task it found and for each byte of
+# their payloads, passes many dead entries.
 DEAR_SECONDS = 0.010
 DEAR_SECONDS_FOR_EACH = 0.000_05
+DEAR_SECONDS_FOR_EACH_BYTE = 0.000_000_05
+ROUND_TRIPS = 2.0
+# When nothing was found for so long, there is time to look at everything.
+IDLE_SECONDS = 1.0
 # What lies further apart belongs to two stretches: another priority, or the tasks of a burst long ago.
 GAP = HOUR // 6
 STRETCHES_MAX = 16
 # Looking into the stretches: what a slice should take, and which share of the time.
 SLICE_SECONDS = 0.025
 SHARE = 0.05
-CUTS_MAX = 1024
+CUTS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +88,13 @@ class Trail:
         found = []
         after = FRONT
         for first, last in self.stretches:
-            front = max(after[0], first[0] - reach)
-            step = (last[0] - front) // count + 1
+            # What was reached beyond the first is a slice of its own.
+            found.append(((max(after[0], first[0] - reach), -1), (first[0], first[1])))
+            step, end = (last[0] - first[0]) // count + 1, (last[0], last[1] + 1)
             for n in range(count):
-                end = (last[0], last[1] + 1) if n == count - 1 else (front + (n + 1) * step, 0)
-                found.append(((front + n * step, -1), end))
+                start = (first[0], first[1] - 1) if n == 0 else (first[0] + n * step, -1)
+                until = end if n == count - 1 else (first[0] + (n + 1) * step, 0)
+                found.append((min(start, end), min(until, end)))
             after = last
         return found
 
@@ -105,13 +113,20 @@ class Memory:
         self._cheap = 0  # so many slices in a row
         self._look_inside_at = 0.0
         self._is_looking_inside = False
+        self._found_at = time.monotonic()
+        self._look_at_all_at = 0.0
+        self._is_looking_at_all = True
         self.is_dear = False
 
     def ranges(self, queues: Sequence[str]) -> list[Range] | None:
         """Return where the next claim should look, the queues in this order; None: everywhere."""
-        if not self.is_dear:
+        now = time.monotonic()
+        self._is_looking_at_all = not self.is_dear or (
+            now - self._found_at > IDLE_SECONDS and now >= self._look_at_all_at
+        )
+        if self._is_looking_at_all:
             return None
-        self._is_looking_inside = time.monotonic() >= self._look_inside_at
+        self._is_looking_inside = now >= self._look_inside_at
         found = []
         for queue in queues:
             trail = self._trails.get(queue)
@@ -123,22 +138,28 @@ class Memory:
                 self._slices = max(self._slices, len(slices))
                 parts.append(slices[self._slice % len(slices)])
                 parts.sort()
-            found += [Range(queue, after, before) for after, before in parts]
+            found += [Range(queue, after, before) for after, before in parts if after < before]
         return found
 
-    def learn(self, tasks: Sequence[Claimed], seconds: float) -> None:
-        """Note what a claim has found, in the order of each queue, and what it took."""
+    def learn(self, tasks: Sequence[Claimed], seconds: float, *, round_trip_seconds: float = 0.0) -> None:
+        """Note what a claim has found, in the order of each queue, what it took, and what the least statement takes."""
+        now = time.monotonic()
+        if tasks:
+            self._found_at = now
         for queue, found in groupby(tasks, key=attrgetter("queue")):
             trail = self._trails.setdefault(queue, Trail())
             for first, last in runs(list(found)):
                 trail.note(first, last)
-        was_dear = seconds > DEAR_SECONDS + DEAR_SECONDS_FOR_EACH * len(tasks)
-        if not self.is_dear:
-            if was_dear:
-                self.is_dear = True
-                self._look_inside_at = time.monotonic() + seconds / SHARE
-            return
-        if self._is_looking_inside:
+        was_dear = seconds > ROUND_TRIPS * round_trip_seconds + least_dear(tasks)
+        if self._is_looking_at_all:
+            if not was_dear:
+                if self.is_dear:
+                    # What was dead is gone, or it never was what made it dear.
+                    self._forget()
+                return
+            self.is_dear = True
+            self._look_inside_at = self._look_at_all_at = now + seconds / SHARE
+        elif self._is_looking_inside:
             self._has_looked_inside(seconds, was_dear=was_dear)
         elif was_dear:
             # Still many on our way: they lie before what we have claimed ourselves.
@@ -156,6 +177,12 @@ class Memory:
         elif self._cheap > self._slices:
             # Everything was looked at, and it was cheap: what was dead is gone.
             self._forget()
+
+
+def least_dear(tasks: Sequence[Claimed]) -> float:
+    """Return what a claim of these may take, its round trip apart, before something must be in its way."""
+    payload_bytes = sum(len(task.payload) for task in tasks)
+    return DEAR_SECONDS + DEAR_SECONDS_FOR_EACH * len(tasks) + DEAR_SECONDS_FOR_EACH_BYTE * payload_bytes
 
 
 def runs(tasks: Sequence[Claimed]) -> Iterable[tuple[Place, Place]]:

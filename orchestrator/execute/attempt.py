@@ -77,8 +77,8 @@ class Attempt:
                 return NO_RESULT
             return exhausted_if_last(self._returned(value), self.task)
         except asyncio.CancelledError as error:
+            self._say_if_abandoned()
             if self.called_off:
-                self._call_off_thread()
                 raise
             # The handler cancelled itself, or let a cancellation of its own escape.
             return self.timed_out() if self.expired else self.broke(error)
@@ -88,6 +88,9 @@ class Attempt:
             if self.called_off:
                 # It failed because it was called off: that costs it nothing.
                 raise asyncio.CancelledError from error
+            if self.expired and self.may_look:
+                # It was told that its time is over, and this is how it ended.
+                return self.timed_out()
             # SystemExit and KeyboardInterrupt too: a handler must not end the worker, nor pass for a success.
             return self.broke(error)
 
@@ -119,6 +122,11 @@ class Attempt:
         seconds = self.task.timeout_seconds
         return now - self.begun_at - seconds if seconds else 0.0
 
+    @property
+    def may_look(self) -> bool:
+        """Whether the handler is in a thread, and can see that its time is over."""
+        return self.handler.executor == "thread" and self.context is not None
+
     def expire(self) -> None:
         """Its time is over: a cancellation which now follows means that."""
         self.expired = True
@@ -127,8 +135,6 @@ class Attempt:
 
     def timed_out(self) -> End:
         """Return the end of an attempt that did not end in time."""
-        if self.handler.executor == "thread":
-            self._say_abandoned()
         reason = f"no result within {self.task.timeout_seconds:g} s"
         failed = Failed(Fault("Timeout", reason), "timeout", self._backoff_seconds())
         return exhausted_if_last(failed, self.task)
@@ -175,13 +181,11 @@ class Attempt:
                 what = f"it asked to be {type(end).__name__.lower()}"
         events.emit(events.OutcomeIgnored(self.task.id, self.task.type, self.task.queue, what))
 
-    def _call_off_thread(self) -> None:
+    def _say_if_abandoned(self) -> None:
+        """A thread that was not waited for any longer goes on."""
         job = asyncio.current_task()
         if self.handler.executor == "thread" and job is not None and job.cancelling():
-            self._say_abandoned()
-
-    def _say_abandoned(self) -> None:
-        events.emit(events.HandlerAbandoned(self.task.id, self.task.type))
+            events.emit(events.HandlerAbandoned(self.task.id, self.task.type))
 
     def _failed(self, error: BaseException) -> Failed:
         return Failed(fault.of(error), "failed", self._backoff_seconds())

@@ -96,6 +96,11 @@ class Registry:
     def __iter__(self) -> Iterator[Handler]:
         return iter(sorted(self._handlers.values(), key=lambda handler: handler.type))
 
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """The queues that the handlers were declared with, and the one that takes what names none."""
+        return tuple(sorted({"default", *(handler.queue for handler in self)}))
+
     def __len__(self) -> int:
         return len(self._handlers)
 

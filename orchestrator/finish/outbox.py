@@ -20,7 +20,7 @@ from orchestrator.finish.record import record, record_unlocked, written_before
 from orchestrator.postgres import transient
 from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Buried, Completed, Fault, Outcome
+from orchestrator.task.outcome import Buried, Completed, Failed, Fault, Outcome
 
 # A statement has its price, however many it carries; beyond a thousand there is little left of it.
 BATCH_SIZE = 1000
@@ -133,11 +133,9 @@ class Outbox:
     def put(self, outcome: Outcome, *, worker_id: UUID) -> None:
         """Hand an outcome over. Never refused; who sees that the outbox is full begins nothing new."""
         self._waiting.append((worker_id, outcome))
-        end = outcome.end
-        if type(end) is not Completed:
+        self._bytes += weight(outcome)
+        if type(outcome.end) is not Completed:
             self._puts_off = True
-        elif end.result is not None:
-            self._bytes += len(end.result)
         self._put.set()
 
     @property
@@ -214,9 +212,16 @@ async def write(
 
 
 def weight(outcome: Outcome) -> int:
-    """Return how many characters of result an outcome carries; all else about it is short."""
-    end = outcome.end
-    return len(end.result) if type(end) is Completed and end.result is not None else 0
+    """Return how many characters of result or traceback an outcome carries; all else about it is short."""
+    match outcome.end:
+        case Completed(None):
+            return 0
+        case Completed(str(result)):
+            return len(result)
+        case Failed(fault) | Buried(fault):
+            return len(fault.message) + len(fault.traceback)
+        case _:
+            return 0
 
 
 def is_locked(error: Exception) -> bool:

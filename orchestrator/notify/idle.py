@@ -10,6 +10,7 @@ from orchestrator.postgres import statement
 IDLE = statement.load(__file__, "idle.sql")
 
 
-async def idle(connection: psycopg.AsyncConnection[Any], *, worker_id: UUID, seconds: float) -> None:
-    """Ask to be rung for the next seconds; 0 takes the mark away."""
-    await connection.execute(IDLE, {"worker_id": worker_id, "seconds": seconds})
+async def idle(connection: psycopg.AsyncConnection[Any], *, worker_id: UUID, seconds: float) -> bool:
+    """Ask to be rung for the next seconds; 0 takes the mark away. False: there is no such worker yet."""
+    cursor = await connection.execute(IDLE, {"worker_id": worker_id, "seconds": seconds})
+    return cursor.rowcount == 1

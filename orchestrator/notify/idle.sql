@@ -1,4 +1,4 @@
--- Say that a worker sleeps for so many seconds (0: it is awake), so that producers ring for it.
+-- Say that a worker sleeps for so many seconds (0: it is awake), so that producers ring for it. Out: its id, if it is known.
 WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
 )
@@ -6,3 +6,4 @@ UPDATE orchestrator.workers AS w
 SET idle_until = orchestrator.clock() + make_interval(secs => %(seconds)s)
 FROM hint
 WHERE w.id = %(worker_id)s
+RETURNING w.id

@@ -42,6 +42,8 @@ class Session:
         self._connection: Connection | None = None
         self._replan_at = 0.0
         self._worked_seconds = 0.0
+        # What a statement takes that does nothing: by the last time that one was sent.
+        self.round_trip_seconds = 0.0
         self._failures = 0
 
     async def run(
@@ -111,7 +113,9 @@ class Session:
                 await asyncio.sleep(LOOK_SECONDS)
             self._connection = await self._open()
         elif time.monotonic() >= self._replan_at and self._worked_seconds >= REPLAN_AFTER_WORK_SECONDS:
+            begun_at = time.monotonic()
             await self._connection.execute(REPLAN)
+            self.round_trip_seconds = time.monotonic() - begun_at
         else:
             return self._connection
         self._replan_at = time.monotonic() + REPLAN_EVERY_SECONDS
@@ -122,7 +126,9 @@ class Session:
         try:
             connection = await connect.open_async(self._info)
             try:
+                begun_at = time.monotonic()
                 settle(connection, await (await connection.execute(SETTINGS)).fetchone())
+                self.round_trip_seconds = time.monotonic() - begun_at
             except BaseException:
                 await connection.close()
                 raise

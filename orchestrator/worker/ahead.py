@@ -1,8 +1,10 @@
 """How many tasks to claim: for the slots that are free, and for those that will be when the claim is back."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from orchestrator.task.model import Claimed
 from orchestrator.worker.slots import Slots
 
 # One statement; beyond that it does not become cheaper by the task, and the first of it wait for the last.
@@ -14,6 +16,12 @@ ENOUGH = 0.5
 # As far as we look ahead, in round trips of a claim, and at most in seconds.
 ROUND_TRIPS = 3.0
 AHEAD_SECONDS = 0.1
+# Of payloads that wait for a slot.
+BYTES_MAX = 16_000_000
+# After something had to go back since it waited too long: for so long, no more than the slots get through in so many
+# seconds.
+CAUTIOUS_SECONDS = 10.0
+CAUTION = 0.5
 # The weight of the newest measurement.
 NEWEST = 0.4
 
@@ -28,17 +36,34 @@ class Ahead:
     _rate: float = 0.0
     _claim_seconds: float = 0.0
     _prefetch: int = 0
+    _payload_bytes: float = 1000.0
+    _stale: int = 0
+    _cautious_until: float = 0.0
 
     def wanted(self) -> int:
         """Return how many to claim now; 0 while enough is ready, or so little is missing that it can wait for more."""
         self._measure()
-        room = self.slots.free + self._prefetch
+        room = min(self.slots.free + self._prefetch, self._most())
         if room < 1 or room < min(self._prefetch, CLAIM_MAX) * ENOUGH:
             return 0
         return min(room, CLAIM_MAX)
 
-    def claimed(self, seconds: float) -> None:
-        """Learn what a claim took."""
+    def _most(self) -> int:
+        """Return how many there may be at the most: their payloads lie in memory, and what lately had to go back since
+        nothing got to it is not to be taken again."""
+        most = int(BYTES_MAX / self._payload_bytes) - len(self.slots.ready)
+        if self.slots.stale != self._stale:
+            self._stale, self._cautious_until = self.slots.stale, time.monotonic() + CAUTIOUS_SECONDS
+        if time.monotonic() < self._cautious_until:
+            most = min(most, int(self._rate * CAUTION) - len(self.slots.ready))
+        return max(most, 0 if self.slots.ready else 1)
+
+    def claimed(self, tasks: Sequence[Claimed], seconds: float) -> None:
+        """Learn what a claim found, and what it took."""
+        if tasks:
+            mean = sum(len(task.payload) for task in tasks) / len(tasks)
+            # Upwards at once.
+            self._payload_bytes = max(1.0, mean, self._payload_bytes + NEWEST * (mean - self._payload_bytes))
         self._claim_seconds += NEWEST * (seconds - self._claim_seconds)
         self._measure()
 

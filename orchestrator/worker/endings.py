@@ -1,7 +1,7 @@
 """End attempts that do not end by themselves: their time is over, their lease is lost, or the worker stops.
 
-A coroutine is cancelled, a thread told through its context. A handler that will not end is left behind: its slot goes
-to others, and what it may still return is not looked at.
+A coroutine is cancelled, a thread told through its context, and left behind if it does not look. So is a handler that
+will not end: its slot goes to others, and what it may still return is not looked at.
 """
 
 import asyncio
@@ -11,10 +11,12 @@ from contextlib import suppress
 
 from orchestrator import events
 from orchestrator.errors import LeaseLost
+from orchestrator.execute import Attempt
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import End, Outcome, Released
-from orchestrator.worker.slots import Slot, Slots, is_unmarked
+from orchestrator.worker.slot import Slot, is_unmarked
+from orchestrator.worker.slots import Slots
 
 # How long a cancelled handler may take to clean up before its task is given back over its head.
 CANCEL_SECONDS = 5.0
@@ -88,30 +90,38 @@ class Endings:
             if attempt is None or slot.is_void:
                 continue
             overdue_seconds = attempt.overdue_seconds(now)
-            if overdue_seconds > CANCEL_SECONDS and attempt.expired:
-                self._leave_behind(slot, attempt.timed_out())
-            elif overdue_seconds > 0 and not attempt.expired and slot.job is not None:
-                attempt.expire()
-                slot.job.cancel()
-            elif is_unmarked(attempt, now):
+            if overdue_seconds > 0:
+                self._end_overdue(slot, attempt, overdue_seconds)
+            if is_unmarked(attempt, now):
                 calls = True
         for waiting in (self._slots.ready, self._slots.past):
             with suppress(IndexError):
                 if now - waiting[0][2] > STALE_SECONDS:
+                    self._slots.stale += 1
                     self._slots.release_ready()
         if calls:
             self._mark()
 
+    def _end_overdue(self, slot: Slot, attempt: Attempt, overdue_seconds: float) -> None:
+        """Cancel what runs beyond its timeout; a thread that may look is told first, and has a while for it."""
+        first, patience = not attempt.expired, CANCEL_SECONDS if attempt.may_look else 0.0
+        if first:
+            attempt.expire()
+        if overdue_seconds >= patience and slot.job is not None and not slot.is_spent():
+            slot.job.cancel()
+        elif overdue_seconds > patience + CANCEL_SECONDS:
+            self._leave_behind(slot, attempt.timed_out())
+
     def _leave_behind(self, slot: Slot, end: End) -> None:
         """Go on without a handler that does not end; what it may still return is not looked at."""
         attempt = slot.attempt
-        if attempt is None:
+        if attempt is None or attempt.is_completing:
+            # The answer to its COMMIT is waited for, and that has an end: it alone tells which end the attempt has.
             return
         slot.is_void = True
         self._slots.stubborn.add(slot)
         events.emit(events.HandlerAbandoned(attempt.task.id, attempt.task.type))
-        if not attempt.is_completing:
-            self._outbox.put(Outcome(attempt.task, end, attempt.begun_at), worker_id=attempt.worker_id)
+        self._outbox.put(Outcome(attempt.task, end, attempt.begun_at), worker_id=attempt.worker_id)
         self._slots.vacate(slot)
         self._slots.wake_one()
 

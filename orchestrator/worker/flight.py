@@ -1,5 +1,5 @@
-"""The claim that is on its way: tasks are ours from the moment it commits, and in our hands only when its answer has been
-looked at. What is ours and in nobody's hands would be given back as a ghost, so the two must not be confused.
+"""The claim that is on its way: tasks are ours from the moment it commits, and in our hands only when its answer has
+been looked at. What is ours and in nobody's hands would be given back as a ghost, so the two must not be confused.
 """
 
 from contextlib import suppress
@@ -12,8 +12,8 @@ class Flight:
 
     def __init__(self) -> None:
         self._lease: int | None = None
-        # The same lease until somebody takes it: the loop, when the answer is there, or another thread, which then gives
-        # back what the claim has found. A list, since one of the two gets it and never both.
+        # The same lease until somebody takes it: the loop, when the answer is there, or another thread, which then
+        # gives back what the claim has found. A list, since one of the two gets it and never both.
         self._to_take: list[int] = []
         self._forsaken: int | None = None
 

@@ -191,8 +191,9 @@ class Heartbeat:
                 until = min(until, time.monotonic() + STALL_LOOK_SECONDS)
 
     def _beat_or_look(self) -> None:
-        self._was_called = self._called.is_set()
-        self._called.clear()
+        if called := self._called.is_set():
+            self._called.clear()
+        self._was_called = called
         connection = self._line.open()
         with self._identity:
             worker_id, registered = self.worker_id, self._registered

@@ -75,7 +75,7 @@ class Intake:
         """Claim until told to stop, or until the queues are empty."""
         while not self._stopping:
             self._rest.forget()
-            await self._mark_running()
+            await self.mark_running()
             await self._begin_past()
             wanted = 0 if self._outbox.is_full else self._ahead.wanted()
             if self._suspects:
@@ -139,12 +139,13 @@ class Intake:
                 queues=tuple(self._queues),
                 batch_size=wanted,
                 memory=self._memory,
+                round_trip_seconds=self._session.round_trip_seconds,
             )
             # In a fixed order the first queue would take every slot.
             self._queues.append(self._queues.pop(0))
             begun_at = time.monotonic()
             tasks = await self._session.run(ready, give_up_on=always)
-            self._ahead.claimed(time.monotonic() - begun_at)
+            self._ahead.claimed(tasks, time.monotonic() - begun_at)
             if not self.flight.arrive():
                 self._look()
                 return None
@@ -162,23 +163,24 @@ class Intake:
         return len(tasks)
 
     async def _hand_over(self, tasks: list[Claimed], worker_id: UUID) -> None:
-        fresh, past = [], []
+        fresh, past, suspects = [], [], []
         for task in tasks:
             if not self._slots.knows(task):
                 put_back(self._outbox, task, worker_id=worker_id)
             elif task.losses >= SUSPECT_LOSSES:
-                self._suspects.append(task)
+                suspects.append(task)
             elif task.has_past:
                 past.append(task)
             else:
                 fresh.append(task)
-        if self._suspects:
-            self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
         if worker_id != self.worker_id:
             # We were declared dead meanwhile; the outbox will tell.
-            for task in (*fresh, *past):
+            for task in (*fresh, *past, *suspects):
                 self._slots.release(task, worker_id=worker_id)
             return
+        if suspects:
+            self._suspects += suspects
+            self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
         if fresh:
             self._slots.add(fresh, worker_id=worker_id)
         if past:
@@ -207,15 +209,19 @@ class Intake:
                 # the outbox will tell.
                 self._slots.release(task, worker_id=worker_id)
 
-    async def _mark_running(self) -> None:
+    async def mark_running(self) -> None:
         """Mark running what has run for a while."""
         attempts = self._slots.unmarked()
         if not attempts:
             return
         tasks, ages = [attempt.task for attempt, _ in attempts], [age for _, age in attempts]
         work = partial(execute.begin, tasks=tasks, ages=ages)
-        with suppress(LockNotAvailable):
+        try:
             marked = await self._session.run(work, give_up_on=self._told_to_stop_or_locked)
+        except Exception as error:
+            if not is_transient(error):
+                raise
+        else:
             for attempt, _ in attempts:
                 # What is locked is offered again; of a lease that is lost the next look tells.
                 attempt.is_marked = attempt.task.id in marked
@@ -269,8 +275,8 @@ class Intake:
         """Ask to be rung, or no more: a hint, not worth waiting for behind somebody's lock on our row."""
         work = partial(notify.idle, worker_id=self.worker_id, seconds=seconds)
         with suppress(LockNotAvailable):
-            await self._session.run(work, give_up_on=self._told_to_stop_or_locked)
-            self._rest.marked(seconds)
+            if await self._session.run(work, give_up_on=self._told_to_stop_or_locked):
+                self._rest.marked(seconds)
 
     def _told_to_stop_or_locked(self, error: Exception) -> bool:
         return self._stopping or isinstance(error, LockNotAvailable)

@@ -46,6 +46,7 @@ class Rest:
         self._marked_until = 0.0
         self._arrivals = Arrivals()
         self._live_workers = 1
+        self._hears = False
 
     # What others tell.
 
@@ -73,8 +74,11 @@ class Rest:
     def hears(self, hears: bool) -> None:  # noqa: FBT001 - a callback
         """Learn whether notifications arrive: without them the poll is all that wakes us."""
         longest = self._poll_seconds_hearing
+        self._hears = hears
         self._poll_seconds = longest if hears else min(longest, DEAF_POLL_SECONDS)
         self._due_at = min(self._due_at, time.monotonic() + self._poll_seconds)
+        # To ask to be rung, or no more.
+        self.wake()
 
     def lives(self, workers: int) -> None:
         """Learn how many workers there are."""
@@ -129,7 +133,7 @@ class Rest:
     def mark_seconds(self) -> float | None:
         """Return for how long to ask to be rung, before the next rest; 0: no more; None: as it is."""
         now = time.monotonic()
-        if self._arrivals.are_dense():
+        if self._arrivals.are_dense() or not self._hears:
             return None if not self.is_marked else 0.0
         if now < self._marked_until - MARK_AGAIN_SECONDS:
             return None
@@ -145,7 +149,10 @@ class Rest:
 
     async def rest(self) -> None:
         """Nothing more was found: sleep a little, or for long."""
-        if not self.is_marked:
+        if not self._hears and not self._arrivals.are_dense():
+            # Nobody can ring.
+            seconds = self._poll_seconds
+        elif not self.is_marked:
             # Nobody rings: tasks arrive densely, or the mark could not be written.
             seconds = min(max(HOT_SECONDS, HOT_SECONDS_FOR_EACH * self._live_workers), HOT_SECONDS_MAX)
         elif self._looks < len(LOOKS_SECONDS):
@@ -154,7 +161,8 @@ class Rest:
             # What was committed without a ring may lie in the future, too: each look sweeps.
             self._due_at = min(self._due_at, time.monotonic() + seconds)
         else:
-            seconds = self._poll_seconds
+            # By when a poll is due, or the mark is to be written again.
+            seconds = max(0.0, self._marked_until - MARK_AGAIN_SECONDS - time.monotonic())
         if self._impatient:
             seconds = min(seconds, LOOKS_SECONDS[-1])
         await wait(self._awake, min(seconds, self._due_at - time.monotonic()))

@@ -14,7 +14,6 @@ import contextvars
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from uuid import UUID
 
 from orchestrator import events
@@ -24,33 +23,10 @@ from orchestrator.execute.context import NOWHERE
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import End, Outcome, Recorded, Released
+from orchestrator.worker.slot import MARK_AGAIN_SECONDS, Slot, Waiting, is_unmarked, taken
 
-# What has run for so long is marked running; what the database would not mark is offered again after a while.
-MARK_SECONDS = 0.03
-MARK_AGAIN_SECONDS = 1.0
 # How long attempts that never wait may keep the loop from everything else.
 SLICE_SECONDS = 0.002
-
-
-# A task that waits for a slot, under which id it was claimed, since when it waits, whether it is marked running.
-Waiting = tuple[Claimed, UUID, float, bool]
-
-
-class Slot:
-    """One attempt after another."""
-
-    __slots__ = ("attempt", "is_last", "is_void", "job")
-
-    def __init__(self) -> None:
-        self.job: asyncio.Task[None] | None = None
-        self.attempt: Attempt | None = None
-        self.is_last = False  # it ends with its attempt
-        # Somebody else has said what became of its attempt; what the handler may still return is not looked at.
-        self.is_void = False
-
-    def is_spent(self) -> bool:
-        """Whether its asyncio task was cancelled, by whomever: a cancellation may still be on its way."""
-        return self.job is None or self.job.cancelling() > 0
 
 
 class Slots:
@@ -81,8 +57,10 @@ class Slots:
         self._parked: list[asyncio.Future[None]] = []
         self._is_waking = False
         self.stirred = asyncio.Event()
+        self._context: contextvars.Context | None = None
         self.begun = 0
         self.low_water = 0
+        self.stale = 0  # how often what waited was given back
 
     @property
     def free(self) -> int:
@@ -110,6 +88,9 @@ class Slots:
     def add(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
         """Begin an attempt for each task as soon as a slot is free."""
         now = time.monotonic()
+        if self._context is None:
+            # The worker's own, before any attempt.
+            self._context = contextvars.copy_context()
         self.ready.extend((task, worker_id, now, False) for task in tasks)
         self.stirred.set()
         self.wake_one()
@@ -174,7 +155,9 @@ class Slots:
     def _new_slot(self) -> None:
         slot = Slot()
         self._slots.add(slot)
-        slot.job = asyncio.create_task(self._serve(slot), name="orchestrator slot")
+        # In a context of its own: who makes it may be a slot in whose context an attempt has left something.
+        context = self._context.copy() if self._context is not None else None
+        slot.job = asyncio.create_task(self._serve(slot), name="orchestrator slot", context=context)
 
     async def _serve(self, slot: Slot) -> None:
         """Run one attempt after another."""
@@ -215,7 +198,10 @@ class Slots:
             # An attempt has an end, whatever happens; without one its task would be started again for ever.
             end = attempt.broke(error)
         if attempt.context is not None:
-            end = await attempt.settled(end)
+            try:
+                end = await attempt.settled(end)
+            except Exception as error:
+                end = attempt.broke(error)
         if not slot.is_void:
             if type(end) is not Recorded:
                 self._outbox.put(Outcome(task, end, attempt.begun_at), worker_id=attempt.worker_id)
@@ -259,8 +245,10 @@ class Slots:
     async def _park(self) -> None:
         woken = asyncio.get_running_loop().create_future()
         self._parked.append(woken)
-        await woken
-        self._is_waking = False
+        try:
+            await woken
+        finally:
+            self._is_waking = False
 
     def wake(self) -> None:
         """There may be room in the outbox."""
@@ -280,18 +268,3 @@ class Slots:
         if len(self._slots) - len(self.stubborn) < self._config.concurrency:
             self._is_waking = True
             self._new_slot()
-
-
-def taken(waiting: deque[Waiting], count: int) -> list[tuple[Claimed, UUID]]:
-    """Take so many from the front, or as many as another thread leaves."""
-    found = []
-    with suppress(IndexError):
-        for _ in range(count):
-            task, worker_id, *_ = waiting.popleft()
-            found.append((task, worker_id))
-    return found
-
-
-def is_unmarked(attempt: Attempt, now: float) -> bool:
-    """Tell whether an attempt lasts so long that it should be marked running."""
-    return not attempt.is_marked and now - attempt.begun_at > MARK_SECONDS and now >= attempt.mark_at

@@ -41,6 +41,10 @@ class Stall:
             events.emit(events.LoopFree(worker_id, round(now - self._seen_at, 3)))
         self._seen_at = now
 
+    def stop(self) -> None:
+        """The loop need not turn any more."""
+        self._seen_at = math.inf
+
     @property
     def is_on(self) -> bool:
         """Whether the loop does not turn."""

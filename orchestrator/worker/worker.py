@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 from orchestrator import events, lead, notify
 from orchestrator.config import Config
@@ -20,6 +21,7 @@ from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
 from orchestrator.worker import duties
 from orchestrator.worker.endings import Endings
+from orchestrator.worker.ghosts import Ghosts
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.intake import Intake
 from orchestrator.worker.report import Report
@@ -43,7 +45,7 @@ class Worker:
     """Serves queues with the handlers of a registry, until told to stop, or until they are empty."""
 
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
-        config = config if config.queues else replace(config, queues=declared_queues(registry))
+        config = config if config.queues else replace(config, queues=registry.queues)
         self._config = self.config = config
         self._reach = Reach()
         self._rest = Rest(poll_seconds=config.poll_seconds, impatient=until_empty)
@@ -90,6 +92,8 @@ class Worker:
         self._grace_seconds = config.grace_seconds
         self._paused: tuple[str, ...] = ()
         self._placed = True
+        self._listed: UUID | None = None
+        self._ghosts = Ghosts()
         self._errands: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
@@ -158,6 +162,7 @@ class Worker:
         # Ends: the grace passes; stop() may shorten it meanwhile.
         while self._slots.held() and (left := begun + self._grace_seconds - time.monotonic()) > 0:
             self._rest.forget()
+            await self._intake.mark_running()
             await self._rest.wait_for_room(left)
         await self._write_the_rest(begun + self._grace_seconds)
 
@@ -173,6 +178,7 @@ class Worker:
             )
 
     async def _close(self) -> None:
+        self._stall.stop()
         await self._endings.drop("the worker ends")
         await self._listener.close()
         await self._claims.close()
@@ -199,6 +205,10 @@ class Worker:
             return
         self._endings.lose(report.lost)
         self._rest.lives(report.peers)
+        if report.worker_id != self._listed:
+            # Only now would a claim or a mark under this id find its row.
+            self._listed = report.worker_id
+            self._rest.ring()
         if report.draining and not self._stopping:
             self.stop()
         if report.placed != self._placed:
@@ -213,7 +223,11 @@ class Worker:
     def _give_back_ghosts(self, told: Iterable[Claimed]) -> None:
         """Give back what is ours by the database and not in our hands: fenced by its lease, like any outcome."""
         held = {(task.id, task.lease) for task in self._held()}
-        ghosts = [g for g in told if (g.id, g.lease) not in held and not self._intake.flight.carries(g)]
+        ghosts = self._ghosts.confirmed(
+            g for g in told if (g.id, g.lease) not in held and not self._intake.flight.carries(g)
+        )
+        if self._ghosts.are_suspected:
+            self._heartbeat.look()
         if ghosts:
             events.emit(events.GhostsReleased(len(ghosts)))
         for ghost in ghosts:
@@ -288,8 +302,3 @@ class Worker:
     def _info(self, purpose: str) -> str:
         # Each under a name of its own, for whoever looks into pg_stat_activity.
         return connect.conninfo(self._config.database_url, application_name=f"orchestrator {purpose}")
-
-
-def declared_queues(registry: Registry) -> tuple[str, ...]:
-    """Return the queues that the handlers were declared with, and the one that takes what names none."""
-    return tuple(sorted({"default", *(handler.queue for handler in registry)}))

@@ -46,6 +46,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of memories, which stands still."""
     stopped = Clock()
     monkeypatch.setattr(memory, "time", stopped)
+    # Busy, however long the clock stands between two claims.
+    monkeypatch.setattr(memory, "IDLE_SECONDS", float("inf"))
     return stopped
 
 
@@ -233,12 +235,13 @@ def test_a_cycle_of_slices_shows_every_place_once(clock: Clock, doublings: int) 
         for offset in (-GAP, -GAP + 1, -GAP // 3, -1, 0, 1, 450, 900)
     ]
 
-    cuts = min(2**doublings, CUTS_MAX)
-    cycle = [look_inside(made, clock, seconds=SLICE_SECONDS) for _ in range(2 * cuts)]
+    # Of each of two stretches, and what was reached in front of it.
+    slices = 2 * (min(2**doublings, CUTS_MAX) + 1)
+    cycle = [look_inside(made, clock, seconds=SLICE_SECONDS) for _ in range(slices)]
 
     assert [1] * len(places) == [sum(looked_at(ranges, spot) for ranges in cycle) for spot in places]
     outside = [Spot(HIGH - GAP - 1), Spot(HIGH + 20 * GAP), Spot(LOW - GAP - 1), Spot(LOW + 901)]
-    assert {2 * cuts} == {sum(looked_at(ranges, spot) for ranges in cycle) for spot in outside}
+    assert {slices} == {sum(looked_at(ranges, spot) for ranges in cycle) for spot in outside}
 
 
 def test_slices_that_are_cheap_become_larger(clock: Clock) -> None:
@@ -246,12 +249,12 @@ def test_slices_that_are_cheap_become_larger(clock: Clock) -> None:
     made = dear([Spot(LOW)])
     for _ in range(3):
         look_inside(made, clock, seconds=VERY_DEAR)
-    assert 8 == cycle_length(made, clock)
+    assert 8 + 1 == cycle_length(made, clock)
 
-    for _ in range(9):
+    for _ in range(10):
         look_inside(made, clock, seconds=CHEAP)
 
-    assert 4 == cycle_length(made, clock)
+    assert 4 + 1 == cycle_length(made, clock)
 
 
 def cycle_length(made: Memory, clock: Clock) -> int:
@@ -265,13 +268,42 @@ def cycle_length(made: Memory, clock: Clock) -> int:
 def test_it_forgets_when_everything_was_looked_at_and_was_cheap(clock: Clock) -> None:
     """Whoever held the snapshot is gone, and with it what was dead. Not before."""
     made = dear([Spot(LOW), Spot(HIGH)])
-    look_inside(made, clock, seconds=CHEAP)
-    look_inside(made, clock, seconds=CHEAP)
+    for _ in range(4):
+        look_inside(made, clock, seconds=CHEAP)
     assert made.is_dear
 
     look_inside(made, clock, seconds=CHEAP)
 
     assert made.ranges(["default"]) is None
+
+
+def test_with_nothing_to_do_it_looks_everywhere(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a twentieth of the time; and if that turns out cheap, what made it dear were no dead entries."""
+    made = dear([Spot(LOW)])
+    monkeypatch.setattr(memory, "IDLE_SECONDS", 1.0)
+    clock.now += 0.9
+    assert made.ranges(["default"]) is not None
+    clock.now += 0.6
+    assert made.ranges(["default"]) is None
+    made.learn([], 0.5)
+    clock.now += 9.0
+    assert made.ranges(["default"]) is not None
+
+    clock.now += 1.1
+    assert made.ranges(["default"]) is None
+    made.learn([], CHEAP)
+
+    assert not made.is_dear
+
+
+def test_large_payloads_and_a_long_line_are_not_dear(clock: Clock) -> None:
+    """They take their time, dead entries or not."""
+    made = Memory()
+    large = [task._replace(payload="x" * 10_000) for task in tasks(Spot(LOW, n) for n in range(500))]
+    made.learn(large, 0.2)
+    made.learn([], 0.150, round_trip_seconds=0.070)
+
+    assert not made.is_dear
 
 
 def test_one_dear_slice_keeps_it_from_forgetting(clock: Clock) -> None:
@@ -287,6 +319,7 @@ def test_a_cheap_look_beside_is_no_reason_to_forget(clock: Clock) -> None:
     """It is cheap because it is beside."""
     made = dear([Spot(LOW)])
     for n in range(100):
+        made.ranges(["default"])
         made.learn(tasks([Spot(LOW + n)]), CHEAP)
 
     assert 0 == sees(made, Spot(LOW))
@@ -313,6 +346,7 @@ def test_wherever_a_task_lies_it_is_looked_at_within_a_cycle(
     clock, queues = Clock(), ["a", "b", "c"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(memory, "time", clock)
+        patch.setattr(memory, "IDLE_SECONDS", float("inf"))
         made = dear(*claims)
         for _ in range(growths):
             beside = made.ranges(queues)
@@ -325,7 +359,7 @@ def test_wherever_a_task_lies_it_is_looked_at_within_a_cycle(
         beside = made.ranges(queues) or []
         cycle = []
         # As many as there are slices of the queue that has most of them.
-        for _ in range(2**doublings * STRETCHES_MAX):
+        for _ in range((2**doublings + 1) * STRETCHES_MAX):
             clock.now += 1000.0
             cycle.append(made.ranges(queues) or [])
             made.learn([], SLICE_SECONDS)

@@ -65,6 +65,8 @@ def test_then_it_sleeps_for_a_poll(naps: list[float]) -> None:
 def test_a_mark_outlasts_every_sleep_that_relies_on_it() -> None:
     """It is written again long before it is over; after the mark nobody would ring any more."""
     tired = Rest(poll_seconds=5.0, impatient=False)
+    assert tired.mark_seconds() is None, "who cannot hear does not ask to be rung"
+    tired.hears(True)
 
     assert tired.mark_seconds() == MARK_SECONDS > MARK_AGAIN_SECONDS > 2 * 1.1 * 5.0
     tired.marked(MARK_SECONDS)
