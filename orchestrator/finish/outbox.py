@@ -108,17 +108,20 @@ class Outbox:
 
     def _batch_size(self) -> int:
         """Return how many of what waits go with the next statement: of one worker id, which changes only when we were
-        declared dead, and not too many bytes."""
+        declared dead, and not too many bytes; and of each task one, since answers name tasks. There are two where a
+        server that crashed forgot a claim, and we have claimed and run the task again: the first one is stale."""
         batch = self._waiting[:BATCH_SIZE]
         worker_id = batch[0][0]
-        if batch[-1][0] is worker_id and self._bytes <= BATCH_BYTES:
+        ids = {outcome.task.id for _, outcome in batch}
+        if batch[-1][0] is worker_id and self._bytes <= BATCH_BYTES and len(ids) == len(batch):
             return len(batch)
         size = total = 0
         # Ends: the batch does. One goes in any case.
         for sender, outcome in batch:
             total += weight(outcome)
-            if sender != worker_id or (size and total > BATCH_BYTES):
+            if sender != worker_id or outcome.task.id not in ids or (size and total > BATCH_BYTES):
                 break
+            ids.remove(outcome.task.id)
             size += 1
         return size
 

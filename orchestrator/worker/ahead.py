@@ -73,7 +73,10 @@ class Ahead:
         # Over ten milliseconds at least, or a burst between two claims would pass for the speed of all.
         if now - self._since > 0.010:
             rate = (self.slots.begun - self._begun) / (now - self._since)
-            self._rate += NEWEST * (rate - self._rate)
+            # What was seen for as long as we look ahead is all there is to know: while slow tasks fill the slots nobody
+            # looks, and what was fast before them would be claimed, kept from others, and given back again and again.
+            newest = max(NEWEST, min(1.0, (now - self._since) / AHEAD_SECONDS))
+            self._rate += newest * (rate - self._rate)
             self._begun, self._since = self.slots.begun, now
         ahead_seconds = min(ROUND_TRIPS * self._claim_seconds, AHEAD_SECONDS)
         self._prefetch = min(int(self._rate * ahead_seconds), AHEAD_MAX)

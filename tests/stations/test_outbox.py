@@ -309,3 +309,24 @@ def test_a_stale_outcome_is_said_aloud(
     assert [requeued.id] == of(heard, events.StaleOutcome)
     assert [left.id] == of(heard, events.TaskCompleted)
     assert ["pending", "completed"] == statuses(connection, [requeued, left])
+
+
+def test_two_outcomes_of_one_task_are_told_apart(
+    connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
+) -> None:
+    """A server that crashed forgot a claim, and the same worker has claimed the task again and run it: of its two
+    successes one was written."""
+    (first,) = taken(connection, worker, 1)
+    connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [first.id])
+    second = worker.take_one()
+
+    async def work() -> None:
+        async with running(database_url) as box:
+            for task in (first, second):
+                box.put(Outcome(task, Completed(None)), worker_id=worker.id)
+
+    go(work)
+
+    assert [first.id] == of(heard, events.StaleOutcome)
+    assert [second.id] == of(heard, events.TaskCompleted)
+    assert second.lease == one(connection, "SELECT lease FROM orchestrator.tasks_done")
