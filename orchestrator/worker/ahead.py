@@ -43,8 +43,9 @@ class Ahead:
     def wanted(self) -> int:
         """Return how many to claim now; 0 while enough is ready, or so little is missing that it can wait for more."""
         self._measure()
-        room = min(self.slots.free + self._prefetch, self._most())
-        if room < 1 or room < min(self._prefetch, CLAIM_MAX) * ENOUGH:
+        most = self._most()
+        room = min(self.slots.free + self._prefetch, most)
+        if room < 1 or room < min(self._prefetch, most, CLAIM_MAX) * ENOUGH:
             return 0
         return min(room, CLAIM_MAX)
 

@@ -80,6 +80,11 @@ class Rest:
         # To ask to be rung, or no more.
         self.wake()
 
+    @property
+    def can_be_rung(self) -> bool:
+        """Whether notifications arrive. Any thread may ask."""
+        return self._hears
+
     def lives(self, workers: int) -> None:
         """Learn how many workers there are."""
         self._live_workers = workers

@@ -58,7 +58,6 @@ class Worker:
         self._slots = Slots(config, registry, self._outbox, freed=self._rest.free, services=self._services)
         self._endings = Endings(self._slots, self._outbox, mark=self._rest.wake)
         self._stall = Stall(self._slots, forsake=lambda: self._intake.flight.forsake())
-        self._hears = False
         self._heartbeat = Heartbeat(
             config,
             registry,
@@ -266,17 +265,14 @@ class Worker:
         return [*self._slots.held(), *self._intake.suspects(), *self._outbox.held()]
 
     def _look_seconds(self) -> float:
-        return self._leader.look_seconds if self._hears else min(DEAF_LOOK_SECONDS, self._leader.look_seconds)
-
-    def _set_hears(self, hears: bool) -> None:  # noqa: FBT001 - a callback
-        self._hears = hears
-        self._rest.hears(hears)
+        seconds = self._leader.look_seconds
+        return seconds if self._rest.can_be_rung else min(DEAF_LOOK_SECONDS, seconds)
 
     def _new_listener(self) -> notify.Listener:
         calls = notify.Calls(
             rung=self._rest.ring,
             called=self._heartbeat.look,
-            hears=self._set_hears,
+            hears=self._rest.hears,
             lit=self._heartbeat.light,
             ring=self._heartbeat.ring,
             rang_at=lambda: self._heartbeat.rang_at,

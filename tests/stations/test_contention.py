@@ -85,8 +85,9 @@ def drain(database_url: str) -> Work:
     with closing(Mate(database_url)) as worker:
         while worker.remaining():
             for _ in range(20):
-                tasks = worker.claim(batch_size=BATCH_SIZE)
-                begun = worker.begin(tasks) if tasks else []
+                # Even where it skips what is locked, PostgreSQL waits for who has just made a newer version of it.
+                tasks = patiently(work, lambda: worker.claim(batch_size=BATCH_SIZE))
+                begun = patiently(work, lambda: worker.begin(tasks)) if tasks else []  # noqa: B023 - called at once
                 ran = {task.id for task in begun}
                 work.ran += ran
                 # What somebody has locked does not begin, and goes back.

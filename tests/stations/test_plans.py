@@ -282,8 +282,11 @@ def test_a_completion_in_a_handlers_transaction_takes_the_path_of_a_batch(plans:
     assert {KEY} == plan.indexes.get("tasks_live", set())
 
 
-def test_a_session_has_its_statements_planned_anew(database_url: str) -> None:
-    """At most a second after the tables changed; a plan that was kept would still reckon with one row."""
+def test_a_session_has_its_statements_planned_anew(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At most a second after the tables changed, if it is at work; a plan that was kept would reckon with one row."""
+    monkeypatch.setattr("orchestrator.postgres.session.REPLAN_AFTER_WORK_SECONDS", 0.0)
 
     async def reckoned(connection: Connection) -> int:
         cursor = await connection.execute("EXPLAIN (FORMAT JSON) EXECUTE all_rows")
