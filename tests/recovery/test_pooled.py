@@ -1,5 +1,7 @@
 """Workers behind PgBouncer in transaction mode: no notifications, no beacons, and another session each time."""
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,9 @@ from tests.recovery.stage import Stage, said
 
 TASKS = 300
 HELD = 3
+PROBES = 3
+# The poll of a deaf worker, and as much again for a busy machine.
+LATE_SECONDS = 2.0
 
 
 def test_workers_behind_pgbouncer_work_and_a_dead_one_is_missed_by_its_beat(
@@ -36,3 +41,35 @@ def test_workers_behind_pgbouncer_work_and_a_dead_one_is_missed_by_its_beat(
         assert [(None,)] == quick.ask("SELECT DISTINCT beacon FROM orchestrator.workers")
         assert [None, None] == [p.popen.poll() for p in workers]
         assert not any(said(p, "duty failed") or said(p, "connection lost") for p in workers)
+
+
+def test_a_deaf_worker_starts_tasks_within_its_poll_and_says_so_once(
+    quick: Stage, record_property: Callable[[str, object], None]
+) -> None:
+    """However long the poll of those who hear: one task at a time is found within about a second, a delayed one at its
+    moment; and that it is deaf is said once."""
+    if bouncer.PROGRAM is None:
+        pytest.skip("pgbouncer is not installed; Debian: apt-get install pgbouncer")
+    with bouncer.bouncing(quick.url, quick.folder("bouncer")) as url:
+        process = quick.hire(
+            "-q", "default", url=url, lit=False, settings={"ORCHESTRATOR_POLL_SECONDS": "60"}
+        )
+        quick.until(lambda: said(process, "listen deaf"), "it finds itself deaf", of=process)
+        waits = []
+        for _ in range(PROBES):
+            begun = time.time()
+            ((moment, _),) = quick.results(quick.enqueue("drill.stamp"))
+            waits.append(moment - begun)
+        # Further away than a poll, so that it is known when the worker goes to sleep before it.
+        begun = time.time()
+        delays = [1.5 + 0.2 * n for n in range(PROBES)]
+        ids = [task_id for delay in delays for task_id in quick.enqueue("drill.stamp", delay=delay)]
+        stamps = quick.results(ids)
+        late = [moment - begun - delay for delay, (moment, _) in zip(delays, stamps, strict=True)]
+
+        record_property("deaf_ms", " ".join(f"{1000 * w:.0f}" for w in waits))
+        record_property("deaf_late_ms", " ".join(f"{1000 * w:.0f}" for w in late))
+        assert max(waits) < LATE_SECONDS
+        assert -0.05 < min(late)
+        assert sorted(late)[PROBES // 2] < LATE_SECONDS / 4
+        assert 1 == len(said(process, "listen deaf"))

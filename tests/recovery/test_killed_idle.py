@@ -1,0 +1,46 @@
+"""A worker is killed while it sleeps, and its row asks everybody to ring for it."""
+
+import psycopg
+
+from tests.recovery.stage import Stage
+from tests.schema.rows import rings
+from tests.worker.processes import Process
+
+
+def test_nobody_rings_for_a_worker_that_was_declared_dead(quick: Stage) -> None:
+    """A NOTIFY makes its producer wait for every other: until the verdict they ring for nobody, after it no
+    more, though the mark was good for longer."""
+    leader = quick.hire("-q", "nobody's")
+    quick.until(lambda: quick.leads(leader), "it leads")
+    victim = quick.hire("-q", "default")
+    quick.until(lambda: asks_to_be_rung(quick, victim), "it sleeps")
+    with psycopg.connect(quick.url, autocommit=True) as listener:
+        listener.execute("LISTEN orchestrator")
+        quick.results(quick.enqueue("drill.stamp"))
+        quick.until(lambda: asks_to_be_rung(quick, victim), "it sleeps again")
+        assert ["default"] == rings(listener)
+
+        victim.kill()
+        before = quick.ask("SELECT state FROM orchestrator.workers WHERE pid = %s", victim.pid)
+        quick.enqueue("drill.stamp")
+        rung = rings(listener)
+        quick.until(lambda: is_dead(quick, victim), "it is declared dead")
+        ((marked,),) = quick.ask("SELECT idle_until FROM orchestrator.workers WHERE pid = %s", victim.pid)
+        quick.enqueue("drill.stamp", 3)
+
+        assert ([("running",)], ["default"]) == (before, rung)
+        assert marked is None
+        assert [] == rings(listener)
+
+
+def asks_to_be_rung(stage: Stage, process: Process) -> bool:
+    return bool(
+        stage.ask(
+            "SELECT 1 FROM orchestrator.workers WHERE pid = %s AND idle_until > clock_timestamp() + interval '30 s'",
+            process.pid,
+        )
+    )
+
+
+def is_dead(stage: Stage, process: Process) -> bool:
+    return stage.ask("SELECT state FROM orchestrator.workers WHERE pid = %s", process.pid) == [("dead",)]
