@@ -130,7 +130,9 @@ class Kept:
         mine = [task for claim in claims if (task := self._held(claim))]
         for task in mine:
             self.tasks[task.id] = replace(
-                task, status="running", started_at=max(self.now, task.claimed_at or self.now)
+                task,
+                status="running",
+                started_at=max(n for n in (self.now, task.claimed_at) if n is not None),
             )
         return [task.id for task in mine]
 
