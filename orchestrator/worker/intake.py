@@ -150,7 +150,7 @@ class Intake:
                 self._look()
                 return None
             if tasks:
-                await self._hand_over(tasks, worker_id)
+                self._hand_over(tasks, worker_id)
         except Exception as error:
             if not is_transient(error):
                 raise
@@ -162,7 +162,7 @@ class Intake:
             self.flight.end()
         return len(tasks)
 
-    async def _hand_over(self, tasks: list[Claimed], worker_id: UUID) -> None:
+    def _hand_over(self, tasks: list[Claimed], worker_id: UUID) -> None:
         fresh, past, suspects = [], [], []
         for task in tasks:
             if not self._slots.knows(task):
