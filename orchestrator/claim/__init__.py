@@ -9,10 +9,10 @@ Relies on the clock of the database alone. When the answer to a claim is lost, t
 holds; the worker's beat tells it, and what is in its name and not in its hands goes back, uncharged.
 """
 
-from orchestrator.claim.batch import batch, new_lease
+from orchestrator.claim.batch import Answer, batch, new_lease
 from orchestrator.claim.memory import Memory
 from orchestrator.claim.remaining import remaining
 from orchestrator.claim.sweep import BATCH_SIZE as SWEEP_BATCH_SIZE
 from orchestrator.claim.sweep import Swept, sweep
 
-__all__ = ["SWEEP_BATCH_SIZE", "Memory", "Swept", "batch", "new_lease", "remaining", "sweep"]
+__all__ = ["SWEEP_BATCH_SIZE", "Answer", "Memory", "Swept", "batch", "new_lease", "remaining", "sweep"]

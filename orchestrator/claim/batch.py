@@ -22,6 +22,40 @@ def new_lease() -> int:
     return secrets.randbits(63)
 
 
+class Answer:
+    """What a claim has brought, not read yet: the server is free for the next statement."""
+
+    __slots__ = ("_cursor", "_memory", "_queues", "seconds")
+
+    def __init__(
+        self,
+        cursor: psycopg.AsyncCursor[Claimed],
+        queues: Sequence[str],
+        memory: Memory | None,
+        seconds: float,
+    ) -> None:
+        self._cursor = cursor
+        self._queues = queues
+        self._memory = memory
+        self.seconds = seconds
+
+    @property
+    def count(self) -> int:
+        """How many were claimed."""
+        return self._cursor.rowcount
+
+    async def tasks(self, *, round_trip_seconds: float = 0.0) -> list[Claimed]:
+        """Read them, in order of execution: UPDATE … RETURNING promises none."""
+        tasks = await self._cursor.fetchall()
+        tasks.sort(key=PLACE)
+        if len(self._queues) > 1:
+            rank = {queue: n for n, queue in enumerate(self._queues)}
+            tasks.sort(key=lambda task: rank[task.queue])
+        if self._memory is not None:
+            self._memory.learn(tasks, self.seconds, round_trip_seconds=round_trip_seconds)
+        return tasks
+
+
 async def batch(
     connection: psycopg.AsyncConnection[Any],
     *,
@@ -30,26 +64,14 @@ async def batch(
     queues: Sequence[str],
     batch_size: int,
     memory: Memory | None = None,
-    round_trip_seconds: float = 0.0,
-) -> list[Claimed]:
-    """Claim at most `batch_size` tasks under a fresh lease; the first queue of the sequence is served first.
-
-    In order of execution: UPDATE … RETURNING promises none.
-    """
+) -> Answer:
+    """Claim at most `batch_size` tasks under a fresh lease; the first queue of the sequence is served first."""
     given = {"lease": lease, "worker_id": worker_id, "batch_size": batch_size}
     where = where_to_look(queues, memory.ranges(queues) if memory is not None else None)
     begun_at = time.monotonic()
-    async with connection.cursor(row_factory=claimed, binary=True) as cursor:
-        await cursor.execute(CLAIM, given | where)
-        seconds = time.monotonic() - begun_at
-        tasks = await cursor.fetchall()
-    tasks.sort(key=PLACE)
-    if len(queues) > 1:
-        rank = {queue: n for n, queue in enumerate(queues)}
-        tasks.sort(key=lambda task: rank[task.queue])
-    if memory is not None:
-        memory.learn(tasks, seconds, round_trip_seconds=round_trip_seconds)
-    return tasks
+    cursor = connection.cursor(row_factory=claimed, binary=True)
+    await cursor.execute(CLAIM, given | where)
+    return Answer(cursor, queues, memory, time.monotonic() - begun_at)
 
 
 def where_to_look(queues: Sequence[str], ranges: Sequence[Range] | None) -> dict[str, Any]:

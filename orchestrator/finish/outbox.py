@@ -22,8 +22,8 @@ from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Buried, Completed, Failed, Fault, Outcome
 
-# A statement has its price, however many it carries; beyond a thousand there is little left of it.
-BATCH_SIZE = 1000
+# A statement has its price, however many it carries, and a commit its flush.
+BATCH_SIZE = 2000
 BATCH_BYTES = 8_000_000
 # Of results that wait to be written, in all.
 BYTES_MAX = 64_000_000
@@ -136,15 +136,20 @@ class Outbox:
     def put(self, outcome: Outcome, *, worker_id: UUID) -> None:
         """Hand an outcome over. Never refused; who sees that the outbox is full begins nothing new."""
         self._waiting.append((worker_id, outcome))
-        self._bytes += weight(outcome)
-        if type(outcome.end) is not Completed:
+        end = outcome.end
+        if type(end) is not Completed:
             self._puts_off = True
+            self._bytes += weight(outcome)
+        elif end.result is not None:
+            self._bytes += len(end.result)
         self._put.set()
 
     @property
     def is_full(self) -> bool:
         """Whether there are so many outcomes, or so large ones, that nothing new should begin."""
-        return self._count() >= self._limit or self._bytes >= BYTES_MAX
+        # Asked before each attempt.
+        count = len(self._waiting) + len(self._sending) + len(self._locked)
+        return count >= self._limit or self._bytes >= BYTES_MAX
 
     async def flush(self) -> None:
         """Wait until everything put so far is written."""

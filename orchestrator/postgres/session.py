@@ -40,6 +40,7 @@ class Session:
         self._purpose = purpose
         self._reach = reach or Reach()
         self._connection: Connection | None = None
+        self._turn = asyncio.Lock()
         self._replan_at = 0.0
         self._worked_seconds = 0.0
         # What a statement takes that does nothing: by the last time that one was sent.
@@ -54,7 +55,23 @@ class Session:
         answer_seconds: float | None = ANSWER_SECONDS,
     ) -> T:
         """Run the work until it succeeds, fails for good, or fails in the way the caller wants to see itself. Work that
-        gets no answer for so long loses its connection, and is done again."""
+        gets no answer for so long loses its connection, and is done again. Who comes while another's is done waits."""
+        async with self._turn:
+            return await self._run(work, give_up_on, answer_seconds)
+
+    async def close(self) -> None:
+        """Close the connection; the next run opens another."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                await connection.close()
+
+    async def _run(
+        self,
+        work: Callable[[Connection], Awaitable[T]],
+        give_up_on: Callable[[Exception], bool],
+        answer_seconds: float | None,
+    ) -> T:
         for wait_seconds in transient.waits():
             try:
                 answer = await self._answer(work, await self._ready(give_up_on), answer_seconds)
@@ -97,13 +114,6 @@ class Session:
         finally:
             deadline.cancel()
             self._worked_seconds += time.monotonic() - begun_at
-
-    async def close(self) -> None:
-        """Close the connection; the next run opens another."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            with suppress(psycopg.Error):
-                await connection.close()
 
     async def _ready(self, give_up_on: Callable[[Exception], bool]) -> Connection:
         if self._connection is None or self._connection.closed:

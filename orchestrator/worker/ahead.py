@@ -10,11 +10,11 @@ from orchestrator.worker.slots import Slots
 # One statement; beyond that it does not become cheaper by the task, and the first of it wait for the last.
 CLAIM_MAX = 1000
 # More would hold up a more urgent task behind what was taken before it.
-AHEAD_MAX = 2000
+AHEAD_MAX = 4000
 # So much must be missing, of one statement, that it is worth one.
 ENOUGH = 0.5
 # As far as we look ahead, in round trips of a claim, and at most in seconds.
-ROUND_TRIPS = 3.0
+ROUND_TRIPS = 4.0
 AHEAD_SECONDS = 0.1
 # Of payloads that wait for a slot.
 BYTES_MAX = 16_000_000
@@ -40,11 +40,12 @@ class Ahead:
     _stale: int = 0
     _cautious_until: float = 0.0
 
-    def wanted(self) -> int:
-        """Return how many to claim now; 0 while enough is ready, or so little is missing that it can wait for more."""
+    def wanted(self, *, coming: int = 0) -> int:
+        """Return how many to claim now; 0 while enough is ready, or so little is missing that it can wait for more. So
+        many are claimed already, and not handed over yet."""
         self._measure()
-        most = self._most()
-        room = min(self.slots.free + self._prefetch, most)
+        most = self._most() - coming
+        room = min(self.slots.free + self._prefetch - coming, most)
         if room < 1 or room < min(self._prefetch, most, CLAIM_MAX) * ENOUGH:
             return 0
         return min(room, CLAIM_MAX)

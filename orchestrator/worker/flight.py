@@ -1,46 +1,125 @@
-"""The claim that is on its way: tasks are ours from the moment it commits, and in our hands only when its answer has
-been looked at. What is ours and in nobody's hands would be given back as a ghost, so the two must not be confused.
+"""The claims that are on their way: one, and as soon as its answer is there, and before that is read, the next. So the
+server works while we read.
+
+Tasks are ours from the moment a claim commits, and in our hands only when its answer was read. What is ours and in
+nobody's hands would be given back as a ghost, so the two must not be confused: each claim has a lease of its own, and
+until its tasks are handed over they are known by that.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+from uuid import UUID
 
+from orchestrator import claim
+from orchestrator.postgres.session import Session
 from orchestrator.task.model import Claimed
 
 
-class Flight:
-    """At most one claim, under a lease of its own."""
+@dataclass(slots=True)
+class Journey:
+    """One claim."""
 
-    def __init__(self) -> None:
-        self._lease: int | None = None
-        # The same lease until somebody takes it: the loop, when the answer is there, or another thread, which then
+    wanted: int
+    lease: int
+    worker_id: UUID
+    answer: Awaitable[claim.Answer]
+
+
+class Landed(NamedTuple):
+    """What a claim has found, in the name of a worker; and whether it is as much as was wanted: there may be more."""
+
+    tasks: list[Claimed]
+    worker_id: UUID
+    seconds: float
+    found_all: bool
+
+
+class Flight:
+    """The claims of one worker."""
+
+    def __init__(self, session: Session, queues: tuple[str, ...]) -> None:
+        self._session = session
+        self._queues = list(queues)
+        self.memory = claim.Memory()
+        self._next: Journey | None = None
+        self._landing: int | None = None
+        # The leases of what is on its way, or just being handed over.
+        self._leases: set[int] = set()
+        # The same leases until somebody takes them: the loop, when an answer is there, or another thread, which then
         # gives back what the claim has found. A list, since one of the two gets it and never both.
         self._to_take: list[int] = []
-        self._forsaken: int | None = None
+        self._forsaken: set[int] = set()
 
-    def depart(self, lease: int) -> None:
-        """A claim is sent."""
-        self._lease = lease
-        self._to_take.append(lease)
+    @property
+    def is_on(self) -> bool:
+        """Whether a claim was sent whose answer nobody has asked for yet."""
+        return self._next is not None
 
-    def arrive(self) -> bool:
-        """Its answer is there; tell whether what it found is ours still."""
-        with suppress(IndexError):
-            self._to_take.pop()
-            return True
-        return False
+    async def land(self, wanted: int, worker_id: UUID, *, more: Callable[[int], int]) -> Landed | None:
+        """Return what the claim has found that is on its way, or else one for so many; None when another thread has
+        taken it. `more` tells how many to ask for beyond those that are coming. Whatever happens, say `handed_over`."""
+        journey = self._next or self._depart(wanted, worker_id)
+        self._next, self._landing = None, journey.lease
+        answer = await journey.answer
+        found_all = answer.count >= journey.wanted
+        if found_all and (wanted := more(answer.count)):
+            self._next = self._depart(wanted, worker_id)
+            self._next.answer = sent = asyncio.ensure_future(self._next.answer)
+            # Who stops need not ask how it went.
+            sent.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
+            # It leaves now.
+            await asyncio.sleep(0)
+        tasks = await answer.tasks(round_trip_seconds=self._session.round_trip_seconds)
+        with suppress(ValueError):
+            self._to_take.remove(journey.lease)
+            return Landed(tasks, journey.worker_id, answer.seconds, found_all)
+        return None
 
-    def end(self) -> None:
-        """What it found is in somebody's hands."""
-        self._to_take.clear()
-        self._lease = self._forsaken = None
+    def handed_over(self) -> None:
+        """What has landed is in somebody's hands, or nothing has."""
+        if (lease := self._landing) is not None:
+            self._leases.discard(lease)
+            with suppress(ValueError):
+                self._to_take.remove(lease)
+            self._forsaken.discard(lease)
+
+    def cancel(self) -> None:
+        """Nobody will ask for what is on its way."""
+        if self._next is not None and isinstance(self._next.answer, asyncio.Future):
+            self._next.answer.cancel()
 
     def carries(self, task: Claimed) -> bool:
-        """Tell whether a task was found by it."""
-        return task.lease == self._lease
+        """Tell whether a task was found by a claim that has not been handed over."""
+        return task.lease in self._leases
 
-    def forsake(self) -> int | None:
-        """Give up the claim, and return its lease: the caller gives back what it has found, and nobody looks at its
-        answer. For another thread, while the loop is blocked."""
+    def forsake(self) -> set[int]:
+        """Give up the claims, and return their leases: the caller gives back what they have found, and nobody looks at
+        their answers. For another thread, while the loop is blocked."""
         with suppress(IndexError):
-            self._forsaken = self._to_take.pop()
-        return self._forsaken
+            while True:  # ends: the list does
+                self._forsaken.add(self._to_take.pop())
+        return self._forsaken.copy()
+
+    def _depart(self, wanted: int, worker_id: UUID) -> Journey:
+        lease = claim.new_lease()
+        work = partial(
+            claim.batch,
+            lease=lease,
+            worker_id=worker_id,
+            queues=tuple(self._queues),
+            batch_size=wanted,
+            memory=self.memory,
+        )
+        # In a fixed order the first queue would take every slot.
+        self._queues.append(self._queues.pop(0))
+        self._leases.add(lease)
+        self._to_take.append(lease)
+        return Journey(wanted, lease, worker_id, self._session.run(work, give_up_on=always))
+
+
+def always(_error: Exception) -> bool:
+    return True

@@ -25,7 +25,7 @@ from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Outcome, Snoozed
 from orchestrator.worker.ahead import Ahead
-from orchestrator.worker.flight import Flight
+from orchestrator.worker.flight import Flight, Landed
 from orchestrator.worker.rest import Rest
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.strangers import put_back
@@ -60,12 +60,10 @@ class Intake:
         self._outbox = outbox
         self._rest = rest
         self._ahead = Ahead(slots)
-        self._memory = claim.Memory()
         self._until_empty = until_empty
         self._look = look
-        self._queues = list(config.queues)
         self._stopping = False
-        self.flight = Flight()
+        self.flight = Flight(session, config.queues)
         self._suspects: list[Claimed] = []
         self._marking: list[Claimed] = []
         self._patient_until = 0.0
@@ -73,21 +71,33 @@ class Intake:
 
     async def run(self) -> None:
         """Claim until told to stop, or until the queues are empty."""
-        while not self._stopping:
-            self._rest.forget()
-            await self.mark_running()
-            await self._begin_past()
-            wanted = 0 if self._outbox.is_full else self._ahead.wanted()
-            if self._suspects:
-                await self._try_suspect()
-            elif not wanted or self._slots.past:
-                await self._wait_for_room()
-            elif await self._take(wanted):
-                self._rest.found()
-            elif self._until_empty and await self._is_empty():
-                return
-            else:
-                await self._rest_a_while()
+        try:
+            while await self._goes_on():
+                pass
+            while self.flight.is_on:
+                await self._claim(0)
+        finally:
+            self.flight.cancel()
+
+    async def _goes_on(self) -> bool:
+        """Do what is to be done next, or rest; tell whether there is a next time."""
+        if self._stopping:
+            return False
+        self._rest.forget()
+        await self.mark_running()
+        await self._begin_past()
+        wanted = 0 if self._outbox.is_full else self._ahead.wanted()
+        if self._suspects and not self.flight.is_on:
+            await self._try_suspect()
+        elif (not wanted or self._slots.past) and not self.flight.is_on:
+            await self._wait_for_room()
+        elif await self._take(wanted):
+            self._rest.found()
+        elif self._until_empty and await self._is_empty():
+            return False
+        else:
+            await self._rest_a_while()
+        return True
 
     def stop(self) -> None:
         """Claim no more; a statement that is on its way, or waits for the database, ends it."""
@@ -115,42 +125,28 @@ class Intake:
     async def _take(self, wanted: int) -> bool:
         """Claim, after freeing what may have become due; tell whether the queues may hold more."""
         rung = self._rest.take_ring()
-        if not rung and self._rest.is_due and not await self._sweep():
+        if not rung and self._rest.is_due and not await self._sweep() and not self.flight.is_on:
             # A poll, and nothing is ready.
             return False
         found = await self._claim(wanted)
         if found is None:
             return False
-        self._rest.claimed(found)
-        if rung and not found:
+        self._rest.claimed(len(found.tasks))
+        if rung and not found.tasks:
             # It was for something in the future.
             return await self._sweep()
-        return found >= wanted
+        return found.found_all
 
-    async def _claim(self, wanted: int) -> int | None:
-        """Claim, and hand over what was claimed; return how many, or None when nobody knows."""
-        worker_id, lease = self.worker_id, claim.new_lease()
-        self.flight.depart(lease)
+    async def _claim(self, wanted: int) -> Landed | None:
+        """Claim, and hand over what was claimed; return it, or None when nobody knows."""
         try:
-            ready = partial(
-                claim.batch,
-                lease=lease,
-                worker_id=worker_id,
-                queues=tuple(self._queues),
-                batch_size=wanted,
-                memory=self._memory,
-                round_trip_seconds=self._session.round_trip_seconds,
-            )
-            # In a fixed order the first queue would take every slot.
-            self._queues.append(self._queues.pop(0))
-            begun_at = time.monotonic()
-            tasks = await self._session.run(ready, give_up_on=always)
-            self._ahead.claimed(tasks, time.monotonic() - begun_at)
-            if not self.flight.arrive():
+            found = await self.flight.land(wanted, self.worker_id, more=self._more)
+            if found is None:
                 self._look()
                 return None
-            if tasks:
-                self._hand_over(tasks, worker_id)
+            self._ahead.claimed(found.tasks, found.seconds)
+            if found.tasks:
+                self._hand_over(found.tasks, found.worker_id)
         except Exception as error:
             if not is_transient(error):
                 raise
@@ -159,8 +155,15 @@ class Intake:
             self._rest.look_for_due()
             return None
         finally:
-            self.flight.end()
-        return len(tasks)
+            self.flight.handed_over()
+        return found
+
+    def _more(self, coming: int) -> int:
+        """Return how many to claim beyond those that are coming."""
+        waits_for_us = self._suspects or self._slots.past or self._outbox.is_full
+        if self._stopping or waits_for_us or self.flight.memory.is_dear:
+            return 0
+        return self._ahead.wanted(coming=coming)
 
     def _hand_over(self, tasks: list[Claimed], worker_id: UUID) -> None:
         fresh, past, suspects = [], [], []
@@ -245,7 +248,7 @@ class Intake:
     async def _sweep(self) -> bool:
         """Free what has become due; tell whether anything may be ready in our queues."""
         # To look whether something is ready costs as much as a claim: not while there is work, or to look is dear.
-        looks = not (self._rest.is_hot or self._memory.is_dear)
+        looks = not (self._rest.is_hot or self.flight.memory.is_dear)
         work = partial(claim.sweep, queues=self._config.queues if looks else ())
         swept = await self._session.run(work, give_up_on=self._told_to_stop)
         self._rest.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)
@@ -284,7 +287,3 @@ class Intake:
     def _told_to_stop(self, _error: Exception) -> bool:
         """Whether to let an error that may pass end the claiming, since there is to be no more of it."""
         return self._stopping
-
-
-def always(_error: Exception) -> bool:
-    return True

@@ -1,5 +1,5 @@
 """Notice that a handler blocks the loop, from the heartbeat's thread, and do there what the loop cannot: give back what
-has not begun, and what a claim has found whose answer nobody reads; and mark running what runs.
+has not begun, and what claims have found whose answers nobody reads; and mark running what runs.
 
 The worker lives on, and so do the leases of what it runs; but nothing else of it moves until the handler lets go.
 """
@@ -26,10 +26,10 @@ TYPES_NAMED_MAX = 5
 
 @dataclass(slots=True)
 class Stall:
-    """When the loop was seen last. `forsake` gives up the claim that is on its way, and returns its lease."""
+    """When the loop was seen last. `forsake` gives up the claims that are on their way, and returns their leases."""
 
     slots: Slots
-    forsake: Callable[[], int | None]
+    forsake: Callable[[], set[int]]
     _seen_at: float = math.inf
     _blocked: bool = False
 
@@ -65,7 +65,7 @@ class Stall:
             for attempt, _ in running:
                 attempt.is_marked = attempt.task.id in marked
         unbegun = [task for task, _ in self.slots.take_back()]
-        if (lease := self.forsake()) is not None:
+        if forsaken := self.forsake():
             _, ghosts = leases(connection, worker_id, held())
-            unbegun += [ghost for ghost in ghosts if ghost.lease == lease]
+            unbegun += [ghost for ghost in ghosts if ghost.lease in forsaken]
         finish.release_now(connection, unbegun, worker_id=worker_id)

@@ -31,10 +31,8 @@ class AtOnce:
         with self._connection.transaction():
             yield
 
-    @asynccontextmanager
-    async def cursor(self, *, row_factory: Any, binary: bool = False) -> AsyncIterator["Answers"]:
-        with self._connection.cursor(row_factory=row_factory, binary=binary) as cursor:
-            yield Answers(cursor)
+    def cursor(self, *, row_factory: Any, binary: bool = False) -> "Answers":
+        return Answers(self._connection.cursor(row_factory=row_factory, binary=binary))
 
 
 class Answers:
@@ -42,6 +40,16 @@ class Answers:
 
     def __init__(self, cursor: psycopg.Cursor[Any]) -> None:
         self._cursor = cursor
+
+    async def __aenter__(self) -> "Answers":
+        return self
+
+    async def __aexit__(self, *_failure: object) -> None:
+        self._cursor.close()
+
+    @property
+    def rowcount(self) -> int:
+        return self._cursor.rowcount
 
     async def execute(self, query: bytes, params: Any = None) -> None:
         self._cursor.execute(query, params)

@@ -124,10 +124,9 @@ class Ground:
         return swept.moved, tuple(sorted(swept.queues)), swept.next_due_seconds
 
     def claim(self, worker: int, queues: Sequence[str], batch_size: int, lease: int) -> list[Claim]:
-        found = claim.batch(
-            self._station, lease=lease, worker_id=UUID(int=worker), queues=queues, batch_size=batch_size
-        )
-        return [received(task, worker) for task in at_once(found)]
+        given: dict[str, Any] = {"worker_id": UUID(int=worker), "queues": queues, "batch_size": batch_size}
+        answer = at_once(claim.batch(self._station, lease=lease, **given))
+        return [received(task, worker) for task in at_once(answer.tasks())]
 
     def begin(self, claims: Sequence[Claim]) -> list[int]:
         begun = at_once(execute.begin(self._station, [held(c) for c in claims]))

@@ -52,7 +52,12 @@ class Mate:
         """Claim, from `default` if no queue is named."""
         wanted = queues or ("default",)
         given: dict[str, Any] = {"queues": wanted, "batch_size": batch_size, "memory": memory}
-        return self.call(lambda c: claim.batch(c, worker_id=self.id, lease=claim.new_lease(), **given))
+
+        async def claimed(connection: Connection) -> list[Claimed]:
+            answer = await claim.batch(connection, worker_id=self.id, lease=claim.new_lease(), **given)
+            return await answer.tasks()
+
+        return self.call(claimed)
 
     def claim_one(self) -> Claimed:
         """Claim the only task there is."""

@@ -278,9 +278,10 @@ def test_what_has_an_outcome_is_not_given_back(
         outbox = Outbox(session, limit=2, put_off=lambda: None)
         slots = Slots(config, app.registry, outbox, freed=lambda: None)
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
-            claimed = await batch(
+            answer = await batch(
                 other, lease=new_lease(), worker_id=worker_id, queues=["default"], batch_size=3
             )
+            claimed = await answer.tasks()
         slots.add(claimed, worker_id=worker_id)
         await until(
             lambda: len(slots.held()) == 1 and len(outbox.held()) == 2, "two are in, one waits outside"
