@@ -1,12 +1,22 @@
 """Whose loop a worker runs on."""
 
 import asyncio
+import gc
 import sys
+import weakref
 from types import SimpleNamespace
 
 import pytest
 
 from orchestrator.worker import loop
+from tests.worker.running import until
+
+
+class Knot:
+    """Garbage that only the collector finds."""
+
+    def __init__(self) -> None:
+        self.self = self
 
 
 class Swift(asyncio.SelectorEventLoop):
@@ -31,3 +41,26 @@ def test_asyncio_is_used_where_it_is_not(monkeypatch: pytest.MonkeyPatch, found:
 
     assert loop.fastest() is None
     assert Swift is not loop.run(kind())
+
+
+def test_the_collector_comes_seldom_and_as_before_afterwards() -> None:
+    """Thousands of tasks that wait do not call it; what was loaded is not looked at."""
+    before = gc.get_threshold(), gc.get_freeze_count()
+
+    async def seen() -> tuple[int, bool]:
+        return gc.get_threshold()[0], gc.get_freeze_count() > 1000
+
+    assert (loop.YOUNG_OBJECTS, True) == loop.run(seen())
+    assert before == (gc.get_threshold(), gc.get_freeze_count())
+
+
+def test_garbage_that_is_little_is_collected_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handler may leave a few objects that hold much memory."""
+    monkeypatch.setattr(loop, "COLLECT_SECONDS", 0.001)
+
+    async def left() -> int:
+        knots = [weakref.ref(Knot()) for _ in range(1000)]
+        await until(lambda: not any(knot() for knot in knots), "it is gone", seconds=5.0)
+        return sum(knot() is not None for knot in knots)
+
+    assert 0 == loop.run(left())
