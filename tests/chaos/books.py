@@ -1,0 +1,84 @@
+"""Open the books of a run in a database, and at its end copy into them what was kept in files."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+
+from orchestrator.task.status import TRANSITIONS, Who
+from tests.chaos import journal
+
+BOOKS = Path(__file__).with_name("books.sql")
+JOURNAL: LiteralString = (
+    "COPY chaos.journal (producer, n, way, token, type, key, verdict, task_id, at, said) FROM STDIN"
+)
+FAULTS: LiteralString = "COPY chaos.faults (at, kind, target, detail) FROM STDIN"
+SAMPLES: LiteralString = "COPY chaos.samples (at, who, mib, threads, lines) FROM STDIN"
+ENDS: LiteralString = "COPY chaos.ends (at, who, status, expected) FROM STDIN"
+LOG: LiteralString = "COPY chaos.log (who, event, number) FROM STDIN"
+EDGES: LiteralString = "COPY chaos.edges (old_status, new_status, hand, worker) FROM STDIN"
+
+
+def open_books(connection: psycopg.Connection[Any]) -> None:
+    """Make the schema, its triggers and its roles."""
+    connection.execute(BOOKS.read_bytes())
+    edges = (
+        (old, new, Who.HAND in who, Who.WORKER in who)
+        for old, ways in TRANSITIONS.items()
+        for new, who in ways.items()
+    )
+    copy(connection, EDGES, edges)
+
+
+def load(connection: psycopg.Connection[Any], folder: Path) -> None:
+    """Copy in what lies in the folder of a run, a line at a time."""
+    for path in sorted((folder / "journals").glob("*.jsonl")):
+        copy(connection, JOURNAL, (line._replace(at=moment(line.at)) for line in journal.read(path)))  # type: ignore[arg-type]
+    for statement, name in ((FAULTS, "faults"), (SAMPLES, "samples"), (ENDS, "ends")):
+        copy(connection, statement, rows(folder / f"{name}.jsonl"))
+    copy(connection, LOG, told(folder))
+    connection.execute("ANALYZE")
+
+
+def copy(
+    connection: psycopg.Connection[Any], statement: LiteralString, lines: Iterable[Iterable[Any]]
+) -> None:
+    with connection.cursor().copy(statement) as into:
+        for line in lines:
+            into.write_row(tuple(line))
+
+
+def rows(path: Path) -> Iterator[list[Any]]:
+    """Yield the lines of a file of ours; the first column is a moment."""
+    if path.exists():
+        with path.open() as file:
+            for line in file:
+                at, *rest = json.loads(line)
+                yield [moment(at), *rest]
+
+
+def moment(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
+
+
+def told(folder: Path) -> Iterator[tuple[str, str, int]]:
+    """Count the lines of each log by their events; what is no event is counted under its first words."""
+    for path in sorted(folder.glob("*.log")):
+        counts: Counter[str] = Counter()
+        with path.open(errors="replace") as file:
+            for line in file:
+                counts[event_of(line)] += 1
+        yield from ((path.stem, event, number) for event, number in counts.items())
+
+
+def event_of(line: str) -> str:
+    if line.startswith("{"):
+        try:
+            return str(json.loads(line)["event"])
+        except (ValueError, KeyError):
+            return "no event: broken line"
+    return f"no event: {line.strip()[:60]}"
