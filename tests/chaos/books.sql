@@ -22,6 +22,7 @@ CREATE TABLE chaos.trail (
 CREATE TABLE chaos.lives (
     n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
     worker_id uuid NOT NULL,
     state text NOT NULL, is_leader boolean NOT NULL, term bigint,
     who text, purpose text

@@ -28,6 +28,7 @@ TYPES = {
 }  # fmt: skip
 SET_ITEMS_MAX = 20
 KEYS = 3
+CATCH_UP_SECONDS = 5.0
 KEY_SECONDS = 1.0
 
 INSERT: LiteralString = """
@@ -66,7 +67,7 @@ class Producer:
             way = self._dice.choices(ways, weights)[0]
             items = self._items(way)
             self._round(n, way, items)
-            at = max(at + len(items) / per_second, time.monotonic() - 1.0)
+            at = max(at + len(items) / per_second, time.monotonic() - CATCH_UP_SECONDS)
             # No wait for anything: the pace.
             while not self.is_stopping and (time.monotonic() < at or ease.exists()):
                 time.sleep(0.01)

@@ -13,17 +13,17 @@ from itertools import accumulate
 # enough to leave room for the rest.
 WEIGHTS: Mapping[str, float] = {
     # the network, through the proxy of one process
-    "reply lost": 7.0,
-    "request lost": 4.0,
+    "reply lost": 9.0,
+    "request lost": 6.0,
     "connections reset": 2.0,
     "delay": 1.0,
-    "black hole": 0.8,
-    "packets dropped": 0.4,
-    "connections refused": 0.4,
+    "black hole": 0.3,
+    "packets dropped": 0.15,
+    "connections refused": 0.2,
     # processes
     "worker killed": 1.2,
-    "worker frozen briefly": 1.2,
-    "worker frozen beyond its lease": 0.6,
+    "worker frozen briefly": 1.5,
+    "worker frozen beyond its lease": 0.3,
     "leader frozen beyond its term": 0.15,
     "leader killed": 0.15,
     "worker stopped": 0.4,
@@ -33,12 +33,12 @@ WEIGHTS: Mapping[str, float] = {
     "producer killed": 0.4,
     "poison enqueued": 0.06,
     # PostgreSQL
-    "backend terminated": 7.0,
+    "backend terminated": 9.0,
     "backend killed": 0.05,
     "server restarted": 0.05,
     "server crashed": 0.05,
     "postmaster killed": 0.02,
-    "connections exhausted": 0.15,
+    "connections exhausted": 0.1,
     "snapshot held": 0.1,
     "rows locked": 0.4,
     # hands

@@ -77,7 +77,10 @@ SELECT s.n, s.at, s.task_id, s.old_lease AS lease, s.old_status, s.new_status, s
         WHEN s.new_attempt < s.old_attempt THEN CASE
             WHEN l.how = 'Snooze' THEN 'snoozed'
             WHEN l.execution IS NULL THEN 'given back before it began'
-            ELSE 'given back after it began'
+            WHEN EXISTS (
+                SELECT FROM chaos.lives AS d WHERE d.who = holder.who AND d.state = 'draining' AND d.at < s.at
+            ) THEN 'given back when its worker was told to stop'
+            ELSE format('given back after it began %s %s %s', l.how, s.purpose, s.new_status)
         END
         ELSE (
             SELECT a.outcome FROM orchestrator.attempts AS a WHERE a.task_id = s.task_id AND a.lease = s.old_lease LIMIT 1
