@@ -13,6 +13,7 @@ from orchestrator.task.status import TRANSITIONS, Who
 from tests.chaos import journal
 
 BOOKS = Path(__file__).with_name("books.sql")
+ROLES = Path(__file__).with_name("roles.sql")
 JOURNAL: LiteralString = (
     "COPY chaos.journal (producer, n, way, token, type, key, verdict, task_id, at, said) FROM STDIN"
 )
@@ -20,11 +21,16 @@ FAULTS: LiteralString = "COPY chaos.faults (at, kind, target, detail) FROM STDIN
 SAMPLES: LiteralString = "COPY chaos.samples (at, who, mib, threads, lines) FROM STDIN"
 ENDS: LiteralString = "COPY chaos.ends (at, who, status, expected) FROM STDIN"
 LOG: LiteralString = "COPY chaos.log (who, event, number) FROM STDIN"
+TOLD: LiteralString = "COPY chaos.told (at, place, event, worker_id, task_id) FROM STDIN"
+TELLING = {
+    "stale outcome", "lease lost", "task released", "worker started", "worker stopping", "worker cut off",
+    "worker declared dead",
+}  # fmt: skip
 EDGES: LiteralString = "COPY chaos.edges (old_status, new_status, hand, worker) FROM STDIN"
 
 
 def open_books(connection: psycopg.Connection[Any]) -> None:
-    """Make the schema, its triggers and its roles."""
+    """Make the schema and its triggers."""
     connection.execute(BOOKS.read_bytes())
     edges = (
         (old, new, Who.HAND in who, Who.WORKER in who)
@@ -34,13 +40,19 @@ def open_books(connection: psycopg.Connection[Any]) -> None:
     copy(connection, EDGES, edges)
 
 
+def let_in(connection: psycopg.Connection[Any]) -> None:
+    """Make the roles of a run; a server has them once."""
+    connection.execute(ROLES.read_bytes())
+
+
 def load(connection: psycopg.Connection[Any], folder: Path) -> None:
     """Copy in what lies in the folder of a run, a line at a time."""
     for path in sorted((folder / "journals").glob("*.jsonl")):
         copy(connection, JOURNAL, (line._replace(at=moment(line.at)) for line in journal.read(path)))  # type: ignore[arg-type]
     for statement, name in ((FAULTS, "faults"), (SAMPLES, "samples"), (ENDS, "ends")):
         copy(connection, statement, rows(folder / f"{name}.jsonl"))
-    copy(connection, LOG, told(folder))
+    copy(connection, LOG, counted(folder))
+    copy(connection, TOLD, told(folder))
     connection.execute("ANALYZE")
 
 
@@ -65,7 +77,19 @@ def moment(at: float) -> datetime:
     return datetime.fromtimestamp(at, UTC)
 
 
-def told(folder: Path) -> Iterator[tuple[str, str, int]]:
+def told(folder: Path) -> Iterator[list[Any]]:
+    """Yield what the workers' logs tell of leases and of themselves."""
+    for path in sorted(folder.glob("w*.log")):
+        with path.open(errors="replace") as file:
+            for line in file:
+                if line.startswith("{") and event_of(line) in TELLING:
+                    said = json.loads(line)
+                    yield [
+                        said["timestamp"], path.stem, said["event"], said.get("worker_id"), said.get("task_id")
+                    ]  # fmt: skip
+
+
+def counted(folder: Path) -> Iterator[tuple[str, str, int]]:
     """Count the lines of each log by their events; what is no event is counted under its first words."""
     for path in sorted(folder.glob("*.log")):
         counts: Counter[str] = Counter()

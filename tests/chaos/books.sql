@@ -56,6 +56,8 @@ CREATE TABLE chaos.samples (at timestamptz NOT NULL, who text NOT NULL, mib real
 -- expected: somebody killed it, or told it to stop, and it ended so.
 CREATE TABLE chaos.ends (at timestamptz NOT NULL, who text NOT NULL, status integer NOT NULL, expected boolean NOT NULL);
 CREATE TABLE chaos.log (who text NOT NULL, event text NOT NULL, number bigint NOT NULL);
+-- What workers said of themselves, and of leases: told is the place (w3), since a log is a place's.
+CREATE TABLE chaos.told (at timestamptz NOT NULL, place text NOT NULL, event text NOT NULL, worker_id uuid, task_id bigint);
 -- TRANSITIONS of the package, row by row.
 CREATE TABLE chaos.edges (old_status text NOT NULL, new_status text NOT NULL, hand boolean NOT NULL, worker boolean NOT NULL);
 
@@ -110,13 +112,3 @@ CREATE TRIGGER chaos_note_birth AFTER INSERT ON orchestrator.workers
 CREATE TRIGGER chaos_note_life AFTER UPDATE ON orchestrator.workers FOR EACH ROW
     WHEN ((OLD.state, OLD.is_leader, OLD.term) IS DISTINCT FROM (NEW.state, NEW.is_leader, NEW.term))
     EXECUTE FUNCTION chaos.note_life();
-
-CREATE ROLE chaos_worker LOGIN;
-CREATE ROLE chaos_producer LOGIN;
-CREATE ROLE chaos_hand LOGIN;
-CREATE ROLE chaos_crowd LOGIN;
-GRANT orchestrator_worker TO chaos_worker;
-GRANT orchestrator_producer TO chaos_producer;
-GRANT orchestrator_operator TO chaos_hand;
-GRANT USAGE ON SCHEMA chaos TO chaos_worker;
-GRANT SELECT, INSERT ON chaos.ledger, chaos.effects TO chaos_worker;

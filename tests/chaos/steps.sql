@@ -4,6 +4,8 @@ CREATE INDEX ON chaos.trail (task_id, n);
 CREATE INDEX ON chaos.ledger (task_id, lease);
 CREATE INDEX ON chaos.journal (token);
 CREATE INDEX ON chaos.effects (task_id, lease);
+CREATE INDEX ON chaos.told (worker_id);
+CREATE INDEX ON chaos.told (task_id);
 
 CREATE TABLE chaos.processes AS
 SELECT DISTINCT l.worker_id, l.who
@@ -78,9 +80,13 @@ SELECT s.n, s.at, s.task_id, s.old_lease AS lease, s.old_status, s.new_status, s
             WHEN l.how = 'Snooze' THEN 'snoozed'
             WHEN l.execution IS NULL THEN 'given back before it began'
             WHEN EXISTS (
-                SELECT FROM chaos.lives AS d WHERE d.who = holder.who AND d.state = 'draining' AND d.at < s.at
+                SELECT FROM chaos.told AS d
+                WHERE d.worker_id = s.old_worker AND d.event = 'worker stopping' AND d.at < s.at
             ) THEN 'given back when its worker was told to stop'
-            ELSE format('given back after it began %s %s %s', l.how, s.purpose, s.new_status)
+            WHEN EXISTS (
+                SELECT FROM chaos.told AS d
+                WHERE d.worker_id = s.old_worker AND d.event IN ('worker cut off', 'worker declared dead') AND d.at < s.at
+            ) THEN 'given back by a worker that was cut off'
         END
         ELSE (
             SELECT a.outcome FROM orchestrator.attempts AS a WHERE a.task_id = s.task_id AND a.lease = s.old_lease LIMIT 1
@@ -97,3 +103,27 @@ LEFT JOIN LATERAL (
 WHERE s.old_lease IS NOT NULL AND s.old_status IN ('claimed', 'running')
     AND (s.new_lease IS DISTINCT FROM s.old_lease OR s.new_status NOT IN ('claimed', 'running'));
 CREATE INDEX ON chaos.ends_of_leases (task_id, lease);
+
+-- Handlers that returned though their lease had been taken, or came to nothing: was their worker told, and how?
+CREATE TABLE chaos.late AS
+SELECT l.task_id, l.lease, l.who, l.at, CASE
+    WHEN EXISTS (
+        SELECT FROM chaos.told AS t
+        WHERE t.task_id = l.task_id AND t.place = split_part(l.who, '.', 1) AND t.at BETWEEN l.at - interval '60 s' AND l.at + interval '60 s'
+            AND t.event IN ('stale outcome', 'lease lost')
+    ) THEN 'told: stale outcome, or lease lost'
+    WHEN EXISTS (
+        SELECT FROM chaos.told AS t
+        JOIN chaos.claims AS c ON c.worker_id = t.worker_id
+        WHERE c.task_id = l.task_id AND c.lease = l.lease AND t.event IN ('worker cut off', 'worker declared dead')
+    ) THEN 'told: cut off, or declared dead'
+    WHEN EXISTS (
+        SELECT FROM chaos.ends AS e WHERE e.who = l.who AND e.at < l.at + interval '10 s'
+    ) THEN 'its process was gone first'
+END AS told
+FROM chaos.ledger AS l
+WHERE l.what = 'ended' AND l.how = 'returned'
+    AND NOT EXISTS (
+        SELECT FROM chaos.ends_of_leases AS e
+        WHERE e.task_id = l.task_id AND e.lease = l.lease AND e.holder = e.who AND e.new_status = 'completed'
+    );

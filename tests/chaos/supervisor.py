@@ -165,6 +165,7 @@ class Supervisor:
         migrate.upgrade(self.url)
         with psycopg.connect(self.url, autocommit=True) as connection:
             books.open_books(connection)
+            books.let_in(connection)
 
     def _storm(self, begun: float) -> None:
         for fault in self._plan.faults:

@@ -2,15 +2,11 @@
 SELECT 'outcomes written by workers' AS label, count(*) AS number
 FROM chaos.ends_of_leases AS e WHERE e.purpose IN ('orchestrator outcomes', 'orchestrator transactions')
 UNION ALL
-SELECT 'handlers that returned after their lease was taken', count(*)
-FROM chaos.ledger AS l
-WHERE l.what = 'ended' AND l.how = 'returned'
-    AND NOT EXISTS (
-        SELECT FROM chaos.ends_of_leases AS e
-        WHERE e.task_id = l.task_id AND e.lease = l.lease AND e.holder = e.who AND e.new_status = 'completed'
-    )
+SELECT 'handlers that returned after their lease was taken', count(*) FROM chaos.late
 UNION ALL
-SELECT 'told: ' || g.event, sum(g.number) FROM chaos.log AS g
+SELECT '… ' || coalesce(l.told, 'NEVER TOLD'), count(*) FROM chaos.late AS l GROUP BY l.told
+UNION ALL
+SELECT 'log: ' || g.event, sum(g.number) FROM chaos.log AS g
 WHERE g.event IN ('stale outcome', 'lease lost', 'worker declared dead', 'worker cut off', 'ghosts released')
 GROUP BY g.event;
 SELECT e.task_id, format('lease %s of %s was ended by %s (%s)', e.lease, e.holder, e.who, e.purpose) AS what
@@ -28,4 +24,8 @@ WHERE a.error ->> 'message' LIKE 'under lease %' AND a.error ->> 'message' <> 'u
 UNION ALL
 SELECT e.task_id, format('lease %s was ended by somebody who is no worker, no leader and no hand: %s', e.lease, e.purpose)
 FROM chaos.ends_of_leases AS e
-WHERE NOT e.is_hand AND (e.who IS NULL OR e.purpose NOT LIKE 'orchestrator %');
+WHERE NOT e.is_hand AND (e.who IS NULL OR e.purpose NOT LIKE 'orchestrator %')
+UNION ALL
+SELECT l.task_id, format('returned in %s under lease %s, which was taken, and its worker was not told', l.who, l.lease)
+FROM chaos.late AS l
+WHERE l.told IS NULL;
