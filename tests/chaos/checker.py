@@ -1,8 +1,8 @@
 """Hold the books side by side, and say of each invariant what was looked at, and what broke it.
 
-Each invariant is a file in checks/: first a SELECT that counts what there was to judge (`label`, `number`), then one that
-returns the offences (`task_id`, or NULL, and `what`). The database does the joining: here are only numbers, and the
-first few offences.
+Each invariant is a file in checks/: first a SELECT that counts what there was to judge (`label`, `number`), then one
+that returns the offences (`task_id`, or NULL, and `what`). The database does the joining: here are only numbers, and
+the first few offences.
 """
 
 from dataclasses import dataclass, field

@@ -69,9 +69,9 @@ async def linger(context: Context, token: str) -> Result:
 
 
 async def stumble(context: Context, token: str) -> Result:
-    """Fail twice of three times."""
+    """Fail at first, and then twice of three times."""
     async with ledger.written(context, token):
-        if context.lease % 3:
+        if context.attempt == 1 or context.lease % 3:
             raise Stumbled(f"under lease {context.lease}")
     return result(context)
 

@@ -18,32 +18,33 @@ HANDS = 4
 EXPECTED = ("OR", "40001", "40P01", "55P03", "57014", "57P", "08", "53300")
 
 # A task of the last few thousand, whatever became of it.
-SOME: LiteralString = "(SELECT id FROM orchestrator.tasks WHERE id >= %(from)s ORDER BY id LIMIT 1)"
-SOME_WAITING: LiteralString = (
+SOME = "(SELECT id FROM orchestrator.tasks WHERE id >= %(from)s ORDER BY id LIMIT 1)"
+SOME_WAITING = (
     "(SELECT id FROM orchestrator.tasks WHERE status IN ('pending', 'scheduled') ORDER BY random() LIMIT 1)"
 )
-SOME_HELD: LiteralString = (
+SOME_HELD = (
     "(SELECT id FROM orchestrator.tasks WHERE status IN ('claimed', 'running') ORDER BY random() LIMIT 1)"
 )
 
-DEEDS: dict[str, tuple[LiteralString, ...]] = {
+NAMES = {":some": SOME, ":waiting": SOME_WAITING, ":held": SOME_HELD}
+DEEDS: dict[str, tuple[str, ...]] = {
     "hand requeues": (
-        f"UPDATE orchestrator.tasks SET status = 'pending' WHERE id = {SOME}",
-        f"UPDATE orchestrator.tasks SET status = 'pending' WHERE id = {SOME_HELD}",
-        f"SELECT orchestrator.requeue({SOME})",
+        "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = :some",
+        "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = :held",
+        "SELECT orchestrator.requeue(:some)",
     ),
     "hand cancels": (
-        f"SELECT orchestrator.cancel({SOME_WAITING})",
-        f"SELECT orchestrator.cancel({SOME_HELD})",
-        f"UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = {SOME}",
+        "SELECT orchestrator.cancel(:waiting)",
+        "SELECT orchestrator.cancel(:held)",
+        "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = :some",
     ),
     "hand deletes": (
-        f"DELETE FROM orchestrator.tasks WHERE id = {SOME}",
-        f"DELETE FROM orchestrator.tasks WHERE id = {SOME_HELD}",
+        "DELETE FROM orchestrator.tasks WHERE id = :some",
+        "DELETE FROM orchestrator.tasks WHERE id = :held",
     ),
-    "hand sets priority": (f"UPDATE orchestrator.tasks SET priority = 90 WHERE id = {SOME_WAITING}",),
-    "hand puts off": (
-        f"UPDATE orchestrator.tasks SET run_at = now() + interval '1 second' WHERE id = {SOME_WAITING}",
+    "hand sets priority": ("UPDATE orchestrator.tasks SET priority = 90 WHERE id = :waiting",),
+    "hand puts of": (
+        "UPDATE orchestrator.tasks SET run_at = now() + interval '1 second' WHERE id = :waiting",
     ),
     "hand works in bulk": (
         "UPDATE orchestrator.tasks SET priority = 100 - priority WHERE status = 'pending'",
@@ -81,8 +82,10 @@ class Hands:
         """Let a hand do one of these deeds to one of the newest tasks."""
         deeds = DEEDS[kind]
         deed = deeds[int(how * 1000) % len(deeds)]
+        for name, meaning in NAMES.items():
+            deed = deed.replace(name, meaning)
         first = max(1, newest - int(how * 3000))
-        self.ask(kind, lambda connection: connection.execute(deed, {"from": first}), f"from {first}")
+        self.ask(kind, lambda connection: connection.execute(deed.encode(), {"from": first}), f"from {first}")
 
     def lock(self, kind: str, seconds: float) -> None:
         """Let a hand hold locks on the rows that are being worked on, for so long; then it thinks better of it."""

@@ -1,8 +1,9 @@
 """`python -m tests.chaos.nursery`: start workers and producers fast.
 
 A Python process that has loaded everything they need, and forks one at each order: a worker runs the command line of
-`orchestrator worker` as ever, 0.02 s later instead of 0.7. One order a line on standard input, one answer a line on standard output: who
-was born with which pid, which pid has ended, and how. At the end of its input, or of itself, all of them are killed.
+`orchestrator worker` as ever, 0.02 s later instead of 0.7. One order a line on standard input, one answer a line on
+standard output: who was born with which pid, which pid has ended, and how. At the end of its input, or of itself, all
+of them are killed.
 """
 
 import ctypes

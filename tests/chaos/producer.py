@@ -168,7 +168,10 @@ class Producer:
         ids = []
         for item in items:
             connection.execute("SAVEPOINT here")
-            ids += [int(task_id) for (task_id,) in connection.execute(INSERT, (item.type, item.token, item.key)).fetchall()]
+            ids += [
+                int(task_id)
+                for (task_id,) in connection.execute(INSERT, (item.type, item.token, item.key)).fetchall()
+            ]
             if not item.meant:
                 connection.execute("ROLLBACK TO SAVEPOINT here")
                 ids.pop()
@@ -187,7 +190,10 @@ class Producer:
         connection = self._begun()
         ids = []
         for item in items:
-            ids += [int(task_id) for (task_id,) in connection.execute(statement, (item.type, item.token, item.key)).fetchall()]
+            ids += [
+                int(task_id)
+                for (task_id,) in connection.execute(statement, (item.type, item.token, item.key)).fetchall()
+            ]
         self._commit(connection)
         return ids
 

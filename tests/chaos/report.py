@@ -16,7 +16,8 @@ def faults(plan: Plan, outcome: Outcome) -> list[str]:
     lines = [
         f"seed {plan.seed}: {outcome.faults} faults in {outcome.seconds:.0f} s ({minute:.0f} a minute), "
         f"{plan.workers} workers, {plan.producers} producers",
-        f"drained after {seconds(outcome.drained_seconds)}; {seconds(outcome.proof_seconds)} for the tasks of the proof; "
+        f"drained after {seconds(outcome.drained_seconds)}; "
+        f"{seconds(outcome.proof_seconds)} for the tasks of the proof; "
         f"not ended when told: {', '.join(outcome.stubborn) or 'nobody'}",
         "",
     ]

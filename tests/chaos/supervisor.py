@@ -262,8 +262,8 @@ class Supervisor:
 
     def _sample(self) -> None:
         for hired in self.fleet.present():
-            # Gone meanwhile.
-            with suppress(OSError, IndexError):
+            # Gone meanwhile, or dead and not buried.
+            with suppress(OSError, KeyError):
                 status = Path(f"/proc/{hired.pid}/status").read_text()
                 found = dict(line.split(":", 1) for line in status.splitlines())
                 mib = int(found["VmRSS"].split()[0]) / 1024
