@@ -6,12 +6,10 @@ import random
 import sys
 from pathlib import Path
 
-import psycopg
-
 from tests import servers
-from tests.chaos import books, checker, report
+from tests.chaos.run import run
 from tests.chaos.schedule import schedule
-from tests.chaos.supervisor import Plan, Supervisor
+from tests.chaos.supervisor import Plan
 
 
 def main() -> int:
@@ -32,19 +30,13 @@ def main() -> int:
         calm_seconds=600.0 if asked.defaults else 180.0,
     )
     with servers.temporary_directory() as directory:
-        supervisor = Supervisor(plan, directory)
         try:
-            outcome = supervisor.run()
-            with psycopg.connect(supervisor.url, autocommit=True) as connection:
-                books.load(connection, directory)
-                findings = checker.check(connection)
-                timelines = checker.timelines(connection, findings)
-                sys.stdout.write(report.written(plan, outcome, findings, timelines))
+            made = run(plan, directory)
         finally:
-            supervisor.close()
             if asked.keep:
                 keep(directory, asked.keep)
-    return 0 if all(finding.holds for finding in findings) else 1
+    sys.stdout.write(made.page)
+    return 1 if made.broken else 0
 
 
 def arguments() -> argparse.Namespace:
@@ -52,9 +44,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=5.0, help="how long faults strike [5]")
     parser.add_argument("--seed", type=int, default=None, help="brings the same faults again [a new one]")
     parser.add_argument("--faults-per-second", type=float, default=30.0, help="on average [30]")
-    parser.add_argument("--tasks-per-second", type=float, default=60.0, help="enqueued, on average [60]")
+    parser.add_argument("--tasks-per-second", type=float, default=100.0, help="enqueued, on average [100]")
     parser.add_argument("--workers", type=int, default=4, help="[4]")
-    parser.add_argument("--producers", type=int, default=2, help="[2]")
+    parser.add_argument("--producers", type=int, default=3, help="[3]")
     parser.add_argument("--defaults", action="store_true", help="the product's own timers, not quick ones")
     parser.add_argument("--keep", type=Path, help="copy journals and logs into this folder")
     asked = parser.parse_args()

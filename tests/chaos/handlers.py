@@ -142,6 +142,7 @@ LATER = "chaos.later"
 def declared(handlers: dict[str, tuple[Handler, dict[str, Any]]]) -> Orchestrator:
     """Make an application of these."""
     made = Orchestrator()
+    declare: Any = made.task
     for name, (function, options) in handlers.items():
         settings = {
             "max_attempts": 30,
@@ -149,7 +150,7 @@ def declared(handlers: dict[str, tuple[Handler, dict[str, Any]]]) -> Orchestrato
             "backoff": SOON,
             "queue": QUEUES.get(name, "default"),
         }
-        made.task(name=name, **(settings | options))(function)
+        declare(name=name, **(settings | options))(function)
     return made
 
 

@@ -43,7 +43,7 @@ DEEDS: dict[str, tuple[str, ...]] = {
         "DELETE FROM orchestrator.tasks WHERE id = :held",
     ),
     "hand sets priority": ("UPDATE orchestrator.tasks SET priority = 90 WHERE id = :waiting",),
-    "hand puts of": (
+    "hand puts off": (
         "UPDATE orchestrator.tasks SET run_at = now() + interval '1 second' WHERE id = :waiting",
     ),
     "hand works in bulk": (
@@ -72,11 +72,14 @@ class Hands:
         self._url = as_role(url, "chaos_hand")
         self._told = told
         self._own = threading.local()
+        self._connections: list[psycopg.Connection[Any]] = []
         self._pool = ThreadPoolExecutor(HANDS, thread_name_prefix="hand")
 
     def close(self) -> None:
         """Wait for what they are at."""
         self._pool.shutdown()
+        for connection in self._connections:
+            connection.close()
 
     def do(self, kind: str, how: float, newest: int) -> None:
         """Let a hand do one of these deeds to one of the newest tasks."""
@@ -126,9 +129,13 @@ class Hands:
     def _connection(self) -> psycopg.Connection[Any]:
         connection: psycopg.Connection[Any] | None = getattr(self._own, "connection", None)
         if connection is None or connection.closed or connection.broken:
+            if connection is not None:
+                self._connections.remove(connection)
+                connection.close()
             connection = psycopg.connect(
                 self._url, autocommit=True, connect_timeout=3, application_name="chaos hand",
                 options="-c statement_timeout=5000",
             )  # fmt: skip
             self._own.connection = connection
+            self._connections.append(connection)
         return connection

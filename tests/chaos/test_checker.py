@@ -9,6 +9,7 @@ import pytest
 
 from tests import servers
 from tests.chaos import checker, life
+from tests.chaos.journal import Item, Journal, read
 from tests.conftest import _database
 
 WRONGS = Path(__file__).with_name("wrongs.sql")
@@ -109,12 +110,12 @@ def test_a_timeline_tells_what_happened(lived: psycopg.Connection[Any]) -> None:
 
 def test_a_journal_without_its_last_word_is_in_doubt(tmp_path: Path) -> None:
     """Whoever is killed between the intent and the verdict does not know; nor does the checker."""
-    journal = life.Journal(tmp_path / "p1.1.jsonl")
-    journal.intend(1, "INSERT", [life.Item("a", "chaos.note")])
+    journal = Journal(tmp_path / "p1.1.jsonl")
+    journal.intend(1, "INSERT", [Item("a", "chaos.note")])
     journal.conclude(1, "acknowledged", [7])
-    journal.intend(2, "savepoint", [life.Item("b", "chaos.note"), life.Item("c", "chaos.note", None, False)])
+    journal.intend(2, "savepoint", [Item("b", "chaos.note"), Item("c", "chaos.note", None, False)])
 
-    lines = list(life.books.journal.read(tmp_path / "p1.1.jsonl"))
+    lines = list(read(tmp_path / "p1.1.jsonl"))
 
     assert [("a", "acknowledged", 7), ("b", "in doubt", None), ("c", "rolled back", None)] == [
         (line.token, line.verdict, line.task_id) for line in lines
