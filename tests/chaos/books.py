@@ -18,14 +18,15 @@ JOURNAL: LiteralString = (
     "COPY chaos.journal (producer, n, way, token, type, key, verdict, task_id, at, said) FROM STDIN"
 )
 FAULTS: LiteralString = "COPY chaos.faults (at, kind, target, detail) FROM STDIN"
-SAMPLES: LiteralString = "COPY chaos.samples (at, who, mib, threads, lines) FROM STDIN"
+SAMPLES: LiteralString = "COPY chaos.samples (at, who, mib, threads, files) FROM STDIN"
 ENDS: LiteralString = "COPY chaos.ends (at, who, status, expected) FROM STDIN"
 LOG: LiteralString = "COPY chaos.log (who, event, number) FROM STDIN"
-TOLD: LiteralString = "COPY chaos.told (at, place, event, worker_id, task_id) FROM STDIN"
+TOLD: LiteralString = "COPY chaos.told (at, who, event, worker_id, task_id) FROM STDIN"
 TELLING = {
     "stale outcome", "lease lost", "task released", "worker started", "worker stopping", "worker cut off",
     "worker declared dead",
 }  # fmt: skip
+METRICS: LiteralString = "COPY chaos.metrics (who, name, value) FROM STDIN"
 EDGES: LiteralString = "COPY chaos.edges (old_status, new_status, hand, worker) FROM STDIN"
 
 
@@ -53,6 +54,7 @@ def load(connection: psycopg.Connection[Any], folder: Path) -> None:
         copy(connection, statement, rows(folder / f"{name}.jsonl"))
     copy(connection, LOG, counted(folder))
     copy(connection, TOLD, told(folder))
+    copy(connection, METRICS, metrics(folder))
     connection.execute("ANALYZE")
 
 
@@ -79,7 +81,7 @@ def moment(at: float) -> datetime:
 
 def told(folder: Path) -> Iterator[list[Any]]:
     """Yield what the workers' logs tell of leases and of themselves."""
-    for path in sorted(folder.glob("w*.log")):
+    for path in sorted((folder / "logs").glob("w*.log")):
         with path.open(errors="replace") as file:
             for line in file:
                 if line.startswith("{") and event_of(line) in TELLING:
@@ -91,12 +93,18 @@ def told(folder: Path) -> Iterator[list[Any]]:
 
 def counted(folder: Path) -> Iterator[tuple[str, str, int]]:
     """Count the lines of each log by their events; what is no event is counted under its first words."""
-    for path in sorted(folder.glob("*.log")):
+    for path in sorted((folder / "logs").glob("*.log")):
         counts: Counter[str] = Counter()
         with path.open(errors="replace") as file:
             for line in file:
                 counts[event_of(line)] += 1
         yield from ((path.stem, event, number) for event, number in counts.items())
+
+
+def metrics(folder: Path) -> Iterator[tuple[str, str, int]]:
+    """Yield what each worker that ended by itself had counted."""
+    for path in sorted((folder / "metrics").glob("*.json")):
+        yield from ((path.stem, name, value) for name, value in json.loads(path.read_text()).items())
 
 
 def event_of(line: str) -> str:

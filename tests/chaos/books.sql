@@ -52,12 +52,13 @@ CREATE TABLE chaos.journal (
     verdict text NOT NULL, task_id bigint, at timestamptz, said text
 );
 CREATE TABLE chaos.faults (at timestamptz NOT NULL, kind text NOT NULL, target text, detail text);
-CREATE TABLE chaos.samples (at timestamptz NOT NULL, who text NOT NULL, mib real, threads integer, lines integer);
+CREATE TABLE chaos.samples (at timestamptz NOT NULL, who text NOT NULL, mib real, threads integer, files integer);
 -- expected: somebody killed it, or told it to stop, and it ended so.
 CREATE TABLE chaos.ends (at timestamptz NOT NULL, who text NOT NULL, status integer NOT NULL, expected boolean NOT NULL);
 CREATE TABLE chaos.log (who text NOT NULL, event text NOT NULL, number bigint NOT NULL);
--- What workers said of themselves, and of leases: told is the place (w3), since a log is a place's.
-CREATE TABLE chaos.told (at timestamptz NOT NULL, place text NOT NULL, event text NOT NULL, worker_id uuid, task_id bigint);
+-- What workers said of themselves, and of leases; and what they had counted when they ended.
+CREATE TABLE chaos.metrics (who text NOT NULL, name text NOT NULL, value bigint NOT NULL);
+CREATE TABLE chaos.told (at timestamptz NOT NULL, who text NOT NULL, event text NOT NULL, worker_id uuid, task_id bigint);
 -- TRANSITIONS of the package, row by row.
 CREATE TABLE chaos.edges (old_status text NOT NULL, new_status text NOT NULL, hand boolean NOT NULL, worker boolean NOT NULL);
 

@@ -56,7 +56,7 @@ def judged(connection: psycopg.Connection[Any], path: Path) -> Finding:
     return Finding(
         path.stem,
         title,
-        tuple((str(label), int(value)) for label, value in numbers),
+        tuple((str(label), int(value or 0)) for label, value in numbers),
         number,
         tuple((task_id, str(what)) for task_id, what in shown),
     )

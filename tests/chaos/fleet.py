@@ -146,7 +146,7 @@ class Fleet:
         order = {
             "who": hired.who,
             "words": words if place.role == WORKER else [],
-            "log": str(self._setting.folder / f"{place.name}.log"),
+            "log": str(self._setting.folder / "logs" / f"{hired.who}.log"),
             "environment": {
                 **self._setting.environment,
                 "ORCHESTRATOR_DATABASE_URL": url,

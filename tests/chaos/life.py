@@ -23,17 +23,20 @@ ENQUEUE = "SELECT orchestrator.enqueue(%s, jsonb_build_object('token', %s::text)
 def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
     """Open the books, live, and load the files; the checker has not looked yet."""
     books.open_books(connection)
-    (folder / "journals").mkdir()
+    for name in ("journals", "logs"):
+        (folder / name).mkdir()
     journal = Journal(folder / "journals" / "p1.1.jsonl")
     who = {"CHAOS_WHO": "w1.1", "CHAOS_LEDGER_URL": url}
     named = make_conninfo(url, options="-c chaos.who=w1.1")
-    with worker(named, folder / "w1.log", "-c", "4", app="tests.chaos.handlers:app", **who) as process:
+    with worker(
+        named, folder / "logs" / "w1.1.log", "-c", "4", app="tests.chaos.handlers:app", **who
+    ) as process:
         eventually(lambda: process.said("worker started"), "it serves")
         enqueue(connection, journal)
         eventually(lambda: is_empty(connection), "all have ended")
         by_hand(connection)
         eventually(lambda: is_empty(connection), "all have ended again")
-    write(folder, "samples", time.time(), "w1.1", 60.0, 8, None)
+    write(folder, "samples", time.time(), "w1.1", 60.0, 8, 20)
     write(folder, "ends", time.time(), "w1.1", -9, True)
     write(folder, "faults", time.time(), "hand requeues", "from 1", "done")
     books.load(connection, folder)

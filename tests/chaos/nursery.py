@@ -6,13 +6,18 @@ standard output: who was born with which pid, which pid has ended, and how. At t
 of them are killed.
 """
 
+import atexit
 import ctypes
 import gc
 import json
 import os
 import signal
 import sys
+from collections import Counter
+from pathlib import Path
 from typing import Any
+
+from prometheus_client import REGISTRY
 
 import orchestrator.cli
 import tests.chaos.handlers  # noqa: F401 - loaded before the fork
@@ -53,8 +58,19 @@ def become(order: dict[str, Any]) -> None:
     if not order["words"]:
         return producer.main()
     ledger.open_for(order["environment"]["CHAOS_WHO"], order["environment"]["CHAOS_LEDGER_URL"])
+    atexit.register(write_metrics, Path(order["environment"]["CHAOS_METRICS"]) / f"{order['who']}.json")
     sys.argv = ["orchestrator", "worker", *order["words"]]
     return orchestrator.cli.main()
+
+
+def write_metrics(path: Path) -> None:
+    """Leave behind what this process has counted; who is killed leaves nothing."""
+    counted: Counter[str] = Counter()
+    for metric in REGISTRY.collect():
+        for sample in metric.samples:
+            if sample.name.startswith("orchestrator_") and sample.name.endswith("_total"):
+                counted[sample.name] += int(sample.value)
+    path.write_text(json.dumps(counted))
 
 
 def main() -> None:

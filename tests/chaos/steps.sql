@@ -109,7 +109,7 @@ CREATE TABLE chaos.late AS
 SELECT l.task_id, l.lease, l.who, l.at, CASE
     WHEN EXISTS (
         SELECT FROM chaos.told AS t
-        WHERE t.task_id = l.task_id AND t.place = split_part(l.who, '.', 1) AND t.at BETWEEN l.at - interval '60 s' AND l.at + interval '60 s'
+        WHERE t.task_id = l.task_id AND t.who = l.who AND t.at BETWEEN l.at - interval '60 s' AND l.at + interval '60 s'
             AND t.event IN ('stale outcome', 'lease lost')
     ) THEN 'told: stale outcome, or lease lost'
     WHEN EXISTS (

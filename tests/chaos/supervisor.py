@@ -60,6 +60,8 @@ class Plan:
     per_second: float = 60.0
     defaults: bool = False
     calm_seconds: float = 120.0
+    faults_min: int = 0
+    """Go on beyond these seconds, up to twice as long, until so many have struck."""
 
 
 @dataclass(slots=True)
@@ -92,7 +94,8 @@ class Supervisor:
         self.newest = 1
         self.outcome = Outcome()
         self.server = Server(embedded_home.binaries(), folder / "server", settings=SETTINGS)
-        (folder / "journals").mkdir()
+        for name in ("journals", "logs", "metrics"):
+            (folder / name).mkdir()
         self._journal = Journal(folder / "journals" / "supervisor.jsonl")
         timers = {} if plan.defaults else QUICK
         self.dead_after_seconds = float(timers.get("ORCHESTRATOR_DEAD_AFTER_SECONDS", 30))
@@ -169,13 +172,18 @@ class Supervisor:
 
     def _storm(self, begun: float) -> None:
         for fault in self._plan.faults:
-            if fault.at > self._plan.seconds:
+            if self._is_enough(max(fault.at, time.monotonic() - begun)):
                 break
             self.outcome.planned += 1
-            if not self._pass_time(begun + fault.at, end=begun + self._plan.seconds):
-                break
+            self._pass_time(begun + fault.at)
             if STRIKES[fault.kind](self, fault):
                 self._record(fault.kind, f"{fault.where:.3f}", f"{fault.how:.3f}")
+
+    def _is_enough(self, seconds: float) -> bool:
+        plan = self._plan
+        return seconds > plan.seconds and (
+            self.outcome.faults >= plan.faults_min or seconds > 2 * plan.seconds
+        )
 
     def _calm(self) -> None:
         """Undo what is left, now."""
@@ -222,14 +230,13 @@ class Supervisor:
 
     # Time, and what is looked after as it passes.
 
-    def _pass_time(self, moment: float, *, end: float) -> bool:
-        """Return at this moment; false when the end has come before."""
+    def _pass_time(self, moment: float) -> None:
+        """Return at this moment."""
         while (now := time.monotonic()) < moment:
             self._look_after(now)
             until = min([moment, *(at for at, *_ in self._undo[:1])])
             time.sleep(min(0.05, max(0.0, until - time.monotonic())))
         self._look_after(now)
-        return now < end
 
     def _until(self, holds: Callable[[], object], seconds: float) -> bool:
         deadline = time.monotonic() + seconds
@@ -267,7 +274,8 @@ class Supervisor:
                 status = Path(f"/proc/{hired.pid}/status").read_text()
                 found = dict(line.split(":", 1) for line in status.splitlines())
                 mib = int(found["VmRSS"].split()[0]) / 1024
-                self._write("samples", [time.time(), hired.who, mib, int(found["Threads"]), None])
+                files = sum(1 for _ in Path(f"/proc/{hired.pid}/fd").iterdir())
+                self._write("samples", [time.time(), hired.who, mib, int(found["Threads"]), files])
 
     # The books.
 
@@ -307,6 +315,7 @@ class Supervisor:
             **timers,
             "ORCHESTRATOR_TRANSACTION_POOL_SIZE": "3",
             "CHAOS_JOURNALS": str(self._folder / "journals"),
+            "CHAOS_METRICS": str(self._folder / "metrics"),
             "CHAOS_EASE": str(self._folder / "ease"),
             "CHAOS_PER_SECOND": str(plan.per_second / plan.producers),
             "PYTHONUNBUFFERED": "1",

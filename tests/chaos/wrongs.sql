@@ -94,7 +94,7 @@ FROM chaos.lives;
 UPDATE chaos.trail
 SET purpose = 'orchestrator lead', leader = gen_random_uuid()
 WHERE n = (
-    SELECT min(n) FROM chaos.trail WHERE old_status = 'running' OR new_status = 'completed' AND op = 'I'
+    SELECT min(n) FROM chaos.trail WHERE new_status = 'completed' AND op = 'I'
 );
 
 -- I09: a lease ends twice
@@ -138,7 +138,7 @@ DELETE FROM chaos.trail WHERE task_id NOT IN (SELECT id FROM orchestrator.tasks)
 INSERT INTO chaos.samples VALUES (now(), 'w1.1', 900, 8, NULL);
 
 -- I13: a worker prints a traceback
-INSERT INTO chaos.log VALUES ('w1', 'no event: Traceback (most', 1);
+INSERT INTO chaos.log VALUES ('w1.1', 'no event: Traceback (most', 1);
 
 -- I14: a neighbour of a poison is given up
 INSERT INTO chaos.ends VALUES (now(), 'w1.1', -9, false);
@@ -151,6 +151,12 @@ DELETE FROM chaos.trail WHERE task_id = :note AND op = 'I' AND new_status = 'com
 
 -- I15: a recovery names no worker
 UPDATE orchestrator.attempts SET outcome = 'lost' WHERE outcome = 'failed';
+
+-- I15: a metric is not what the log says
+INSERT INTO chaos.metrics VALUES ('w1.1', 'orchestrator_stale_writes_rejected_total', 7);
+
+-- I15: more is counted as taken back than was
+INSERT INTO chaos.metrics VALUES ('w1.1', 'orchestrator_tasks_recovered_total', 7);
 
 -- I16: a step that nobody may take
 UPDATE chaos.trail SET new_status = 'blocked' WHERE task_id = :note AND new_status = 'claimed';
