@@ -232,7 +232,7 @@ def drain(scene: Scene, fault: Fault) -> int:
     hired = worker_of(scene, fault).hired
     if hired is None:
         return 0
-    hired.fates.add(0)
+    hired.fates |= {0, 1}
     deed = (
         "SELECT orchestrator.drain_worker(id) FROM orchestrator.workers WHERE pid = %s AND state = 'running'"
     )

@@ -51,8 +51,8 @@ class Hired:
 
     def stop(self) -> bool:
         """Tell it to stop."""
-        # Who is told while it is still being loaded just ends.
-        self.fates |= {0, -int(signal.SIGTERM)}
+        # 1: it could not write all. Who is told while it is still being loaded just ends.
+        self.fates |= {0, 1, -int(signal.SIGTERM)}
         return self.signal(signal.SIGTERM)
 
 

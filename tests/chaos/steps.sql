@@ -118,8 +118,11 @@ SELECT l.task_id, l.lease, l.who, l.at, CASE
         WHERE c.task_id = l.task_id AND c.lease = l.lease AND t.event IN ('worker cut off', 'worker declared dead')
     ) THEN 'told: cut off, or declared dead'
     WHEN EXISTS (
-        SELECT FROM chaos.ends AS e WHERE e.who = l.who AND e.at < l.at + interval '10 s'
-    ) THEN 'its process was gone first'
+        SELECT FROM chaos.ends AS e WHERE e.who = l.who AND e.status = 1 AND e.at < l.at + interval '60 s'
+    ) THEN 'told: stopped, with outcomes that could not be written'
+    WHEN EXISTS (
+        SELECT FROM chaos.ends AS e WHERE e.who = l.who AND e.status <> 0 AND e.at < l.at + interval '60 s'
+    ) THEN 'its process was killed first'
 END AS told
 FROM chaos.ledger AS l
 WHERE l.what = 'ended' AND l.how = 'returned'

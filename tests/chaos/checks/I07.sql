@@ -4,7 +4,11 @@ UNION ALL
 SELECT 'processes ended', count(*) FROM chaos.ends
 UNION ALL
 SELECT 'could not start: the server was away', count(*) FROM chaos.ends AS e
-WHERE NOT e.expected AND e.status = 1 AND NOT EXISTS (SELECT FROM chaos.lives AS l WHERE l.who = e.who)
+WHERE NOT e.expected AND e.status = 1
+    AND NOT EXISTS (SELECT FROM chaos.told AS t WHERE t.who = e.who AND t.event = 'worker started')
+UNION ALL
+SELECT 'told to stop, and could not write all', count(*) FROM chaos.ends AS e
+WHERE e.expected AND e.status = 1
 ORDER BY 1;
 SELECT t.id AS task_id, format('is %s after the drain', t.status) AS what
 FROM orchestrator.tasks_live AS t
@@ -12,7 +16,9 @@ UNION ALL
 SELECT NULL, format('%s ended by itself with status %s', e.who, e.status)
 FROM chaos.ends AS e
 WHERE NOT e.expected
-    AND NOT (e.status = 1 AND NOT EXISTS (SELECT FROM chaos.lives AS l WHERE l.who = e.who))
+    AND NOT (
+        e.status = 1 AND NOT EXISTS (SELECT FROM chaos.told AS t WHERE t.who = e.who AND t.event = 'worker started')
+    )
     AND NOT (e.status = -9 AND EXISTS (
         SELECT FROM chaos.ledger AS l
         JOIN chaos.births AS b ON b.task_id = l.task_id
