@@ -56,6 +56,8 @@ LEFT JOIN chaos.processes AS p ON p.worker_id = s.new_worker
 WHERE s.new_status = 'claimed' AND s.old_lease IS NULL;
 CREATE INDEX ON chaos.claims (task_id, lease);
 
+ANALYZE chaos.processes, chaos.steps, chaos.births, chaos.claims;
+
 -- Each end of a lease. A cause that nothing records is NULL.
 CREATE TABLE chaos.ends_of_leases AS
 SELECT s.n, s.at, s.task_id, s.old_lease AS lease, s.old_status, s.new_status, s.old_worker, holder.who AS holder,
@@ -130,3 +132,5 @@ WHERE l.what = 'ended' AND l.how = 'returned'
         SELECT FROM chaos.ends_of_leases AS e
         WHERE e.task_id = l.task_id AND e.lease = l.lease AND e.holder = e.who AND e.new_status = 'completed'
     );
+
+ANALYZE chaos.ends_of_leases, chaos.late;

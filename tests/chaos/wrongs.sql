@@ -39,6 +39,9 @@ UPDATE chaos.ledger SET who = 'w2.1' WHERE task_id = :note;
 -- I04: an outcome is written by another than the holder
 UPDATE chaos.trail SET who = 'w2.1' WHERE task_id = :note AND op = 'I' AND new_status = 'completed';
 
+-- I04: an outcome is accepted of a task that nobody holds
+UPDATE chaos.trail SET old_lease = NULL, old_status = 'pending' WHERE task_id = :note AND op = 'D';
+
 -- I04: an outcome is accepted that was made under another lease
 UPDATE chaos.trail
 SET said_lease = 7

@@ -14,6 +14,10 @@ FROM chaos.ends_of_leases AS e
 WHERE NOT e.is_hand AND e.purpose NOT IN ('orchestrator lead', 'orchestrator housekeeping')
     AND e.who IS DISTINCT FROM e.holder
 UNION ALL
+SELECT s.task_id, format('%s wrote an outcome of a task that nobody held: %s → %s', s.who, s.old_status, s.new_status)
+FROM chaos.steps AS s
+WHERE s.old_lease IS NULL AND s.purpose IN ('orchestrator outcomes', 'orchestrator transactions')
+UNION ALL
 SELECT e.task_id, format('an outcome made under lease %s was accepted under %s', e.said_lease, e.lease)
 FROM chaos.ends_of_leases AS e
 WHERE e.said_lease <> e.lease AND e.new_status = 'completed'
