@@ -169,6 +169,8 @@ class Supervisor:
         with psycopg.connect(self.url, autocommit=True) as connection:
             books.open_books(connection)
             books.let_in(connection)
+            # As the first worker will; but hands may come before it.
+            connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('slow'), ('other')")
 
     def _storm(self, begun: float) -> None:
         for fault in self._plan.faults:
