@@ -6,6 +6,7 @@ start ──► storm: faults, each undone in time ──► calm: nothing is st
 
 import heapq
 import json
+import os
 import threading
 import time
 from collections import Counter
@@ -26,7 +27,7 @@ from tests.chaos.fleet import SIGKILL_STATUS, Fleet, Hired, Setting
 from tests.chaos.hands import Hands
 from tests.chaos.journal import ACKNOWLEDGED, Item, Journal
 from tests.chaos.schedule import Fault
-from tests.servers import Server
+from tests.servers import Server, debian_binaries
 
 DATABASE = "chaos"
 QUICK = {
@@ -80,6 +81,12 @@ class Outcome:
         return self.counts.total()
 
 
+def binaries() -> Path:
+    """The server's programs: Debian's where the tests run on those, else the embedded server's."""
+    kind, _, version = os.environ.get("ORCHESTRATOR_TEST_SERVER", "embedded").partition("-")
+    return debian_binaries(version) if kind == "debian" else embedded_home.binaries()
+
+
 class Supervisor:
     """Runs one plan in one folder; it is the scene that the faults strike."""
 
@@ -93,7 +100,7 @@ class Supervisor:
         self._look_at = self._sample_at = 0.0
         self.newest = 1
         self.outcome = Outcome()
-        self.server = Server(embedded_home.binaries(), folder / "server", settings=SETTINGS)
+        self.server = Server(binaries(), folder / "server", settings=SETTINGS)
         for name in ("journals", "logs", "metrics"):
             (folder / name).mkdir()
         self._journal = Journal(folder / "journals" / "supervisor.jsonl")
