@@ -119,6 +119,11 @@ SELECT l.task_id, l.lease, l.who, l.at, CASE
         JOIN chaos.claims AS c ON c.worker_id = t.worker_id
         WHERE c.task_id = l.task_id AND c.lease = l.lease AND t.event IN ('worker cut off', 'worker declared dead')
     ) THEN 'told: cut off, or declared dead'
+    -- It was on its way out of the handler, and in the ledger, when its worker hurried.
+    WHEN EXISTS (
+        SELECT FROM chaos.ends_of_leases AS e
+        WHERE e.task_id = l.task_id AND e.lease = l.lease AND e.who = l.who AND e.cause LIKE 'given back%'
+    ) THEN 'given back by its own worker'
     WHEN EXISTS (
         SELECT FROM chaos.ends AS e WHERE e.who = l.who AND e.status = 1 AND e.at < l.at + interval '60 s'
     ) THEN 'told: stopped, with outcomes that could not be written'
