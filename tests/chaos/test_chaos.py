@@ -18,7 +18,7 @@ def test_a_storm_of_faults_breaks_nothing() -> None:
     twice in a transaction, nothing runs again without a cause on record, and in the calm all comes to its end."""
     plan = Plan(
         seed=SEED,
-        seconds=20.0,
+        seconds=15.0,
         faults=schedule(SEED, per_second=35.0),
         workers=3,
         producers=2,
