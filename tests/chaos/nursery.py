@@ -70,7 +70,10 @@ def write_metrics(path: Path) -> None:
         for sample in metric.samples:
             if sample.name.startswith("orchestrator_") and sample.name.endswith("_total"):
                 counted[sample.name] += int(sample.value)
-    path.write_text(json.dumps(counted))
+    # Who is killed in the middle of it leaves nothing, too.
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(counted))
+    part.replace(path)
 
 
 def main() -> None:
