@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 from tests import servers
+from tests.chaos.plan import Plan
 from tests.chaos.run import run
 from tests.chaos.schedule import schedule
-from tests.chaos.supervisor import Plan
 
 
 def main() -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from tests.chaos.checker import Finding
-from tests.chaos.supervisor import Outcome, Plan
+from tests.chaos.plan import Outcome, Plan
 
 
 def written(plan: Plan, outcome: Outcome, findings: list[Finding], timelines: Mapping[int, list[str]]) -> str:

@@ -8,7 +8,8 @@ import psycopg
 
 from tests.chaos import books, checker, report
 from tests.chaos.checker import Finding
-from tests.chaos.supervisor import Outcome, Plan, Supervisor
+from tests.chaos.plan import Outcome, Plan
+from tests.chaos.supervisor import Supervisor
 
 
 @dataclass(frozen=True, slots=True)

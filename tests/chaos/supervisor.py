@@ -10,9 +10,8 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,7 @@ from tests.chaos.faults import STRIKES
 from tests.chaos.fleet import SIGKILL_STATUS, Fleet, Hired, Setting
 from tests.chaos.hands import Hands
 from tests.chaos.journal import ACKNOWLEDGED, Item, Journal
-from tests.chaos.schedule import Fault
+from tests.chaos.plan import Outcome, Plan
 from tests.servers import Server, debian_binaries
 
 DATABASE = "chaos"
@@ -47,38 +46,6 @@ PROBES = 20
 HURRY = """
 UPDATE orchestrator.tasks SET run_at = now() WHERE status = 'scheduled' AND run_at > now() + interval '2 seconds'
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a run is to be."""
-
-    seed: int
-    seconds: float
-    faults: Iterable[Fault]
-    workers: int = 4
-    producers: int = 2
-    per_second: float = 60.0
-    defaults: bool = False
-    calm_seconds: float = 120.0
-    faults_min: int = 0
-    """Go on beyond these seconds, up to twice as long, until so many have struck."""
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a run was, but for what the books say."""
-
-    seconds: float = 0.0
-    planned: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    drained_seconds: float | None = None
-    proof_seconds: float | None = None
-    stubborn: list[str] = field(default_factory=list)
-
-    @property
-    def faults(self) -> int:
-        return self.counts.total()
 
 
 def binaries() -> Path:

@@ -4,9 +4,9 @@ from itertools import islice
 
 from tests import servers
 from tests.chaos.faults import STRIKES
+from tests.chaos.plan import Plan
 from tests.chaos.run import run
 from tests.chaos.schedule import WEIGHTS, schedule
-from tests.chaos.supervisor import Plan
 
 # One that brings each kind of fault, also the rare ones, within the first 15 s.
 SEED = 849
