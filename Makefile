@@ -102,6 +102,15 @@ RECOVERY_ARGS ?=
 recovery: venv  ## kill, freeze and cut off workers, leaders and servers, and time how they recover
 	$(BIN)/python -m tests.recovery $(RECOVERY_ARGS)
 
+# For instance: make chaos MINUTES=30 SEED=7 CHAOS_ARGS="--defaults". Without a seed a new one is drawn, and printed.
+MINUTES ?= 30
+SEED ?=
+CHAOS_ARGS ?=
+
+.PHONY: chaos
+chaos: venv  ## strike real processes at random for MINUTES, and check what everybody wrote down
+	$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(CHAOS_ARGS)
+
 # ---------------------------------------------------------------------------------------------------------- checks
 
 .PHONY: check

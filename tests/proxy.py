@@ -55,6 +55,7 @@ class Link:
                 if self._proxy.lets_through():
                     self.client.sendall(data)
         self.cut()
+        self._proxy.forget(self)
         self.client.close()
         self.server.close()
 
@@ -88,9 +89,14 @@ class Proxy:
 
     def cut(self) -> None:
         """End all connections; new ones are let in."""
-        for link in self.links:
+        for link in tuple(self.links):
             link.cut()
         self.links.clear()
+
+    def forget(self, link: Link) -> None:
+        """A connection is over."""
+        with suppress(ValueError):
+            self.links.remove(link)
 
     def cut_before(self, words: bytes) -> None:
         """End the next connection that says these words, before the server hears them."""

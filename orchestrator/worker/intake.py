@@ -230,20 +230,30 @@ class Intake:
                 attempt.is_marked = attempt.task.id in marked
 
     async def _try_suspect(self) -> None:
-        """Run a suspect alone, once nothing else runs; claim nothing until it has ended."""
-        if not self._slots.held():
+        """Run a suspect alone, once nothing else runs and every outcome is written: it would take along what waits, and
+        of its own, whoever comes next. Claim nothing meanwhile."""
+        if not self._slots.held() and not self._outbox.held():
             suspect = self._suspects.pop(0)
-            self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
             await self._begin([suspect], self.worker_id)
             while self._slots.held() and not self._stopping:
                 await self._rest.wait_for_room()
                 self._rest.forget()
+            self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
+            await self._see_outcomes_written()
         elif (patience := self._patient_until - time.monotonic()) > 0:
             await self._rest.wait_for_room(patience)
         else:
             suspects, self._suspects = self._suspects, []
             for task in suspects:
                 self._outbox.put(Outcome(task, Snoozed(SUSPECT_AWAY_SECONDS)), worker_id=self.worker_id)
+
+    async def _see_outcomes_written(self) -> None:
+        """Wait for it, though not for ever: somebody may have a row locked for long."""
+        while self._outbox.held() and not self._stopping:
+            if (patience := self._patient_until - time.monotonic()) <= 0:
+                return
+            await self._rest.wait_for_room(patience)
+            self._rest.forget()
 
     async def _sweep(self) -> bool:
         """Free what has become due; tell whether anything may be ready in our queues."""

@@ -38,7 +38,7 @@ class Gate(Proxy):
 
     def drop(self) -> None:
         """Drop every packet from now on: the network is away, and nobody is told. The server keeps its sessions."""
-        for end in (self._listener, *(link.client for link in self.links)):
+        for end in (self._listener, *(link.client for link in tuple(self.links))):
             with suppress(OSError):
                 end.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, FILTER)
 

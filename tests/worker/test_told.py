@@ -18,6 +18,10 @@ HANDS: dict[str, str] = {
     "requeued": "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s",
     "deleted": "DELETE FROM orchestrator.tasks WHERE id = %s",
 }
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE application_name = 'orchestrator outcomes' AND wait_event_type = 'Lock'"
+)
 PROVEN = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
 
@@ -203,6 +207,36 @@ def test_a_task_that_cost_two_workers_runs_alone(database_url: str, connection: 
     assert dict.fromkeys(suspects, 0) == {task_id: beside[task_id] for task_id in suspects}
     assert max(beside.values()) > 0
     assert {"completed": 30} == statuses(connection)
+
+
+def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """Should it kill its worker, then no outcome that waits to be written goes along: it would cost a task that has
+    ended well its third loss, and bury it."""
+    app = Orchestrator(database_url, poll_seconds=0.1)
+    stood: list[str] = []
+
+    async def main() -> None:
+        async with working(app):
+            await until(lambda: value(connection, WAITING), "the outcome waits for a hand")
+            hand.rollback()
+            await until(lambda: len(stood) == 2, "the other one has its turn")
+
+    with psycopg.connect(database_url) as hand:
+
+        @app.task(name="work")
+        async def work(context: Context) -> None:
+            stood.append(status(connection, min(ids)))
+            if len(stood) == 1:
+                hand.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [context.id])
+
+        ids = [work.enqueue().id for _ in range(2)]
+        connection.execute("UPDATE orchestrator.tasks_live SET losses = 2")
+        asyncio.run(main())
+    app.close()
+
+    assert ["running", "completed"] == stood
 
 
 def test_a_suspect_does_not_keep_a_worker_idle_for_ever(

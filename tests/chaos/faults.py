@@ -1,0 +1,66 @@
+"""Each kind of fault, and who does it to whatever is there.
+
+A strike returns how many faults it was: 0 when there was nothing to strike. What lasts is undone later, by `later`;
+what takes a thread of its own is told of when it is over, by the hands.
+"""
+
+from tests.chaos import network, postgres, processes
+from tests.chaos.hands import DEEDS
+from tests.chaos.scene import Scene, Strike
+from tests.chaos.schedule import Fault
+
+
+def by_hand(scene: Scene, fault: Fault) -> int:
+    """Plain SQL."""
+    scene.hands.do(fault.kind, fault.how, scene.newest)
+    return 0
+
+
+def pause(scene: Scene, fault: Fault) -> int:
+    """A queue is paused for a moment."""
+    return closed(scene, fault, "SELECT orchestrator.pause_queue(%s)")
+
+
+def drain_queue(scene: Scene, fault: Fault) -> int:
+    """A queue takes no new tasks for a moment."""
+    return closed(scene, fault, "SELECT orchestrator.drain_queue(%s)")
+
+
+def closed(scene: Scene, fault: Fault, deed: str) -> int:
+    queue = ("default", "slow", "other")[int(fault.where * 3)]
+    scene.hands.ask(fault.kind, lambda connection: connection.execute(deed.encode(), [queue]), queue)
+    scene.later(0.2 + fault.how, lambda: scene.ask("SELECT orchestrator.resume_queue(%s)", queue))
+    return 0
+
+
+STRIKES: dict[str, Strike] = {
+    "reply lost": network.lose_reply,
+    "request lost": network.lose_request,
+    "connections reset": network.reset,
+    "delay": network.delay,
+    "black hole": network.swallow,
+    "packets dropped": network.drop,
+    "connections refused": network.refuse,
+    "worker killed": processes.kill,
+    "worker frozen briefly": processes.freeze_briefly,
+    "worker frozen beyond its lease": processes.freeze_long,
+    "leader frozen beyond its term": processes.freeze_leader,
+    "leader killed": processes.kill_leader,
+    "worker stopped": processes.stop,
+    "worker stopped twice": processes.stop_twice,
+    "worker drained by hand": processes.drain,
+    "new version deployed": processes.deploy,
+    "producer killed": processes.kill_producer,
+    "poison enqueued": processes.poison,
+    "backend terminated": postgres.terminate,
+    "backend killed": postgres.kill_backend,
+    "server restarted": postgres.restart,
+    "server crashed": postgres.crash,
+    "postmaster killed": postgres.kill_postmaster,
+    "connections exhausted": postgres.crowd,
+    "snapshot held": postgres.hold_snapshot,
+    "rows locked": postgres.lock_rows,
+    "queue paused": pause,
+    "queue drained": drain_queue,
+    **dict.fromkeys(DEEDS, by_hand),
+}

@@ -1,0 +1,141 @@
+"""Hands: plain SQL at random moments, as a role that may what an operator may, over connections of its own.
+
+A hand may be refused, and may lose its connection; both are said by name. Anything else is an offence, and on record.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, LiteralString
+
+import psycopg
+
+from tests.chaos.fleet import as_role
+
+HANDS = 4
+# One that any hand must expect: refused in words of our own, in another's way, or cut off.
+EXPECTED = ("OR", "40001", "40P01", "55P03", "57014", "57P", "08", "53300")
+
+# A task of the last few thousand, whatever became of it.
+SOME = "(SELECT id FROM orchestrator.tasks WHERE id >= %(from)s ORDER BY id LIMIT 1)"
+SOME_WAITING = (
+    "(SELECT id FROM orchestrator.tasks WHERE status IN ('pending', 'scheduled') ORDER BY random() LIMIT 1)"
+)
+SOME_HELD = (
+    "(SELECT id FROM orchestrator.tasks WHERE status IN ('claimed', 'running') ORDER BY random() LIMIT 1)"
+)
+
+NAMES = {":some": SOME, ":waiting": SOME_WAITING, ":held": SOME_HELD}
+DEEDS: dict[str, tuple[str, ...]] = {
+    "hand requeues": (
+        "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = :some",
+        "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = :held",
+        "SELECT orchestrator.requeue(:some)",
+    ),
+    "hand cancels": (
+        "SELECT orchestrator.cancel(:waiting)",
+        "SELECT orchestrator.cancel(:held)",
+        "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = :some",
+    ),
+    "hand deletes": (
+        "DELETE FROM orchestrator.tasks WHERE id = :some",
+        "DELETE FROM orchestrator.tasks WHERE id = :held",
+    ),
+    "hand sets priority": ("UPDATE orchestrator.tasks SET priority = 90 WHERE id = :waiting",),
+    "hand puts off": (
+        "UPDATE orchestrator.tasks SET run_at = now() + interval '1 second' WHERE id = :waiting",
+    ),
+    "hand works in bulk": (
+        "UPDATE orchestrator.tasks SET priority = 100 - priority WHERE status = 'pending'",
+        "UPDATE orchestrator.tasks SET status = 'pending'"
+        " WHERE status = 'completed' AND id BETWEEN %(from)s AND %(from)s + 20",
+        "UPDATE orchestrator.tasks SET status = 'cancelled'"
+        " WHERE status IN ('pending', 'scheduled') AND id BETWEEN %(from)s AND %(from)s + 20",
+        "DELETE FROM orchestrator.tasks WHERE id BETWEEN %(from)s AND %(from)s + 5",
+    ),
+    "hand requeues dead letters": (
+        "SELECT orchestrator.requeue_where(status => 'dead_letter', at_most => 20)",
+    ),
+}
+LOCK: LiteralString = (
+    "UPDATE orchestrator.tasks SET priority = priority WHERE status IN ('claimed', 'running', 'pending')"
+)
+
+Told = Callable[[str, str, str], None]
+
+
+class Hands:
+    """A few hands, each with a session of its own. `told` gets the deed, its parameter, and how it ended."""
+
+    def __init__(self, url: str, told: Told) -> None:
+        self._url = as_role(url, "chaos_hand")
+        self._told = told
+        self._own = threading.local()
+        self._connections: list[psycopg.Connection[Any]] = []
+        self._pool = ThreadPoolExecutor(HANDS, thread_name_prefix="hand")
+
+    def close(self) -> None:
+        """Wait for what they are at."""
+        self._pool.shutdown()
+        for connection in self._connections:
+            connection.close()
+
+    def do(self, kind: str, how: float, newest: int) -> None:
+        """Let a hand do one of these deeds to one of the newest tasks."""
+        deeds = DEEDS[kind]
+        deed = deeds[int(how * 1000) % len(deeds)]
+        for name, meaning in NAMES.items():
+            deed = deed.replace(name, meaning)
+        first = max(1, newest - int(how * 3000))
+        self.ask(kind, lambda connection: connection.execute(deed.encode(), {"from": first}), f"from {first}")
+
+    def lock(self, kind: str, seconds: float) -> None:
+        """Let a hand hold locks on the rows that are being worked on, for so long; then it thinks better of it."""
+
+        def hold(connection: psycopg.Connection) -> None:
+            with connection.transaction(force_rollback=True):
+                connection.execute(LOCK)
+                time.sleep(seconds)
+
+        self.ask(kind, hold, f"{seconds:.1f} s")
+
+    def look(self, kind: str, seconds: float) -> None:
+        """Let a hand hold a snapshot for so long."""
+
+        def hold(connection: psycopg.Connection) -> None:
+            with connection.transaction():
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                connection.execute("SELECT count(*) FROM orchestrator.tasks_live")
+                time.sleep(seconds)
+
+        self.ask(kind, hold, f"{seconds:.1f} s")
+
+    def ask(self, kind: str, work: Callable[[psycopg.Connection], object], target: str = "") -> None:
+        """Let a hand do this, as soon as one is free."""
+        self._pool.submit(self._do, kind, work, target)
+
+    def _do(self, kind: str, work: Callable[[psycopg.Connection], object], target: str) -> None:
+        try:
+            work(self._connection())
+        except psycopg.Error as error:
+            # Without an SQLSTATE, the connection is what failed.
+            state = error.sqlstate or "08000"
+            verdict = "refused" if state.startswith(EXPECTED) else "UNEXPECTED"
+            self._told(kind, target, f"{verdict}: {state} {error}"[:200])
+        else:
+            self._told(kind, target, "done")
+
+    def _connection(self) -> psycopg.Connection[Any]:
+        connection: psycopg.Connection[Any] | None = getattr(self._own, "connection", None)
+        if connection is None or connection.closed or connection.broken:
+            if connection is not None:
+                self._connections.remove(connection)
+                connection.close()
+            connection = psycopg.connect(
+                self._url, autocommit=True, connect_timeout=3, application_name="chaos hand",
+                options="-c statement_timeout=5000",
+            )  # fmt: skip
+            self._own.connection = connection
+            self._connections.append(connection)
+        return connection

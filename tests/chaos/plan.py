@@ -1,0 +1,39 @@
+"""What a run is to be, and what it was."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tests.chaos.schedule import Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a run is to be."""
+
+    seed: int
+    seconds: float
+    faults: Iterable[Fault]
+    workers: int = 4
+    producers: int = 2
+    per_second: float = 60.0
+    defaults: bool = False
+    calm_seconds: float = 120.0
+    faults_min: int = 0
+    """Go on beyond these seconds, up to twice as long, until so many have struck."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run was, but for what the books say."""
+
+    seconds: float = 0.0
+    planned: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    drained_seconds: float | None = None
+    proof_seconds: float | None = None
+    stubborn: list[str] = field(default_factory=list)
+
+    @property
+    def faults(self) -> int:
+        return self.counts.total()

@@ -1,0 +1,54 @@
+"""A run from its plan to its page."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+
+from tests.chaos import books, checker, report
+from tests.chaos.checker import Finding
+from tests.chaos.plan import Outcome, Plan
+from tests.chaos.supervisor import Supervisor
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What came of it."""
+
+    plan: Plan
+    outcome: Outcome
+    findings: list[Finding]
+    timelines: Mapping[int, list[str]]
+
+    @property
+    def page(self) -> str:
+        """All of it, for a person."""
+        return report.written(self.plan, self.outcome, self.findings, self.timelines)
+
+    @property
+    def broken(self) -> list[str]:
+        """The invariants that did not hold, and what else did not come to its end."""
+        late = [
+            name
+            for name, seconds in (
+                ("not drained", self.outcome.drained_seconds),
+                ("no proof", self.outcome.proof_seconds),
+            )
+            if seconds is None
+        ]
+        names = [finding.name for finding in self.findings if not finding.holds]
+        return names + late + [f"{who} did not end" for who in self.outcome.stubborn]
+
+
+def run(plan: Plan, folder: Path) -> Run:
+    """Do it all, in this folder."""
+    supervisor = Supervisor(plan, folder)
+    try:
+        outcome = supervisor.run()
+        with psycopg.connect(supervisor.url, autocommit=True) as connection:
+            books.load(connection, folder)
+            findings = checker.check(connection)
+            return Run(plan, outcome, findings, checker.timelines(connection, findings))
+    finally:
+        supervisor.close()

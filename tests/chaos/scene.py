@@ -1,0 +1,47 @@
+"""What a fault may strike, and where in it."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
+
+from tests.chaos.fleet import Fleet, Place
+from tests.chaos.hands import Hands
+from tests.chaos.schedule import Fault
+from tests.servers import Server
+
+
+class Scene(Protocol):
+    """What a fault may strike, and how it is undone."""
+
+    fleet: Fleet
+    hands: Hands
+    server: Server
+    newest: int
+    dead_after_seconds: float
+    term_seconds: float
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many faults there were, by kind."""
+
+    def ask(self, statement: str, *params: object) -> list[tuple[object, ...]]:
+        """Ask the server, as its superuser; nothing, when it is away."""
+
+    def later(self, seconds: float, undo: Callable[[], object]) -> None:
+        """Do this after so long."""
+
+    def enqueue_poison(self) -> bool:
+        """Enqueue a task that kills its process."""
+
+
+Strike = Callable[[Scene, Fault], int]
+
+
+def place_of(scene: Scene, fault: Fault) -> Place:
+    """Return the place that is struck; a producer's, now and then."""
+    places = [*scene.fleet.workers, *scene.fleet.workers, *scene.fleet.producers]
+    return places[int(fault.where * len(places))]
+
+
+def worker_of(scene: Scene, fault: Fault) -> Place:
+    return scene.fleet.workers[int(fault.where * len(scene.fleet.workers))]

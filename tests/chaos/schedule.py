@@ -1,0 +1,75 @@
+"""What happens when: drawn from a seed, and from nothing else, so that the same seed brings the same faults.
+
+What they meet is not the same twice: processes run at their own speed. So a fault names no process and no task, but
+where to strike, as a number from 0 to 1 of whatever is there.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+# How often each comes, in proportion. What costs the machine much (a process to start, a server to recover) is rare
+# enough to leave room for the rest.
+WEIGHTS: Mapping[str, float] = {
+    # the network, through the proxy of one process
+    "reply lost": 9.0,
+    "request lost": 6.0,
+    "connections reset": 2.0,
+    "delay": 1.0,
+    "black hole": 0.3,
+    "packets dropped": 0.15,
+    "connections refused": 0.2,
+    # processes
+    "worker killed": 1.2,
+    "worker frozen briefly": 1.5,
+    "worker frozen beyond its lease": 0.3,
+    "leader frozen beyond its term": 0.15,
+    "leader killed": 0.15,
+    "worker stopped": 0.4,
+    "worker stopped twice": 0.2,
+    "worker drained by hand": 0.1,
+    "new version deployed": 0.2,
+    "producer killed": 0.4,
+    "poison enqueued": 0.06,
+    # PostgreSQL
+    "backend terminated": 9.0,
+    "backend killed": 0.05,
+    "server restarted": 0.05,
+    "server crashed": 0.05,
+    "postmaster killed": 0.02,
+    "connections exhausted": 0.1,
+    "snapshot held": 0.1,
+    "rows locked": 0.4,
+    # hands
+    "hand requeues": 1.5,
+    "hand cancels": 1.0,
+    "hand deletes": 0.7,
+    "hand sets priority": 0.7,
+    "hand puts off": 0.5,
+    "hand works in bulk": 0.4,
+    "hand requeues dead letters": 0.3,
+    "queue paused": 0.3,
+    "queue drained": 0.2,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault: after how many seconds, what, where, and how strongly."""
+
+    at: float
+    kind: str
+    where: float
+    how: float
+
+
+def schedule(seed: int, *, per_second: float, weights: Mapping[str, float] = WEIGHTS) -> Iterator[Fault]:
+    """Draw faults without end, in the order of time."""
+    dice = random.Random(seed)  # noqa: S311 - no secret
+    kinds, borders = list(weights), list(accumulate(weights.values()))
+    at = 0.0
+    # Ends when nobody asks for more.
+    while True:
+        at += dice.expovariate(per_second)
+        yield Fault(at, dice.choices(kinds, cum_weights=borders)[0], dice.random(), dice.random())

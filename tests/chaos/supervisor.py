@@ -1,0 +1,300 @@
+"""One run: a server, a fleet, faults by a schedule, a calm in which everything must come to its end, and the books.
+
+start ──► storm: faults, each undone in time ──► calm: nothing is struck any more, all heals
+      ──► drained: every task has ended ──► proof: a few more tasks, soon done ──► stop: every worker ends well
+"""
+
+import heapq
+import json
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from orchestrator.postgres import embedded_home
+from orchestrator.schema import migrate
+from tests.chaos import books
+from tests.chaos.faults import STRIKES
+from tests.chaos.fleet import SIGKILL_STATUS, Fleet, Hired, Setting
+from tests.chaos.hands import Hands
+from tests.chaos.journal import ACKNOWLEDGED, Item, Journal
+from tests.chaos.plan import Outcome, Plan
+from tests.servers import Server, debian_binaries
+
+DATABASE = "chaos"
+QUICK = {
+    "ORCHESTRATOR_POLL_SECONDS": "0.5",
+    "ORCHESTRATOR_HEARTBEAT_SECONDS": "0.4",
+    "ORCHESTRATOR_DEAD_AFTER_SECONDS": "2",
+    "ORCHESTRATOR_TERM_SECONDS": "2",
+}
+# As quick to notice as the timers are.
+GUARDS = "connect_timeout=2&tcp_user_timeout=1500&keepalives_idle=1&keepalives_interval=1&keepalives_count=2"
+SETTINGS = {"max_connections": "150", "max_wal_size": "4GB"}
+LOOK_SECONDS = 0.5
+SAMPLE_SECONDS = 2.0
+# More waiting tasks than this, and producers take a rest: behind is not stuck, but the calm should not take hours.
+BACKLOG_MAX = 1500
+PROBES = 20
+HURRY = """
+UPDATE orchestrator.tasks SET run_at = now() WHERE status = 'scheduled' AND run_at > now() + interval '2 seconds'
+"""
+
+
+def binaries() -> Path:
+    """The server's programs: Debian's where the tests run on those, else the embedded server's."""
+    kind, _, version = os.environ.get("ORCHESTRATOR_TEST_SERVER", "embedded").partition("-")
+    return debian_binaries(version) if kind == "debian" else embedded_home.binaries()
+
+
+class Supervisor:
+    """Runs one plan in one folder; it is the scene that the faults strike."""
+
+    def __init__(self, plan: Plan, folder: Path) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._numbers = count(1)
+        self._undo: list[tuple[float, int, Callable[[], object]]] = []
+        self._writing = threading.Lock()
+        self._connection: psycopg.Connection[Any] | None = None
+        self._look_at = self._sample_at = 0.0
+        self.newest = 1
+        self.outcome = Outcome()
+        self.server = Server(binaries(), folder / "server", settings=SETTINGS)
+        for name in ("journals", "logs", "metrics"):
+            (folder / name).mkdir()
+        self._journal = Journal(folder / "journals" / "supervisor.jsonl")
+        timers = {} if plan.defaults else QUICK
+        self.dead_after_seconds = float(timers.get("ORCHESTRATOR_DEAD_AFTER_SECONDS", 30))
+        self.term_seconds = float(timers.get("ORCHESTRATOR_TERM_SECONDS", 10))
+        self.hands = Hands(self.url, self._told)
+        self.fleet = Fleet(self._setting(timers))
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many faults there were, by kind."""
+        return self.outcome.counts
+
+    @property
+    def url(self) -> str:
+        """The database of the run, for its superuser, past all proxies."""
+        return self.server.url(DATABASE)
+
+    def run(self) -> Outcome:
+        """Do all of it; afterwards the server still runs, for the checker."""
+        self._open()
+        begun = time.monotonic()
+        self.fleet.start()
+        self._storm(begun)
+        self.outcome.seconds = time.monotonic() - begun
+        self._calm()
+        self._drain()
+        self._prove()
+        self.outcome.stubborn = [hired.who for hired in self.fleet.stop(self.fleet.workers, 30.0)]
+        self.hands.close()
+        return self.outcome
+
+    def close(self) -> None:
+        """End everything that was started."""
+        self.fleet.close()
+        self.hands.close()
+        if self._connection is not None:
+            self._connection.close()
+        self.server.close()
+
+    # What faults ask of the scene.
+
+    def ask(self, statement: str, *params: object) -> list[tuple[Any, ...]]:
+        """Ask the server, as its superuser; nothing, when it is away."""
+        try:
+            if self._connection is None or self._connection.closed or self._connection.broken:
+                self._connection = psycopg.connect(
+                    self.url, autocommit=True, connect_timeout=3, application_name="chaos supervisor"
+                )
+            cursor = self._connection.execute(statement.encode(), params)
+            return cursor.fetchall() if cursor.description else []
+        except psycopg.OperationalError:
+            if self._connection is not None:
+                self._connection.close()
+            return []
+
+    def later(self, seconds: float, undo: Callable[[], object]) -> None:
+        """Do this after so long."""
+        heapq.heappush(self._undo, (time.monotonic() + seconds, next(self._numbers), undo))
+
+    def enqueue_poison(self) -> bool:
+        """Enqueue a task that kills its process."""
+        return self._enqueue("chaos.poison")
+
+    # The steps.
+
+    def _open(self) -> None:
+        self.server.start()
+        with psycopg.connect(self.server.url(), autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {DATABASE}".encode())
+        migrate.upgrade(self.url)
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            books.open_books(connection)
+            books.let_in(connection)
+            # As the first worker will; but hands may come before it.
+            connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('slow'), ('other')")
+
+    def _storm(self, begun: float) -> None:
+        for fault in self._plan.faults:
+            if self._is_enough(max(fault.at, time.monotonic() - begun)):
+                break
+            self.outcome.planned += 1
+            self._pass_time(begun + fault.at)
+            if STRIKES[fault.kind](self, fault):
+                self._record(fault.kind, f"{fault.where:.3f}", f"{fault.how:.3f}")
+
+    def _is_enough(self, seconds: float) -> bool:
+        plan = self._plan
+        return seconds > plan.seconds and (
+            self.outcome.faults >= plan.faults_min or seconds > 2 * plan.seconds
+        )
+
+    def _calm(self) -> None:
+        """Undo what is left, now."""
+        while self._undo:
+            heapq.heappop(self._undo)[2]()
+        for place in (*self.fleet.workers, *self.fleet.producers):
+            gate = place.gate
+            gate.heal()
+            gate.restore()
+            gate.open()
+        self.fleet.stop(self.fleet.producers, 20.0)
+        self._everywhere_the_next_version()
+        self._until(lambda: self.ask("SELECT 1"), 60.0)
+        for queue in ("default", "slow", "other"):
+            self.ask("SELECT orchestrator.resume_queue(%s)", queue)
+
+    def _everywhere_the_next_version(self) -> None:
+        for place in self.fleet.workers:
+            if place.version % 2 == 0 and place.hired is not None:
+                place.version = 1
+                place.hired.stop()
+                self.fleet.hire(place)
+
+    def _drain(self) -> None:
+        begun = time.monotonic()
+        # What a worker that did not know its type put back waits for minutes; a person would not wait.
+        self._hurry()
+        if self._until(self._is_empty, self._plan.calm_seconds):
+            self.outcome.drained_seconds = time.monotonic() - begun
+
+    def _hurry(self) -> None:
+        self.ask(HURRY)
+        self.later(1.0, self._hurry)
+
+    def _is_empty(self) -> bool:
+        return self.ask("SELECT count(*) FROM orchestrator.tasks_live") == [(0,)]
+
+    def _prove(self) -> None:
+        begun = time.monotonic()
+        for _ in range(PROBES):
+            self._enqueue("chaos.note")
+        if self._until(self._is_empty, 30.0):
+            self.outcome.proof_seconds = time.monotonic() - begun
+
+    # Time, and what is looked after as it passes.
+
+    def _pass_time(self, moment: float) -> None:
+        """Return at this moment."""
+        while (now := time.monotonic()) < moment:
+            self._look_after(now)
+            until = min([moment, *(at for at, *_ in self._undo[:1])])
+            time.sleep(min(0.05, max(0.0, until - time.monotonic())))
+        self._look_after(now)
+
+    def _until(self, holds: Callable[[], object], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while not holds():
+            if time.monotonic() > deadline:
+                return False
+            self._look_after(time.monotonic())
+            time.sleep(0.02)
+        return True
+
+    def _look_after(self, now: float) -> None:
+        while self._undo and self._undo[0][0] <= now:
+            heapq.heappop(self._undo)[2]()
+        if now < self._look_at:
+            return
+        self._look_at = now + LOOK_SECONDS
+        self.fleet.refill()
+        found = self.ask("SELECT count(*), max(id) FROM orchestrator.tasks_live")
+        if found:
+            waiting, newest = found[0]
+            self.newest = max(self.newest, newest or 1)
+            ease = self._folder / "ease"
+            if waiting > BACKLOG_MAX:
+                ease.touch()
+            else:
+                ease.unlink(missing_ok=True)
+        if now >= self._sample_at:
+            self._sample_at = now + SAMPLE_SECONDS
+            self._sample()
+
+    def _sample(self) -> None:
+        for hired in self.fleet.present():
+            # Gone meanwhile, or dead and not buried.
+            with suppress(OSError, KeyError):
+                status = Path(f"/proc/{hired.pid}/status").read_text()
+                found = dict(line.split(":", 1) for line in status.splitlines())
+                mib = int(found["VmRSS"].split()[0]) / 1024
+                files = sum(1 for _ in Path(f"/proc/{hired.pid}/fd").iterdir())
+                self._write("samples", [time.time(), hired.who, mib, int(found["Threads"]), files])
+
+    # The books.
+
+    def _enqueue(self, kind: str) -> bool:
+        n = next(self._numbers)
+        token = f"supervisor-{n}"
+        self._journal.intend(n, "supervisor", [Item(token, kind)])
+        statement = "SELECT orchestrator.enqueue(%s, jsonb_build_object('token', %s::text))"
+        rows = self.ask(statement, kind, token)
+        if rows:
+            self._journal.conclude(n, ACKNOWLEDGED, [rows[0][0]])
+        return bool(rows)
+
+    def _told(self, kind: str, target: str, detail: str) -> None:
+        if detail == "done":
+            self._record(kind, target, detail)
+        else:
+            self._write("faults", [time.time(), f"{kind}: {detail.split(' ')[0]}", target, detail])
+
+    def _ended(self, hired: Hired, status: int) -> None:
+        self._write("ends", [time.time(), hired.who, status, status in hired.fates])
+        if status == SIGKILL_STATUS and status not in hired.fates:
+            self._record("process killed by its task", hired.who, "")
+
+    def _record(self, kind: str, target: str, detail: str) -> None:
+        self._write("faults", [time.time(), kind, target, detail])
+        with self._writing:
+            self.outcome.counts[kind] += 1
+
+    def _write(self, name: str, line: list[Any]) -> None:
+        with self._writing, (self._folder / f"{name}.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def _setting(self, timers: dict[str, str]) -> Setting:
+        plan = self._plan
+        environment = {
+            **timers,
+            "ORCHESTRATOR_TRANSACTION_POOL_SIZE": "3",
+            "CHAOS_JOURNALS": str(self._folder / "journals"),
+            "CHAOS_METRICS": str(self._folder / "metrics"),
+            "CHAOS_EASE": str(self._folder / "ease"),
+            "CHAOS_PER_SECOND": str(plan.per_second / plan.producers),
+            "PYTHONUNBUFFERED": "1",
+        }
+        guards = "" if plan.defaults else GUARDS
+        return Setting(self.url, self._folder, plan.workers, plan.producers, environment, guards, self._ended)

@@ -1,0 +1,122 @@
+"""Books with one thing wrong in them: the checker names it, and is content with the same books without it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pytest
+
+from tests import servers
+from tests.chaos import checker, life
+from tests.chaos.journal import Item, Journal, read
+from tests.conftest import _database
+
+WRONGS = Path(__file__).with_name("wrongs.sql")
+NAMES = {
+    ":note": "(SELECT min(task_id) FROM chaos.trail WHERE type = 'chaos.note_in_thread')",
+    ":book": "(SELECT min(task_id) FROM chaos.trail WHERE type = 'chaos.book')",
+    ":discard": "(SELECT min(task_id) FROM chaos.trail WHERE type = 'chaos.discard')",
+    ":columns": (
+        "op, task_id, old_status, old_lease, old_worker, old_attempt, new_status, new_lease, new_worker,"
+        " new_attempt, max_attempts, losses, said_lease, error_class, who, purpose, role"
+    ),
+}
+
+
+class Wrong(NamedTuple):
+    """What is done to the books, and which invariants are broken then: the one meant first."""
+
+    what: str
+    done: str
+    breaks: tuple[str, ...]
+
+
+def wrongs() -> list[Wrong]:
+    """Read what can be wrong."""
+    _, *parts = WRONGS.read_text().split("\n\n")
+    found = []
+    for part in parts:
+        title, _, done = part.partition("\n")
+        breaks, _, what = title.removeprefix("-- ").partition(": ")
+        for name, meaning in NAMES.items():
+            done = done.replace(name, meaning)
+        found.append(Wrong(what, done, tuple(breaks.split())))
+    return found
+
+
+@pytest.fixture(scope="module")
+def lived(
+    administrator: psycopg.Connection,
+    server_url: str,
+    template_database: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[psycopg.Connection[Any]]:
+    """The books of a short and honest life."""
+    with _database(administrator, template=template_database) as name:
+        url = servers.url_of(server_url, name)
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute("SELECT orchestrator.move_in()")
+            life.live(connection, url, tmp_path_factory.mktemp("life"))
+            yield connection
+
+
+def broken(connection: psycopg.Connection[Any], done: str) -> dict[str, str]:
+    """Do this to the books, past their own triggers, and return what the checker says; then undo it."""
+    with connection.transaction(force_rollback=True):
+        if done:
+            connection.execute("SET LOCAL session_replication_role = replica")
+            connection.execute(done.encode())
+        findings = checker.check(connection)
+        checker.timelines(connection, findings)
+        return {finding.name: str(finding.shown) for finding in findings if not finding.holds}
+
+
+def test_an_honest_life_breaks_nothing(lived: psycopg.Connection[Any]) -> None:
+    """Tasks of each kind and end, a key asked for twice, a set, a hand: all sixteen hold."""
+    with lived.transaction(force_rollback=True):
+        findings = checker.check(lived)
+
+    assert [f"I{n:02}" for n in range(1, 17)] == [finding.name for finding in findings]
+    assert [] == [(finding.name, finding.shown) for finding in findings if not finding.holds]
+    assert all(finding.judged for finding in findings)
+
+
+@pytest.mark.parametrize("wrong", wrongs(), ids=lambda wrong: wrong.what)
+def test_what_is_wrong_is_found(lived: psycopg.Connection[Any], wrong: Wrong) -> None:
+    """One thing is wrong, and the invariant that it breaks is named."""
+    found = broken(lived, wrong.done)
+
+    assert set(wrong.breaks) <= set(found), found
+
+
+def test_every_invariant_can_be_broken() -> None:
+    """A check that nothing can break is worth nothing."""
+    checks = {path.stem for path in checker.CHECKS.glob("*.sql")}
+
+    assert checks == {wrong.breaks[0] for wrong in wrongs()}
+
+
+def test_a_timeline_tells_what_happened(lived: psycopg.Connection[Any]) -> None:
+    """From the enqueue to the end, as each book has it."""
+    with lived.transaction(force_rollback=True):
+        lived.execute("INSERT INTO chaos.effects SELECT * FROM chaos.effects LIMIT 1")
+        findings = checker.check(lived)
+        (lines,) = checker.timelines(lived, findings).values()
+
+    told = [line.split()[1] for line in lines]
+    assert {"journal", "trail", "ledger", "effect"} == set(told)
+
+
+def test_a_journal_without_its_last_word_is_in_doubt(tmp_path: Path) -> None:
+    """Whoever is killed between the intent and the verdict does not know; nor does the checker."""
+    journal = Journal(tmp_path / "p1.1.jsonl")
+    journal.intend(1, "INSERT", [Item("a", "chaos.note")])
+    journal.conclude(1, "acknowledged", [7])
+    journal.intend(2, "savepoint", [Item("b", "chaos.note"), Item("c", "chaos.note", None, False)])
+
+    lines = list(read(tmp_path / "p1.1.jsonl"))
+
+    assert [("a", "acknowledged", 7), ("b", "in doubt", None), ("c", "rolled back", None)] == [
+        (line.token, line.verdict, line.task_id) for line in lines
+    ]
