@@ -1,17 +1,16 @@
 """Who may do what: each role as somebody who is its member and nothing more."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 import orchestrator
 from orchestrator.maintain import KINDS
 from tests.races import statements
+from tests.schema.logins import Login, logins
 from tests.schema.rows import insert, one, put, sleeping_worker
 
 EVERYWHERE = statements.everywhere(["default"])
@@ -25,7 +24,6 @@ LATE = {
     "dead_after_seconds": 30, "restarted_after_seconds": 0, "gone_ids": [], "gone_beats": [], "watched_ids": None,
     "watched_beats": None,
 }  # fmt: skip
-Login = Callable[[str], psycopg.Connection]
 
 ENQUEUES = [
     "INSERT INTO orchestrator.tasks (type, payload) VALUES ('mail', '{}') RETURNING id",
@@ -104,23 +102,9 @@ def login(
     administrator: psycopg.Connection, database_url: str, connection: psycopg.Connection
 ) -> Iterator[Login]:
     """Log in as a fresh member of one of the roles; of none for the name `public`."""
-    name = f"person_{uuid4().hex[:12]}"
-    person = sql.Identifier(name)
-    administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(person))
-    opened: list[psycopg.Connection] = []
-
-    def log_in(role: str) -> psycopg.Connection:
-        if role != "public":
-            member_of = sql.Identifier(f"orchestrator_{role}")
-            administrator.execute(sql.SQL("GRANT {} TO {}").format(member_of, person))
-        opened.append(psycopg.connect(make_conninfo(database_url, user=name), autocommit=True))
-        return opened[-1]
-
     put(connection)
-    yield log_in
-    for session in opened:
-        session.close()
-    administrator.execute(sql.SQL("DROP ROLE {}").format(person))
+    with logins(administrator, database_url) as log_in:
+        yield log_in
 
 
 def verdict(session: psycopg.Connection, statement: str) -> str | None:
