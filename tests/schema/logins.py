@@ -13,7 +13,10 @@ Login = Callable[[str], psycopg.Connection]
 
 @contextmanager
 def logins(administrator: psycopg.Connection, database_url: str) -> Iterator[Login]:
-    """Give who logs in as a member of the role that is named; of none for the name `public`. One role a block."""
+    """Give who logs in as a member of the role that is named; of none for the name `public`.
+
+    One role a block; what they make goes with them.
+    """
     name = f"person_{uuid4().hex[:12]}"
     person = sql.Identifier(name)
     administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(person))
@@ -31,4 +34,6 @@ def logins(administrator: psycopg.Connection, database_url: str) -> Iterator[Log
     finally:
         for session in opened:
             session.close()
+        with psycopg.connect(database_url, autocommit=True) as cleaner:
+            cleaner.execute(sql.SQL("DROP OWNED BY {} CASCADE").format(person))
         administrator.execute(sql.SQL("DROP ROLE {}").format(person))
