@@ -134,8 +134,9 @@ format-check: venv  ## refuse code that `make format` would change
 	$(BIN)/ruff format --check $(SOURCES)
 
 .PHONY: lint
-lint: venv  ## look for mistakes
+lint: venv  ## look for mistakes, and for what would be a hole
 	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/bandit --quiet --recursive $(filter-out tests,$(SOURCES))
 
 .PHONY: types
 types: venv  ## check the types, strictly

@@ -1,7 +1,7 @@
 """Put a proxy between a worker and the server, for as long as a block lasts."""
 
 import json
-import subprocess
+import subprocess  # nosec B404 # each call says what it starts
 from types import TracebackType
 from typing import Any, Self
 

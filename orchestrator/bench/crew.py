@@ -1,6 +1,6 @@
 """Worker processes under measurement: `orchestrator worker`, with the defaults of everybody."""
 
-import subprocess
+import subprocess  # nosec B404 # each call says what it starts
 import time
 from collections.abc import Sequence
 from types import TracebackType

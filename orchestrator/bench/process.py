@@ -5,7 +5,7 @@ workers, and so is the database that they name.
 """
 
 import os
-import subprocess
+import subprocess  # nosec B404 # each call says what it starts
 import sys
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def spawn(
     if url is not None:
         environment[f"{PREFIX}DATABASE_URL"] = url
     with log_of(ground).open("ab") as log:
-        return subprocess.Popen(  # noqa: S603 - our own command
+        return subprocess.Popen(  # nosec B603 # noqa: S603 - our own command
             [sys.executable, "-P", "-m", module, *words], env=environment, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE if answers else log, stderr=log,
         )  # fmt: skip

@@ -30,6 +30,6 @@ async def sweep(connection: psycopg.AsyncConnection[Any], *, queues: Sequence[st
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(SWEEP, {"batch_size": BATCH_SIZE, "queues": list(queues)})
         row = await cursor.fetchone()
-    assert row is not None  # noqa: S101 - for the type checker: a SELECT without FROM has one row
+    assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     moved, theirs, next_due_seconds, ready = row
     return Swept(moved, tuple(theirs or ()), next_due_seconds, ready)

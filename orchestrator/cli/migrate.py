@@ -2,7 +2,7 @@
 
 import click
 
-from orchestrator import events
+from orchestrator import events, observe
 from orchestrator.cli.load import load_app
 from orchestrator.config import Config
 from orchestrator.errors import DatabaseRestored
@@ -57,9 +57,9 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
             click.echo(f"declared {len(application.registry)} task types")
         if after == newest and (came_from := fits.origins(connection)) is not None:
             # Said, and not settled: whose tasks these are is a person's to say, and not a deploy's.
-            click.echo(f"warning: {DatabaseRestored(came_from)}", err=True)
+            click.echo("warning: " + observe.printable(str(DatabaseRestored(came_from))), err=True)
 
 
 def tell(event: events.Event) -> None:
     if isinstance(event, events.DatabaseNotice):
-        click.echo(f"notice: {event.message}", err=True)
+        click.echo("notice: " + observe.printable(event.message, keeping="\n"), err=True)

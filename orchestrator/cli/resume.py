@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from orchestrator import operate
+from orchestrator import observe, operate
 from orchestrator.config import Config
 from orchestrator.postgres import connect, embedded_end
 
@@ -42,7 +42,7 @@ def go_on(url: str, reason: str | None, *, ask: bool) -> None:
                 "comes first"
             )
             return
-        click.echo("\n".join(described(copy, connect.describe(info))))
+        click.echo(observe.printable("\n".join(described(copy, connect.describe(info))), keeping="\n"))
         if ask:
             confirm()
         done = operate.resume_after_restore(connection, reason=reason)

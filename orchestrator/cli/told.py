@@ -4,6 +4,7 @@ import click
 import psycopg
 
 from orchestrator.errors import OrchestratorError
+from orchestrator.observe import printable
 
 
 def told(error: Exception) -> int:
@@ -15,11 +16,16 @@ def told(error: Exception) -> int:
             error.show()
             return error.exit_code
         case OrchestratorError():
-            click.echo(f"error: {error}", err=True)
+            say(str(error))
             return 1
         case psycopg.Error():
             # The primary message alone: DETAIL may print a row.
-            click.echo(f"error: PostgreSQL: {error.diag.message_primary or str(error).strip()}", err=True)
+            say(f"PostgreSQL: {error.diag.message_primary or str(error).strip()}")
             return 1
         case _:
             raise error
+
+
+def say(message: str) -> None:
+    """Print a message, which may quote what a stranger has written."""
+    click.echo("error: " + printable(message, keeping="\n"), err=True)

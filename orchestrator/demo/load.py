@@ -50,7 +50,7 @@ async def deliver(info: str, calls: list[Call]) -> None:
 def shares(fast: int) -> list[list[Call]]:
     """Deal the mix out, in the same disorder every time."""
     mixed = list(mix(fast))
-    random.Random(1).shuffle(mixed)  # noqa: S311 - a disorder is no secret
+    random.Random(1).shuffle(mixed)  # nosec B311 # noqa: S311 - a disorder is no secret
     shares = [mixed[n::PRODUCERS] for n in range(PRODUCERS)]
     for n, share in enumerate(shares):
         # Both of a key by the same producer: transactions that take keys in different orders wait for each

@@ -16,7 +16,7 @@ from orchestrator.errors import (
     PayloadRefused,
     SchemaError,
 )
-from orchestrator.postgres import transient
+from orchestrator.postgres import quoting, transient
 
 PAYLOAD = "OR002"
 NO_SCHEMA = frozenset({"3F000", "42883", "42P01", "42703"})
@@ -141,10 +141,7 @@ def is_broken(error: BaseException) -> bool:
 def hush(links: list[BaseException]) -> None:
     """Take out of the errors' text what may quote the statement's parameters: all after the server's message."""
     for link in links:
-        if hasattr(link, "hide_parameters"):  # SQLAlchemy's
-            link.hide_parameters = True
-        if isinstance(getattr(link, "detail", None), str):  # asyncpg's
-            vars(link)["detail"] = None
+        quoting.hush(link)
         if link.args and isinstance(link.args[0], str):
             words = words_of(link)
             said = words.message if words else link.args[0].partition("\n")[0]

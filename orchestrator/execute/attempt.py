@@ -96,7 +96,7 @@ class Attempt:
 
     async def settled(self, end: End) -> End:
         """Return what the attempt's end is when the handler may have completed its task itself: that comes first."""
-        assert self.context is not None  # noqa: S101 - asked only of an attempt that has one
+        assert self.context is not None  # nosec B101 # noqa: S101 - asked only of an attempt that has one
         # Ends: what is on its way is answered, or given up. A cancellation has nobody left to reach.
         while True:
             with suppress(asyncio.CancelledError):

@@ -12,7 +12,7 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
+import subprocess  # nosec B404 # each call says what it starts
 import sys
 import threading
 from collections.abc import Callable, Mapping
@@ -162,7 +162,7 @@ class Child:
             self._loop.call_soon_threadsafe(self._ended, end)
 
     def _lived(self, theirs: socket.socket, life: int) -> str:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and our own program
+        process = subprocess.Popen(  # nosec B603 # noqa: S603 - our own interpreter and our own program
             [
                 sys.executable, *INTERPRETER_OPTIONS, "-c", PROGRAM,
                 str(theirs.fileno()), str(life), str(os.getpid()), *map(str, sys.path),

@@ -1,12 +1,14 @@
 """Turn whatever a handler raised into text that PostgreSQL can hold and a person can read.
 
 An exception is user code: its __str__ may raise, or return a hundred megabytes, or NUL. The attempt ends all the
-same.
+same. What PostgreSQL quotes of a row in an error is left out: who reads of a failure may not be who may read that row.
 """
 
 import traceback
+from contextlib import suppress
 
 from orchestrator.errors import ExecutorCrashed, HandlerSignal
+from orchestrator.postgres import quoting
 from orchestrator.task.outcome import Fault
 
 MESSAGE_CHARACTERS_MAX = 2_000
@@ -37,12 +39,19 @@ def of(error: BaseException) -> Fault:
         return error.fault
     if isinstance(error, ExecutorCrashed):
         return Fault("ExecutorCrashed", message(error))  # ours, and no frame of it tells the reader anything
+    quieten(error)
     return Fault(class_name(error), message(error), trace(error))
 
 
 def of_unfit(kind: str, error: BaseException) -> Fault:
     """Describe why a payload does not fit the handler of a type."""
     return Fault(class_name(error), f"the payload does not fit the handler {kind}: {message(error)}")
+
+
+def quieten(error: BaseException) -> None:
+    """Leave out what a database's error quotes, where it is one, and where it is what this one came of."""
+    with suppress(Exception):  # its attributes are user code, too
+        quoting.hush_all(error)
 
 
 def class_name(error: BaseException) -> str:

@@ -48,7 +48,7 @@ def finished(
     given = {"leaf": walk.leaf, "first_page": walk.page, "pages": pages, "batch_size": batch_size}
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(FINISHED, given, prepare=False).fetchone()
-    assert row is not None  # noqa: S101 - for the type checker: the function returns one row
+    assert row is not None  # nosec B101 # noqa: S101 - for the type checker: the function returns one row
     due, deleted, next_page = row
     if deleted:
         events.emit(events.RowsExpired("finished", deleted))

@@ -124,7 +124,7 @@ def recover(
         # Run once in a while: planned each time, it never runs by a plan made for empty tables.
         cursor.execute(RECOVER, given, prepare=False)
         row = cursor.fetchone()
-    assert row is not None  # noqa: S101 - for the type checker: a SELECT without FROM has one row
+    assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     returned, buried, workers, _rings, _redated = row
     if returned or buried or workers:
         events.emit(events.TasksRecovered(returned, buried, workers))

@@ -21,7 +21,7 @@ def sample(connection: psycopg.Connection[Any]) -> bool:
     connection.execute(SCAN)
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(SAMPLE, prepare=False).fetchone()
-    assert row is not None  # noqa: S101 - for the type checker: a SELECT without FROM has one row
+    assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     tasks, ready, dead, workers, notifications, transactions, seconds, ahead, took = row
     events.emit(
         events.GaugesSampled(

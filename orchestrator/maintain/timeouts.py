@@ -38,7 +38,7 @@ def timeouts(
     with connection.cursor(row_factory=tuple_row) as cursor:
         # Run once in a few seconds: planned each time, it never runs by a plan made for empty tables.
         row = cursor.execute(TIMEOUTS, given, prepare=False).fetchone()
-    assert row is not None  # noqa: S101 - for the type checker: a SELECT without FROM has one row
+    assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     retried, buried, _rings = row
     if retried or buried:
         events.emit(events.TimeoutsEnforced(retried, buried))

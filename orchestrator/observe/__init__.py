@@ -4,5 +4,6 @@ neither log nor count.
 
 from orchestrator.observe.log import follow, logger
 from orchestrator.observe.metrics import count
+from orchestrator.observe.printable import printable
 
-__all__ = ["count", "follow", "logger"]
+__all__ = ["count", "follow", "logger", "printable"]

@@ -9,12 +9,13 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 
 import structlog
 
 from orchestrator import events
+from orchestrator.observe.printable import printable
 
 LEVELS: dict[type[events.Event], str] = {
     events.TaskStarted: "debug",
@@ -49,6 +50,9 @@ LEVELS: dict[type[events.Event], str] = {
     events.ChildKilled: "error",
 }
 
+
+# A traceback has lines.
+MULTI_LINE = ("exception", "stack")
 
 # While the database is away each connection says so at each try: a line in so many seconds tells as much. By what
 # else must differ for it to be news.
@@ -133,14 +137,29 @@ def fields_of(event: events.Event) -> dict[str, Any]:
 def configure() -> None:
     """JSON, one object a line; in colour at a terminal."""
     terminal = sys.stderr.isatty()
-    renderer: Any = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            renderer,
+            # As text, here: the renderer for terminals would print each frame's variables, payloads and passwords too.
+            structlog.processors.format_exc_info,
+            *([harmless, console()] if terminal else [structlog.processors.JSONRenderer()]),
         ],
         # Writes a line and its end at once; print() writes them apart where Python is unbuffered (as in our image), and
         # the lines of several processes would mix.
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
+
+
+def console() -> Any:
+    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+
+
+def harmless(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """Escape what a terminal would obey. JSON does so by itself."""
+    return {
+        printable(name): printable(value, keeping="\n" if name in MULTI_LINE else "")
+        if isinstance(value, str)
+        else value
+        for name, value in line.items()
+    }

@@ -45,7 +45,7 @@ def copied(connection: psycopg.Connection[Any]) -> Copy | None:
         if (came_from := fits.origins(connection)) is None:
             return None
         row = cursor.execute(COPY).fetchone()
-    assert row is not None  # noqa: S101 - for the type checker: a SELECT without FROM has one row
+    assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     return Copy(came_from, *row)
 
 
@@ -53,7 +53,7 @@ def resume_after_restore(connection: psycopg.Connection[Any], *, reason: str | N
     """Void the leases, vacate the lead, and let workers start. At home it changes nothing."""
     with translated(), connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(RESUME, {"reason": reason}).fetchone()
-    assert row is not None  # noqa: S101 - for the type checker: the function returns one row
+    assert row is not None  # nosec B101 # noqa: S101 - for the type checker: the function returns one row
     return Resumed(*row)
 
 

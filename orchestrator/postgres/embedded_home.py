@@ -11,7 +11,7 @@ import importlib.util
 import os
 import pwd
 import stat
-import subprocess
+import subprocess  # nosec B404 # each call says what it starts
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -109,7 +109,7 @@ def _make_account() -> Account:
     command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", ACCOUNT_NAME]
     try:
         # Two processes may make it at once: what counts is that it is there afterwards.
-        made = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603 - fixed words
+        made = subprocess.run(command, check=False, capture_output=True, text=True)  # nosec B603 # noqa: S603 - fixed words
         reason = made.stderr.strip()
     except OSError as error:
         reason = str(error)

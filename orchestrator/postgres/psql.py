@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import signal
-import subprocess
+import subprocess  # nosec B404 # each call says what it starts
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,7 +33,8 @@ def run(url: str, arguments: Sequence[str] = ()) -> int:
     # The address last: a -d among the arguments would take the place of host and port as well.
     command = [str(program), *arguments, f"--dbname={address}"]
     try:
-        with subprocess.Popen(command, env={**os.environ, **environment}) as process, signals_for(process):  # noqa: S603
+        started = subprocess.Popen(command, env={**os.environ, **environment})  # nosec B603 # noqa: S603 - psql
+        with started as process, signals_for(process):
             status = process.wait()
     finally:
         embedded_end.leave(url)
@@ -58,7 +59,8 @@ def find(*, embedded: bool) -> Path:
 
 def major(program: str) -> int:
     """Return a psql's major version; 0 where it does not say."""
-    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout  # noqa: S603
+    command = [program, "--version"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout  # nosec B603 # noqa: S603 - psql
     found = MAJOR_VERSION.search(said)
     return int(found[1]) if found else 0
 

@@ -67,5 +67,5 @@ def waits(first_seconds: float = 0.1, longest_seconds: float = 2.5) -> Iterator[
     """
     wait = first_seconds
     while True:
-        yield wait * random.uniform(0.5, 1.0)  # noqa: S311 - a jitter is no secret
+        yield wait * random.uniform(0.5, 1.0)  # nosec B311 # noqa: S311 - a jitter is no secret
         wait = min(wait * 2, longest_seconds)

@@ -12,7 +12,7 @@ import json
 import os
 import signal
 import socket
-import subprocess
+import subprocess  # nosec B404 # each call says what it starts
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class Child:
         ours, theirs = socket.socketpair()
         try:
             with theirs:
-                process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own command; returns when it runs
+                process = subprocess.Popen(  # nosec B603 # noqa: S603, ASYNC220 - our own command; returns when it runs
                     command(theirs.fileno()), stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()],
                     start_new_session=True,
                 )  # fmt: skip

@@ -108,9 +108,9 @@ class Rest:
 
     def next_due(self, seconds: float | None) -> None:
         """Learn when the next scheduled task falls due; None: none is waiting."""
-        poll = self._poll_seconds * random.uniform(0.9, 1.1)  # noqa: S311 - a jitter is no secret
+        poll = self._poll_seconds * random.uniform(0.9, 1.1)  # nosec B311 # noqa: S311 - a jitter is no secret
         # Not all at once: of fifty workers one frees what has become due.
-        jitter = random.uniform(0.0, DUE_JITTER_SECONDS)  # noqa: S311
+        jitter = random.uniform(0.0, DUE_JITTER_SECONDS)  # nosec B311 # noqa: S311 - a jitter is no secret
         self._due_at = time.monotonic() + (poll if seconds is None else min(poll, max(0.0, seconds) + jitter))
 
     def claimed(self, count: int) -> None:

@@ -217,7 +217,7 @@ class Slots:
         except IndexError:  # the heartbeat's thread has taken it back
             return None
         handler = self._registry.find(task.type)
-        assert handler is not None  # noqa: S101 - the caller has asked `knows`; a registry never forgets
+        assert handler is not None  # nosec B101 # noqa: S101 - the caller has asked `knows`; a registry never forgets
         attempt = Attempt(
             task,
             handler,

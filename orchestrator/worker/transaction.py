@@ -124,7 +124,7 @@ class Transaction:
 
     def __exit__(self, kind: Kind, error: BaseException | None, trace: TracebackType | None) -> bool:
         connection, committed = self._sync, False
-        assert connection is not None  # noqa: S101 - as __enter__ has returned
+        assert connection is not None  # nosec B101 # noqa: S101 - as __enter__ has returned
         try:
             if error is not None:
                 return self._begun.__exit__(kind, error, trace)

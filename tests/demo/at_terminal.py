@@ -37,9 +37,14 @@ class AtTerminal:
         self._reader.start()
 
     @property
+    def raw(self) -> str:
+        """Everything the terminal was sent so far."""
+        return b"".join(self._pieces).decode(errors="replace")
+
+    @property
     def shown(self) -> str:
         """Everything shown so far, colours and movements taken off."""
-        return ESCAPES.sub("", b"".join(self._pieces).decode(errors="replace")).replace("\r", "")
+        return ESCAPES.sub("", self.raw).replace("\r", "")
 
     def shows(self, text: str) -> None:
         """Return as soon as this is shown."""

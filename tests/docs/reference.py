@@ -31,6 +31,7 @@ from orchestrator.task.backoff import Backoff
 from orchestrator.task.status import TRANSITIONS, Status, Who
 from tests import servers
 from tests.docs.pages import REPOSITORY
+from tests.security.rights import granted, matrix
 
 PART = re.compile(
     r"(?P<opening><!-- generated: (?P<name>[^>]+) -->\n)(?P<body>.*?)(?P<closing><!-- end -->)", re.DOTALL
@@ -87,6 +88,7 @@ def all_writers(connection: psycopg.Connection[Any]) -> dict[str, dict[str, Writ
     return {
         "docs/reference/sql.md": sql_writers(connection),
         "docs/reference/python.md": python_writers(),
+        "docs/reference/rights.md": {"rights": constant(f"```text\n{matrix(granted(connection))}```\n")},
         "docs/reference/settings.md": {"settings": settings},
         "docs/reference/cli.md": {
             f"command {name}": helper(command, name) for name, command in all_commands()

@@ -27,6 +27,7 @@ INSTALLING = "the wheel is installed and used by `make wheel`"
 NOT_RUN: dict[str, list[str]] = {
     "README.md": [INSTALLING, "it would run itself"],
     "docs/howto/restore-a-backup.md": ["PostgreSQL's programs must have the server's version"],
+    "docs/howto/tls.md": ["tests/security/test_tls.py does, with a server that speaks TLS"] * 2,
     "docs/tutorial/first-task.md": [INSTALLING],
 }
 """All blocks that no test runs, by page, with the reason that the page gives. Keep it short."""

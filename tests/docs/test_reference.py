@@ -9,6 +9,7 @@ from tests.docs.pages import REPOSITORY
 PAGES = (
     "docs/reference/sql.md",
     "docs/reference/python.md",
+    "docs/reference/rights.md",
     "docs/reference/settings.md",
     "docs/reference/cli.md",
 )

@@ -1,18 +1,18 @@
 """Who may do what: each role as somebody who is its member and nothing more."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 import orchestrator
 from orchestrator.maintain import KINDS
 from tests.races import statements
+from tests.schema.logins import Login, logins
 from tests.schema.rows import insert, one, put, sleeping_worker
+from tests.schema.work import EDITS, ENQUEUES, KEEPS_HOUSE, OPERATES, READS
 
 EVERYWHERE = statements.everywhere(["default"])
 ROOT = Path(orchestrator.__file__).parent
@@ -25,72 +25,7 @@ LATE = {
     "dead_after_seconds": 30, "restarted_after_seconds": 0, "gone_ids": [], "gone_beats": [], "watched_ids": None,
     "watched_beats": None,
 }  # fmt: skip
-Login = Callable[[str], psycopg.Connection]
 
-ENQUEUES = [
-    "INSERT INTO orchestrator.tasks (type, payload) VALUES ('mail', '{}') RETURNING id",
-    "INSERT INTO orchestrator.tasks (type, queue, priority, run_at, idempotency_key, max_attempts, timeout, tags,"
-    " metadata, trace_context) VALUES ('mail', 'q', 1, now(), 'k', 1, '1 s', '{}', '{}', '{}')",
-    "SELECT orchestrator.enqueue('mail', '{}', key => 'l')",
-    'SELECT id, created FROM orchestrator.enqueue_many(\'[{"type": "mail"}]\')',
-    "SELECT orchestrator.enqueue_alike('[{}]', '{\"type\": \"mail\"}')",
-]
-READS = [
-    "SELECT * FROM orchestrator.tasks",
-    *(f"TABLE orchestrator.{view.stem}" for view in sorted((ROOT / "schema" / "views").glob("*.sql"))),
-    *(f"TABLE orchestrator.{table}" for table in ("types", "queues", "workers", "attempts", "audit")),
-]
-OPERATES = [
-    "SELECT orchestrator.cancel(1, 'r')",
-    "SELECT orchestrator.requeue(1, 'r')",
-    "SELECT orchestrator.requeue_where(status => 'cancelled')",
-    "UPDATE orchestrator.tasks SET priority = 75 WHERE id = 1",
-    "UPDATE orchestrator.tasks SET run_at = '2999-01-01' WHERE id = 1",
-    "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = 1",
-    "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = 1",
-    "SELECT orchestrator.pause_queue('default')",
-    "SELECT orchestrator.drain_queue('default')",
-    "SELECT orchestrator.resume_queue('default')",
-    "SELECT orchestrator.drain_worker(id) FROM orchestrator.workers",
-    "SELECT orchestrator.set_retention('default', '1 day')",
-    "SELECT orchestrator.hold_after_restore('r')",
-    "SELECT orchestrator.resume_after_restore('r')",
-    "DELETE FROM orchestrator.tasks WHERE id = 1",
-]
-KEEPS_HOUSE = [
-    "SELECT orchestrator.ensure_partition('2030-01-01')",
-    "SELECT orchestrator.drop_old_partition()",
-    "SELECT orchestrator.purge_finished('tasks_done_20300101', 0, 1, 1)",
-    *(f"SELECT orchestrator.purge_{kind}(1)" for kind in KINDS),
-]
-EDITS = [
-    "UPDATE orchestrator.tasks SET payload = '{}'",
-    "UPDATE orchestrator.tasks_live SET payload = '{}'",
-    "UPDATE orchestrator.tasks SET lease = 1",
-    "INSERT INTO orchestrator.tasks (type, status) VALUES ('mail', 'completed')",
-    "INSERT INTO orchestrator.tasks (type, lease) VALUES ('mail', 1)",
-    "INSERT INTO orchestrator.tasks (type, aging_us) VALUES ('mail', 1)",
-    "UPDATE orchestrator.settings SET payload_bytes_max = 1",
-    "UPDATE orchestrator.settings SET keep_audit = '0'",
-    "UPDATE orchestrator.queues SET state = 'paused'",
-    "UPDATE orchestrator.queues SET keep_dead = '0'",
-    "INSERT INTO orchestrator.queues (name, keep_dead) VALUES ('mail', '0')",
-    "DELETE FROM orchestrator.audit",
-    "DELETE FROM orchestrator.attempts",
-    "DELETE FROM orchestrator.tasks_done",
-    "DELETE FROM orchestrator.tasks_dead",
-    "DELETE FROM orchestrator.idempotency_keys",
-    "CREATE OR REPLACE FUNCTION orchestrator.clock() RETURNS timestamptz LANGUAGE sql AS $$ SELECT now() $$",
-    "INSERT INTO orchestrator.idempotency_keys VALUES ('a', 'b', 1, now())",
-    "SELECT orchestrator.take_key('a', 'b', 1, '1 s')",
-    "SELECT orchestrator.enqueue_each('[]')",
-    "SELECT orchestrator.move_in()",
-    "DELETE FROM orchestrator.home",
-    "UPDATE orchestrator.home SET since = now()",
-    "TRUNCATE orchestrator.tasks",
-    "CREATE TABLE orchestrator.mine (n int)",
-    "UPDATE orchestrator.alembic_version SET version_num = '9'",
-]
 MAY = {
     "producer": [ENQUEUES],
     "operator": [READS, OPERATES, KEEPS_HOUSE],
@@ -104,23 +39,9 @@ def login(
     administrator: psycopg.Connection, database_url: str, connection: psycopg.Connection
 ) -> Iterator[Login]:
     """Log in as a fresh member of one of the roles; of none for the name `public`."""
-    name = f"person_{uuid4().hex[:12]}"
-    person = sql.Identifier(name)
-    administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(person))
-    opened: list[psycopg.Connection] = []
-
-    def log_in(role: str) -> psycopg.Connection:
-        if role != "public":
-            member_of = sql.Identifier(f"orchestrator_{role}")
-            administrator.execute(sql.SQL("GRANT {} TO {}").format(member_of, person))
-        opened.append(psycopg.connect(make_conninfo(database_url, user=name), autocommit=True))
-        return opened[-1]
-
     put(connection)
-    yield log_in
-    for session in opened:
-        session.close()
-    administrator.execute(sql.SQL("DROP ROLE {}").format(person))
+    with logins(administrator, database_url) as log_in:
+        yield log_in
 
 
 def verdict(session: psycopg.Connection, statement: str) -> str | None:
@@ -287,7 +208,7 @@ def test_every_function_that_runs_as_its_owner_pins_its_path(connection: psycopg
 
 def test_the_clock_is_the_statements_time_and_nothing_else(connection: psycopg.Connection) -> None:
     """No setting can move it: any role may set those."""
-    assert "SELECT statement_timestamp()" == one(
+    assert "SELECT pg_catalog.statement_timestamp()" == one(
         connection, "SELECT btrim(prosrc) FROM pg_proc WHERE oid = 'orchestrator.clock'::regproc"
     )
     assert ("s", False) == connection.execute(

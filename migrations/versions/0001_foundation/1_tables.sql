@@ -8,7 +8,7 @@
 CREATE FUNCTION orchestrator.clock()
 RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
-AS $$ SELECT statement_timestamp() $$;
+AS $$ SELECT pg_catalog.statement_timestamp() $$;
 
 CREATE SEQUENCE orchestrator.tasks_id_seq AS bigint;
 

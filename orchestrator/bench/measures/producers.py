@@ -3,7 +3,7 @@
 The workers are there while the floor is measured, too, and in the same state; only the table differs.
 """
 
-import subprocess
+import subprocess  # nosec B404 # each call says what it starts
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 

@@ -1,0 +1,105 @@
+"""What PostgreSQL quotes of a row in an error stays out of what is kept of a failure, whichever driver made it."""
+
+import asyncio
+import importlib
+from collections.abc import Callable
+
+import psycopg
+import pytest
+import sqlalchemy
+
+from orchestrator.execute import fault
+from tests.security.canary import hatch
+
+# By name: they bring no types.
+asyncpg = importlib.import_module("asyncpg")
+psycopg2 = importlib.import_module("psycopg2")
+
+WORD = hatch()["payload"]
+PICKY = "CREATE TABLE picky (word text CONSTRAINT shortness CHECK (length(word) < 3))"
+
+
+def by_psycopg(url: str) -> None:
+    """Break the constraint."""
+    with psycopg.connect(url) as connection:
+        connection.execute("INSERT INTO picky VALUES (%s)", [WORD])
+
+
+def by_psycopg2(url: str) -> None:
+    """Break the constraint."""
+    connection = psycopg2.connect(url)
+    try:
+        connection.cursor().execute("INSERT INTO picky VALUES (%s)", [WORD])
+    finally:
+        connection.close()
+
+
+def by_sqlalchemy(url: str) -> None:
+    """Break the constraint."""
+    engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url))
+    try:
+        with engine.connect() as connection:
+            connection.execute(sqlalchemy.text("INSERT INTO picky VALUES (:word)"), {"word": WORD})
+    finally:
+        engine.dispose()
+
+
+def by_asyncpg(url: str) -> None:
+    """Break the constraint."""
+
+    async def insert() -> None:
+        connection = await asyncpg.connect(url)
+        try:
+            await connection.execute("INSERT INTO picky VALUES ($1)", WORD)
+        finally:
+            await connection.close()
+
+    asyncio.run(insert())
+
+
+def wrapped(url: str) -> None:
+    """Raise something else because of it."""
+    try:
+        by_psycopg(url)
+    except psycopg.Error as error:
+        raise LookupError("no room") from error
+
+
+def beside(url: str) -> None:
+    """Raise something else while it is dealt with."""
+    try:
+        by_psycopg(url)
+    except psycopg.Error:
+        raise LookupError("no room")  # noqa: B904 - the context is the point
+
+
+def in_a_group(url: str) -> None:
+    """Raise it among others."""
+    try:
+        by_psycopg(url)
+    except psycopg.Error as error:
+        raise ExceptionGroup("several", [KeyError("x"), error]) from None
+
+
+@pytest.mark.parametrize(
+    "way", [by_psycopg, by_psycopg2, by_sqlalchemy, by_asyncpg, wrapped, beside, in_a_group]
+)
+def test_a_failure_shows_no_row(
+    way: Callable[[str], None], connection: psycopg.Connection, database_url: str
+) -> None:
+    """The constraint is named, the row is not: neither in the message nor in the traceback."""
+    connection.execute(PICKY)
+    with pytest.raises(Exception) as caught:
+        way(database_url)
+
+    found = fault.of(caught.value)
+
+    assert WORD not in found.message + found.traceback
+    assert "shortness" in found.traceback
+
+
+def test_what_is_no_quotation_stays() -> None:
+    """The text of a handler's own is the reader's only clue."""
+    error = ValueError("two\nlines: DETAIL and CONTEXT, and\n  DETAIL of them")
+
+    assert str(error) == fault.of(error).message

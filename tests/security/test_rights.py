@@ -1,0 +1,123 @@
+"""The matrix of role × object × verb: as it is committed, as the catalog has it, and as who tries finds it."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from tests.docs.pages import REPOSITORY
+from tests.schema.logins import Login, logins
+from tests.security.rights import ROLES, granted, matrix, objects, tried
+
+PAGE = REPOSITORY / "docs" / "reference" / "rights.md"
+
+# Every grant in the schema that is not the owner's, and whether it may be handed on.
+GRANTS = """
+    SELECT DISTINCT coalesce(r.rolname, 'PUBLIC'), x.is_grantable
+    FROM (
+        SELECT c.relacl AS acl, c.relowner AS owner FROM pg_class AS c
+        WHERE c.relnamespace = 'orchestrator'::regnamespace
+        UNION ALL
+        SELECT a.attacl, c.relowner FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
+        WHERE c.relnamespace = 'orchestrator'::regnamespace
+        UNION ALL
+        SELECT coalesce(p.proacl, acldefault('f', p.proowner)), p.proowner FROM pg_proc AS p
+        WHERE p.pronamespace = 'orchestrator'::regnamespace
+        UNION ALL
+        SELECT n.nspacl, n.nspowner FROM pg_namespace AS n WHERE n.nspname = 'orchestrator'
+        UNION ALL
+        SELECT d.defaclacl, d.defaclrole FROM pg_default_acl AS d
+    ) AS o
+    CROSS JOIN LATERAL aclexplode(o.acl) AS x
+    LEFT JOIN pg_roles AS r ON r.oid = x.grantee
+    WHERE x.grantee <> o.owner
+    ORDER BY 1
+"""
+# What a role can have besides grants.
+POWERS = """
+    SELECT r.rolname
+    FROM pg_roles AS r
+    WHERE r.rolname LIKE 'orchestrator\\_%'
+        AND (r.rolsuper OR r.rolcreaterole OR r.rolcreatedb OR r.rolcanlogin OR r.rolreplication OR r.rolbypassrls)
+    UNION ALL
+    SELECT m.member::regrole::text || ' in ' || m.roleid::regrole::text
+    FROM pg_auth_members AS m
+    WHERE m.member::regrole::text LIKE 'orchestrator\\_%'
+"""
+
+
+@pytest.fixture
+def login(administrator: psycopg.Connection, database_url: str) -> Iterator[Login]:
+    """Log in as a fresh member of one of the roles, and of nothing else; of none for the name `public`."""
+    with logins(administrator, database_url) as log_in:
+        yield log_in
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_what_is_granted_is_what_can_be_done(login: Login, connection: psycopg.Connection, role: str) -> None:
+    """Each verb on each object is done, and taken back, by a member of one role: where the matrix has a letter, and
+    nowhere else."""
+    rights = granted(connection)
+    leaves = [thing for thing in objects(connection) if thing.name == "tasks_done_YYYYMMDD"]
+    alike = {thing.oid for thing in leaves} - {leaves[0].oid}
+
+    done = tried(login(role), [thing for thing in objects(connection) if thing.oid not in alike])
+
+    assert {key: role in rights[key] for key in done} == done
+    assert {"SELECT", "INSERT", "UPDATE", "DELETE", "TRUNCATE", "TRIGGER", "EXECUTE", "USAGE", "CREATE"} == {
+        verb for _, verb in done
+    }
+
+
+def test_every_object_has_its_line(connection: psycopg.Connection) -> None:
+    """A new table, column, function or right is seen in a review; nothing in the schema is of a kind without lines."""
+    kinds = connection.execute(
+        "SELECT DISTINCT d.classid::regclass::text FROM pg_depend AS d"
+        " WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = 'orchestrator'::regnamespace ORDER BY 1"
+    ).fetchall()
+
+    assert matrix(granted(connection)) in PAGE.read_text(), (
+        "run `python -m tests.docs.reference`, and judge it"
+    )
+    assert [("pg_class",), ("pg_proc",)] == kinds
+
+
+def test_a_new_object_and_a_new_right_are_found(connection: psycopg.Connection) -> None:
+    """Each changes the matrix; so does a right on a single column, and one to PUBLIC."""
+    before = matrix(granted(connection)).splitlines()
+
+    connection.execute("CREATE TABLE orchestrator.extra (n integer)")
+    connection.execute("GRANT SELECT (payload) ON orchestrator.tasks TO orchestrator_producer")
+    connection.execute(
+        "GRANT EXECUTE ON FUNCTION orchestrator.take_key(text, text, bigint, interval) TO PUBLIC"
+    )
+
+    after = matrix(granted(connection)).splitlines()
+    assert [
+        "table extra                         ·         ·         ·         ·         ·",
+        "  .payload                          ra        a         ·         ·         ·",
+        "function take_key °                 X         X         X         X         X",
+    ] == [line for line in after if line not in before]
+
+
+def test_a_leaf_that_differs_from_the_others_is_found(connection: psycopg.Connection) -> None:
+    """They share a line, so they must be alike."""
+    connection.execute(
+        "DO $$ BEGIN EXECUTE format('GRANT SELECT ON orchestrator.%I TO orchestrator_producer',"
+        " (SELECT min(leaf) FROM orchestrator.day_leaves)); END $$"
+    )
+
+    with pytest.raises(AssertionError, match="should be alike"):
+        matrix(granted(connection))
+
+
+def test_nobody_else_has_a_right_and_nobody_hands_one_on(connection: psycopg.Connection) -> None:
+    """Neither PUBLIC nor a stranger, and no grant has the grant option."""
+    four = [(f"orchestrator_{role}", False) for role in sorted(ROLES) if role != "public"]
+
+    assert four == connection.execute(GRANTS).fetchall()
+
+
+def test_the_roles_have_no_power_but_their_grants(connection: psycopg.Connection) -> None:
+    """They cannot log in, make roles or databases, replicate, or pass row security; and they are members of nothing."""
+    assert [] == connection.execute(POWERS).fetchall()

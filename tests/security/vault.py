@@ -1,0 +1,83 @@
+"""An application that handles secrets badly: what it is told, it returns, raises, reports, or cannot cope with.
+
+What it says itself comes from its environment, so that a payload and a result can be told apart afterwards.
+"""
+
+import os
+from datetime import date
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from orchestrator import Backoff, Cancel, Context, Discard, Orchestrator, Retry
+
+AT_ONCE = Backoff(base_seconds=0.0, jitter=0.0)
+RESULT = os.environ.get("CANARY_RESULT", "")
+EXCEPTION = os.environ.get("CANARY_EXCEPTION", "")
+PROGRESS = os.environ.get("CANARY_PROGRESS", "")
+
+app = Orchestrator()
+
+
+@app.task(name="vault.keep")
+async def keep(secret: str, context: Context) -> str:
+    """Report, and return."""
+    context.progress(PROGRESS)
+    context.log.info("kept", length=len(secret))
+    return RESULT
+
+
+@app.task(name="vault.compute", executor="process")
+def compute(secret: str) -> str:
+    """Return, in a child process."""
+    return RESULT
+
+
+@app.task(name="vault.book")
+async def book(secret: str, context: Context) -> None:
+    """Complete the task in a transaction of its own."""
+    async with context.transaction() as connection:
+        await connection.execute("SELECT %s", [secret])
+        context.result(RESULT)
+
+
+@app.task(name="vault.break", backoff=AT_ONCE, max_attempts=2)
+def break_down(how: str, secret: str) -> Any:
+    """End badly."""
+    match how:
+        case "raise":
+            raise ValueError(EXCEPTION)
+        case "retry":
+            raise Retry("0s", EXCEPTION)
+        case "discard":
+            raise Discard(EXCEPTION)
+        case "cancel":
+            raise Cancel(EXCEPTION)
+        case "unfit result":
+            return {"kept": {secret, RESULT}}
+        case "huge result":
+            return RESULT * 100_000
+    return None
+
+
+@app.task(name="vault.crash", executor="process", max_attempts=1)
+def crash(secret: str) -> None:
+    """Take the child process along."""
+    os._exit(3)
+
+
+@app.task(name="vault.typed", max_attempts=1)
+def typed(on: date, number: int) -> None:
+    """Take what is none of its types."""
+
+
+@app.task(name="vault.query", max_attempts=1)
+async def query(table: str, secret: str) -> None:
+    """Run into a constraint that prints the row."""
+    async with await psycopg.AsyncConnection.connect(
+        app.config.database_url, options="-c log_min_messages=panic"
+    ) as connection:
+        await connection.execute(
+            sql.SQL("INSERT INTO {} VALUES (%s)").format(sql.Identifier(table)), [secret]
+        )
