@@ -102,6 +102,13 @@ RECOVERY_ARGS ?=
 recovery: venv  ## kill, freeze and cut off workers, leaders and servers, and time how they recover
 	$(BIN)/python -m tests.recovery $(RECOVERY_ARGS)
 
+# For instance: make crashpoints CRASHPOINTS_ARGS="--only 'kill -9 claims'"
+CRASHPOINTS_ARGS ?=
+
+.PHONY: crashpoints
+crashpoints: venv  ## cut off, kill and freeze workers and producers at every message they send
+	$(BIN)/python -m tests.crashpoints $(CRASHPOINTS_ARGS)
+
 # ---------------------------------------------------------------------------------------------------------- checks
 
 .PHONY: check
