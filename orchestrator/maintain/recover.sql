@@ -63,8 +63,8 @@ late AS (
     WHERE (w.state IN ('running', 'draining') OR w.id IN (SELECT h.worker_id FROM holder AS h))
         AND (
             w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
-                AND statement_timestamp() - greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())
-                    > make_interval(secs => %(restarted_after_seconds)s)
+                AND NOT statement_timestamp() - greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())
+                    BETWEEN interval '0' AND make_interval(secs => %(restarted_after_seconds)s)
                 AND (
                     %(watched_ids)s::uuid[] IS NULL
                     OR w.state = 'stopped'
