@@ -67,6 +67,8 @@ class Make:
             first.signal(signal.SIGCONT)
             faults = [] if self._ends(other) else [f"the other one was told {self._word(other)}: {other.log}"]
         else:
+            # Who was to stand still when it said goodbye is gone already.
+            tap.thaw()
             faults = []
         killed = tap.struck.is_set() and tap.fault is Fault.KILL
         # Who says goodbye when he is killed may be gone already.
