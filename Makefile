@@ -111,6 +111,13 @@ CHAOS_ARGS ?=
 chaos: venv  ## strike real processes at random for MINUTES, and check what everybody wrote down
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(CHAOS_ARGS)
 
+# For instance: make crashpoints CRASHPOINTS_ARGS="--only 'kill -9 claims'"
+CRASHPOINTS_ARGS ?=
+
+.PHONY: crashpoints
+crashpoints: venv  ## cut off, kill and freeze workers and producers at every message they send
+	$(BIN)/python -m tests.crashpoints $(CRASHPOINTS_ARGS)
+
 # ---------------------------------------------------------------------------------------------------------- checks
 
 .PHONY: check

@@ -47,11 +47,7 @@ def template_database(administrator: psycopg.Connection, server_url: str) -> Ite
 @pytest.fixture
 def database_url(administrator: psycopg.Connection, server_url: str, template_database: str) -> Iterator[str]:
     """The URL of a fresh, migrated database."""
-    with _database(administrator, template=template_database) as name:
-        url = servers.url_of(server_url, name)
-        with psycopg.connect(url, autocommit=True) as settler:
-            # A clone is not at home, and nothing would run in it.
-            settler.execute("SELECT orchestrator.move_in()")
+    with migrated_database(administrator, server_url, template_database) as url:
         yield url
 
 
@@ -67,6 +63,17 @@ def connection(database_url: str) -> Iterator[psycopg.Connection]:
     """A session on the test's database, in autocommit mode."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         yield connection
+
+
+@contextmanager
+def migrated_database(administrator: psycopg.Connection, server_url: str, template: str) -> Iterator[str]:
+    """Give the URL of a fresh, migrated database: for tests that need more than one."""
+    with _database(administrator, template=template) as name:
+        url = servers.url_of(server_url, name)
+        with psycopg.connect(url, autocommit=True) as settler:
+            # A clone is not at home, and nothing would run in it.
+            settler.execute("SELECT orchestrator.move_in()")
+        yield url
 
 
 @contextmanager

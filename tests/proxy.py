@@ -63,6 +63,8 @@ class Link:
 class Proxy:
     """Listens on a loopback port, and connects to where a URL leads."""
 
+    link = Link
+
     def __init__(self, url: str) -> None:
         given = conninfo_to_dict(url)
         self._host, self._port = str(given.get("host") or "127.0.0.1"), int(given.get("port") or 5432)
@@ -137,7 +139,7 @@ class Proxy:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                self.links.append(Link(self, client, self._connected()))
+                self.links.append(self.link(self, client, self._connected()))
 
     def _connected(self) -> socket.socket:
         if not self._host.startswith("/"):

@@ -49,12 +49,20 @@ class Server:
 
     superuser = "postgres"
 
-    def __init__(self, binaries: Path, directory: Path, *, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        binaries: Path,
+        directory: Path,
+        *,
+        settings: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.binaries = binaries
         self.directory = directory
         self.cluster = directory / "cluster"
         self.settings = {**SETTINGS, **(settings or {})}
         self.port = _free_port()
+        self._environment = environment or {}
         self._log = directory / "server.log"
         self._owner = embedded_home.account()
         self._postmaster: subprocess.Popen[bytes] | None = None
@@ -129,7 +137,7 @@ class Server:
             with self._log.open("ab") as log:
                 return subprocess.Popen(
                     command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
-                    start_new_session=True, pass_fds=[lock],
+                    start_new_session=True, pass_fds=[lock], env={**os.environ, **self._environment},
                     user=owner.pw_uid if owner else None, group=owner.pw_gid if owner else None,
                     extra_groups=[] if owner else None,
                 )  # fmt: skip

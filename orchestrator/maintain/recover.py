@@ -72,7 +72,7 @@ class Recovery:
         self._dark_since = since(self._dark_since, [(who, beat) for why, who, beat in rows if why == "dark"])
         self._late_since = since(self._late_since, [(who, beat) for why, who, beat in rows if why == "late"])
         return bool(
-            any(why == "orphans" for why, *_ in rows)
+            any(why in ("orphans", "elsewhere") for why, *_ in rows)
             or lasting(self._dark_since, self._grace_seconds)
             or lasting(self._late_since, self._watched_seconds)
         )

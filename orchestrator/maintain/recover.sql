@@ -1,10 +1,10 @@
 -- Declare workers dead whose beat is older than `dead_after_seconds`, or whose beacon is gone and who have not beaten
 -- since that was seen (gone_ids, gone_beats, pairwise; the beacon is tried again here), and take their tasks back.
--- After a restart of the server nobody's beat is too old before the server has been up for `restarted_after_seconds`:
--- nobody could beat while it was down. Nor is one of the living late who was not watched for a while (watched_ids,
--- watched_beats, pairwise; NULL: all were): the clock may have jumped. A beat from the future, written by a clock that
--- has since been set back, counts as
--- one of now. The leader that calls this is never dead by it.
+-- After a restart of the server, or a failover to it (what a standby replayed last tells until when it was one), nobody's
+-- beat is too old before it has been up for `restarted_after_seconds`: nobody could beat while it was down. Nor is one of
+-- the living late who was not watched for a while (watched_ids, watched_beats, pairwise; NULL: all were): the clock may
+-- have jumped. A beat from the future, written by a clock that has since been set back, counts as one of now.
+-- The leader that calls this is never dead by it.
 -- What had not begun, as far as is known, gets its attempt back and its old place, and a mark in `error`: with that it is
 -- marked running before it starts the next time, so that nothing kills one worker after the other unseen. What had
 -- begun counts a loss, is written into
@@ -63,7 +63,8 @@ late AS (
     WHERE (w.state IN ('running', 'draining') OR w.id IN (SELECT h.worker_id FROM holder AS h))
         AND (
             w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
-                AND statement_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(restarted_after_seconds)s)
+                AND NOT statement_timestamp() - greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())
+                    BETWEEN interval '0' AND make_interval(secs => %(restarted_after_seconds)s)
                 AND (
                     %(watched_ids)s::uuid[] IS NULL
                     OR w.state = 'stopped'

@@ -85,6 +85,11 @@ class Listener:
         # here would go on waiting, for up to a minute.
         self._test()
 
+    def listen_anew(self) -> None:
+        """Our beacon is out, by the server that we beat to: what we listen on is gone, or leads to a server that is the
+        primary no more, says nothing, and would never be asked to write."""
+        self._session.hang_up()
+
     async def close(self) -> None:
         """Close the connection."""
         await self._session.close()

@@ -59,6 +59,11 @@ class Session:
         async with self._turn:
             return await self._run(work, give_up_on, answer_seconds)
 
+    def hang_up(self) -> None:
+        """End the connection under whoever waits on it; the work is then done, or given up, as after any break."""
+        if self._connection is not None and not self._connection.closed:
+            connect.hang_up(self._connection)
+
     async def close(self) -> None:
         """Close the connection; the next run opens another."""
         connection, self._connection = self._connection, None

@@ -11,7 +11,7 @@
 --     term holds, whether its beacon is gone.
 -- A term is renewed only while it runs: once over, it may already be somebody else's. Nor by who drains, should its
 -- resignation have failed.
--- The beacon says nothing while the server is young: a restart drops all of them at once.
+-- The beacon says nothing while the server is young: a restart drops all of them at once, and so does a failover.
 -- Locks: its own row, for no key update, so that it never waits for a duty's fence. Never touches tasks.
 -- Paths: workers_pkey, workers_one_leader_idx.
 WITH hint AS MATERIALIZED (
@@ -50,7 +50,8 @@ leader AS (
             AND w.leader_until <= orchestrator.clock() + make_interval(secs => 2 * %(term_seconds)s)
             AND w.state IN ('running', 'draining') AS holds,
         w.beacon IS NOT NULL
-            AND statement_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(dead_after_seconds)s)
+            AND NOT statement_timestamp() - greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())
+                BETWEEN interval '0' AND make_interval(secs => %(dead_after_seconds)s)
             AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon)) AS dark
     FROM orchestrator.workers AS w
     WHERE w.is_leader

@@ -179,10 +179,8 @@ class Worker:
     async def _close(self) -> None:
         self._stall.stop()
         await self._endings.drop("the worker ends")
-        await self._listener.close()
-        await self._claims.close()
-        await self._outcomes.close()
-        await self._services.close()
+        for part in (self._listener, self._claims, self._outcomes, self._services):
+            await part.close()
         self._slots.stop()
         await asyncio.to_thread(self._leader.stop)
         if self._errands:
@@ -208,6 +206,8 @@ class Worker:
             # Only now would a claim or a mark under this id find its row.
             self._listed = report.worker_id
             self._rest.ring()
+        if report.dim:
+            self._listener.listen_anew()
         if report.draining and not self._stopping:
             self.stop()
         if report.placed != self._placed:

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from orchestrator.config import Config
 from orchestrator.postgres import connect
 from orchestrator.postgres.session import Connection, Session
 
@@ -26,3 +27,24 @@ def test_work_that_gets_no_answer_is_done_again(database_url: str) -> None:
 
     assert 2 == asyncio.run(asyncio.wait_for(main(), 20))
     assert 2 == len(set(tried))
+
+
+def test_what_a_frozen_worker_has_locked_is_free_before_it_counts_as_dead(database_url: str) -> None:
+    """The server ends a session that stands still within a transaction of ours: others go round its locks, and wait."""
+
+    async def ask(connection: Connection) -> int:
+        cursor = await connection.execute(
+            "SELECT setting::int FROM pg_settings WHERE name = 'idle_in_transaction_session_timeout'"
+        )
+        (milliseconds,) = await cursor.fetchone() or (0,)
+        return int(milliseconds)
+
+    async def main() -> int:
+        session = Session(connect.conninfo(database_url), purpose="test")
+        try:
+            return await session.run(ask, give_up_on=lambda _error: False)
+        finally:
+            await session.close()
+
+    limit = Config(database_url=database_url).dead_after_seconds * 1000 / 3
+    assert 0 < asyncio.run(main()) <= limit

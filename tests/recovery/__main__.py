@@ -20,10 +20,10 @@ import psycopg
 from orchestrator.postgres import embedded_home
 from orchestrator.schema import migrate
 from tests import servers
-from tests.recovery import drills, outages
+from tests.recovery import drills, outages, scenarios
 from tests.recovery.stage import Stage, stage
 
-BARS = {**drills.BARS, **outages.BARS}
+BARS = {**drills.BARS, **outages.BARS, **scenarios.BARS}
 # Those that are over soon, one after another; those that wait for half a minute, each by itself.
 LANES: tuple[tuple[Callable[[Stage, int, drills.Note], None], ...], ...] = (
     (drills.worker_killed, drills.leader_killed, drills.leader_resigns, drills.ghost_claim),
@@ -113,6 +113,14 @@ def planned(
     if asked.only in "restarts":
         lanes.append(
             told(record, "restarts", lambda: outages.restarts(directory / "r", asked.rounds, record.note))
+        )
+    if asked.only in "scenarios":
+        lanes.append(
+            told(
+                record,
+                "scenarios",
+                lambda: scenarios.scenarios(directory / "s", asked.rounds, record.note),
+            )
         )
     if asked.only in "away":
 

@@ -51,6 +51,21 @@ async def innocent(context: Context, book: str, seconds: float) -> None:
     await asyncio.sleep(seconds)
 
 
+@app.task(name="drill.book", max_attempts=1000)
+async def book(context: Context, key: str) -> None:
+    """Write an entry, and complete the task with it."""
+    async with context.transaction() as connection:
+        await connection.execute("INSERT INTO ledger (task_id, key) VALUES (%s, %s)", [context.id, key])
+
+
+@app.task(name="drill.stubborn", timeout=3600)
+def stubborn(door: str) -> str:
+    """Return when a file is there, whatever has become of the task."""
+    while not Path(door).exists():
+        time.sleep(0.02)
+    return "late"
+
+
 def write_down(book: str, line: str) -> None:
     with Path(book).open("a") as file:
         file.write(line)

@@ -1,0 +1,65 @@
+"""`python -m tests.crashpoints`: strike at every message of every life, and say what came of it."""
+
+import argparse
+import random
+import sys
+import time
+from contextlib import ExitStack
+
+import psycopg
+
+from orchestrator.postgres import embedded_home
+from orchestrator.schema import migrate
+from tests import servers
+from tests.crashpoints import sweep
+from tests.crashpoints.lives import Lane
+
+LANES = 4
+
+
+def main() -> int:
+    """Do what the command line asks for; 1 when anything was wrong."""
+    asked = arguments()
+    begun = time.monotonic()
+    with servers.temporary_directory() as directory, ExitStack() as stack:
+        server = servers.Server(embedded_home.binaries(), directory / "server").start()
+        stack.callback(server.close)
+        lanes = [
+            stack.enter_context(Lane.laid(database(server, f"lane{n}"), directory / f"lane{n}"))
+            for n in range(asked.lanes)
+        ]
+        works, quiet = sweep.census(lanes)
+        works = [work for work in works if asked.only in f"{work[0].name}: {work[1]}"]
+        if asked.some:
+            works = random.Random(asked.seed).sample(works, min(asked.some, len(works)))  # noqa: S311 - no secret
+        sys.stdout.write(f"{len(works)} points\n")
+        report = sweep.run(lanes, works, say)
+    told = [*quiet.wrong, *report.wrong]
+    sys.stdout.write("\n\n".join([*told, report.table()]) + f" in {time.monotonic() - begun:.0f} s\n")
+    return 1 if told else 0
+
+
+def database(server: servers.Server, name: str) -> str:
+    """Make a migrated database."""
+    with psycopg.connect(server.url(), autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"'.encode())
+    migrate.upgrade(server.url(name))
+    return server.url(name)
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.crashpoints", description=__doc__)
+    parser.add_argument("--lanes", type=int, default=LANES, help=f"how many at a time [{LANES}]")
+    parser.add_argument("--some", type=int, default=0, help="a choice of so many [all]")
+    parser.add_argument("--seed", type=int, default=0, help="of the choice")
+    parser.add_argument("--only", default="", help="only those whose names hold this, as in `kill -9 claims`")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""The points of all lives, and lanes that run through them side by side, each in a database of its own.
+
+First every life is lived once without a fault, and each of its messages noted; these, times the faults, are the points.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from tests.crashpoints.lives import LIVES, Lane, Told
+from tests.crashpoints.makers import MAKES
+from tests.crashpoints.tap import Fault, Place, Point, points_of
+
+
+class Subject(Protocol):
+    """What lives, and can be struck."""
+
+    @property
+    def name(self) -> str: ...
+
+    def counts(self, place: Place) -> bool: ...
+
+    def play(self, lane: Lane, point: Point | None = None) -> Told: ...
+
+
+SUBJECTS: tuple[Subject, ...] = (*LIVES, *MAKES)
+Work = tuple[Subject, Point | None]
+
+
+@dataclass
+class Report:
+    """What came of all runs."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    struck: Counter[tuple[str, Fault]] = field(default_factory=Counter)
+    missed: list[Work] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    places: dict[str, list[Place]] = field(default_factory=dict)
+
+    def note(self, work: Work, told: Told) -> None:
+        """Write down one run."""
+        subject, point = work
+        with self.lock:
+            if point is None:
+                self.places[subject.name] = [place for place in told.places if subject.counts(place)]
+            elif told.reached:
+                self.struck[subject.name, point.fault] += 1
+            else:
+                self.missed.append(work)
+            if told.faults:
+                self.wrong.append("\n".join([f"{subject.name}: {point}", *told.faults, told.story]))
+
+    def table(self) -> str:
+        """Return the counts as text."""
+        rows = [f"{'':16}" + "".join(f"{fault.value:>12}" for fault in Fault) + f"{'all':>8}"]
+        for name in dict.fromkeys(name for name, _ in self.struck):
+            counts = [self.struck[name, fault] for fault in Fault]
+            rows.append(f"{name:16}" + "".join(f"{n:12}" for n in counts) + f"{sum(counts):8}")
+        rows.append(
+            f"{sum(self.struck.values())} points struck, {len(self.missed)} not reached, {len(self.wrong)} wrong"
+        )
+        return "\n".join(rows)
+
+
+def census(lanes: Sequence[Lane]) -> tuple[list[Work], Report]:
+    """Live every life once, undisturbed; return all points."""
+    report = run(lanes, [(subject, None) for subject in SUBJECTS])
+    points: list[Work] = [
+        (subject, point) for subject in SUBJECTS for point in points_of(report.places.get(subject.name, []))
+    ]
+    return points, report
+
+
+def run(lanes: Sequence[Lane], works: Sequence[Work], say: Callable[[str], object] = str) -> Report:
+    """Go through these, each lane as it comes to them."""
+    report = Report()
+    go_through_all(lanes, works, report, say)
+    # A worker that beat once less than before had no time for its last messages: once more.
+    missed, report.missed = report.missed, []
+    go_through_all(lanes, missed, report, say)
+    return report
+
+
+def go_through_all(
+    lanes: Sequence[Lane], works: Sequence[Work], report: Report, say: Callable[[str], object]
+) -> None:
+    todo = SimpleQueue[Work]()
+    for work in works:
+        todo.put(work)
+
+    def go_through(lane: Lane) -> None:
+        with suppress(Empty):
+            # Ends: each round takes one away.
+            while True:
+                subject, point = todo.get_nowait()
+                try:
+                    told = subject.play(lane, point)
+                except AssertionError as error:
+                    told = Told(reached=True, faults=[f"I7 {error}"])
+                report.note((subject, point), told)
+                if told.faults:
+                    say(f"{subject.name}: {point}: {told.faults}")
+
+    threads = [threading.Thread(target=go_through, args=[lane], daemon=True) for lane in lanes]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

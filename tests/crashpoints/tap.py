@@ -1,0 +1,258 @@
+"""A door that reads the protocol: it counts the messages of a client, and strikes at one of them.
+
+    CUT BEFORE   the server never hears it: the connection ends first
+    CUT AFTER    the server has done it, and its answer is lost
+    KILL         the client dies (SIGKILL) when it has left, before the answer; what it said behind it never left
+    FREEZE       the client stands still (SIGSTOP) when it has left, and it reaches the server only after `thaw`:
+                 the latest packet of a worker that has been given up long ago
+
+Unencrypted connections only, which the URL asks for. A message that asks for no answer (Parse, Bind, Execute) is not
+cut after: the server has done nothing before the Sync, so that would be the next one's cut before. Nor does anybody
+freeze in the middle of what he sends in one go: the kernel sends it on.
+"""
+
+import os
+import signal
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from tests.proxy import CHUNK_BYTES, Link, Proxy
+
+CANCEL_REQUEST = 80_877_102
+ANSWER_SECONDS = 10.0
+STARTUP, QUERY, SYNC, READY = "startup", "Q", "S", "Z"
+ASKING = frozenset({STARTUP, QUERY, SYNC})
+
+
+class Fault(Enum):
+    """What strikes."""
+
+    CUT_BEFORE = "cut before"
+    CUT_AFTER = "cut after"
+    KILL = "kill -9"
+    FREEZE = "freeze"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """One message: whose connection, whether the client has been told to stop, the how-manieth, its letter, and whether
+    it is the first since the last one that was answered: what a client sends in one go begins with it."""
+
+    purpose: str
+    ending: bool
+    number: int
+    letter: str
+    begins: bool
+
+    @property
+    def asks(self) -> bool:
+        """Whether the server answers it, and has then done it."""
+        return self.letter in ASKING
+
+    def __str__(self) -> str:
+        return f"{self.purpose}{' (ending)' if self.ending else ''} {self.number}{self.letter}"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A fault at a message."""
+
+    place: Place
+    fault: Fault
+
+    def __str__(self) -> str:
+        return f"{self.fault.value} {self.place}"
+
+    def holds_at(self, place: Place) -> bool:
+        """Tell whether to strike here: at its message, or, should this life have taken another turn (a statement that
+        is prepared by now and was not the last time), at the next one where such a fault makes sense."""
+        where = self.place
+        is_there = (place.purpose, place.ending) == (
+            where.purpose,
+            where.ending,
+        ) and place.number >= where.number
+        return is_there and fits(self.fault, place)
+
+
+def fits(fault: Fault, place: Place) -> bool:
+    """Tell whether a fault makes sense at a message."""
+    return (place.asks or fault is not Fault.CUT_AFTER) and (place.begins or fault is not Fault.FREEZE)
+
+
+def points_of(places: Iterable[Place]) -> list[Point]:
+    """Return every point of a life that went through these messages."""
+    return [Point(place, fault) for place in places for fault in Fault if fits(fault, place)]
+
+
+class Frames:
+    """Cuts one way of a connection into messages."""
+
+    def __init__(self, *, greeted: bool) -> None:
+        self._buffer = bytearray()
+        self._greeted = greeted
+
+    def feed(self, data: bytes) -> Iterator[tuple[str, bytes]]:
+        """Yield the letter and the bytes of each message that is whole now."""
+        self._buffer += data
+        # Ends: each round takes a message out of the buffer.
+        while (size := self._size()) <= len(self._buffer):
+            frame = bytes(self._buffer[:size])
+            del self._buffer[:size]
+            yield (chr(frame[0]) if self._greeted else STARTUP), frame
+            self._greeted = True
+
+    def _size(self) -> int:
+        head = 1 if self._greeted else 0
+        if len(self._buffer) < head + 4:
+            return head + 4
+        (length,) = struct.unpack_from("!i", self._buffer, head)
+        return head + int(length)
+
+
+def purpose_of(startup: bytes) -> str:
+    """Tell from its first message what a connection is for: by its application name."""
+    if struct.unpack_from("!i", startup, 4) == (CANCEL_REQUEST,):
+        return "cancel"
+    words = startup[8:].split(b"\0")
+    named = dict(zip(words[::2], words[1::2], strict=False))
+    return named.get(b"application_name", b"producer").decode().removeprefix("orchestrator ")
+
+
+class TappedLink(Link):
+    """One client's connection, message by message."""
+
+    def __init__(self, tap: "Tap", client: socket.socket, server: socket.socket) -> None:
+        self._tap = tap
+        self._purpose = ""
+        self._asked = self._answered = 0
+        self._begins = True
+        # From this answer on nothing comes through any more.
+        self._lost_from: int | None = None
+        self._lost = threading.Event()
+        super().__init__(tap, client, server)
+
+    def _forth(self) -> None:
+        frames = Frames(greeted=False)
+        with suppress(OSError):
+            while data := self.client.recv(CHUNK_BYTES):
+                held = bytearray()
+                for letter, frame in frames.feed(data):
+                    if letter == STARTUP:
+                        self._purpose = purpose_of(frame)
+                    self._asked += letter in ASKING
+                    fault = self._tap.passes(self._purpose, letter, begins=self._begins)
+                    self._begins = letter in ASKING
+                    if fault is not None:
+                        self.server.sendall(held)
+                        held.clear()
+                        if not self._strike(fault, letter, frame):
+                            self.cut()
+                            return
+                    held += frame
+                self.server.sendall(held)
+        self.cut()
+
+    def _strike(self, fault: Fault, letter: str, frame: bytes) -> bool:
+        """Tell whether the message, and what comes after it, may go on."""
+        match fault:
+            case Fault.CUT_BEFORE:
+                self._tap.strike()
+                return False
+            case Fault.FREEZE:
+                self._tap.strike(signal.SIGSTOP)
+                self._tap.thawed.wait()
+                return True
+            case Fault.KILL:
+                self._tap.strike(signal.SIGKILL)
+            case Fault.CUT_AFTER:
+                pass
+        self._lost_from = self._asked
+        self.server.sendall(frame)
+        if letter in ASKING:
+            self._lost.wait(ANSWER_SECONDS)
+        if fault is Fault.CUT_AFTER:
+            self._tap.strike()
+        return False
+
+    def _back(self) -> None:
+        frames = Frames(greeted=True)
+        with suppress(OSError):
+            while data := self.server.recv(CHUNK_BYTES):
+                self._answered += sum(letter == READY for letter, _ in frames.feed(data))
+                if self._lost_from is None:
+                    self.client.sendall(data)
+                elif self._answered >= self._lost_from:
+                    break
+        self._lost.set()
+        self.cut()
+        self.client.close()
+        self.server.close()
+
+
+class Tap(Proxy):
+    """Listens on a loopback port, counts, and strikes once."""
+
+    link = TappedLink  # type: ignore[assignment] # made by a tap alone
+
+    def __init__(self, url: str, point: Point | None = None) -> None:
+        self._point = point
+        self._lock = threading.Lock()
+        self._counts: Counter[tuple[str, bool]] = Counter()
+        self._ending = False
+        self._victim: int | None = None
+        self._aimed = threading.Event()
+        self.places: list[Place] = []
+        self.struck = threading.Event()
+        self.thawed = threading.Event()
+        super().__init__(url)
+        self.url += "?sslmode=disable&gssencmode=disable"
+
+    def __exit__(self, *_: Any) -> None:
+        self.thawed.set()
+        self._aimed.set()
+        super().__exit__()
+
+    @property
+    def fault(self) -> Fault | None:
+        """What strikes here, if it comes to its point."""
+        return None if self._point is None else self._point.fault
+
+    def aim(self, pid: int) -> None:
+        """Say whose messages these are: nobody is struck before."""
+        self._victim = pid
+        self._aimed.set()
+
+    def begin_the_end(self) -> None:
+        """Count apart from now on: the client is being told to stop."""
+        with self._lock:
+            self._ending = True
+
+    def thaw(self) -> None:
+        """Let through what was held back."""
+        self.thawed.set()
+
+    def passes(self, purpose: str, letter: str, *, begins: bool) -> Fault | None:
+        """Count a message; return what strikes at it, if anything does."""
+        with self._lock:
+            self._counts[purpose, self._ending] += 1
+            place = Place(purpose, self._ending, self._counts[purpose, self._ending], letter, begins)
+            self.places.append(place)
+            point = self._point
+            if point is None or self.struck.is_set() or not point.holds_at(place):
+                return None
+            return point.fault
+
+    def strike(self, number: signal.Signals | None = None) -> None:
+        """Send the client a signal, if any, and say that it has happened."""
+        self._aimed.wait()
+        if number is not None and self._victim is not None:
+            with suppress(ProcessLookupError):
+                os.kill(self._victim, number)
+        self.struck.set()

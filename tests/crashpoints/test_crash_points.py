@@ -1,0 +1,116 @@
+"""A seeded choice of crash points; and the judge itself, who finds every kind of fault in tables that were doctored."""
+
+import random
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+import pytest
+
+from tests.conftest import migrated_database
+from tests.crashpoints import sweep
+from tests.crashpoints.lives import LIVES, Lane, Life
+from tests.crashpoints.tap import Fault, Place, Point, Tap
+from tests.crashpoints.verdict import violations
+from tests.worker.running import value
+
+LANES, CHOICE, SEED = 3, 40, 6
+# A message that comes once in a while may not come in the time that the run has.
+MISSED_MAX = 4
+
+
+@pytest.fixture
+def lanes(
+    administrator: psycopg.Connection, server_url: str, template_database: str, tmp_path: Path
+) -> Iterator[list[Lane]]:
+    """Some databases to live in side by side."""
+    with ExitStack() as stack:
+        urls = [
+            stack.enter_context(migrated_database(administrator, server_url, template_database))
+            for _ in range(LANES)
+        ]
+        yield [stack.enter_context(Lane.laid(url, tmp_path / str(n))) for n, url in enumerate(urls)]
+
+
+def test_a_choice_of_crash_points_loses_nothing_and_repeats_nothing_without_a_cause(
+    lanes: list[Lane],
+) -> None:
+    """Cut before, cut after, killed and frozen, at messages of workers and producers: everything completes."""
+    works, quiet = sweep.census(lanes)
+    chosen = random.Random(SEED).sample(works, CHOICE)  # noqa: S311 - no secret
+
+    report = sweep.run(lanes, chosen)
+
+    assert [] == quiet.wrong + report.wrong
+    assert sum(report.struck.values()) >= CHOICE - MISSED_MAX, report.missed
+    assert {fault for _, fault in report.struck} == set(Fault)
+
+
+DOCTORED: dict[str, LiteralString] = {
+    "I1": "DELETE FROM orchestrator.tasks_done",
+    "I3 a lease is given once": "INSERT INTO points.moves (task_id, old_status, new_status, new_lease)"
+    " SELECT task_id, old_status, new_status, new_lease FROM points.moves WHERE new_status = 'claimed'",
+    "I3 a lease is given where none holds": "UPDATE points.moves SET old_lease = 7 WHERE new_status = 'claimed'",
+    "I4": "UPDATE points.moves SET new_lease = 7 WHERE new_status = 'completed'",
+    "I5": "INSERT INTO points.moves (task_id, new_status, new_lease)"
+    " SELECT task_id, new_status, new_lease FROM points.moves WHERE new_status = 'completed'",
+    "I6 a lease is executed once": "INSERT INTO points.executions (task_id, attempt, lease)"
+    " SELECT task_id, attempt, lease FROM points.executions",
+    "I6 another execution has a cause": "INSERT INTO points.executions (task_id, attempt, lease)"
+    " SELECT task_id, attempt, 7 FROM points.executions",
+    "I6 what was completed was executed": "DELETE FROM points.executions",
+    "TX": "INSERT INTO points.ledger SELECT task_id, attempt, lease FROM points.ledger",
+    "I7": "INSERT INTO orchestrator.tasks_live (id, type, queue, status, lease, worker_id, claimed_at, run_at,"
+    " priority, aging_us, attempt, max_attempts, losses, timeout)"
+    " SELECT id, type, queue, 'claimed', 7, gen_random_uuid(), now(), run_at, priority, aging_us, attempt,"
+    " max_attempts, losses, timeout FROM orchestrator.tasks_done",
+}
+
+
+def test_the_judge_finds_every_kind_of_fault(lanes: list[Lane]) -> None:
+    """Nothing in the tables of a life without a fault; and what was planted there, under its name."""
+    lane = lanes[0]
+    (own,) = (life for life in LIVES if life.name == "own")
+    assert [] == own.play(lane).faults
+    connection = lane.stage.connection
+    ids = [value(connection, "SELECT id FROM orchestrator.tasks")]
+
+    found = {}
+    for rule, fault in DOCTORED.items():
+        with connection.transaction(force_rollback=True):
+            connection.execute("ALTER TABLE orchestrator.tasks_live DISABLE TRIGGER USER")
+            connection.execute(fault)
+            found[rule] = [line for line in violations(connection, ids) if line.startswith(rule)]
+
+    assert [] == [rule for rule, lines in found.items() if not lines]
+
+
+def test_an_effect_outside_of_the_transaction_is_found(lanes: list[Lane]) -> None:
+    """A handler that commits its entry first, and completes on its own, is killed in between: two entries."""
+    lane = lanes[0]
+    place = Place("outcomes", ending=False, number=1, letter="startup", begins=True)
+
+    told = Life("own_leaking").play(lane, Point(place, Fault.KILL))
+
+    assert told.reached
+    assert [line for line in told.faults if line.startswith("TX")]
+
+
+@pytest.mark.parametrize(("fault", "rows"), [(Fault.CUT_BEFORE, 0), (Fault.CUT_AFTER, 1)])
+def test_the_door_strikes_at_the_message_it_was_told(
+    fault: Fault, rows: int, database_url: str, connection: psycopg.Connection
+) -> None:
+    """Before it the server hears nothing of it; after it the server has done it, and the client is not told."""
+    connection.execute("CREATE TABLE struck (n integer)")
+    third = Place("producer", ending=False, number=3, letter="Q", begins=True)
+
+    with Tap(database_url, Point(third, fault)) as tap:
+        tap.aim(0)
+        client = psycopg.connect(tap.url, autocommit=True)
+        client.execute("SELECT 1")
+        with pytest.raises(psycopg.OperationalError):
+            client.execute("INSERT INTO struck VALUES (1)")
+
+    assert (rows, True) == (value(connection, "SELECT count(*) FROM struck"), tap.struck.is_set())

@@ -1,0 +1,175 @@
+"""A primary, a standby that follows it, and a producer who writes an order beside every task, in one transaction.
+
+What Postgres loses in a failover it loses of both: the orders that are there are the tasks that are there.
+"""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from typing import LiteralString
+
+import psycopg
+
+from orchestrator.postgres import embedded_home
+from orchestrator.schema import migrate
+from tests import servers
+from tests.recovery.gate import Gate
+from tests.recovery.stage import Stage
+from tests.servers import Server, wait_until
+from tests.standby import Standby, either
+
+TABLES: LiteralString = """
+CREATE TABLE orders (key text PRIMARY KEY);
+CREATE TABLE ledger (task_id bigint NOT NULL, key text NOT NULL)
+"""
+ENQUEUE: LiteralString = """
+SELECT orchestrator.enqueue(
+    'drill.book', jsonb_build_object('key', %(key)s::text), queue => %(queue)s, max_attempts => 1000
+)
+"""
+
+
+class Pair:
+    """Two servers. `line` is what replication goes through."""
+
+    def __init__(self, primary: Server, standby: Standby, line: Gate) -> None:
+        self.primary = primary
+        self.standby = standby
+        self.line = line
+        self.url = either(primary, standby)
+
+    def make_synchronous(self) -> None:
+        """Let every durable commit wait for the standby."""
+        self.set("synchronous_standby_names = 'standby'")
+        wait_until(lambda: self._is("sync"), "the standby is synchronous")
+
+    def set(self, setting: LiteralString) -> None:
+        """Change a setting of the primary, for all its sessions."""
+        with psycopg.connect(self.primary.url(), autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET " + setting)
+            connection.execute("SELECT pg_reload_conf()")
+
+    def fail_over(self) -> None:
+        """The primary dies, and the standby takes its place."""
+        self.primary.kill()
+        self.standby.promote()
+
+    def _is(self, state: str) -> bool:
+        with psycopg.connect(self.primary.url(), autocommit=True) as connection:
+            return connection.execute("SELECT sync_state FROM pg_stat_replication").fetchall() == [(state,)]
+
+
+@contextmanager
+def pair() -> Iterator[Pair]:
+    """Give a primary with the tables, and its standby, both running."""
+    with servers.temporary_directory() as directory, ExitStack() as stack:
+        primary = Server(embedded_home.binaries(), directory / "primary").start()
+        stack.callback(primary.close)
+        migrate.upgrade(primary.url())
+        with psycopg.connect(primary.url(), autocommit=True) as connection:
+            connection.execute(TABLES)
+        line = stack.enter_context(Gate(primary.url()))
+        standby = Standby(primary, directory / "standby", through=line.url)
+        stack.callback(close, standby)
+        standby.start()
+        yield Pair(primary, standby, line)
+
+
+def close(standby: Standby) -> None:
+    if standby.directory.exists():
+        standby.close()
+
+
+class Producer:
+    """Writes an order and enqueues its task, until told to stop; keeps a journal of what it was told."""
+
+    def __init__(self, url: str, *, queue: str = "default") -> None:
+        self._url = url
+        self._queue = queue
+        self._over = threading.Event()
+        self.acknowledged: set[str] = set()
+        self.in_doubt: set[str] = set()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> "Producer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def reached(self, number: int) -> bool:
+        """Tell whether so many orders have been acknowledged."""
+        return len(self.acknowledged) >= number
+
+    def _run(self) -> None:
+        number = 0
+        # Ends: it is told to stop.
+        while not self._over.is_set():
+            with (
+                suppress(psycopg.OperationalError),
+                psycopg.connect(self._url, connect_timeout=2) as connection,
+            ):
+                while not self._over.wait(0.002):
+                    number += 1
+                    key = f"order-{number}"
+                    self.in_doubt.add(key)
+                    order(connection, key, self._queue)
+                    self.acknowledged.add(key)
+                    self.in_doubt.discard(key)
+            self._over.wait(0.02)
+
+
+def order(connection: psycopg.Connection, key: str, queue: str = "default") -> None:
+    """Write an order and its task, durably."""
+    with connection.transaction():
+        connection.execute("INSERT INTO orders (key) VALUES (%s)", [key])
+        connection.execute(ENQUEUE, {"key": key, "queue": queue})
+
+
+def orders(stage: Stage) -> set[str]:
+    """Return the orders that are there."""
+    return {key for (key,) in stage.ask("SELECT key FROM orders")}
+
+
+def tasks(stage: Stage) -> list[str]:
+    """Return the orders of the tasks that are there."""
+    rows = stage.ask("SELECT payload ->> 'key' FROM orchestrator.tasks WHERE type = 'drill.book'")
+    return sorted(key for (key,) in rows)
+
+
+def entries(stage: Stage) -> list[str]:
+    """Return the orders that handlers have written into the ledger."""
+    return sorted(key for (key,) in stage.ask("SELECT key FROM ledger"))
+
+
+def is_drained(stage: Stage) -> bool:
+    """Tell whether every order has been dealt with."""
+    return not stage.ask("SELECT 1 FROM orchestrator.tasks_live WHERE type = 'drill.book' LIMIT 1")
+
+
+class Way:
+    """To whichever of the two takes writes, through doors that can be shut."""
+
+    def __init__(self, both: Pair) -> None:
+        self._gates = [Gate(server.url()) for server in (both.primary, both.standby)]
+        hosts = ",".join(gate.url.partition("@")[2].partition("/")[0] for gate in self._gates)
+        self.url = f"{both.url.partition('@')[0]}@{hosts}/{both.url.rpartition('/')[2]}"
+
+    def __enter__(self) -> "Way":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for gate in self._gates:
+            gate.__exit__()
+
+    def shut(self) -> None:
+        """End all connections, and refuse new ones."""
+        for gate in self._gates:
+            gate.shut()
+
+    def open(self) -> None:
+        """Let them in again."""
+        for gate in self._gates:
+            gate.open()

@@ -1,0 +1,211 @@
+"""Five scenarios that queues are compared by, each under a steady load of 500 tasks a second, with default settings:
+how long after the fault is over until the fleet completes at least 98 % of what it did before.
+
+Besides: everything that was acknowledged is completed in the end, and nothing is there that was not.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+
+from orchestrator.postgres import embedded_home
+from orchestrator.schema import migrate
+from tests.recovery.drills import Note
+from tests.recovery.stage import Stage, stage
+from tests.servers import Server
+from tests.worker.processes import Process
+
+WORKERS = 3
+TASKS_A_SECOND = 500
+TICK_SECONDS = 0.01
+SHARE = 0.98
+BASE_SECONDS = 5
+FAULT_SECONDS = 10.0
+WATCHED_SECONDS = 14
+# As many in a row, on average, the first of them nearly: one good second is no recovery, and no two are alike.
+LASTING = 3
+NEARLY = 0.9
+MAX_CONNECTIONS = 60
+YOUNG_SECONDS = 31.0
+NEVER = 999.0
+
+OUST: LiteralString = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'orchestrator%' LIMIT 1
+"""
+
+RESTARTED = "PostgreSQL restarted, 500 tasks/s: at 98 % again"
+KILLED_BACKENDS = "backends killed 2/s, 500 tasks/s: at 98 % again"
+EXHAUSTED = "connections exhausted, 500 tasks/s: at 98 % again"
+CRASHED = "PostgreSQL crashed, 500 tasks/s: at 98 % again"
+KILLED_WORKERS = "workers killed, 500 tasks/s: at 98 % again"
+BARS = dict.fromkeys((RESTARTED, KILLED_BACKENDS, EXHAUSTED, CRASHED, KILLED_WORKERS), 10.0)
+
+
+class Load:
+    """Enqueues at a steady pace whatever happens to the server; counts what was acknowledged, and what is in doubt."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self.acknowledged = self.in_doubt = 0
+
+    def __enter__(self) -> "Load":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        share, due = int(TASKS_A_SECOND * TICK_SECONDS), time.monotonic()
+        # Ends: it is told to stop.
+        while not self._over.is_set():
+            with (
+                suppress(psycopg.OperationalError),
+                psycopg.connect(self._url, autocommit=True) as connection,
+            ):
+                # What could not be sent in its time is not made up for: the load is steady.
+                due = time.monotonic()
+                while not self._over.wait(max(0.0, due - time.monotonic())):
+                    due += TICK_SECONDS
+                    self.in_doubt += share
+                    connection.execute(
+                        "SELECT count(orchestrator.enqueue('drill.stamp')) FROM generate_series(1, %s)",
+                        [share],
+                    )
+                    self.in_doubt -= share
+                    self.acknowledged += share
+            self._over.wait(0.05)
+
+
+class Scene:
+    """A server, a fleet and a load."""
+
+    def __init__(self, server: Server, made: Stage) -> None:
+        self.server = server
+        self.stage = made
+        self.fleet: list[Process] = [made.hire() for _ in range(WORKERS)]
+
+    def restart(self) -> None:
+        """It ends as it should, and comes back."""
+        self.server.restart("fast")
+
+    def crash(self) -> None:
+        """It ends at once, and recovers."""
+        self.server.restart("immediate")
+
+    def kill_backends(self) -> None:
+        """Twice a second a session of anybody's is ended."""
+        for _ in range(int(FAULT_SECONDS * 2)):
+            self.stage.ask(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+                " AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1"
+            )
+            time.sleep(0.5)
+
+    def exhaust(self) -> None:
+        """Strangers take every connection there is, also those that the fleet had."""
+        taken: list[psycopg.Connection] = []
+        deadline = time.monotonic() + FAULT_SECONDS
+        while time.monotonic() < deadline:
+            with suppress(psycopg.OperationalError):
+                taken.append(psycopg.connect(self.server.url(), autocommit=True, application_name="stranger"))
+                continue
+            rows = taken[0].execute(OUST).fetchall()
+            if not rows:
+                time.sleep(0.05)
+        for connection in taken:
+            connection.close()
+
+    def kill_workers(self) -> None:
+        """Every two seconds one is killed, and another one started."""
+        for _ in range(int(FAULT_SECONDS / 2)):
+            victim = self.fleet.pop(random.randrange(WORKERS))  # noqa: S311 - no secret
+            victim.kill()
+            self.fleet.append(self.stage.start())
+            time.sleep(2.0)
+
+
+FAULTS: dict[str, Callable[[Scene], None]] = {
+    RESTARTED: Scene.restart,
+    KILLED_BACKENDS: Scene.kill_backends,
+    EXHAUSTED: Scene.exhaust,
+    CRASHED: Scene.crash,
+    KILLED_WORKERS: Scene.kill_workers,
+}
+
+
+def scenarios(directory: Path, rounds: int, note: Note) -> None:
+    """Every scenario several times, one after another, on one server."""
+    directory.mkdir()
+    settings = {"max_connections": str(MAX_CONNECTIONS)}
+    server = Server(embedded_home.binaries(), directory / "server", settings=settings).start()
+    try:
+        migrate.upgrade(server.url())
+        with stage(server.url(), directory, {}) as made:
+            scene = Scene(server, made)
+            for name, fault in FAULTS.items():
+                for _ in range(rounds):
+                    one(scene, name, partial(fault, scene), note)
+    finally:
+        server.close()
+
+
+def one(scene: Scene, name: str, strike: Callable[[], None], note: Note) -> None:
+    """Load it, let the fault happen, and watch it recover; then see that nothing is missing."""
+    made = scene.stage
+    made.ask("DELETE FROM orchestrator.tasks_done")
+    if name == KILLED_WORKERS:
+        # Before that, who is killed is missed by its beat alone.
+        made.until(lambda: is_old(made), "the server is old enough")
+    with Load(scene.server.url()) as load:
+        made.until(lambda: load.acknowledged > TASKS_A_SECOND, "the load is on")
+        time.sleep(BASE_SECONDS)
+        begun = time.time()
+        strike()
+        over = time.time()
+        time.sleep(WATCHED_SECONDS)
+        base = done_between(made, begun - BASE_SECONDS, begun)[0] / BASE_SECONDS
+        seconds = done_between(made, over, over + WATCHED_SECONDS, each=1.0)
+    note(name, recovered(seconds, SHARE * base))
+    made.until(lambda: not made.ask("SELECT 1 FROM orchestrator.tasks_live LIMIT 1"), "all is done")
+    ((completed,),) = made.ask("SELECT count(*) FROM orchestrator.tasks WHERE status = 'completed'")
+    assert load.acknowledged <= completed <= load.acknowledged + load.in_doubt
+
+
+def recovered(seconds: list[int], enough: float) -> float:
+    """Return after how many seconds the rate was there again, and stayed."""
+    for n in range(len(seconds) - LASTING + 1):
+        if seconds[n] >= NEARLY * enough and sum(seconds[n : n + LASTING]) / LASTING >= enough:
+            return n + 1.0
+    return NEVER
+
+
+def done_between(made: Stage, begun: float, over: float, *, each: float | None = None) -> list[int]:
+    """Return how many tasks were completed from one moment to another, or in each part of that time."""
+    size = each or over - begun
+    rows = made.ask(
+        "SELECT floor((extract(epoch FROM finished_at) - %s) / %s)::int, count(*) FROM orchestrator.tasks_done"
+        " WHERE finished_at >= to_timestamp(%s) AND finished_at < to_timestamp(%s) GROUP BY 1",
+        begun, size, begun, over,
+    )  # fmt: skip
+    counts = {int(n): int(count) for n, count in rows}
+    return [counts.get(n, 0) for n in range(round((over - begun) / size))]
+
+
+def is_old(made: Stage) -> bool:
+    return bool(
+        made.ask(
+            "SELECT 1 WHERE statement_timestamp() - pg_postmaster_start_time() > %s * interval '1 s'",
+            YOUNG_SECONDS,
+        )
+    )

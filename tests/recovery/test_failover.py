@@ -1,0 +1,157 @@
+"""The primary dies, or is no primary any more, and its standby takes over."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from orchestrator.config import Config
+from orchestrator.maintain.recover import Recovery, recover
+from orchestrator.worker.report import ask
+from tests.recovery import failover
+from tests.recovery.failover import Pair, Producer, Way, order
+from tests.recovery.stage import Stage, said, stage
+from tests.servers import wait_until
+from tests.standby import position
+
+ORDERS = 150
+YOUNG_SECONDS = 3.0
+YOUNG = Config(dead_after_seconds=YOUNG_SECONDS, heartbeat_seconds=0.1)
+SETTINGS = {
+    "ORCHESTRATOR_POLL_SECONDS": "0.2",
+    "ORCHESTRATOR_HEARTBEAT_SECONDS": "0.5",
+    # To promote a standby takes a while on a busy machine.
+    "ORCHESTRATOR_DEAD_AFTER_SECONDS": "30",
+    "ORCHESTRATOR_TERM_SECONDS": "3",
+}
+
+
+@pytest.fixture
+def both() -> Iterator[Pair]:
+    """A primary and its standby."""
+    with failover.pair() as pair:
+        yield pair
+
+
+@pytest.fixture
+def here(both: Pair, tmp_path: Path) -> Iterator[Stage]:
+    """Workers on whichever takes writes."""
+    with stage(both.url, tmp_path, SETTINGS) as made:
+        yield made
+
+
+def test_a_failover_to_a_synchronous_standby_loses_nothing(both: Pair, here: Stage) -> None:
+    """What was acknowledged is there, and done once; the workers find the new primary by themselves."""
+    both.make_synchronous()
+    with Producer(both.url) as producer:
+        workers = [here.hire() for _ in range(2)]
+        here.until(lambda: producer.reached(ORDERS), "there are orders")
+        both.fail_over()
+        before = len(producer.acknowledged)
+        here.until(lambda: producer.reached(before + ORDERS), "there are more orders")
+    here.until(lambda: failover.is_drained(here), "all is done")
+
+    assert set() == producer.acknowledged - failover.orders(here)
+    assert failover.orders(here) <= producer.acknowledged | producer.in_doubt
+    assert sorted(failover.orders(here)) == failover.tasks(here) == failover.entries(here)
+    assert [("running",)] * 2 == here.ask("SELECT state FROM orchestrator.workers"), here.logs()
+    assert [None, None] == [process.popen.poll() for process in workers]
+
+
+def test_a_failover_to_an_asynchronous_standby_loses_what_postgres_lost(
+    both: Pair, here: Stage, tmp_path: Path
+) -> None:
+    """Orders and tasks alike, to the last one; what is there is done once. An outcome from before, of a task whose
+    number is another's by now, is refused."""
+    door = tmp_path / "door"
+    with Way(both) as way:
+        worker = here.hire("-q", "default,stubborn", url=way.url)
+        with psycopg.connect(both.primary.url(), autocommit=True) as connection:
+            kept, lost = ([f"{what}-{n}" for n in range(ORDERS)] for what in ("kept", "lost"))
+            for key in kept:
+                order(connection, key)
+            both.standby.wait_for(position(both.primary))
+            both.line.shut()
+            for key in lost:
+                order(connection, key)
+        (late,) = here.enqueue("drill.stubborn", queue="stubborn", door=str(door))
+        here.until(lambda: here.are([late], "running"), "it runs")
+        here.until(lambda: set(lost) <= set(failover.entries(here)), "what will be lost is done")
+
+        way.shut()
+        both.primary.kill()
+        door.touch()
+        both.standby.promote()
+        again = 0
+        while again < late:
+            again, *_ = here.enqueue("drill.stamp", queue="nobody's")
+        way.open()
+        here.until(lambda: said(worker, "stale outcome"), "what comes late is refused", of=worker)
+        here.until(lambda: failover.is_drained(here), "all is done")
+
+    assert late == again
+    assert set(kept) == failover.orders(here)
+    assert sorted(kept) == failover.tasks(here) == failover.entries(here)
+    assert here.are([again], "pending")
+    assert [(0, 0)] == here.losses([again])
+
+
+def test_a_server_that_has_just_taken_over_condemns_nobody(both: Pair, here: Stage) -> None:
+    """Beacons do not come along in a failover, all are dark at once, and nobody could beat meanwhile; also where the
+    standby has been up for long."""
+    with psycopg.connect(both.standby.url(), autocommit=True) as connection:
+        wait_until(lambda: is_old(connection), "the standby is old enough")
+        here.ask(
+            "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, state, beacon, is_leader,"
+            " term, leader_until, beat_at) VALUES"
+            " (gen_random_uuid(), 'there', 1, '0', '{}', 1, 'running', 7, true, 1, now() + interval '10 s', now()),"
+            " (gen_random_uuid(), 'away', 1, '0', '{}', 1, 'running', 8, false, 0, NULL, now() - interval '1 hour')"
+        )
+        both.standby.wait_for(position(both.primary))
+        both.fail_over()
+        recovery = Recovery(YOUNG_SECONDS, heartbeat_seconds=0.1, grace_seconds=0.0)
+        condemned = [recovery.is_worth(connection), recovery.is_worth(connection)]
+        late = recover(connection, dead_after_seconds=YOUNG_SECONDS, restarted_after_seconds=YOUNG_SECONDS)
+        seen = ask(connection, uuid4(), beats=False, draining=False, beacon=None, rings=False, config=YOUNG)
+
+        assert ([False, False], 0) == (condemned, late.workers)
+        assert (True, False) == (seen.view.holds, seen.view.dark)
+
+
+def is_old(connection: psycopg.Connection) -> bool:
+    """Tell whether the server has been up for so long that dark beacons would count."""
+    row = connection.execute(
+        "SELECT statement_timestamp() - pg_postmaster_start_time() > %s * interval '1 s'", [YOUNG_SECONDS]
+    ).fetchone()
+    return row == (True,)
+
+
+def test_workers_leave_a_primary_that_is_none_any_more(both: Pair, here: Stage) -> None:
+    """It still answers, and takes no writes: every connection goes to the other one, also the one that only listens."""
+    worker = here.hire(settings={"ORCHESTRATOR_POLL_SECONDS": "60"})
+    both.standby.promote()
+    both.set("default_transaction_read_only = on")
+    with (
+        stage(both.standby.url(), here.folder("new"), {}) as new,
+        stage(both.primary.url(), here.folder("old"), {}) as old,
+    ):
+        new.until(lambda: new.serves(worker) and has_left(old), "it has left", seconds=20, of=worker)
+        new.until(lambda: sleeps(new), "it sleeps", of=worker)
+
+        new.results(new.enqueue("drill.stamp"), seconds=5)
+
+    assert worker.popen.poll() is None
+
+
+def has_left(old: Stage) -> bool:
+    """Tell whether no worker has a connection there."""
+    return not old.ask("SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'orchestrator%%'")
+
+
+def sleeps(new: Stage) -> bool:
+    """Tell whether the worker asks to be rung."""
+    return bool(
+        new.ask("SELECT 1 FROM orchestrator.workers WHERE idle_until > clock_timestamp() + interval '30 s'")
+    )

@@ -1,0 +1,132 @@
+"""Real clocks that are moved by an hour, both ways: of the server, while it runs, and of a worker's host.
+
+tests/recovery/test_clocks.py moves what the product asks for the time; here everything is moved that a clock may reach:
+the server's own timers, its statistics, the time of its start.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import LiteralString
+
+import pytest
+
+from orchestrator.postgres import embedded_home
+from orchestrator.schema import migrate
+from tests import faketime, servers
+from tests.recovery.stage import Stage, said, stage
+from tests.servers import Server
+from tests.worker.processes import QUICK
+
+HOUR = 3600
+TASKS = 50
+HELD = 3
+# A beat is due in good time, though the clock is looked at once a second.
+CALM = {**QUICK, "ORCHESTRATOR_HEARTBEAT_SECONDS": "1", "ORCHESTRATOR_DEAD_AFTER_SECONDS": "3"}
+LEDGER: LiteralString = "CREATE TABLE ledger (task_id bigint NOT NULL, key text NOT NULL)"
+
+EARLY: LiteralString = """
+SELECT id FROM orchestrator.tasks
+WHERE id = ANY (%s) AND NOT finished_at - created_at BETWEEN interval '1 s' AND interval '30 s'
+"""
+
+pytestmark = pytest.mark.skipif(faketime.LIBRARY is None, reason=faketime.MISSING)
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    """Where the server lives, and its clock."""
+    with servers.temporary_directory() as directory:
+        directory.chmod(0o755)
+        yield directory
+
+
+@pytest.fixture
+def clock(directory: Path) -> faketime.Jumping:
+    """The server's clock."""
+    return faketime.Jumping(directory)
+
+
+@pytest.fixture
+def here(clock: faketime.Jumping, directory: Path, tmp_path: Path) -> Iterator[Stage]:
+    """A database on a server that goes by that clock."""
+    server = Server(embedded_home.binaries(), directory / "server", environment=clock.environment).start()
+    try:
+        migrate.upgrade(server.url())
+        with stage(server.url(), tmp_path, CALM) as made:
+            made.ask(LEDGER)
+            yield made
+    finally:
+        server.close()
+
+
+def test_the_servers_clock_is_moved_by_an_hour_both_ways(here: Stage, clock: faketime.Jumping) -> None:
+    """Who holds tasks keeps them, what comes is done once, and who dies after that is missed as ever."""
+    leader = here.hire("-q", "nobody's")
+    holder = here.hire("-q", "held")
+    worker = here.hire()
+    held = here.enqueue("drill.hold", HELD, queue="held")
+    here.until(lambda: here.are(held, "running"), "they run")
+    ids = [here.id_of(process) for process in (leader, holder, worker)]
+
+    for n, offset in enumerate((HOUR, 0, -HOUR)):
+        before = now(here)
+        clock.set(offset)
+        here.until(lambda b=before: abs(now(here) - b) > HOUR / 2, "it is moved")  # type: ignore[misc]
+        here.until(lambda: all_have_beaten(here), "they beat by the new time")
+        here.results(here.enqueue("drill.book", TASKS, key=str(n)))
+        assert here.are(held, "running")
+        assert [(1, 0)] * HELD == here.losses(held)
+    assert ids == [here.id_of(process) for process in (leader, holder, worker)]
+    holder.kill()
+    here.hire("-q", "held")
+    here.results(held)
+
+    assert [(task_id, 1, ids[1]) for task_id in held] == here.lost(held)
+    assert [(3 * TASKS, 3 * TASKS)] == here.ask("SELECT count(*), count(DISTINCT task_id) FROM ledger")
+    assert [] == [line for p in (leader, holder, worker) for line in said(p, "worker declared dead")]
+
+
+def now(here: Stage) -> float:
+    """Return what the server takes for the present."""
+    ((seconds,),) = here.ask("SELECT extract(epoch FROM clock_timestamp())::float")
+    return float(seconds)
+
+
+def all_have_beaten(here: Stage) -> bool:
+    """Tell whether every living worker's last beat is a recent one."""
+    return not here.ask(
+        "SELECT 1 FROM orchestrator.workers WHERE state = 'running'"
+        " AND abs(extract(epoch FROM beat_at - clock_timestamp())) > 3"
+    )
+
+
+def test_the_clock_of_a_workers_host_is_an_hour_off(quick: Stage) -> None:
+    """Ahead or behind, it works beside others and leads; what is to come later comes when the database says."""
+    quick.ask(LEDGER)
+    offsets = {"ahead": HOUR, "behind": -HOUR}
+    wrong = {
+        queue: quick.start("-q", f"default,{queue}", settings=faketime.shifted(offset))
+        for queue, offset in offsets.items()
+    }
+    for process in wrong.values():
+        quick.wait_for_ready(process)
+    leaders = [queue for queue, process in wrong.items() if quick.leads(process)]
+    right = quick.hire()
+    before = now(quick)
+    stamped = [quick.enqueue("drill.stamp", queue=queue)[0] for queue in offsets]
+    later = [quick.enqueue("drill.stamp", queue=queue, delay=1.0)[0] for queue in offsets]
+    later += [quick.enqueue("drill.stumble", queue=queue, after=1.0)[0] for queue in offsets]
+
+    quick.results(quick.enqueue("drill.book", TASKS, key="x"))
+    moments = [moment for moment, _ in quick.results(stamped)]
+    quick.results(later)
+
+    assert [True, True] == [
+        abs(moment - before - offset) < HOUR / 2
+        for moment, offset in zip(moments, offsets.values(), strict=True)
+    ]
+    assert 1 == len(leaders)
+    assert [] == quick.ask(EARLY, later)
+    assert [(TASKS, TASKS)] == quick.ask("SELECT count(*), count(DISTINCT task_id) FROM ledger")
+    assert [("running",)] * 3 == quick.ask("SELECT state FROM orchestrator.workers")
+    assert [] == [line for p in (right, *wrong.values()) for line in said(p, "worker declared dead")]
