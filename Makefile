@@ -102,6 +102,13 @@ RECOVERY_ARGS ?=
 recovery: venv  ## kill, freeze and cut off workers, leaders and servers, and time how they recover
 	$(BIN)/python -m tests.recovery $(RECOVERY_ARGS)
 
+# For instance: make mutants MUTANTS_ARGS="--jobs 2 lease"
+MUTANTS_ARGS ?=
+
+.PHONY: mutants
+mutants: venv  ## break each promise on purpose, and tell which test notices
+	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
+
 # ---------------------------------------------------------------------------------------------------------- checks
 
 .PHONY: check
