@@ -20,7 +20,7 @@ from orchestrator.task.outcome import (
     Snoozed,
 )
 from tests.clock import Clock
-from tests.schema.rows import one, put, read
+from tests.schema.rows import one, put, read, rings, sleeping_worker
 from tests.stations.crew import Mate
 from tests.stations.rows import attempts, changes, row
 
@@ -179,6 +179,38 @@ def test_a_task_claimed_again_is_not_finished_by_its_first_worker(
 
     assert before == row(connection, first.id)
     assert [] == attempts(connection, first.id)
+
+
+def test_a_task_claimed_again_is_not_reported_on_by_its_first_worker(
+    connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate]
+) -> None:
+    """How far the second has come is the second's to say."""
+    put(connection)
+    first = worker.take_one()
+    connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [first.id])
+    second = hire()
+    second.report(second.take_one(), "0.25")
+
+    worker.report(first, "0.75")
+
+    assert 0.25 == read(connection, first.id, "progress")
+
+
+@pytest.mark.parametrize(
+    ("end", "rung"), [(Released(), ["default"]), (Snoozed(0), ["default"]), (Snoozed(9), [])]
+)
+def test_what_is_ready_again_at_once_rings_a_sleeper(
+    connection: psycopg.Connection, worker: Mate, end: End, rung: list[str]
+) -> None:
+    """Who gives it back may be about to end; what waits, somebody sweeps."""
+    put(connection)
+    task = worker.take_one()
+    sleeping_worker(connection, "default", "other")
+    connection.execute("LISTEN orchestrator")
+
+    assert worker.finish(task, end)
+
+    assert rung == rings(connection)
 
 
 @pytest.mark.parametrize("end", ENDS, ids=name)

@@ -131,7 +131,7 @@ MUTANTS = (
         "if key in self._named]",
         "]",
         why="What was finished while the database answered is taken for a ghost, and released.",
-        suites=("worker/test_frugality.py", "worker/test_connections.py"),
+        suites=("worker/test_ghosts.py",),
     ),
     mutant(
         "unknown-type-comes-back-at-once",

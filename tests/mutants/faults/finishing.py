@@ -46,7 +46,7 @@ MUTANTS = (
         "WHERE t.id = g.id AND t.lease = g.lease\n",
         "WHERE t.id = g.id\n",
         why="A worker that was taken for dead overwrites what its successor reports.",
-        suites=("worker/test_progress.py::test_a_report_under_a_void_lease_changes_nothing",),
+        suites=("stations/test_finish.py",),
         also=((" AND mine.lease = k.lease", ""),),
     ),
     mutant(
@@ -159,7 +159,7 @@ MUTANTS = (
         "WHERE b.status = 'pending' HAVING count(*) > 0",
         "WHERE b.status = 'blocked' HAVING count(*) > 0",
         why="What a stopping worker gives back waits for the poll of the others.",
-        suites=("worker/test_serving.py", "worker/test_stopping.py", "stations/test_finish.py"),
+        suites=("stations/test_finish.py",),
     ),
     mutant(
         "no-leaf-no-finish",

@@ -104,7 +104,7 @@ MUTANTS = (
         " AND w.state = 'running' AND NOT %(draining)s\n",
         "\n",
         why="Should its resignation fail, who stops keeps the lead until its process ends, and does no duty.",
-        suites=(*LED, "stateful"),
+        suites=LED,
     ),
     mutant(
         "resigned-and-nobody-told",

@@ -41,7 +41,7 @@ MUTANTS = (
         "AND statement_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(restarted_after_seconds)s)",
         "",
         why="The server comes back after a minute, and everybody is declared dead before the first beat.",
-        suites=("stations/test_recover.py", "worker/test_restarted_server.py"),
+        suites=("stations/test_recover.py",),
     ),
     mutant(
         "recover-though-the-beacon-shines",
@@ -81,7 +81,7 @@ MUTANTS = (
         "losses = t.losses + CASE WHEN o.status = 'running' THEN 1 ELSE 0 END",
         "losses = t.losses + 1",
         why="Whoever waited beside a poison three times is buried with it.",
-        suites=("stations/test_recover.py", "races/test_recovering.py", "stateful"),
+        suites=RECOVERED,
     ),
     mutant(
         "poison-not-counted",
@@ -97,7 +97,7 @@ MUTANTS = (
         "AND NOT (o.status = 'running' AND (o.attempt >= o.max_attempts OR o.losses >= 2))",
         "AND NOT (o.attempt >= o.max_attempts OR o.losses >= 2)",
         why="A task on its last attempt is buried though it had not begun.",
-        suites=(*RECOVERED, "stateful"),
+        suites=RECOVERED,
         also=(
             (
                 "AND o.status = 'running' AND (o.attempt >= o.max_attempts OR o.losses >= 2)",
@@ -122,14 +122,6 @@ MUTANTS = (
         suites=("maintain/test_timeouts.py",),
     ),
     mutant(
-        "timeout-of-what-has-not-begun",
-        TIMEOUTS,
-        "AND t.status = 'running'\n        AND t.timeout > interval '0'",
-        "\n        AND t.timeout > interval '0'",
-        why="A retry that waits in a worker is timed out by the start of the attempt before.",
-        suites=("maintain/test_timeouts.py", "races/test_duties.py"),
-    ),
-    mutant(
         "timeouts-wait",
         TIMEOUTS,
         "    FOR UPDATE SKIP LOCKED\n),\npolicy",
@@ -151,6 +143,6 @@ MUTANTS = (
         "elif task.has_past:",
         "elif task.has_past and self._stopping:",
         why="A task that kills at once is found claimed each time, is charged nothing, and kills for ever.",
-        suites=("recovery/test_poison.py", "worker/test_processes.py"),
+        suites=("worker/test_told.py::test_a_task_with_a_past_is_marked_running_before_it_starts",),
     ),
 )

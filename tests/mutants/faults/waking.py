@@ -30,7 +30,7 @@ MUTANTS = (
         "self._poll_seconds = longest if hears else min(longest, DEAF_POLL_SECONDS)",
         "self._poll_seconds = longest",
         why="Behind PgBouncer a task waits five seconds and more.",
-        suites=("worker/test_rest.py", "recovery/test_pooled.py"),
+        suites=("worker/test_rest.py",),
     ),
     mutant(
         "everybody-is-rung-for",
@@ -54,7 +54,7 @@ MUTANTS = (
         "w.state IN ('running', 'draining') AND w.idle_until",
         "w.idle_until",
         why="A worker that died asleep makes every enqueue notify, for a minute.",
-        suites=("recovery/test_killed_idle.py", *RUNG),
+        suites=RUNG,
     ),
     mutant(
         "a-bare-insert-rings-nobody",
@@ -70,7 +70,7 @@ MUTANTS = (
         "WHERE c.worker_id IS NOT NULL",
         "WHERE c.worker_id IS NULL",
         why="A cancelled handler runs on until the next beat.",
-        suites=("worker/test_told.py::test_a_hand_reaches_a_running_coroutine",),
+        suites=("schema/test_transitions.py",),
     ),
     mutant(
         "hearing-without-a-test",
@@ -81,11 +81,11 @@ MUTANTS = (
         suites=("recovery/test_killed.py", "worker/test_serving.py::test_a_ring_wakes_an_idle_worker"),
     ),
     mutant(
-        "a-ring-in-the-wrong-transaction",
+        "swept-for-others-and-nobody-told",
         "orchestrator/worker/intake.py",
         "        if foreign or swept.moved > self._slots.free:",
         "        if foreign and swept.moved < 0:",
         why="Of a thousand tasks that fall due at once, one worker runs all; and other queues' wait for their polls.",
-        suites=("worker/test_serving.py", "worker/test_promptness.py"),
+        suites=("worker/test_serving.py::test_what_falls_due_for_others_is_rung_for",),
     ),
 )
