@@ -102,12 +102,19 @@ RECOVERY_ARGS ?=
 recovery: venv  ## kill, freeze and cut off workers, leaders and servers, and time how they recover
 	$(BIN)/python -m tests.recovery $(RECOVERY_ARGS)
 
-# For instance: make mutants MUTANTS_ARGS="--jobs 2 lease"
+# For instance: make mutants MUTANTS_ARGS="--jobs 1 lease"
 MUTANTS_ARGS ?=
 
 .PHONY: mutants
 mutants: venv  ## break each promise on purpose, and tell which test notices
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
+
+# For instance: make fuzz FUZZ_ARGS="--calls 1000 --seed 7"
+FUZZ_ARGS ?=
+
+.PHONY: fuzz
+fuzz: venv  ## make 100,000 calls with anything in them: equal, or refused by name
+	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 # ---------------------------------------------------------------------------------------------------------- checks
 

@@ -44,7 +44,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="only the mutants whose names hold one of these words")
     parser.add_argument("--list", action="store_true", help="tell what there is, and run nothing")
     parser.add_argument("--all", action="store_true", help="do not stop a trial at its first failure")
-    parser.add_argument("--jobs", type=int, default=1, help="how many trials at once [1]")
+    parser.add_argument("--jobs", type=int, default=2, help="how many trials at once [2]")
     return parser.parse_args()
 
 

@@ -87,7 +87,7 @@ MUTANTS = (
         "        self._intake.give_back()\n",
         "",
         why="What was claimed ahead waits for the grace to end, or is begun by who stops.",
-        suites=("worker/test_stopping.py", "worker/test_processes.py::test_a_first_signal_drains"),
+        suites=("worker/test_stopping.py::test_what_was_claimed_ahead_does_not_begin_any_more",),
     ),
     mutant(
         "running-is-never-marked",

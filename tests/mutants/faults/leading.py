@@ -112,6 +112,6 @@ MUTANTS = (
         "SELECT pg_notify('orchestrator_workers', 'lead')\nFROM resigned",
         "SELECT pg_notify('orchestrator_workers', 'lead')\nFROM resigned WHERE false",
         why="After each deploy the lead is vacant until somebody's next beat.",
-        suites=("recovery/test_killed.py", "lead/test_leader.py", "lead/test_election.py"),
+        suites=LED,
     ),
 )
