@@ -146,6 +146,22 @@ MUTANTS = (
         suites=("stations/test_finish.py",),
     ),
     mutant(
+        "completed-in-any-order",
+        RECORD,
+        "    outcomes = sorted(outcomes, key=by_id)\n    results",
+        "    outcomes = list(outcomes)\n    results",
+        why="A batch and a person's UPDATE of the same tasks wait for each other, and one of them fails.",
+        suites=("stations/test_finish.py",),
+    ),
+    mutant(
+        "settled-in-any-order",
+        RECORD,
+        "    outcomes = sorted(outcomes, key=by_id)\n    rows",
+        "    outcomes = list(outcomes)\n    rows",
+        why="The same, for failures.",
+        suites=("stations/test_finish.py",),
+    ),
+    mutant(
         "failures-leave-no-record",
         SETTLE,
         "WHERE record IS NOT NULL",
