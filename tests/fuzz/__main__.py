@@ -18,11 +18,11 @@ from orchestrator.schema import migrate
 from tests import servers
 from tests.fuzz import anything, functions
 from tests.fuzz.life import Shop, opened
-from tests.fuzz.ways import WAYS
+from tests.fuzz.ways import EDITS, WAYS
 from tests.fuzz.words import table
 
 ROUND = 1000
-# Of five calls, four enqueue, and what gets in lives its life.
+# Of five rounds, one calls functions, one edits tasks, and in three others are enqueued, and live their lives.
 OTHERS = 5
 NOTE_CHARACTERS_MAX = 3000
 
@@ -60,10 +60,13 @@ def rounds(shop: Shop, calls: int, first_seed: int) -> bool:
     for done in range(0, calls, ROUND):
         count, number = min(ROUND, calls - done), first_seed + done // ROUND
         try:
-            if number % OTHERS:
-                tried(count, number, given(WAYS, anything.endings)(shop.live))
-            else:
-                tried(count, number, given(others)(shop.call))
+            match number % OTHERS:
+                case 0:
+                    tried(count, number, given(others)(shop.call))
+                case 1:
+                    tried(count, number, given(EDITS, anything.endings)(shop.edit))
+                case _:
+                    tried(count, number, given(WAYS, anything.endings)(shop.live))
         except Exception as error:
             notes = [note[:NOTE_CHARACTERS_MAX] for note in getattr(error, "__notes__", ())]
             say("\n".join([f"round {number}: {type(error).__name__}: {error}", *notes]))

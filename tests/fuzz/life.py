@@ -3,13 +3,14 @@
 import math
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 
 from orchestrator import Context, Orchestrator, claim, finish, operate
+from orchestrator.errors import OrchestratorError
 from orchestrator.execute import Attempt, Executors, Registry
 from orchestrator.execute.registry import handler_of
 from orchestrator.operate import TaskState
@@ -19,7 +20,7 @@ from orchestrator.task.backoff import Backoff
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Buried, Cancelled, Completed, Failed, Outcome
 from tests.fuzz.functions import FunctionCall
-from tests.fuzz.ways import Doors, Way
+from tests.fuzz.ways import Doors, Edit, Way
 from tests.fuzz.words import by_name
 from tests.stations.crew import Mate
 
@@ -33,6 +34,7 @@ DUE = """
     UPDATE orchestrator.tasks SET run_at = orchestrator.clock() - interval '1 second'
     WHERE id = ANY (%s) AND status = 'scheduled'
 """
+EDITED = "INSERT INTO orchestrator.tasks (type) VALUES ('mail') RETURNING id"
 STORED = """
     SELECT id, queue, payload::text, metadata::text, tags FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id
 """
@@ -91,6 +93,24 @@ class Shop:
         for task in tasks:
             self.run(task, stored[task.id], does)
         self.hand.execute("DELETE FROM orchestrator.tasks WHERE id = ANY (%s)", [ids])
+
+    def edit(self, edit: Edit, does: Any) -> None:
+        """Let the owner of the table write anything into a task: a worker can claim and end it all the same."""
+        (task_id,) = self.hand.execute(EDITED.encode()).fetchone() or (0,)
+        try:
+            edit.write(self.hand, task_id)
+            self.tally["edits accepted"] += 1
+        except psycopg.Error:
+            self.tally["edits refused"] += 1
+        self.hand.execute(DUE, [[task_id]])
+        rows = {row[0]: row for row in self.hand.execute(STORED, [[task_id]]).fetchall()}
+        (task,) = self.mate.call(lambda connection: self.claimed(connection, rows))
+        self.seen.does = does
+        outcome = self.mate.call(lambda connection: self.ended(connection, task))
+        self.tally[f"ended: {type(outcome.end).__name__.lower()}"] += 1
+        with suppress(OrchestratorError):
+            assert operate.current(self.hand, task_id) is not None
+        self.hand.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [task_id])
 
     def call(self, call: FunctionCall) -> None:
         """Call a function in a transaction that is taken back."""

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from orchestrator.errors import DatabaseUnavailable, EnqueueRefused, PayloadRefused
 from tests.fuzz import anything, functions
 from tests.fuzz.life import Shop, opened
-from tests.fuzz.ways import WAYS, Way
+from tests.fuzz.ways import EDITS, WAYS, Edit, Way
 from tests.fuzz.words import by_name
 
 # The same each time: a check must not turn red by luck (`make fuzz` is where luck is wanted).
@@ -21,6 +21,9 @@ SETTINGS = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
+
+# Of a failing call with 200,000 characters in it.
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 
 
 @pytest.fixture
@@ -44,6 +47,13 @@ def test_whatever_a_function_is_given_it_answers_or_refuses_by_name(shop: Shop) 
     calls = functions.calls(functions.callable_ones(shop.hand), functions.shelf(shop.hand))
 
     SETTINGS(given(calls)(shop.call))()
+
+
+@settings(SETTINGS, max_examples=150)
+@given(edit=EDITS, does=anything.endings)
+def test_whatever_somebody_writes_into_a_task_breaks_no_claim(shop: Shop, edit: Edit, does: Any) -> None:
+    """Not even an owner's UPDATE, which no grant and few checks stand in the way of."""
+    shop.edit(edit, does)
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,13 @@ ARGUMENTS = {
     "tags": "text[]", "metadata": "jsonb", "trace_context": "jsonb",
 }  # fmt: skip
 
+# All that a claim or an attempt reads, but the counters.
+EDITABLE = {
+    "payload": "jsonb", "metadata": "jsonb", "trace_context": "jsonb", "error": "jsonb", "progress": "jsonb",
+    "result": "jsonb", "tags": "text[]", "timeout": "interval", "max_attempts": "smallint", "type": "text",
+    "queue": "text", "priority": "smallint", "run_at": "timestamp with time zone", "idempotency_key": "text",
+}  # fmt: skip
+
 
 class Doors(NamedTuple):
     """What a producer may hold: an application, and a session under the producer's role."""
@@ -116,6 +123,20 @@ def ids(cursor: psycopg.Cursor[tuple[Any, ...]]) -> list[int]:
     return [row[0] for row in cursor.fetchall() if row]
 
 
+class Edit(NamedTuple):
+    """A column of a task, and what somebody writes into it."""
+
+    column: str
+    value: str
+
+    def write(self, connection: psycopg.Connection, task_id: int) -> None:
+        """Write it into this task."""
+        query = sql.SQL("UPDATE orchestrator.tasks SET {} = %s::{} WHERE id = %s").format(
+            sql.Identifier(self.column), sql.SQL(EDITABLE[self.column])
+        )
+        connection.execute(query, [self.value, task_id])
+
+
 def subset(types: Mapping[str, str], *, always: str) -> st.SearchStrategy[dict[str, str]]:
     """Give some of these, each anything that its type may be."""
     by_name = {name: anything.BY_TYPE[kind] for name, kind in types.items()}
@@ -136,4 +157,16 @@ WAYS = st.one_of(
         anything.members | anything.values,
     ),
     st.builds(insert, subset(COLUMNS, always="type")),
+)
+
+PUT_BACK = (
+    '{"put_back": 3}',
+    '{"put_back": "often"}',
+    '{"put_back": 1e300}',
+    '{"put_back": -1.5}',
+    '{"put_back": []}',
+)
+EDITS = st.one_of(
+    st.sampled_from(PUT_BACK).map(lambda body: Edit("error", body)),
+    *(st.builds(Edit, st.just(column), anything.BY_TYPE[kind]) for column, kind in EDITABLE.items()),
 )

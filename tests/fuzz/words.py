@@ -16,6 +16,7 @@ NO_VALUE = {
     "22007": "no time",
     "22008": "a time out of range",
     "22009": "no time zone",
+    "22015": "a span of time out of range",
     "22021": "no UTF-8",
     "2201W": "a limit below 0",
     "22P02": "no text of its type",
