@@ -82,6 +82,10 @@ class Shop:
                 self.doors.session.rollback()
         ids = list(dict.fromkeys(ids))
         self.tally[f"{way.name} enqueued"] += 1
+        with self.cleared(ids):
+            self.lived(ids, way, does)
+
+    def lived(self, ids: list[int], way: Way, does: Any) -> None:
         self.hand.execute(DUE, [ids])
         stored = {row[0]: row for row in self.hand.execute(STORED, [ids]).fetchall()}
         assert set(ids) == stored.keys()
@@ -92,15 +96,18 @@ class Shop:
         assert sorted(ids) == sorted(task.id for task in tasks), "not claimed"
         for task in tasks:
             self.run(task, stored[task.id], does)
-        self.hand.execute("DELETE FROM orchestrator.tasks WHERE id = ANY (%s)", [ids])
 
     def edit(self, edit: Edit, does: Any) -> None:
         """Let the owner of the table write anything into a task: a worker can claim and end it all the same."""
         (task_id,) = self.hand.execute(EDITED.encode()).fetchone() or (0,)
+        with self.cleared([task_id]):
+            self.edited(task_id, edit, does)
+
+    def edited(self, task_id: int, edit: Edit, does: Any) -> None:
         try:
             edit.write(self.hand, task_id)
             self.tally["edits accepted"] += 1
-        except psycopg.Error:
+        except (psycopg.Error, UnicodeEncodeError):
             self.tally["edits refused"] += 1
         self.hand.execute(DUE, [[task_id]])
         rows = {row[0]: row for row in self.hand.execute(STORED, [[task_id]]).fetchall()}
@@ -110,7 +117,14 @@ class Shop:
         self.tally[f"ended: {type(outcome.end).__name__.lower()}"] += 1
         with suppress(OrchestratorError):
             assert operate.current(self.hand, task_id) is not None
-        self.hand.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [task_id])
+
+    @contextmanager
+    def cleared(self, ids: list[int]) -> Iterator[None]:
+        """Leave nothing of a call for the next one to claim, least of all where it failed."""
+        try:
+            yield
+        finally:
+            self.hand.execute("DELETE FROM orchestrator.tasks WHERE id = ANY (%s)", [ids])
 
     def call(self, call: FunctionCall) -> None:
         """Call a function in a transaction that is taken back."""
