@@ -10,6 +10,7 @@
 -- A worker that was declared dead gets nothing: it does not know it yet, and would lose again what it claims.
 -- Nor does one that was registered elsewhere, or where the tables are not at home: in a restored dump nothing runs
 -- before a person says so.
+-- What anybody may have written into `error` is looked at before it is cast: one bad row must not cost every claim.
 -- Commits without waiting for the disk: a claim is a hint, and the lease is random, so one that a server
 -- crash forgot can never be mistaken for a later one.
 WITH hint AS MATERIALIZED (
@@ -45,4 +46,6 @@ WHERE t.ctid = ANY (ARRAY(
 ))
 RETURNING t.id, t.lease, t.queue, t.type, t.attempt, t.max_attempts, t.losses,
     date_part('epoch', t.timeout) AS timeout_seconds, t.payload::text AS payload, t.tags, t.metadata::text AS metadata,
-    CASE WHEN t.error IS NOT NULL THEN coalesce((t.error ->> 'put_back')::integer, 0) END AS put_back, t.position
+    CASE WHEN t.error IS NOT NULL THEN
+        CASE WHEN t.error ->> 'put_back' ~ '^[0-9]{1,9}$' THEN (t.error ->> 'put_back')::integer ELSE 0 END
+    END AS put_back, t.position

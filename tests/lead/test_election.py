@@ -195,6 +195,23 @@ def test_a_term_that_is_over_is_not_renewed(candidate: Make, clock: Clock) -> No
     assert None is beat(first.session, first)
 
 
+@pytest.mark.parametrize("drained", ["by itself", "by a hand"])
+def test_who_drains_does_not_renew(
+    connection: psycopg.Connection, candidate: Make, clock: Clock, drained: str
+) -> None:
+    """Should its resignation fail, its term runs out, and somebody who does the duties can stand."""
+    first, second = candidate(), candidate()
+    first.stand()
+    clock.advance(seconds=TERM_SECONDS - 1)
+
+    if drained == "by a hand":
+        connection.execute("SELECT orchestrator.drain_worker(%s)", [first.id])
+    beat(first.session, first, draining=drained == "by itself")
+    clock.advance(seconds=1)
+
+    assert 2 == second.stand()
+
+
 def test_who_resigns_makes_room_at_once(connection: psycopg.Connection, candidate: Make) -> None:
     """And says so to all."""
     first, second = candidate(), candidate()
@@ -269,8 +286,8 @@ def do_nothing(worker: Candidate, reign: Reign) -> None:
         pass
 
 
-def beat(session: psycopg.Connection, worker: Candidate) -> int | None:
+def beat(session: psycopg.Connection, worker: Candidate, *, draining: bool = False) -> int | None:
     """Beat for a worker; return the term it leads by that."""
     config = Config(term_seconds=TERM_SECONDS)
-    report = ask(session, worker.id, beats=True, draining=False, beacon=None, rings=False, config=config)
+    report = ask(session, worker.id, beats=True, draining=draining, beacon=None, rings=False, config=config)
     return report.view.term

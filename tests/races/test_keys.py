@@ -164,6 +164,23 @@ def test_sets_and_a_delete_of_their_tasks_do_not_deadlock(arena: Arena) -> None:
     } == race.outcomes
 
 
+def test_a_set_that_is_stopped_in_the_middle_and_a_delete_do_not_deadlock(arena: Arena) -> None:
+    """It has taken a key whose window is over, and wants another; who deletes their tasks waits for the first."""
+    race = arena.explore(
+        [
+            crew("a"),
+            *(task(n, idempotency_key=name) for n, name in ((1, "j"), (2, "n"))),
+            *(key(name, n, expires="now - 1 hour") for n, name in ((1, "j"), (2, "n"))),
+        ],
+        hand(*undone(enqueue("m"), again(enqueue("o"))), name="r"),
+        hand(*held(enqueue_many("j", "m", "n")), name="p"),
+        hand(*held(delete(1, 2))),
+    )
+
+    assert {"p enqueue for r", "hand delete for p"} <= race.waits
+    assert 0 == race.count("40P01")
+
+
 def test_a_finished_task_keeps_its_key(arena: Arena) -> None:
     """While it moves from one leaf to another it is never missing from both."""
     race = arena.explore(

@@ -146,6 +146,18 @@ def test_a_queue_is_paused_drained_and_resumed(connection: psycopg.Connection) -
     ] == audit
 
 
+@pytest.mark.parametrize("state", ["'stopped'", "''", "NULL"])
+def test_a_queue_has_no_other_state(connection: psycopg.Connection, state: LiteralString) -> None:
+    """What the three functions share may be called by itself, and says which states there are."""
+    said = refusal(connection, f"SELECT orchestrator.set_queue_state('default', {state}, 'deploy')")
+
+    assert ("OR006", f"a queue cannot be {state}", "It is active, paused or draining.") == (
+        said.sqlstate,
+        said.message_primary,
+        said.message_hint,
+    )
+
+
 @pytest.mark.parametrize("function", ["pause_queue", "drain_queue", "resume_queue"])
 @pytest.mark.parametrize("queue", ["'defualt'", "NULL", "''"])
 def test_an_unknown_queue_is_refused_with_the_known_ones(

@@ -300,6 +300,29 @@ def test_enqueue_many_takes_an_array(connection: psycopg.Connection, tasks: str 
     assert [] == enqueue_many(connection)
 
 
+@pytest.mark.parametrize(
+    ("payloads", "alike"),
+    [
+        ('{"a": 1}', '{"type": "t"}'),
+        ("1", '{"type": "t"}'),
+        (None, '{"type": "t"}'),
+        ("[{}]", '[{"type": "t"}]'),
+        ("[]", None),
+    ],
+)
+def test_enqueue_alike_takes_an_array_and_an_object(
+    connection: psycopg.Connection, payloads: str | None, alike: str | None
+) -> None:
+    """Anything else is refused with an example, and not by what the function does with it within itself."""
+    said = refusal(connection, "SELECT orchestrator.enqueue_alike(%s::jsonb, %s::jsonb)", [payloads, alike])
+
+    assert "OR006" == said.sqlstate
+    assert (
+        said.message_primary
+        == "enqueue_alike takes a JSON array of payloads, and a JSON object of what they share"
+    )
+
+
 @pytest.mark.parametrize("column", ["metadata", "trace_context"])
 @pytest.mark.parametrize(
     ("body", "complaint"),

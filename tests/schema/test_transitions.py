@@ -1,12 +1,13 @@
 """What an UPDATE or DELETE by hand does to a task, and what is refused: the database's copy of TRANSITIONS."""
 
 from itertools import product
+from typing import LiteralString
 
 import psycopg
 import pytest
 
 from orchestrator.task.status import FINISHED, LEASED, TRANSITIONS, Status, Who, may
-from tests.schema.rows import FUTURE, insert, one, put, read, refusal, rings, sleeping_worker
+from tests.schema.rows import FUTURE, WORKER, insert, one, put, read, refusal, rings, sleeping_worker
 
 PAIRS = [(old, new) for old, new in product(Status, Status) if old is not new]
 REQUEUE = "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s"
@@ -228,17 +229,21 @@ def test_a_reason_is_not_left_behind_for_the_next_statement(connection: psycopg.
 
 
 def test_only_sleepers_are_rung_for(connection: psycopg.Connection) -> None:
-    """An insert and a requeue ring once for each queue on which somebody sleeps; busy queues get nothing."""
+    """An insert and a requeue ring once for each queue on which somebody sleeps; busy queues get nothing, nor does who
+    died in its sleep."""
     sleeping_worker(connection, "mail", "reports")
     sleeping_worker(connection, "busy", seconds=-1)
+    dead = sleeping_worker(connection, "left")
+    connection.execute("UPDATE orchestrator.workers SET state = 'dead' WHERE id = %s", [dead])
     connection.execute("LISTEN orchestrator")
 
     connection.execute(
         "INSERT INTO orchestrator.tasks (type, queue)"
-        " VALUES ('t', 'mail'), ('t', 'mail'), ('t', 'reports'), ('t', 'busy')"
+        " VALUES ('t', 'mail'), ('t', 'mail'), ('t', 'reports'), ('t', 'busy'), ('t', 'left')"
     )
     after_insert = rings(connection)
-    connection.execute(REQUEUE, [put(connection, "dead_letter", queue="mail")])
+    for queue in ("mail", "left"):
+        connection.execute(REQUEUE, [put(connection, "dead_letter", queue=queue)])
 
     # put() is an insert too, but of a dead letter: nobody has to wake for that.
     assert (["mail", "reports"], ["mail"]) == (after_insert, rings(connection))
@@ -254,6 +259,28 @@ def test_nobody_is_rung_for_what_comes_after_his_sleep(connection: psycopg.Conne
     connection.execute("SELECT orchestrator.enqueue('t', delay => '10 seconds')")
 
     assert ([], ["default"]) == (tomorrow, rings(connection))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE orchestrator.tasks SET status = 'cancelled'",
+        "UPDATE orchestrator.tasks SET status = 'pending'",
+        "DELETE FROM orchestrator.tasks",
+    ],
+)
+def test_who_runs_what_is_taken_away_is_told_at_once(
+    connection: psycopg.Connection, statement: LiteralString
+) -> None:
+    """Its worker, by its id, and nobody for what only waits: else the handler would run on until the next beat."""
+    connection.execute("SELECT orchestrator.ensure_partition()")
+    for status in ("running", "pending"):
+        put(connection, status)
+    connection.execute("LISTEN orchestrator_workers")
+
+    connection.execute(statement)
+
+    assert [str(WORKER)] == rings(connection)
 
 
 def test_a_rolled_back_enqueue_rings_for_nobody(connection: psycopg.Connection) -> None:

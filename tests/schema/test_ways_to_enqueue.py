@@ -175,11 +175,24 @@ def test_every_way_makes_the_same_row_or_refuses_in_the_same_words(
 
 
 @pytest.mark.parametrize("key", ["k", "k" * 500, "k" * 501, ""])
-def test_a_key_makes_no_difference(shop: psycopg.Connection, key: str) -> None:
+@pytest.mark.parametrize("kind", ["mail", "m" * 201, "m" * 65_536, "a\nb", ""])
+def test_a_key_makes_no_difference(shop: psycopg.Connection, kind: str, key: str) -> None:
     """To the row, nor to what is refused."""
-    said = outcomes(shop, {"type": "mail", "key": key})
+    said = outcomes(shop, {"type": kind, "key": key})
 
     assert dict.fromkeys(said, said["inserted"]) == said
+
+
+def test_a_key_that_no_index_could_hold_is_refused_by_name(shop: psycopg.Connection) -> None:
+    """Within the limits, counted in characters, and without a pattern by which PostgreSQL could store it in less."""
+    rare = "".join(chr(0x20000 + n * 7919 % 40_000) for n in range(700))
+    words = "the type and the idempotency key have 2800 bytes together; at most 2600 are allowed"
+
+    too_long = outcomes(shop, {"type": rare[:200], "key": rare[200:]})
+    just_right = outcomes(shop, {"type": rare[:200], "key": rare[200:650]})
+
+    assert dict.fromkeys(too_long, ("OR006", words)) == too_long
+    assert {tuple} == {type(row) for row, _ in just_right.values()}
 
 
 @pytest.mark.parametrize(

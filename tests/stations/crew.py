@@ -88,6 +88,10 @@ class Mate:
         refused, left = self.call(lambda c: finish.record_unlocked(c, outcomes, worker_id=self.id))
         return {o.task.id for o in outcomes if o not in left} - refused, left
 
+    def report(self, task: Claimed, progress: str) -> None:
+        """Say how far a task has come, as JSON text."""
+        self.call(lambda c: finish.report(c, {(task.id, task.lease): progress}))
+
     def has_written(self, task: Claimed, end: End) -> bool:
         return task.id in self.call(lambda c: written_before(c, [Outcome(task, end)]))
 

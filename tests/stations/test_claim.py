@@ -5,6 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import psycopg
+import pytest
+from psycopg.types.json import Jsonb
 
 from orchestrator.task.model import Claimed
 from tests.clock import Clock
@@ -225,6 +227,28 @@ def test_nothing_is_claimed_before_its_time(
     worker.sweep()
 
     assert [task] == ids(worker.claim())
+
+
+@pytest.mark.parametrize(
+    ("error", "put_back"),
+    [
+        (None, None),
+        ({}, 0),
+        ({"put_back": 3}, 3),
+        ({"put_back": "often"}, 0),
+        ({"put_back": 10**12}, 0),
+        ({"put_back": 1.5}, 0),
+        ({"put_back": []}, 0),
+        ([1], 0),
+    ],
+)
+def test_no_error_that_somebody_wrote_breaks_a_claim(
+    connection: psycopg.Connection, worker: Mate, error: object, put_back: int | None
+) -> None:
+    """It has a past; how often it was put back is read only where that is a number."""
+    put(connection, error=None if error is None else Jsonb(error))
+
+    assert put_back == worker.claim_one().put_back
 
 
 def test_a_dead_worker_claims_nothing(connection: psycopg.Connection, worker: Mate) -> None:

@@ -1,6 +1,7 @@
 """Finishing: what each end leaves behind, to the column, and what a lost lease may no longer write."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import psycopg
@@ -20,7 +21,8 @@ from orchestrator.task.outcome import (
     Snoozed,
 )
 from tests.clock import Clock
-from tests.schema.rows import one, put, read
+from tests.schema.rows import one, put, read, rings, sleeping_worker
+from tests.servers import wait_until
 from tests.stations.crew import Mate
 from tests.stations.rows import attempts, changes, row
 
@@ -37,6 +39,9 @@ ENDS: list[End] = [
 ]
 # Their record outlives the answer: a row that keeps the lease.
 RECORDED_ENDS = [end for end in ENDS if not isinstance(end, Snoozed | PutBack | Released)]
+
+
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY (pg_blocking_pids(pid))"
 
 
 def name(end: End) -> str:
@@ -181,6 +186,38 @@ def test_a_task_claimed_again_is_not_finished_by_its_first_worker(
     assert [] == attempts(connection, first.id)
 
 
+def test_a_task_claimed_again_is_not_reported_on_by_its_first_worker(
+    connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate]
+) -> None:
+    """How far the second has come is the second's to say."""
+    put(connection)
+    first = worker.take_one()
+    connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [first.id])
+    second = hire()
+    second.report(second.take_one(), "0.25")
+
+    worker.report(first, "0.75")
+
+    assert 0.25 == read(connection, first.id, "progress")
+
+
+@pytest.mark.parametrize(
+    ("end", "rung"), [(Released(), ["default"]), (Snoozed(0), ["default"]), (Snoozed(9), [])]
+)
+def test_what_is_ready_again_at_once_rings_a_sleeper(
+    connection: psycopg.Connection, worker: Mate, end: End, rung: list[str]
+) -> None:
+    """Who gives it back may be about to end; what waits, somebody sweeps."""
+    put(connection)
+    task = worker.take_one()
+    sleeping_worker(connection, "default", "other")
+    connection.execute("LISTEN orchestrator")
+
+    assert worker.finish(task, end)
+
+    assert rung == rings(connection)
+
+
 @pytest.mark.parametrize("end", ENDS, ids=name)
 def test_a_lease_ends_with_the_first_outcome(connection: psycopg.Connection, worker: Mate, end: End) -> None:
     """Sent twice, an outcome is written once."""
@@ -258,6 +295,30 @@ def test_a_batch_waits_for_a_lock_a_moment_only(
 
     assert ({locked.id}, []) == worker.finish_unlocked(outcomes[:1])
     assert ("completed", 80) == read(connection, locked.id, "status", "priority")
+
+
+@pytest.mark.parametrize(
+    "end", [Completed(None), Failed(FAULT, "failed", 1), Buried(FAULT, "failed")], ids=name
+)
+def test_a_batch_locks_its_tasks_in_the_order_of_their_ids(
+    connection: psycopg.Connection, database_url: str, worker: Mate, end: End
+) -> None:
+    """Whatever the order in which they ended: so does everybody else, and two who do cannot wait for each other."""
+    for _ in range(3):
+        put(connection)
+    first, second, third = worker.begin(worker.claim())
+    worker.call(lambda c: c.execute("SET lock_timeout = '60s'"))
+    locks = "SELECT FROM orchestrator.tasks_live WHERE id = ANY (%s) FOR UPDATE NOWAIT"
+
+    with psycopg.connect(database_url) as hand, ThreadPoolExecutor(1) as threads:
+        hand.execute(locks, [[first.id]])
+        outcomes = [Outcome(task, end) for task in (third, second, first)]
+        written = threads.submit(worker.finish_all, outcomes)
+        wait_until(lambda: one(connection, WAITING, [hand.info.backend_pid]) == 1, "the batch waits")
+        hand.execute(locks, [[second.id, third.id]])
+        hand.commit()
+
+        assert {first.id, second.id, third.id} == written.result(60)
 
 
 def test_a_stale_outcome_counts_as_unlocked(connection: psycopg.Connection, worker: Mate) -> None:

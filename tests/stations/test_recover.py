@@ -20,10 +20,14 @@ BATCH_SIZE = 1000
 DEAD_AFTER_SECONDS = 30.0
 
 
-def rescue(connection: psycopg.Connection) -> Recovered:
+def rescue(connection: psycopg.Connection, *, restarted_after_seconds: float = 0.0) -> Recovered:
     """Do one round on a session with a worker's settings."""
     connection.execute(SETTINGS)
-    return recover(connection, dead_after_seconds=DEAD_AFTER_SECONDS)
+    return recover(
+        connection,
+        dead_after_seconds=DEAD_AFTER_SECONDS,
+        restarted_after_seconds=restarted_after_seconds,
+    )
 
 
 def lost(worker: Mate) -> dict[str, str]:
@@ -48,6 +52,39 @@ def test_a_task_that_had_not_begun_comes_back_uncharged(
     doubt = {"class": "WorkerLost", "message": message, "traceback": ""}
     assert {"claimed_at": claimed_at, "error": doubt} == changes(before, row(connection, task_id))
     assert [] == attempts(connection, task_id)
+
+
+def test_the_last_attempt_is_not_used_up_before_it_has_begun(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """Nor is a task that has cost two workers buried with a third that had not begun it."""
+    last = put(connection, attempt=0, max_attempts=1)
+    suspect = put(connection, attempt=2, losses=2)
+    worker.claim()
+    clock.advance(seconds=31)
+
+    assert Recovered(returned=2, buried=0, workers=1) == rescue(connection)
+
+    assert ("pending", 0, 0) == read(connection, last, "status", "attempt", "losses")
+    assert ("pending", 2, 2) == read(connection, suspect, "status", "attempt", "losses")
+
+
+def test_nobody_is_late_on_a_server_that_has_just_come_back(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """While it was down nobody could beat; who still does not when it has been up for long enough is dead."""
+    put(connection)
+    worker.take_one()
+    clock.advance(seconds=31)
+    up_seconds = one(
+        connection, "SELECT extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8"
+    )
+
+    just_back = rescue(connection, restarted_after_seconds=up_seconds + 600)
+    back_for_long = rescue(connection, restarted_after_seconds=up_seconds / 2)
+
+    assert Recovered(returned=0, buried=0, workers=0) == just_back
+    assert Recovered(returned=1, buried=0, workers=1) == back_for_long
 
 
 def test_a_task_that_had_begun_counts_a_loss(

@@ -6,6 +6,7 @@ import pytest
 
 from orchestrator.worker import rest
 from orchestrator.worker.rest import (
+    DEAF_POLL_SECONDS,
     DENSE,
     HOT_SECONDS,
     HOT_SECONDS_MAX,
@@ -60,6 +61,17 @@ def test_then_it_sleeps_for_a_poll(naps: list[float]) -> None:
     asyncio.run(tired.rest())
 
     assert naps[-1] == pytest.approx(5.0, rel=0.11)
+
+
+def test_who_hears_no_more_looks_more_often(naps: list[float]) -> None:
+    """The poll is all that is left; a shorter one than that is kept."""
+    for poll_seconds, deaf in ((5.0, DEAF_POLL_SECONDS), (0.5, 0.5)):
+        tired = resting(len(LOOKS_SECONDS), poll_seconds=poll_seconds)
+        tired.hears(False)
+        tired.next_due(None)
+        asyncio.run(tired.rest())
+
+        assert naps[-1] == pytest.approx(deaf, rel=0.11)
 
 
 def test_a_mark_outlasts_every_sleep_that_relies_on_it() -> None:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 
 from orchestrator import Backoff, Context, Orchestrator, events
+from tests.schema.rows import sleeping_worker
 from tests.worker.running import (
     asleep,
     recorded,
@@ -189,6 +190,41 @@ def test_a_ring_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Conn
     waits = asyncio.run(main())
 
     assert max(waits) < 1
+
+
+def test_what_falls_due_for_others_is_rung_for(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """A worker frees whatever is due: tasks of queues that it does not serve, and more than it has slots for."""
+    app = quiet(app)
+
+    @app.task(name="work")
+    async def work() -> None:
+        await asyncio.sleep(0.01)
+
+    async def main() -> list[str]:
+        heard: list[str] = []
+
+        def listen(count: int) -> bool:
+            heard.extend(note.payload for note in connection.notifies(timeout=0.01))
+            return len(heard) >= count
+
+        async with working(app, queues=["mail"], concurrency=1):
+            await until(lambda: asleep(connection), "the worker sleeps")
+            # Later than anybody sleeps, so that nobody is rung for now; then sooner, and only the worker is told.
+            tasks = [await work.using(queue=q, delay=3600).aenqueue() for q in ("mail", "mail", "reports")]
+            ids = [task.id for task in tasks]
+            connection.execute(
+                "UPDATE orchestrator.tasks_live SET run_at = now() + interval '0.3 s' WHERE id = ANY (%s)",
+                [ids],
+            )
+            for queue in ("mail", "reports"):
+                sleeping_worker(connection, queue)
+            connection.execute("LISTEN orchestrator")
+            connection.execute("NOTIFY orchestrator, 'mail'")
+            await until(lambda: listen(3), "both queues are rung for, after our own ring", seconds=10)
+        await app.aclose()
+        return heard
+
+    assert ["mail", "mail", "reports"] == sorted(asyncio.run(main()))
 
 
 def test_an_unknown_type_waits_for_a_worker_that_knows_it(

@@ -60,6 +60,40 @@ def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE lease IS NOT NULL")
 
 
+def test_what_was_claimed_ahead_does_not_begin_any_more(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """Who stops gives it back, uncharged, before the task that runs has made room for it."""
+    tasks, before_the_long_one = 2000, 500
+    go_on = asyncio.Event()
+    begun: list[int] = []
+
+    @app.task(name="work")
+    async def work(context: Context) -> None:
+        begun.append(context.id)
+        if len(begun) == before_the_long_one:
+            await go_on.wait()
+
+    async def main() -> None:
+        await work.aenqueue_many([{}] * tasks)
+        worker = asyncio.create_task(app.arun_worker(concurrency=1))
+        await until(lambda: len(begun) == before_the_long_one, "the long one runs")
+        await until(lambda: statuses(connection).get("claimed", 0) > 5, "some are claimed ahead")
+        with recorded(events.WorkerStopping) as stopping:
+            worker.cancel()
+            await until(lambda: stopping, "the worker stops")
+        go_on.set()
+        with suppress(asyncio.CancelledError):
+            await worker
+        await app.aclose()
+
+    asyncio.run(main())
+
+    assert before_the_long_one == len(begun)
+    assert {"completed": before_the_long_one, "pending": tasks - before_the_long_one} == statuses(connection)
+    assert 0 == value(connection, "SELECT max(attempt) FROM orchestrator.tasks_live")
+
+
 @pytest.mark.parametrize("colour", ["async", "def"])
 def test_a_second_cancel_hurries(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
     """What still runs is given back at once, uncharged and in its old place, and its handler is told."""

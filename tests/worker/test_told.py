@@ -239,6 +239,29 @@ def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
     assert ["running", "completed"] == stood
 
 
+def test_a_task_with_a_past_is_marked_running_before_it_starts(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """It may kill its worker at its first instruction: found claimed each time, it would never be charged for it."""
+    app = Orchestrator(database_url, poll_seconds=0.1)
+    begun_as: dict[int, str] = {}
+
+    @app.task(name="work")
+    async def work(context: Context) -> None:
+        begun_as[context.id] = status(connection, context.id)
+
+    fresh, lost, doubtful = (work.enqueue().id for _ in range(3))
+    connection.execute("UPDATE orchestrator.tasks_live SET losses = 1 WHERE id = %s", [lost])
+    connection.execute(
+        """UPDATE orchestrator.tasks_live SET error = '{"class": "WorkerLost"}' WHERE id = %s""", [doubtful]
+    )
+
+    run_until_empty(app)
+    app.close()
+
+    assert {fresh: "claimed", lost: "running", doubtful: "running"} == begun_as
+
+
 def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

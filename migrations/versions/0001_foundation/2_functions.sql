@@ -246,7 +246,7 @@ BEGIN
     IF enqueue.run_at IS NOT NULL AND enqueue.delay IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
     END IF;
-    IF enqueue.key IS NOT NULL AND coalesce(enqueue.type, '') <> '' AND char_length(enqueue.key) BETWEEN 1 AND 500 THEN
+    IF enqueue.key IS NOT NULL AND char_length(enqueue.type) BETWEEN 1 AND 200 AND char_length(enqueue.key) BETWEEN 1 AND 500 THEN
         holder := orchestrator.take_key(
             enqueue.type, enqueue.key, new_id, coalesce(enqueue.key_window, interval '24 hours')
         );
@@ -369,6 +369,12 @@ BEGIN
         plain := false;
     END;
     IF plain IS NOT TRUE THEN
+        IF jsonb_typeof(enqueue_alike.payloads) IS DISTINCT FROM 'array' OR jsonb_typeof(enqueue_alike.alike) IS DISTINCT FROM 'object' THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR006',
+                MESSAGE = 'enqueue_alike takes a JSON array of payloads, and a JSON object of what they share',
+                HINT = 'For example [{"user_id": 1}, {"user_id": 2}] and {"type": "mail.welcome"}.';
+        END IF;
         RETURN ARRAY(
             SELECT e.id
             FROM orchestrator.enqueue_many((
@@ -430,7 +436,8 @@ BEGIN
         FOR item IN
             SELECT a.n, a.value ->> 'type' AS type, a.value ->> 'key' AS key, a.value ->> 'key_window' AS key_window
             FROM jsonb_array_elements(enqueue_each.tasks) WITH ORDINALITY AS a (value, n)
-            WHERE a.value ->> 'key' <> '' AND a.value ->> 'type' <> '' AND char_length(a.value ->> 'key') <= 500
+            WHERE a.value ->> 'key' <> '' AND a.value ->> 'type' <> ''
+                AND char_length(a.value ->> 'key') <= 500 AND char_length(a.value ->> 'type') <= 200
             ORDER BY a.value ->> 'type' COLLATE "C", a.value ->> 'key' COLLATE "C", a.n
         LOOP
             n := item.n;
@@ -1539,6 +1546,12 @@ AS $$
 DECLARE
     old_state text;
 BEGIN
+    IF set_queue_state.new_state IS NULL OR set_queue_state.new_state NOT IN ('active', 'paused', 'draining') THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('a queue cannot be %s', quote_nullable(set_queue_state.new_state)),
+            HINT = 'It is active, paused or draining.';
+    END IF;
     IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue) THEN
         IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = set_queue_state.queue)
             AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_queue_state.queue)
@@ -1649,6 +1662,16 @@ BEGIN
             ERRCODE = 'OR006',
             MESSAGE = 'key_window must be longer than nothing',
             HINT = 'Leave the key out if the task may be enqueued twice.';
+    END IF;
+    -- An entry of the index on both has at most 2,704 bytes; 500 characters may have 2,000, and those of a type 800.
+    IF octet_length(task_type) + octet_length(task_key) > 2600 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format(
+                'the type and the idempotency key have %s bytes together; at most 2600 are allowed',
+                octet_length(task_type) + octet_length(task_key)
+            ),
+            HINT = 'Nothing was enqueued.';
     END IF;
     SELECT k.task_id INTO holder
     FROM orchestrator.idempotency_keys AS k

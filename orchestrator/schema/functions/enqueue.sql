@@ -32,7 +32,7 @@ BEGIN
     IF enqueue.run_at IS NOT NULL AND enqueue.delay IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
     END IF;
-    IF enqueue.key IS NOT NULL AND coalesce(enqueue.type, '') <> '' AND char_length(enqueue.key) BETWEEN 1 AND 500 THEN
+    IF enqueue.key IS NOT NULL AND char_length(enqueue.type) BETWEEN 1 AND 200 AND char_length(enqueue.key) BETWEEN 1 AND 500 THEN
         holder := orchestrator.take_key(
             enqueue.type, enqueue.key, new_id, coalesce(enqueue.key_window, interval '24 hours')
         );

@@ -61,6 +61,12 @@ BEGIN
         plain := false;
     END;
     IF plain IS NOT TRUE THEN
+        IF jsonb_typeof(enqueue_alike.payloads) IS DISTINCT FROM 'array' OR jsonb_typeof(enqueue_alike.alike) IS DISTINCT FROM 'object' THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR006',
+                MESSAGE = 'enqueue_alike takes a JSON array of payloads, and a JSON object of what they share',
+                HINT = 'For example [{"user_id": 1}, {"user_id": 2}] and {"type": "mail.welcome"}.';
+        END IF;
         RETURN ARRAY(
             SELECT e.id
             FROM orchestrator.enqueue_many((

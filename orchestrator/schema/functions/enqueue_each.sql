@@ -30,7 +30,8 @@ BEGIN
         FOR item IN
             SELECT a.n, a.value ->> 'type' AS type, a.value ->> 'key' AS key, a.value ->> 'key_window' AS key_window
             FROM jsonb_array_elements(enqueue_each.tasks) WITH ORDINALITY AS a (value, n)
-            WHERE a.value ->> 'key' <> '' AND a.value ->> 'type' <> '' AND char_length(a.value ->> 'key') <= 500
+            WHERE a.value ->> 'key' <> '' AND a.value ->> 'type' <> ''
+                AND char_length(a.value ->> 'key') <= 500 AND char_length(a.value ->> 'type') <= 200
             ORDER BY a.value ->> 'type' COLLATE "C", a.value ->> 'key' COLLATE "C", a.n
         LOOP
             n := item.n;

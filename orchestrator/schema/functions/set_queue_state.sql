@@ -8,6 +8,12 @@ AS $$
 DECLARE
     old_state text;
 BEGIN
+    IF set_queue_state.new_state IS NULL OR set_queue_state.new_state NOT IN ('active', 'paused', 'draining') THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('a queue cannot be %s', quote_nullable(set_queue_state.new_state)),
+            HINT = 'It is active, paused or draining.';
+    END IF;
     IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue) THEN
         IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = set_queue_state.queue)
             AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_queue_state.queue)

@@ -19,6 +19,16 @@ BEGIN
             MESSAGE = 'key_window must be longer than nothing',
             HINT = 'Leave the key out if the task may be enqueued twice.';
     END IF;
+    -- An entry of the index on both has at most 2,704 bytes; 500 characters may have 2,000, and those of a type 800.
+    IF octet_length(task_type) + octet_length(task_key) > 2600 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format(
+                'the type and the idempotency key have %s bytes together; at most 2600 are allowed',
+                octet_length(task_type) + octet_length(task_key)
+            ),
+            HINT = 'Nothing was enqueued.';
+    END IF;
     SELECT k.task_id INTO holder
     FROM orchestrator.idempotency_keys AS k
     WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock();

@@ -1,0 +1,97 @@
+"""`python -m tests.fuzz`: 100,000 calls with anything in them, of any seed, and the counts.
+
+In rounds, each with a seed of its own: hypothesis remembers what it has tried, and a hundred thousand calls are a lot.
+What fails is told with the smallest call that does.
+"""
+
+import argparse
+import secrets
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, given, seed, settings
+
+from orchestrator.postgres import embedded_home
+from orchestrator.schema import migrate
+from tests import servers
+from tests.fuzz import anything, functions
+from tests.fuzz.life import Shop, opened
+from tests.fuzz.ways import EDITS, WAYS
+from tests.fuzz.words import table
+
+ROUND = 1000
+# Of five rounds, one calls functions, one edits tasks, and in three others are enqueued, and live their lives.
+OTHERS = 5
+NOTE_CHARACTERS_MAX = 3000
+
+
+def main() -> int:
+    """Do what the command line asks for; 1 when a call came to something that must not be."""
+    asked = arguments()
+    began = time.monotonic()
+    with servers.temporary_directory() as directory:
+        server = servers.Server(embedded_home.binaries(), directory / "server").start()
+        try:
+            migrate.upgrade(server.url())
+            with opened(server.url()) as shop:
+                fine = rounds(shop, asked.calls, asked.seed)
+        finally:
+            server.close()
+    verdict, seconds = "no fault" if fine else "A FAULT", time.monotonic() - began
+    say(f"{verdict} in {asked.calls:,} calls of seed {asked.seed}, {seconds:.0f} s")
+    say(table(shop.tally))
+    return 0 if fine else 1
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--calls", type=int, default=100_000, help="how many calls [100000]")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**9), help="which ones [any]")
+    return parser.parse_args()
+
+
+def rounds(shop: Shop, calls: int, first_seed: int) -> bool:
+    """Call on, until there were so many or one came to what must not be."""
+    say(f"seed {first_seed}")
+    others = functions.calls(functions.callable_ones(shop.hand), functions.shelf(shop.hand))
+    began = time.monotonic()
+    for done in range(0, calls, ROUND):
+        count, number = min(ROUND, calls - done), first_seed + done // ROUND
+        try:
+            match number % OTHERS:
+                case 0:
+                    tried(count, number, given(others)(shop.call))
+                case 1:
+                    tried(count, number, given(EDITS, anything.endings)(shop.edit))
+                case _:
+                    tried(count, number, given(WAYS, anything.endings)(shop.live))
+        except Exception as error:
+            notes = [note[:NOTE_CHARACTERS_MAX] for note in getattr(error, "__notes__", ())]
+            say("\n".join([f"round {number}: {type(error).__name__}: {error}", *notes]))
+            return False
+        say(f"{done + count:9,} calls, {time.monotonic() - began:6.0f} s")
+    return True
+
+
+def tried(count: int, number: int, work: Callable[..., Any]) -> None:
+    """Let hypothesis call so often; raises what went wrong in the smallest call that did."""
+    limits = settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        print_blob=False,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    seed(number)(limits(work))()
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Every function that some role may call, as the catalog has them, called with anything that its arguments may be."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import psycopg
+from hypothesis import strategies as st
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from tests.fuzz import anything
+
+CALLABLE = """
+    SELECT p.proname, r.name,
+        ARRAY(
+            SELECT ROW(p.proargnames[a.n], format_type(a.kind, NULL))
+            FROM unnest(coalesce(p.proallargtypes, p.proargtypes::oid[])) WITH ORDINALITY AS a (kind, n)
+            WHERE coalesce(p.proargmodes[a.n], 'i') IN ('i', 'b')
+            ORDER BY a.n
+        ),
+        p.pronargs - p.pronargdefaults
+    FROM pg_proc AS p
+    CROSS JOIN unnest(ARRAY['orchestrator_producer', 'orchestrator_worker', 'orchestrator_operator']) AS r (name)
+    WHERE p.pronamespace = 'orchestrator'::regnamespace AND p.prorettype <> 'trigger'::regtype
+        AND has_function_privilege(r.name, p.oid, 'EXECUTE')
+    ORDER BY p.proname, r.name
+"""
+
+
+class Function(NamedTuple):
+    """A function as one role may call it: its arguments and their types, the first so many of them always given."""
+
+    name: str
+    role: str
+    arguments: tuple[tuple[str, str], ...]
+    required: int
+
+
+class FunctionCall(NamedTuple):
+    """A function, and what it is given."""
+
+    function: Function
+    given: Mapping[str, str | None]
+
+    def within(self, connection: psycopg.Connection) -> None:
+        """Make the call in the transaction that is open, under the role that may."""
+        connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(self.function.role)))
+        types = dict(self.function.arguments)
+        arguments = [
+            sql.SQL("{} => {}::" + types[name]).format(sql.Identifier(name), sql.Placeholder(name))
+            for name in self.given
+        ]
+        query = sql.SQL("SELECT * FROM {}({}) AS answer").format(
+            sql.Identifier("orchestrator", self.function.name), sql.SQL(", ").join(arguments)
+        )
+        connection.execute(query, self.given).fetchall()
+
+
+def callable_ones(connection: psycopg.Connection) -> list[Function]:
+    """Read from the catalog what may be called."""
+    rows = connection.execute(CALLABLE.encode()).fetchall()
+    return [Function(name, role, tuple(arguments), required) for name, role, arguments, required in rows]
+
+
+def calls(functions: list[Function], known: Mapping[str, str]) -> st.SearchStrategy[FunctionCall]:
+    """Call any of them; `known`: a text for each type that names something which is there."""
+    return st.sampled_from(functions).flatmap(lambda function: call_of(function, known))
+
+
+def call_of(function: Function, known: Mapping[str, str]) -> st.SearchStrategy[FunctionCall]:
+    any_of = {
+        name: st.sampled_from([known[kind]] * 3 + [None] if kind in known else [None])
+        | anything.BY_TYPE[kind]
+        for name, kind in function.arguments
+    }
+    always = [name for name, _ in function.arguments[: function.required]]
+    given = st.fixed_dictionaries({name: any_of.pop(name) for name in always}, optional=any_of)
+    return given.map(lambda values: FunctionCall(function, values))
+
+
+def shelf(connection: psycopg.Connection) -> dict[str, str]:
+    """Make something of each kind that calls may name: a task in a queue, and a worker."""
+    with connection.transaction():
+        (task_id,) = connection.execute(
+            "SELECT orchestrator.enqueue('mail', %s, delay => '1 year')", [Jsonb({"a": 1})]
+        ).fetchone() or (0,)
+        (worker_id,) = connection.execute("SELECT id FROM orchestrator.workers LIMIT 1").fetchone() or (0,)
+    return {"bigint": str(task_id), "text": "post", "uuid": str(worker_id)}

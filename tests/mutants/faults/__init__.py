@@ -1,0 +1,14 @@
+"""The list. Each names first the tests that need the least time; `tests/` is left out."""
+
+from tests.mutants.faults import claiming, doing, enqueueing, finishing, hands, leading, recovering, waking
+
+MUTANTS = (
+    *claiming.MUTANTS,
+    *finishing.MUTANTS,
+    *recovering.MUTANTS,
+    *leading.MUTANTS,
+    *waking.MUTANTS,
+    *doing.MUTANTS,
+    *hands.MUTANTS,
+    *enqueueing.MUTANTS,
+)

@@ -1,0 +1,111 @@
+"""Workers that lose what they hold, outlive their leases, or die of a handler."""
+
+from tests.mutants.mutant import mutant
+
+ATTEMPT = "orchestrator/execute/attempt.py"
+ENDINGS = "orchestrator/worker/endings.py"
+WORKER = "orchestrator/worker/worker.py"
+
+MUTANTS = (
+    mutant(
+        "lease-lost-and-nobody-told",
+        ENDINGS,
+        "                self._spawn_farewell(slot, reason)\n",
+        "",
+        why="A handler whose task was cancelled or taken goes on to its end, and its effects with it.",
+        suites=("worker/test_told.py::test_a_hand_reaches_a_running_coroutine",),
+    ),
+    mutant(
+        "declared-dead-and-goes-on",
+        WORKER,
+        "            self._begin_anew(given_away=True)\n            return",
+        "            return",
+        why="Who was declared dead goes on under an id that may claim nothing: a worker that looks alive.",
+        suites=("worker/test_declared_dead.py",),
+    ),
+    mutant(
+        "cut-off-and-goes-on",
+        WORKER,
+        "self._heartbeat.silent_seconds > self._config.dead_after_seconds and self._slots.held()",
+        "self._heartbeat.silent_seconds > 1000 * self._config.dead_after_seconds and self._slots.held()",
+        why="In a black hole handlers run on beside those of who has their tasks now.",
+        suites=(
+            "recovery/test_cut_off.py::test_a_worker_in_a_black_hole_stops_its_handlers_and_comes_back_as_a_new_one",
+        ),
+    ),
+    mutant(
+        "blocked-loop-keeps-what-waits",
+        "orchestrator/worker/stall.py",
+        "        finish.release_now(connection, unbegun, worker_id=worker_id)\n",
+        "        pass\n",
+        why="What was claimed ahead waits behind a handler that blocks the loop, for as long as it does.",
+        suites=("worker/test_blocked_loop.py",),
+    ),
+    mutant(
+        "timeout-that-is-never-looked-at",
+        ENDINGS,
+        "            if overdue_seconds > 0:",
+        "            if overdue_seconds > 3600:",
+        why="A handler that never ends keeps its slot for ever.",
+        suites=("worker/test_timeouts.py",),
+    ),
+    mutant(
+        "handler-that-cancels-itself",
+        ATTEMPT,
+        "return self.timed_out() if self.expired else self.broke(error)",
+        "raise",
+        why="A handler that lets its own cancellation escape is taken for called off, uncharged, for ever.",
+        suites=("worker/test_stubborn_handlers.py::test_a_handler_that_cancels_its_own_task_has_failed",),
+    ),
+    mutant(
+        "sys-exit-passes-for-a-release",
+        ATTEMPT,
+        "        except BaseException as error:\n            if self.called_off:",
+        "        except Exception as error:\n            if self.called_off:",
+        why="sys.exit() in a handler ends the worker, or its slot.",
+        suites=("worker/test_hostile_handlers.py",),
+    ),
+    mutant(
+        "nul-in-an-error",
+        "orchestrator/execute/fault.py",
+        '    return text.replace("\\x00", "\\\\x00").encode("utf-8", "backslashreplace").decode("utf-8")',
+        "    return text",
+        why="PostgreSQL refuses the outcome of a handler whose exception holds NUL or half a character.",
+        suites=("worker/test_hostile_handlers.py",),
+    ),
+    mutant(
+        "stops-without-its-outcomes",
+        WORKER,
+        "                await self._outbox.flush()\n",
+        "                pass\n",
+        why="What had just ended when the worker stopped runs again.",
+        suites=("worker/test_stopping.py",),
+    ),
+    mutant(
+        "stops-with-what-it-claimed-ahead",
+        WORKER,
+        "        self._intake.give_back()\n",
+        "",
+        why="What was claimed ahead waits for the grace to end, or is begun by who stops.",
+        suites=("worker/test_stopping.py::test_what_was_claimed_ahead_does_not_begin_any_more",),
+    ),
+    mutant(
+        "running-is-never-marked",
+        "orchestrator/worker/slot.py",
+        "return not attempt.is_marked and now - attempt.begun_at > MARK_SECONDS and now >= attempt.mark_at",
+        "return False",
+        why="No loss is ever counted, and nobody sees what runs.",
+        suites=(
+            "worker/test_told.py::test_a_task_that_cost_two_workers_runs_alone",
+            "worker/test_processes.py",
+        ),
+    ),
+    mutant(
+        "crash-of-a-child-taken-for-an-end",
+        "orchestrator/execute/children.py",
+        '        raise ExecutorCrashed(f"the handler\'s process {end}, before it began")',
+        "        return None",
+        why="A handler that never ran is completed.",
+        suites=("worker/test_child_processes.py::test_a_child_that_cannot_start_fails_the_attempt",),
+    ),
+)

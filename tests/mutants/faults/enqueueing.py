@@ -1,0 +1,123 @@
+"""Tasks that are enqueued twice, not at all, at the wrong time, or that no worker can read."""
+
+from tests.mutants.mutant import mutant
+
+KEYS = "orchestrator/schema/functions/take_key.sql"
+CHECK = "orchestrator/schema/functions/check_payload.sql"
+FILL = "orchestrator/schema/functions/fill_new_task.sql"
+REQUEST = "orchestrator/enqueue/request.py"
+
+MUTANTS = (
+    mutant(
+        "key-given-out-by-what-was-seen-before",
+        KEYS,
+        "            WHERE k.expires_at <= orchestrator.clock();\n        IF FOUND",
+        "            WHERE k.expires_at <= orchestrator.clock()\n"
+        "                OR NOT EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = k.task_id);\n        IF FOUND",
+        why="Two producers with one key make two tasks.",
+        suites=("schema/test_idempotency.py", "races/test_keys.py"),
+    ),
+    mutant(
+        "key-for-ever",
+        KEYS,
+        "WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock();",
+        "WHERE k.type = task_type AND k.key = task_key;",
+        why="A key whose window is over enqueues nothing any more.",
+        suites=("schema/test_idempotency.py",),
+    ),
+    mutant(
+        "keys-in-any-order",
+        "orchestrator/schema/functions/enqueue_many.sql",
+        "            ORDER BY a.value ->> 'type' COLLATE \"C\", a.value ->> 'key' COLLATE \"C\", a.n\n",
+        "            ORDER BY a.n\n",
+        why="Two sets with the same keys deadlock, in the transactions of those who enqueue them.",
+        suites=("schema/test_idempotency.py", "races/test_keys.py"),
+    ),
+    mutant(
+        "keys-freed-in-any-order",
+        "orchestrator/schema/functions/record_hands_delete.sql",
+        '    ORDER BY k.type COLLATE "C", k.key COLLATE "C"\n    FOR UPDATE OF k;',
+        '    ORDER BY k.key COLLATE "C" DESC\n    FOR UPDATE OF k;',
+        why="A DELETE of tasks and a set that takes their keys deadlock.",
+        suites=("races/test_keys.py",),
+    ),
+    mutant(
+        "size-as-it-is-stored",
+        CHECK,
+        "body_bytes := octet_length(body);",
+        "body_bytes := pg_column_size(payload);",
+        why="A body of 900 bytes that prints as 13 MB gets in, and every claim of it costs as much.",
+        suites=("schema/test_plain_sql_enqueue.py",),
+    ),
+    mutant(
+        "any-depth",
+        CHECK,
+        "'strict $.**{64}.type() ?",
+        "'strict $.**{6400}.type() ?",
+        why="A worker cannot decode what SQL nests a thousand deep.",
+        suites=("schema/test_plain_sql_enqueue.py",),
+    ),
+    mutant(
+        "any-number",
+        CHECK,
+        "octet_length(n.value::text) > 4300",
+        "octet_length(n.value::text) > 430000",
+        why="A worker cannot decode an integer of 5,000 digits.",
+        suites=("schema/test_plain_sql_enqueue.py",),
+    ),
+    mutant(
+        "marks-of-an-attempt-in-an-insert",
+        FILL,
+        "        OR NEW.attempt IS DISTINCT FROM 0 OR NEW.losses IS DISTINCT FROM 0\n",
+        "",
+        why="A producer enqueues what counts as tried, and it is buried at its first failure.",
+        suites=("schema/test_plain_sql_enqueue.py",),
+    ),
+    mutant(
+        "draining-queue-takes-more",
+        FILL,
+        "    IF draining THEN",
+        "    IF draining AND NEW.priority > 100 THEN",
+        why="A queue that drains is never empty.",
+        suites=("schema/test_plain_sql_enqueue.py",),
+    ),
+    mutant(
+        "delay-by-the-clients-clock",
+        REQUEST,
+        "        if value is not None:\n            into[name]",
+        '        if name == "delay" and value is not None:\n'
+        "            due = time.time() + seconds(name, value)\n"
+        '            members["run_at"] = datetime.fromtimestamp(due, UTC).isoformat()\n'
+        "        elif value is not None:\n            into[name]",
+        why="A client whose clock is an hour slow delays nothing by half an hour.",
+        suites=("app/test_options.py::test_a_delay_counts_from_the_databases_clock",),
+        also=(
+            ("from datetime import datetime\n", "from datetime import UTC, datetime\n"),
+            ("import json\nimport re\n", "import json\nimport re\nimport time\n"),
+        ),
+    ),
+    mutant(
+        "doubt-told-as-failure",
+        "orchestrator/enqueue/told.py",
+        "            return EnqueueInDoubt()",
+        '            return DatabaseUnavailable("nothing was enqueued")',
+        why="Who is told that nothing was enqueued tries again, and the task is there twice.",
+        suites=("producers/test_in_doubt.py",),
+    ),
+    mutant(
+        "floats-in-exponents",
+        "orchestrator/task/payload.py",
+        '        if "e" in text:',
+        '        if "e" in text and number == 0:',
+        why="1e23 is enqueued, and the handler gets an integer that is not equal to it.",
+        suites=("task/test_payload.py",),
+    ),
+    mutant(
+        "nul-in-a-payload",
+        "orchestrator/task/payload.py",
+        '        if "\\x00" in text:',
+        '        if "\\x00" == text[:0]:',
+        why="PostgreSQL refuses in its own words, in the middle of the caller's transaction.",
+        suites=("task/test_payload.py",),
+    ),
+)

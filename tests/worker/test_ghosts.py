@@ -1,0 +1,38 @@
+"""Which tasks are ghosts: ours by the database, in nobody's hands, and named twice."""
+
+from orchestrator.task.model import Claimed, unknown
+from orchestrator.worker.ghosts import Ghosts
+
+
+def task(id: int, lease: int = 7) -> Claimed:  # noqa: A002 - as the column
+    return unknown(id=id, lease=lease, queue="default", type="mail", attempt=1)
+
+
+def test_who_is_named_once_is_no_ghost_yet() -> None:
+    """It may have been finished while the database answered; another look tells."""
+    ghosts = Ghosts()
+
+    assert [] == ghosts.confirmed([task(1), task(2)])
+    assert ghosts.are_suspected
+    assert [task(2)] == ghosts.confirmed([task(2), task(3)])
+    assert ghosts.are_suspected
+    assert [task(3)] == ghosts.confirmed([task(3)])
+    assert not ghosts.are_suspected
+
+
+def test_who_is_named_again_after_a_while_is_no_ghost() -> None:
+    """Twice in a row, and under the same lease: or it was another claim."""
+    ghosts = Ghosts()
+
+    looks = [ghosts.confirmed(told) for told in ([task(1)], [], [task(1)], [task(1, lease=8)])]
+
+    assert [[]] * 4 == looks
+
+
+def test_a_ghost_is_given_back_once() -> None:
+    """While its release is on its way it may be named a third time."""
+    ghosts = Ghosts()
+
+    looks = [ghosts.confirmed([task(1)]) for _ in range(3)]
+
+    assert [[], [task(1)], []] == looks
