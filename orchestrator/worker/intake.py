@@ -77,13 +77,15 @@ class Intake:
             while self.flight.is_on:
                 await self._claim(0)
         finally:
-            self.flight.cancel()
+            if await self.flight.cancel():
+                self._look()
 
     async def _goes_on(self) -> bool:
         """Do what is to be done next, or rest; tell whether there is a next time."""
         if self._stopping:
             return False
         self._rest.forget()
+        was_sent = self.flight.is_on
         await self.mark_running()
         await self._begin_past()
         wanted = 0 if self._outbox.is_full else self._ahead.wanted()
@@ -93,6 +95,9 @@ class Intake:
             await self._wait_for_room()
         elif await self._take(wanted):
             self._rest.found()
+        elif was_sent or self.flight.is_on:
+            # It was sent before what may have woken us, or nobody has read it yet: ask again.
+            pass
         elif self._until_empty and await self._is_empty():
             return False
         else:
@@ -140,7 +145,7 @@ class Intake:
     async def _claim(self, wanted: int) -> Landed | None:
         """Claim, and hand over what was claimed; return it, or None when nobody knows."""
         try:
-            found = await self.flight.land(wanted, self.worker_id, more=self._more)
+            found = await self.flight.land(wanted, lambda: self.worker_id, more=self._more)
             if found is None:
                 self._look()
                 return None
