@@ -3,13 +3,11 @@
 -- After a restart of the server nobody's beat is too old before the server has been up for `restarted_after_seconds`:
 -- nobody could beat while it was down. Nor is one of the living late who was not watched for a while (watched_ids,
 -- watched_beats, pairwise; NULL: all were): the clock may have jumped. A beat from the future, written by a clock that
--- has since been set back, counts as
--- one of now. The leader that calls this is never dead by it.
+-- has since been set back, counts as one of now. The leader that calls this is never dead by it.
 -- What had not begun, as far as is known, gets its attempt back and its old place, and a mark in `error`: with that it is
 -- marked running before it starts the next time, so that nothing kills one worker after the other unseen. What had
--- begun counts a loss, is written into
--- attempts, and runs again if attempts are left and it has not cost three workers. Out: one row: tasks returned,
--- tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while it returns that many.
+-- begun counts a loss, is written into attempts, and runs again if attempts are left and it has not cost three workers.
+-- Out: one row: tasks returned, tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while it returns that many.
 -- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several may call at once. A worker that
 -- beats at this moment has its row locked and is left alone. Path: tasks_live_worker_idx.
 -- id = ANY beside the join: on tables that were empty a moment ago the join alone may read a whole primary key.

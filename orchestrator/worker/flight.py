@@ -90,15 +90,16 @@ class Flight:
             self._forsaken.discard(lease)
 
     async def cancel(self) -> bool:
-        """Nobody will ask for what is on its way: what it finds is to be found as a ghost. Tell whether it found any,
-        for all we know."""
+        """Ask for nothing of what is on its way any more. Tell whether there was a claim that may have found tasks:
+        these are ghosts now, for others to find."""
         journey, self._next = self._next, None
-        if journey is None or not isinstance(journey.answer, asyncio.Future):
+        if journey is None:
             return False
         self._landing = journey.lease
         self.handed_over()
-        journey.answer.cancel()
-        await asyncio.wait({journey.answer})
+        sent = asyncio.ensure_future(journey.answer)
+        sent.cancel()
+        await asyncio.wait({sent})
         return True
 
     def carries(self, task: Claimed) -> bool:

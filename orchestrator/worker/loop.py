@@ -54,8 +54,8 @@ def collecting_seldom(usual: tuple[int, int, int]) -> Iterator[None]:
 
 
 async def collect(usual: tuple[int, int, int]) -> None:
-    """Call the collector where Python would have called it, and for the older objects too, for ever. It counts its own
-    calls for those, but comes to them by itself only when it was not called."""
+    """Call the collector by the clock where Python would have called it meanwhile, for ever. Python decides on the older
+    objects only where it calls the collector itself, so that is decided here, too: by the calls that it has counted."""
     while True:
         await asyncio.sleep(COLLECT_SECONDS)
         young, middle, old = gc.get_count()
