@@ -7,7 +7,6 @@ and SIGTERM are the worker's to act upon: they may reach a whole terminal or con
 then would cost an attempt which the worker means to let finish.
 """
 
-import ctypes
 import faulthandler
 import fcntl
 import functools
@@ -16,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from contextlib import suppress
 
 from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
@@ -33,7 +33,8 @@ from orchestrator.execute.wire import (
 )
 from orchestrator.task import duration, payload
 
-PR_SET_PDEATHSIG = 1
+# How often to see whether the worker is our parent still.
+LOOK_SECONDS = 0.5
 
 found = functools.cache(registry.found)
 
@@ -60,22 +61,20 @@ def die_with(worker_pid: int, life: int) -> None:
     """See to it that this process, and what its handlers started, do not outlive the worker, however that ends.
 
     The kernel closes the other end of `life` when the worker is gone. It then kills our process group, if we ask it to
-    (on Linux), also while C code holds the interpreter; elsewhere a thread does. Should a process forked off the
-    worker hold the other end open, Linux still tells us of our parent's death.
+    (on Linux), also while C code holds the interpreter; elsewhere, or should a process forked off the worker hold that
+    end open, a thread does a moment later. Not by Linux's PR_SET_PDEATHSIG: that ends this process alone, and often
+    before `life` is closed, when nobody is left to ask for its group.
     """
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     with suppress(AttributeError, OSError):
         fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(life, fcntl.F_SETFL, fcntl.fcntl(life, fcntl.F_GETFL) | os.O_ASYNC)
-    threading.Thread(target=outlive, args=[life], name="orchestrator-life", daemon=True).start()
-    if os.getppid() != worker_pid:  # it went before we could ask
-        os._exit(1)
+    threading.Thread(target=outlive, args=[worker_pid], name="orchestrator-life", daemon=True).start()
 
 
-def outlive(life: int) -> None:
-    os.read(life, 1)
+def outlive(worker_pid: int) -> None:
+    while os.getppid() == worker_pid:
+        time.sleep(LOOK_SECONDS)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 

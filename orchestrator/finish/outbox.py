@@ -137,19 +137,15 @@ class Outbox:
         """Hand an outcome over. Never refused; who sees that the outbox is full begins nothing new."""
         self._waiting.append((worker_id, outcome))
         end = outcome.end
-        if type(end) is not Completed:
-            self._puts_off = True
+        self._puts_off = self._puts_off or type(end) is not Completed
+        if type(end) is not Completed or end.result is not None:
             self._bytes += weight(outcome)
-        elif end.result is not None:
-            self._bytes += len(end.result)
         self._put.set()
 
     @property
     def is_full(self) -> bool:
         """Whether there are so many outcomes, or so large ones, that nothing new should begin."""
-        # Asked before each attempt.
-        count = len(self._waiting) + len(self._sending) + len(self._locked)
-        return count >= self._limit or self._bytes >= BYTES_MAX
+        return self._count() >= self._limit or self._bytes >= BYTES_MAX
 
     async def flush(self) -> None:
         """Wait until everything put so far is written."""

@@ -1,8 +1,8 @@
 -- Write every end that is no success: back among the waiting (retry, snooze, put back, release), cancelled, or a
 -- dead letter. In, pairwise and sorted by id: ids, leases; ends: 'waiting', 'cancelled' or 'dead_letter';
 -- delays in seconds (NULL: keep the old place); ages: µs since the handler started, or NULL; charged: whether the
--- attempt counts; errors (JSON text or NULL:
--- keep the last); records: what to write into attempts (NULL: nothing); worker_id. Out: the ids accepted.
+-- attempt counts; errors (JSON text or NULL: keep the last); records: what to write into attempts (NULL: nothing);
+-- worker_id. Out: the ids accepted.
 -- What is ready again at once rings a sleeper: its worker may be about to end.
 -- Locks: the task rows, in the order of the ids. Path: tasks_live_pkey, as in complete.sql.
 WITH given AS (

@@ -3,13 +3,13 @@
 -- After a restart of the server, or a failover to it (what a standby replayed last tells until when it was one), nobody's
 -- beat is too old before it has been up for `restarted_after_seconds`: nobody could beat while it was down. Nor is one of
 -- the living late who was not watched for a while (watched_ids, watched_beats, pairwise; NULL: all were): the clock may
--- have jumped. A beat from the future, written by a clock that has since been set back, counts as one of now.
--- The leader that calls this is never dead by it.
+-- have jumped. A beat from the future, written by a clock that has since been set back, counts as one of now. The leader
+-- that calls this is never dead by it.
 -- What had not begun, as far as is known, gets its attempt back and its old place, and a mark in `error`: with that it is
 -- marked running before it starts the next time, so that nothing kills one worker after the other unseen. What had
--- begun counts a loss, is written into
--- attempts, and runs again if attempts are left and it has not cost three workers. Out: one row: tasks returned,
--- tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while it returns that many.
+-- begun counts a loss, is written into attempts, and runs again unless it has cost three workers. It may have been another
+-- task that killed the worker, so of the last attempt one is given back. Out: one row: tasks returned, tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while
+-- it returns that many.
 -- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several may call at once. A worker that
 -- beats at this moment has its row locked and is left alone. Path: tasks_live_worker_idx.
 -- id = ANY beside the join: on tables that were empty a moment ago the join alone may read a whole primary key.
@@ -98,7 +98,7 @@ declared AS (
     RETURNING w.id
 ),
 orphan AS (
-    SELECT t.id, t.lease, t.status, t.attempt, t.max_attempts, t.losses, t.queue, t.type, t.started_at,
+    SELECT t.id, t.lease, t.status, t.attempt, t.losses, t.queue, t.type, t.started_at,
         d.id AS worker_id,
         jsonb_build_object(
             'class', 'WorkerLost',
@@ -117,7 +117,7 @@ orphan AS (
         ) AS doubt
     FROM dead AS d
     CROSS JOIN LATERAL (
-        SELECT l.id, l.lease, l.status, l.attempt, l.max_attempts, l.losses, l.queue, l.type, l.started_at
+        SELECT l.id, l.lease, l.status, l.attempt, l.losses, l.queue, l.type, l.started_at
         FROM orchestrator.tasks_live AS l
         WHERE l.worker_id = d.id
         ORDER BY l.id + 0
@@ -135,21 +135,21 @@ lost AS (
 back AS (
     UPDATE orchestrator.tasks_live AS t
     SET status = 'pending',
-        attempt = t.attempt - CASE WHEN o.status = 'running' THEN 0 ELSE 1 END,
+        attempt = CASE WHEN o.status = 'running' THEN least(t.attempt, t.max_attempts - 1) ELSE t.attempt - 1 END,
         losses = t.losses + CASE WHEN o.status = 'running' THEN 1 ELSE 0 END,
         error = CASE WHEN o.status = 'running' THEN o.error ELSE coalesce(t.error, o.doubt) END,
         lease = NULL,
         worker_id = NULL
     FROM orphan AS o
     WHERE t.id = ANY (ARRAY(SELECT k.id FROM orphan AS k)) AND t.id = o.id AND t.lease = o.lease
-        AND NOT (o.status = 'running' AND (o.attempt >= o.max_attempts OR o.losses >= 2))
+        AND NOT (o.status = 'running' AND o.losses >= 2)
     RETURNING t.queue
 ),
 gone AS (
     DELETE FROM orchestrator.tasks_live AS t
     USING orphan AS o
     WHERE t.id = ANY (ARRAY(SELECT k.id FROM orphan AS k)) AND t.id = o.id AND t.lease = o.lease
-        AND o.status = 'running' AND (o.attempt >= o.max_attempts OR o.losses >= 2)
+        AND o.status = 'running' AND o.losses >= 2
     RETURNING
         t.id, t.lease, t.run_at, t.created_at, t.claimed_at, t.started_at, t.aging_us, t.timeout, t.worker_id,
         t.priority, t.attempt, t.max_attempts, t.losses + 1 AS losses, t.queue, t.type, t.payload,

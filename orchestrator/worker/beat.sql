@@ -4,8 +4,7 @@
 -- In: id; beats; draining: this worker claims no more; beacon: what it holds on its LISTEN session, or NULL;
 --     term_seconds; dead_after_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
 -- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its
--- own will
---     or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL.
+--     own will or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL.
 --     paused: which of its queues. peers: how many workers live. deputy: whether it is us who watch the leader
 --     closely: of those who do not lead, the first. The leader: who, its last beat, whether its
 --     term holds, whether its beacon is gone.

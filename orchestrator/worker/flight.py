@@ -59,15 +59,17 @@ class Flight:
         """Whether a claim was sent whose answer nobody has asked for yet."""
         return self._next is not None
 
-    async def land(self, wanted: int, worker_id: UUID, *, more: Callable[[int], int]) -> Landed | None:
+    async def land(
+        self, wanted: int, worker_id: Callable[[], UUID], *, more: Callable[[int], int]
+    ) -> Landed | None:
         """Return what the claim has found that is on its way, or else one for so many; None when another thread has
         taken it. `more` tells how many to ask for beyond those that are coming. Whatever happens, say `handed_over`."""
-        journey = self._next or self._depart(wanted, worker_id)
+        journey = self._next or self._depart(wanted, worker_id())
         self._next, self._landing = None, journey.lease
         answer = await journey.answer
         found_all = answer.count >= journey.wanted
         if found_all and (wanted := more(answer.count)):
-            self._next = self._depart(wanted, worker_id)
+            self._next = self._depart(wanted, worker_id())
             self._next.answer = sent = asyncio.ensure_future(self._next.answer)
             # Who stops need not ask how it went.
             sent.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
@@ -87,10 +89,18 @@ class Flight:
                 self._to_take.remove(lease)
             self._forsaken.discard(lease)
 
-    def cancel(self) -> None:
-        """Nobody will ask for what is on its way."""
-        if self._next is not None and isinstance(self._next.answer, asyncio.Future):
-            self._next.answer.cancel()
+    async def cancel(self) -> bool:
+        """Ask for nothing of what is on its way any more. Tell whether there was a claim that may have found tasks:
+        these are ghosts now, for others to find."""
+        journey, self._next = self._next, None
+        if journey is None:
+            return False
+        self._landing = journey.lease
+        self.handed_over()
+        sent = asyncio.ensure_future(journey.answer)
+        sent.cancel()
+        await asyncio.wait({sent})
+        return True
 
     def carries(self, task: Claimed) -> bool:
         """Tell whether a task was found by a claim that has not been handed over."""

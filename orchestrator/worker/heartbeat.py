@@ -134,6 +134,11 @@ class Heartbeat:
         """For how long the database has not confirmed that we live."""
         return time.monotonic() - self._heard_at
 
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether that is so long that others may have taken what we hold."""
+        return self.silent_seconds > self._config.dead_after_seconds
+
     def renounce(self) -> tuple[UUID, UUID]:
         """Give up the id, and take a new one: what was held under the old one may be somebody else's."""
         with self._identity:

@@ -77,13 +77,15 @@ class Intake:
             while self.flight.is_on:
                 await self._claim(0)
         finally:
-            self.flight.cancel()
+            if await self.flight.cancel():
+                self._look()
 
     async def _goes_on(self) -> bool:
         """Do what is to be done next, or rest; tell whether there is a next time."""
         if self._stopping:
             return False
         self._rest.forget()
+        was_sent = self.flight.is_on
         await self.mark_running()
         await self._begin_past()
         wanted = 0 if self._outbox.is_full else self._ahead.wanted()
@@ -93,6 +95,9 @@ class Intake:
             await self._wait_for_room()
         elif await self._take(wanted):
             self._rest.found()
+        elif was_sent or self.flight.is_on:
+            # It was sent before what may have woken us, or nobody has read it yet: ask again.
+            pass
         elif self._until_empty and await self._is_empty():
             return False
         else:
@@ -140,7 +145,7 @@ class Intake:
     async def _claim(self, wanted: int) -> Landed | None:
         """Claim, and hand over what was claimed; return it, or None when nobody knows."""
         try:
-            found = await self.flight.land(wanted, self.worker_id, more=self._more)
+            found = await self.flight.land(wanted, lambda: self.worker_id, more=self._more)
             if found is None:
                 self._look()
                 return None
@@ -150,8 +155,7 @@ class Intake:
         except Exception as error:
             if not is_transient(error):
                 raise
-            # Whether the claim was committed is unknown: a look tells what is in our name and not in our hands.
-            self._look()
+            self._look()  # Whether it was committed is unknown: what is ours and not in our hands is a ghost.
             self._rest.look_for_due()
             return None
         finally:
@@ -208,8 +212,7 @@ class Intake:
         self._slots.go_first([task for task in tasks if ours and task.id in marked], worker_id=worker_id)
         for task in tasks:
             if not ours or task.id not in marked:
-                # Somebody has its row locked, or took it back already, or we were declared dead meanwhile; whichever,
-                # the outbox will tell.
+                # Somebody has its row locked, or took it back, or we were declared dead: the outbox will tell.
                 self._slots.release(task, worker_id=worker_id)
 
     async def mark_running(self) -> None:
@@ -217,8 +220,7 @@ class Intake:
         attempts = self._slots.unmarked()
         if not attempts:
             return
-        tasks, ages = [attempt.task for attempt, _ in attempts], [age for _, age in attempts]
-        work = partial(execute.begin, tasks=tasks, ages=ages)
+        work = partial(execute.begin, tasks=[a.task for a, _ in attempts], ages=[age for _, age in attempts])
         try:
             marked = await self._session.run(work, give_up_on=self._told_to_stop_or_locked)
         except Exception as error:
@@ -233,8 +235,7 @@ class Intake:
         """Run a suspect alone, once nothing else runs and every outcome is written: it would take along what waits, and
         of its own, whoever comes next. Claim nothing meanwhile."""
         if not self._slots.held() and not self._outbox.held():
-            suspect = self._suspects.pop(0)
-            await self._begin([suspect], self.worker_id)
+            await self._begin([self._suspects.pop(0)], self.worker_id)
             while self._slots.held() and not self._stopping:
                 await self._rest.wait_for_room()
                 self._rest.forget()
@@ -243,8 +244,8 @@ class Intake:
         elif (patience := self._patient_until - time.monotonic()) > 0:
             await self._rest.wait_for_room(patience)
         else:
-            suspects, self._suspects = self._suspects, []
-            for task in suspects:
+            while self._suspects:  # ends: each turn takes one
+                task = self._suspects.pop(0)
                 self._outbox.put(Outcome(task, Snoozed(SUSPECT_AWAY_SECONDS)), worker_id=self.worker_id)
 
     async def _see_outcomes_written(self) -> None:

@@ -237,7 +237,7 @@ class Worker:
         while True:
             self._stall.seen(self._intake.worker_id)
             await asyncio.sleep(WATCH_SECONDS)
-            if self._heartbeat.silent_seconds > self._config.dead_after_seconds and self._slots.held():
+            if self._heartbeat.is_cut_off and (self._slots.held() or self._intake.flight.is_on):
                 self._begin_anew(given_away=False)
             if self._slots.leaked_threads > self._config.leaked_threads_max and not self._stopping:
                 self.worn_out = True

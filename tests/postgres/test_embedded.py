@@ -25,10 +25,13 @@ from tests import servers
 GONE_SECONDS = 5
 """The promise is "a couple of seconds"; it takes 0.1 s, and this machine may be busy."""
 
+# Who was started in the background by a shell ignores Ctrl-C, and so would whom it starts.
 USER = """
+import signal
 import sys
 from pathlib import Path
 from orchestrator.postgres import embedded
+signal.signal(signal.SIGINT, signal.default_int_handler)
 print(embedded.start(Path(sys.argv[1]), settings={"fsync": "off"}), flush=True)
 try:
     sys.stdin.read()

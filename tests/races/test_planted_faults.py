@@ -119,8 +119,8 @@ def test_a_charge_for_what_has_not_begun_is_caught(arena: Arena) -> None:
             leader(
                 broken(
                     recover(),
-                    "attempt = t.attempt - CASE WHEN o.status = 'running' THEN 0 ELSE 1 END",
-                    "attempt = t.attempt",
+                    "ELSE t.attempt - 1 END",
+                    "ELSE t.attempt END",
                 )
             ),
         )

@@ -36,19 +36,26 @@ async def stumble(context: Context, after: float) -> float:
 
 
 @app.task(name="drill.poison", max_attempts=10)
-async def poison() -> None:
+async def poison(struck: str) -> None:
     """Take the whole process along, at a moment when everything that has begun has begun here, too."""
     async with await psycopg.AsyncConnection.connect(app.config.database_url, autocommit=True) as connection:
         await connection.execute("SELECT orchestrator.pause_queue('default')")
     await asyncio.sleep(0.1)
+    write_down(struck, "!")
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 @app.task(name="drill.innocent", max_attempts=10)
-async def innocent(context: Context, book: str, seconds: float) -> None:
-    """Write down that this attempt began, first of all; then take a while."""
+async def innocent(context: Context, book: str, struck: str, seconds: float) -> None:
+    """Write down that this attempt began, first of all; then take a while, and until the poison has struck once."""
     write_down(book, f"{context.id} {context.attempt}\n")
     await asyncio.sleep(seconds)
+    await asyncio.to_thread(appeared, Path(struck))
+
+
+def appeared(path: Path) -> None:
+    while not path.exists():
+        time.sleep(0.02)
 
 
 @app.task(name="drill.book", max_attempts=1000)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.recovery.stage import Stage
 
+SLOTS = 10
 INNOCENTS = 100
 
 
@@ -12,16 +13,17 @@ def test_a_poison_is_buried_after_three_losses_and_its_neighbours_are_not(
 ) -> None:
     """Its dead letter names the workers it took along. The innocents complete, and what they lost they had begun."""
     book = tmp_path / "book"
-    innocents = quick.enqueue("drill.innocent", INNOCENTS // 2, book=str(book), seconds=0.2)
-    (poison,) = quick.enqueue("drill.poison")
-    innocents += quick.enqueue("drill.innocent", INNOCENTS // 2, book=str(book), seconds=0.2)
-    workers = [quick.start("-c", "10") for _ in range(2)]
+    told = {"book": str(book), "struck": str(tmp_path / "struck"), "seconds": 0.2}
+    innocents = quick.enqueue("drill.innocent", SLOTS - 1, **told)
+    (poison,) = quick.enqueue("drill.poison", struck=told["struck"])
+    innocents += quick.enqueue("drill.innocent", INNOCENTS - len(innocents), **told)
+    workers = [quick.start("-c", str(SLOTS)) for _ in range(2)]
 
     def all_over() -> bool:
         """Hire another for each that died, as any supervisor does."""
         for n, process in enumerate(workers):
             if process.popen.poll() is not None:
-                workers[n] = quick.start("-c", "10")
+                workers[n] = quick.start("-c", str(SLOTS))
                 quick.ask("SELECT orchestrator.resume_queue('default')")
         return quick.are([poison], "dead_letter") and quick.are(innocents, "completed")
 

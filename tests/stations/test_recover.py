@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
-from typing import Any
 
 import psycopg
 import pytest
@@ -106,16 +105,25 @@ def test_a_task_that_had_begun_counts_a_loss(
     assert expected == {column: record[column] for column in expected}
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [{"attempt": 2, "max_attempts": 3}, {"losses": 2, "max_attempts": 100}],
-    ids=["last attempt", "third loss"],
-)
-def test_the_last_loss_buries(
-    connection: psycopg.Connection, worker: Mate, clock: Clock, columns: dict[str, Any]
+@pytest.mark.parametrize("max_attempts", [1, 4])
+def test_a_task_that_was_lost_in_its_last_attempt_has_one_more(
+    connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate], clock: Clock, max_attempts: int
 ) -> None:
-    """No attempt left, or the third worker taken along: a dead letter that names the last one."""
-    put(connection, **columns)
+    """It was perhaps its neighbour who killed the worker, and nobody is buried for that."""
+    task_id = put(connection, attempt=max_attempts - 1, max_attempts=max_attempts)
+    worker.take_one()
+    clock.advance(seconds=31)
+
+    assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+
+    again = hire().take_one()
+    assert (task_id, max_attempts, 1) == (again.id, again.attempt, again.losses)
+    assert [(max_attempts, "lost")] == [(a["attempt"], a["outcome"]) for a in attempts(connection, task_id)]
+
+
+def test_the_third_loss_buries(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+    """Whatever attempts are left: a dead letter that names the last worker that it took along."""
+    put(connection, losses=2, max_attempts=100)
     task = worker.take_one()
     before = row(connection, task.id)
     clock.advance(seconds=31)

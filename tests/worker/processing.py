@@ -53,6 +53,15 @@ def hang(path: str, hold: bool = False) -> None:
     threading.Event().wait(600)
 
 
+@app.task(name="process.fork")
+async def fork(path: str) -> None:
+    """Leave a copy of the worker's own process behind, with all that it has open."""
+    if (pid := os.fork()) == 0:
+        signal.pause()
+        os._exit(0)
+    write(path, pid)
+
+
 @app.task(name="process.wait", executor="process")
 def wait(path: str, gate: str) -> int:
     """Say who we are, and wait for a file."""

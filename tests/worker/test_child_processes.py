@@ -276,6 +276,26 @@ def test_a_worker_killed_with_kill_9_takes_its_children_along(
     eventually(lambda: not any(map(is_alive, pids)), "all are dead")
 
 
+def test_what_a_child_had_started_goes_with_the_worker_though_a_fork_of_it_lives_on(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """It holds open what would tell of the worker's end; nor is the child's death enough."""
+    enqueue(connection, "process.hang", payload=paths(tmp_path, "here"), timeout="60 s")
+    with worker(database_url, tmp_path / "log", app="tests.worker.processing:app") as process:
+        eventually((tmp_path / "here").exists, "it hangs")
+        pids = [int(word) for word in (tmp_path / "here").read_text().split()]
+        enqueue(connection, "process.fork", payload=paths(tmp_path, "forked"))
+        eventually((tmp_path / "forked").exists, "the worker has forked")
+        forked = int((tmp_path / "forked").read_text())
+        try:
+            process.signal(signal.SIGKILL)
+            process.wait()
+            eventually(lambda: not any(map(is_alive, pids)), "the child and what it had started are gone")
+            assert is_alive(forked)
+        finally:
+            os.kill(forked, signal.SIGKILL)
+
+
 def test_signals_for_everybody_do_not_reach_the_children(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:

@@ -28,12 +28,12 @@ def fly(database_url: str, connection: psycopg.Connection) -> Callable[..., None
             flight = Flight(session, ("default",))
 
             async def land(wanted: int, *, more: int = 0) -> Landed | None:
-                return await flight.land(wanted, worker_id, more=lambda _coming: more)
+                return await flight.land(wanted, lambda: worker_id, more=lambda _coming: more)
 
             try:
                 await work(flight, land)
             finally:
-                flight.cancel()
+                await flight.cancel()
                 await session.close()
 
         asyncio.run(main())
@@ -104,6 +104,23 @@ def test_another_thread_takes_all_that_is_on_its_way(
         assert forsaken == {task.lease for task in held(connection)} - {task.lease for task in first.tasks}
         flight.handed_over()
         assert set() == flight.forsake()
+
+    fly(work)
+
+
+def test_what_nobody_will_ask_for_is_a_ghost(
+    fly: Callable[..., None], connection: psycopg.Connection
+) -> None:
+    """The worker stops: whether the claim was committed is unknown, and nothing of it is in anybody's hands."""
+
+    async def work(flight: Flight, land: Callable[..., Awaitable[Landed | None]]) -> None:
+        await land(4, more=4)
+        flight.handed_over()
+        await until(lambda: len(held(connection)) == 8, "the second has found its own")
+
+        assert (True, False) == (await flight.cancel(), await flight.cancel())
+        assert (False, set()) == (flight.is_on, flight.forsake())
+        assert [False] * 8 == [flight.carries(task) for task in held(connection)]
 
     fly(work)
 

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import sys
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -64,3 +65,33 @@ def test_garbage_that_is_little_is_collected_soon(monkeypatch: pytest.MonkeyPatc
         return sum(knot() is not None for knot in knots)
 
     assert 0 == loop.run(left())
+
+
+def test_garbage_that_was_in_use_for_long_is_collected_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a handler holds while the collector comes by is looked at less often, and looked at all the same."""
+    monkeypatch.setattr(loop, "COLLECT_SECONDS", 0.001)
+
+    def churn() -> bool:
+        return bool([Knot() for _ in range(1000)])
+
+    async def left() -> int:
+        held = [Knot() for _ in range(2000)]
+        knots = [weakref.ref(knot) for knot in held]
+        before = gc.get_stats()[0]["collections"]
+        await until(lambda: churn() and gc.get_stats()[0]["collections"] > before + 2, "it has come by")
+        held.clear()
+        await until(lambda: churn() and not any(knot() for knot in knots), "they are gone", seconds=10.0)
+        return sum(knot() is not None for knot in knots)
+
+    assert 0 == loop.run(left())
+
+
+def test_in_another_thread_the_collector_is_left_alone() -> None:
+    """A web process may run a worker beside its own work."""
+    before = gc.get_threshold(), gc.get_freeze_count()
+
+    async def seen() -> tuple[tuple[int, int, int], int]:
+        return gc.get_threshold(), gc.get_freeze_count()
+
+    with ThreadPoolExecutor(1) as pool:
+        assert before == pool.submit(lambda: loop.run(seen())).result()

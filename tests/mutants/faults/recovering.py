@@ -38,7 +38,9 @@ MUTANTS = (
     mutant(
         "recover-after-a-restart",
         RECOVER,
-        "AND statement_timestamp() - pg_postmaster_start_time() > make_interval(secs => %(restarted_after_seconds)s)",
+        "\n                AND NOT statement_timestamp()"
+        " - greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())"
+        "\n                    BETWEEN interval '0' AND make_interval(secs => %(restarted_after_seconds)s)",
         "",
         why="The server comes back after a minute, and everybody is declared dead before the first beat.",
         suites=("stations/test_recover.py",),
@@ -70,8 +72,8 @@ MUTANTS = (
     mutant(
         "recovery-charges-what-had-not-begun",
         RECOVER,
-        "attempt = t.attempt - CASE WHEN o.status = 'running' THEN 0 ELSE 1 END",
-        "attempt = t.attempt",
+        "least(t.attempt, t.max_attempts - 1) ELSE t.attempt - 1 END",
+        "least(t.attempt, t.max_attempts - 1) ELSE t.attempt END",
         why="A crash costs the dead worker's whole queue an attempt.",
         suites=RECOVERED,
     ),
@@ -94,14 +96,14 @@ MUTANTS = (
     mutant(
         "neighbours-buried",
         RECOVER,
-        "AND NOT (o.status = 'running' AND (o.attempt >= o.max_attempts OR o.losses >= 2))",
-        "AND NOT (o.attempt >= o.max_attempts OR o.losses >= 2)",
-        why="A task on its last attempt is buried though it had not begun.",
+        "AND NOT (o.status = 'running' AND o.losses >= 2)",
+        "AND NOT (o.status = 'running' AND (o.losses >= 2 OR o.attempt >= 4))",
+        why="A task in its last attempt is buried with the one that killed their worker.",
         suites=RECOVERED,
         also=(
             (
-                "AND o.status = 'running' AND (o.attempt >= o.max_attempts OR o.losses >= 2)",
-                "AND (o.attempt >= o.max_attempts OR o.losses >= 2)",
+                "AND o.status = 'running' AND o.losses >= 2",
+                "AND o.status = 'running' AND (o.losses >= 2 OR o.attempt >= 4)",
             ),
         ),
     ),
