@@ -54,7 +54,7 @@ def collecting_seldom(usual: tuple[int, int, int]) -> Iterator[None]:
 
 
 async def collect(usual: tuple[int, int, int]) -> None:
-    """Call the collector by the clock where Python would have called it meanwhile, for ever. Python decides on the older
+    """Call the collector by the clock where Python would have called it meanwhile, for ever. Python decides on older
     objects only where it calls the collector itself, so that is decided here, too: by the calls that it has counted."""
     while True:
         await asyncio.sleep(COLLECT_SECONDS)
