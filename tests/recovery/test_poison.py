@@ -13,10 +13,11 @@ def test_a_poison_is_buried_after_three_losses_and_its_neighbours_are_not(
 ) -> None:
     """Its dead letter names the workers it took along. The innocents complete, and what they lost they had begun."""
     book = tmp_path / "book"
-    told = {"book": str(book), "struck": str(tmp_path / "struck"), "seconds": 0.2}
-    innocents = quick.enqueue("drill.innocent", SLOTS - 1, **told)
-    (poison,) = quick.enqueue("drill.poison", struck=told["struck"])
-    innocents += quick.enqueue("drill.innocent", INNOCENTS - len(innocents), **told)
+    struck = str(tmp_path / "struck")
+    innocents = quick.enqueue("drill.innocent", SLOTS - 1, book=str(book), struck=struck, seconds=0.2)
+    (poison,) = quick.enqueue("drill.poison", struck=struck)
+    others = INNOCENTS - len(innocents)
+    innocents += quick.enqueue("drill.innocent", others, book=str(book), struck=struck, seconds=0.2)
     workers = [quick.start("-c", str(SLOTS)) for _ in range(2)]
 
     def all_over() -> bool:
