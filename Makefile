@@ -102,7 +102,6 @@ RECOVERY_ARGS ?=
 recovery: venv  ## kill, freeze and cut off workers, leaders and servers, and time how they recover
 	$(BIN)/python -m tests.recovery $(RECOVERY_ARGS)
 
-<<<<<<< HEAD
 # For instance: make chaos MINUTES=30 SEED=7 CHAOS_ARGS="--defaults". Without a seed a new one is drawn, and printed.
 MINUTES ?= 30
 SEED ?=
@@ -118,7 +117,7 @@ CRASHPOINTS_ARGS ?=
 .PHONY: crashpoints
 crashpoints: venv  ## cut off, kill and freeze workers and producers at every message they send
 	$(BIN)/python -m tests.crashpoints $(CRASHPOINTS_ARGS)
-=======
+
 # For instance: make mutants MUTANTS_ARGS="--jobs 1 lease"
 MUTANTS_ARGS ?=
 
@@ -132,7 +131,6 @@ FUZZ_ARGS ?=
 .PHONY: fuzz
 fuzz: venv  ## make 100,000 calls with anything in them: equal, or refused by name
 	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
->>>>>>> mutants
 
 # ---------------------------------------------------------------------------------------------------------- checks
 
