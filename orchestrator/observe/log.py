@@ -54,10 +54,12 @@ LEVELS: dict[type[events.Event], str] = {
 # A traceback has lines.
 MULTI_LINE = ("exception", "stack")
 
+# Of so many different lines it is known when they were said last.
+SAID_MAX = 100
 # While the database is away each connection says so at each try: a line in so many seconds tells as much. By what
 # else must differ for it to be news.
 SPARING: dict[type[events.Event], tuple[float, str | None]] = {
-    events.ConnectionLost: (20.0, None),
+    events.ConnectionLost: (20.0, "reason"),
     events.ConnectionRestored: (20.0, None),
     events.DutyFailed: (60.0, "duty"),
     events.DutyPutOff: (60.0, "duty"),
@@ -120,7 +122,10 @@ class News:
             if now - at < seconds:
                 self._said[key] = (at, left_out + 1)
                 return None
+            self._said.pop(key, None)
             self._said[key] = (now, 0)
+            while len(self._said) > SAID_MAX:  # ends: each turn forgets the oldest
+                del self._said[next(iter(self._said))]
             return left_out
 
 

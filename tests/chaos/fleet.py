@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from tests.recovery.gate import Gate
@@ -87,6 +88,7 @@ class Fleet:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._nursery: subprocess.Popen[bytes] | None = None
+        self._listener = threading.Thread(target=self._listen, daemon=True)
         self._change = threading.Lock()
         self._by_pid: dict[int, Hired] = {}
         self._by_who: dict[str, Hired] = {}
@@ -101,7 +103,7 @@ class Fleet:
             env=surroundings(None, PYTHONPATH=str(REPOSITORY)), cwd=REPOSITORY,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener.start()
         self.refill()
 
     def refill(self) -> None:
@@ -127,6 +129,7 @@ class Fleet:
             assert self._nursery.stdin is not None
             self._nursery.stdin.close()
             self._nursery.wait(30)
+            self._listener.join(30)
         for place in (*self.workers, *self.producers):
             place.gate.__exit__()
 
@@ -166,19 +169,22 @@ class Fleet:
     def _listen(self) -> None:
         assert self._nursery is not None
         assert self._nursery.stdout is not None
-        # Ends with the nursery.
-        for line in self._nursery.stdout:
-            said = json.loads(line)
-            with self._change:
-                if "born" in said:
-                    hired = self._by_who[said["born"]]
-                    self._by_pid[said["pid"]] = hired
-                    hired.pid = said["pid"]
-                    continue
-                hired = self._by_pid.pop(said["ended"])
-                self._by_who.pop(hired.who)
-            hired.ended.set()
-            self._setting.ended(hired, said["status"])
+        with self._nursery.stdout as lines:
+            # Ends with the nursery.
+            for line in lines:
+                self._hear(json.loads(line))
+
+    def _hear(self, said: dict[str, Any]) -> None:
+        with self._change:
+            if "born" in said:
+                hired = self._by_who[said["born"]]
+                self._by_pid[said["pid"]] = hired
+                hired.pid = said["pid"]
+                return
+            hired = self._by_pid.pop(said["ended"])
+            self._by_who.pop(hired.who)
+        hired.ended.set()
+        self._setting.ended(hired, said["status"])
 
 
 def as_role(url: str, role: str) -> str:
