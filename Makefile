@@ -90,10 +90,10 @@ demo: venv  ## see it work, in ten seconds: a server, two workers, some thousand
 test: venv  ## run every test on the embedded PostgreSQL 18
 	$(PYTEST) $(PYTEST_ARGS)
 
-# House rules look at files, not at a server: once is enough.
+# House rules and the model look at no server: once is enough.
 .PHONY: test-oldest
 test-oldest: venv  ## run the database tests on the oldest supported PostgreSQL
-	ORCHESTRATOR_TEST_SERVER=$(OLDEST_SERVER) $(PYTEST) --ignore=tests/house $(PYTEST_ARGS)
+	ORCHESTRATOR_TEST_SERVER=$(OLDEST_SERVER) $(PYTEST) --ignore=tests/house --ignore=tests/model $(PYTEST_ARGS)
 
 # For instance: make recovery RECOVERY_ARGS="--long"
 RECOVERY_ARGS ?=
