@@ -2,7 +2,10 @@
 
 import os
 import signal
+import subprocess
+import sys
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import psycopg
 
@@ -41,9 +44,28 @@ def kill_backend(scene: Scene, fault: Fault) -> int:
 
 
 def restart(scene: Scene, _fault: Fault) -> int:
-    """A fast restart."""
-    scene.server.restart("fast")
+    """A fast restart; of a server that does not stop within a minute, a crash, and a word of what held it."""
+    try:
+        scene.server.restart("fast")
+    except subprocess.TimeoutExpired as error:
+        sys.stdout.write(
+            f"the server did not stop in {error.timeout} s; still there:\n{children(scene.server.pid)}\n"
+        )
+        scene.record("server crashed", "", "it did not stop")
+        scene.server.restart("immediate")
     return 1
+
+
+def children(postmaster: int) -> str:
+    """Return what the processes of a server say they are doing, and where in the kernel they are."""
+    told = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            state, parent = (place / "stat").read_text().rsplit(")", 1)[1].split()[:2]
+            if int(parent) == postmaster:
+                words = (place / "cmdline").read_text().replace("\0", " ").strip()
+                told.append(f"{place.name} {state} {(place / 'wchan').read_text()} {words}")
+    return "\n".join(told)
 
 
 def crash(scene: Scene, _fault: Fault) -> int:

@@ -30,6 +30,9 @@ class Scene(Protocol):
     def later(self, seconds: float, undo: Callable[[], object]) -> None:
         """Do this after so long."""
 
+    def record(self, kind: str, target: str, detail: str) -> None:
+        """Write a fault down."""
+
     def enqueue_poison(self) -> bool:
         """Enqueue a task that kills its process."""
 

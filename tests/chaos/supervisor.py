@@ -153,7 +153,7 @@ class Supervisor:
             self.outcome.planned += 1
             self._pass_time(begun + fault.at)
             if STRIKES[fault.kind](self, fault):
-                self._record(fault.kind, f"{fault.where:.3f}", f"{fault.how:.3f}")
+                self.record(fault.kind, f"{fault.where:.3f}", f"{fault.how:.3f}")
 
     def _is_enough(self, seconds: float) -> bool:
         plan = self._plan
@@ -267,16 +267,16 @@ class Supervisor:
 
     def _told(self, kind: str, target: str, detail: str) -> None:
         if detail == "done":
-            self._record(kind, target, detail)
+            self.record(kind, target, detail)
         else:
             self._write("faults", [time.time(), f"{kind}: {detail.split(' ')[0]}", target, detail])
 
     def _ended(self, hired: Hired, status: int) -> None:
         self._write("ends", [time.time(), hired.who, status, status in hired.fates])
         if status == SIGKILL_STATUS and status not in hired.fates:
-            self._record("process killed by its task", hired.who, "")
+            self.record("process killed by its task", hired.who, "")
 
-    def _record(self, kind: str, target: str, detail: str) -> None:
+    def record(self, kind: str, target: str, detail: str) -> None:
         self._write("faults", [time.time(), kind, target, detail])
         with self._writing:
             self.outcome.counts[kind] += 1

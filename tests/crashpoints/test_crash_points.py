@@ -14,6 +14,7 @@ from tests.crashpoints import sweep
 from tests.crashpoints.lives import LIVES, Lane, Life
 from tests.crashpoints.tap import Fault, Place, Point, Tap
 from tests.crashpoints.verdict import violations
+from tests.worker.processes import PATIENCE_SECONDS
 from tests.worker.running import value
 
 LANES, CHOICE, SEED = 3, 40, 6
@@ -113,4 +114,7 @@ def test_the_door_strikes_at_the_message_it_was_told(
         with pytest.raises(psycopg.OperationalError):
             client.execute("INSERT INTO struck VALUES (1)")
 
-    assert (rows, True) == (value(connection, "SELECT count(*) FROM struck"), tap.struck.is_set())
+    assert (rows, True) == (
+        value(connection, "SELECT count(*) FROM struck"),
+        tap.struck.wait(PATIENCE_SECONDS),
+    )
