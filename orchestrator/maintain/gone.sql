@@ -1,12 +1,12 @@
--- Who may be gone, and why: `dark`, its beacon is out though its row says that one is held; `late`, its beat is older than
+-- Who may be gone, and why: `dark`, its beacon is out though its row says that one is held, and it has beaten not long ago
+-- (after a longer absence of the server, beacons tell less than who beats again: see `late`); `late`, its beat is older than
 -- `late_after_seconds`, or lies further in the future than `dead_after_seconds`; `orphans`, it does not live and holds tasks
 -- (a NULL row: it has no row at all); `elsewhere`: nobody is, and this server takes no writes: it is the primary no more,
 -- and what it says of the living is old. Who then tries to write is told so, and goes to the new one. With the beat after
 -- which that is so. A hint: the write looks again.
--- While the server is young nothing is dark: a restart puts all beacons out at once, and so does a failover. (A standby
--- may have been up for long: what it replayed last tells until when it was one. A server that started in the future has
--- had its clock set back since, and is not young for as long as that lasts.) The key of each is taken, shared and
--- for the length of this statement, which makes a worker that lights it again wait for so long.
+-- While the server is young (up_since) nothing is dark: a restart puts all beacons out at once, a crash and a failover do. The
+-- key of each is taken, shared and for the length of this statement, which makes a worker that lights it again wait for so
+-- long.
 -- Who holds tasks is read by leaps through the index, as in recover.sql. Locks: none.
 -- Paths: workers_live_idx, workers_pkey, tasks_live_worker_idx.
 WITH RECURSIVE holder AS (
@@ -31,7 +31,8 @@ WITH RECURSIVE holder AS (
 SELECT 'dark' AS why, w.id, w.beat_at
 FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining') AND w.beacon IS NOT NULL
-    AND NOT statement_timestamp() - greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())
+    AND w.beat_at >= orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
+    AND NOT statement_timestamp() - orchestrator.up_since()
         BETWEEN interval '0' AND make_interval(secs => %(dead_after_seconds)s)
     AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))
 UNION ALL

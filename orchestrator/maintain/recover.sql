@@ -1,15 +1,15 @@
--- Declare workers dead whose beat is older than `dead_after_seconds`, or whose beacon is gone and who have not beaten
--- since that was seen (gone_ids, gone_beats, pairwise; the beacon is tried again here), and take their tasks back.
--- After a restart of the server, or a failover to it (what a standby replayed last tells until when it was one), nobody's
--- beat is too old before it has been up for `restarted_after_seconds`: nobody could beat while it was down. Nor is one of
--- the living late who was not watched for a while (watched_ids, watched_beats, pairwise; NULL: all were): the clock may
--- have jumped. A beat from the future, written by a clock that has since been set back, counts as one of now. The leader
--- that calls this is never dead by it.
+-- Declare workers dead whose beat is older than `dead_after_seconds`, or whose beacon is gone and who have not beaten since
+-- that was seen, a moment ago (gone_ids, gone_beats, pairwise; the beacon is tried again here), and take their tasks back.
+-- Nobody's beat is too old before the server has been up (up_since) for `restarted_after_seconds`: nobody could beat while it
+-- was down. Nor is one of the living late who was not watched for a while (watched_ids, watched_beats, pairwise; NULL: all
+-- were): the clock may have jumped. A beat from the future, written by a clock that has since been set back, counts as one
+-- of now. The leader that calls this is never dead by it.
 -- What had not begun, as far as is known, gets its attempt back and its old place, and a mark in `error`: with that it is
--- marked running before it starts the next time, so that nothing kills one worker after the other unseen. What had
--- begun counts a loss, is written into attempts, and runs again unless it has cost three workers. It may have been another
--- task that killed the worker, so of the last attempt one is given back. Out: one row: tasks returned, tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while
--- it returns that many.
+-- marked running before it starts the next time, so that nothing kills one worker after the other unseen. What had begun
+-- counts a loss, is written into attempts, and runs again unless it has cost three workers. It may have been another task
+-- that killed the worker, so of the last attempt one is given back.
+-- Out: one row: tasks returned, tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while it
+-- returns that many.
 -- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several may call at once. A worker that
 -- beats at this moment has its row locked and is left alone. Path: tasks_live_worker_idx.
 -- id = ANY beside the join: on tables that were empty a moment ago the join alone may read a whole primary key.
@@ -63,7 +63,7 @@ late AS (
     WHERE (w.state IN ('running', 'draining') OR w.id IN (SELECT h.worker_id FROM holder AS h))
         AND (
             w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
-                AND NOT statement_timestamp() - greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())
+                AND NOT statement_timestamp() - orchestrator.up_since()
                     BETWEEN interval '0' AND make_interval(secs => %(restarted_after_seconds)s)
                 AND (
                     %(watched_ids)s::uuid[] IS NULL
@@ -72,6 +72,7 @@ late AS (
                 )
             OR w.state = 'dead'
             OR w.beacon IS NOT NULL
+                AND w.beat_at >= orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
                 AND EXISTS (SELECT FROM unlit AS g WHERE g.id = w.id AND g.beat_at = w.beat_at)
                 AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))
         )

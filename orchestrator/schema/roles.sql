@@ -75,7 +75,8 @@ BEGIN
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
-            orchestrator.at_home()
+            orchestrator.at_home(),
+            orchestrator.up_since()
             TO orchestrator_worker;
     END IF;
 

@@ -49,7 +49,7 @@ leader AS (
             AND w.leader_until <= orchestrator.clock() + make_interval(secs => 2 * %(term_seconds)s)
             AND w.state IN ('running', 'draining') AS holds,
         w.beacon IS NOT NULL
-            AND NOT statement_timestamp() - greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())
+            AND NOT statement_timestamp() - orchestrator.up_since()
                 BETWEEN interval '0' AND make_interval(secs => %(dead_after_seconds)s)
             AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon)) AS dark
     FROM orchestrator.workers AS w

@@ -34,7 +34,8 @@ from orchestrator.worker.strangers import put_back
 SUSPECT_LOSSES = 2
 # How long a worker claims nothing for a suspect's sake, and how long the suspect then stays away.
 SUSPECT_PATIENCE_SECONDS = 10.0
-SUSPECT_AWAY_SECONDS = 5.0
+SUSPECT_AWAY = Snoozed(5.0)
+WRITTEN_PATIENCE_SECONDS = 1.0
 # As busy as this, nobody need ring.
 BUSY_SECONDS = 0.1
 
@@ -234,27 +235,26 @@ class Intake:
     async def _try_suspect(self) -> None:
         """Run a suspect alone, once nothing else runs and every outcome is written: it would take along what waits, and
         of its own, whoever comes next. Claim nothing meanwhile."""
-        if not self._slots.held() and not self._outbox.held():
+        if not self._slots.held() and await self._are_outcomes_written():
             await self._begin([self._suspects.pop(0)], self.worker_id)
             while self._slots.held() and not self._stopping:
                 await self._rest.wait_for_room()
                 self._rest.forget()
             self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
-            await self._see_outcomes_written()
-        elif (patience := self._patient_until - time.monotonic()) > 0:
+            await self._are_outcomes_written()
+        elif self._slots.held() and (patience := self._patient_until - time.monotonic()) > 0:
             await self._rest.wait_for_room(patience)
         else:
             while self._suspects:  # ends: each turn takes one
-                task = self._suspects.pop(0)
-                self._outbox.put(Outcome(task, Snoozed(SUSPECT_AWAY_SECONDS)), worker_id=self.worker_id)
+                self._outbox.put(Outcome(self._suspects.pop(0), SUSPECT_AWAY), worker_id=self.worker_id)
 
-    async def _see_outcomes_written(self) -> None:
-        """Wait for it, though not for ever: somebody may have a row locked for long."""
-        while self._outbox.held() and not self._stopping:
-            if (patience := self._patient_until - time.monotonic()) <= 0:
-                return
-            await self._rest.wait_for_room(patience)
+    async def _are_outcomes_written(self) -> bool:
+        """Wait for it, and not for long: somebody may have a row locked."""
+        end = time.monotonic() + WRITTEN_PATIENCE_SECONDS
+        while (is_left := bool(self._outbox.held())) and not self._stopping and time.monotonic() < end:
+            await self._rest.wait_for_room(end - time.monotonic())
             self._rest.forget()
+        return not is_left
 
     async def _sweep(self) -> bool:
         """Free what has become due; tell whether anything may be ready in our queues."""

@@ -15,6 +15,8 @@ from tests.crashpoints import sweep
 from tests.crashpoints.lives import Lane
 
 LANES = 4
+# Of all points: a process that was quicker, or slower, than in the run that counted them.
+MISSED_MAX = 0.02
 
 
 def main() -> int:
@@ -35,6 +37,8 @@ def main() -> int:
         sys.stdout.write(f"{len(works)} points\n")
         report = sweep.run(lanes, works, say)
     told = [*quiet.wrong, *report.wrong]
+    if len(report.missed) > MISSED_MAX * len(works):
+        told.append(f"{len(report.missed)} of {len(works)} points were not reached: {report.missed[:20]}")
     sys.stdout.write("\n\n".join([*told, report.table()]) + f" in {time.monotonic() - begun:.0f} s\n")
     return 1 if told else 0
 

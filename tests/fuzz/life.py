@@ -25,6 +25,8 @@ from tests.fuzz.words import by_name
 from tests.stations.crew import Mate
 
 RESULT_BYTES_MAX = 1_048_576
+# Classes of SQLSTATE that nobody should be told: internal errors, and statements of ours that are wrong.
+INTERNAL = ("XX", "42")
 DECLARED = """
     INSERT INTO orchestrator.queues (name, priority, timeout, aging, state) VALUES
         ('post', 1, '3 s', '1 hour', 'active'), ('shut', NULL, NULL, '0', 'draining');
@@ -107,7 +109,9 @@ class Shop:
         try:
             edit.write(self.hand, task_id)
             self.tally["edits accepted"] += 1
-        except (psycopg.Error, UnicodeEncodeError):
+        except (psycopg.Error, UnicodeEncodeError) as error:
+            if str(getattr(error, "sqlstate", "")).startswith(INTERNAL):
+                raise
             self.tally["edits refused"] += 1
         self.hand.execute(DUE, [[task_id]])
         rows = {row[0]: row for row in self.hand.execute(STORED, [[task_id]]).fetchall()}

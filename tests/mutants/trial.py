@@ -61,12 +61,14 @@ class Trial(NamedTuple):
 
 
 def on_trial(tree: Path, mutant: Mutant, *, first_only: bool = True) -> Trial:
-    """Plant it, run its tests, take it out again."""
+    """Plant it, run its tests, take it out again. What fails must fail twice: a busy machine fails tests, too."""
     began = time.monotonic()
     with planted(tree, mutant):
         run = tested(tree, mutant.suites, first_only=first_only, seconds=TRIAL_SECONDS)
-    verdict, words = judged(run)
-    found = tuple(failure.test for failure in run.failures if failure.when != "setup")
+        verdict, words = judged(run)
+        found = tuple(failure.test for failure in run.failures if failure.when != "setup")
+        if verdict == "caught":
+            verdict, words = judged(tested(tree, found, first_only=True, seconds=TRIAL_SECONDS))
     return Trial(mutant, verdict, found, words, time.monotonic() - began)
 
 

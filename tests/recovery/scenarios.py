@@ -176,6 +176,9 @@ def one(scene: Scene, name: str, strike: Callable[[], None], note: Note) -> None
         time.sleep(WATCHED_SECONDS)
         base = done_between(made, begun - BASE_SECONDS, begun)[0] / BASE_SECONDS
         seconds = done_between(made, over, over + WATCHED_SECONDS, each=1.0)
+    assert base >= NEARLY * TASKS_A_SECOND, (
+        f"{base:.0f} tasks/s before the fault: this machine does not carry the load"
+    )
     note(name, recovered(seconds, SHARE * base))
     made.until(lambda: not made.ask("SELECT 1 FROM orchestrator.tasks_live LIMIT 1"), "all is done")
     ((completed,),) = made.ask("SELECT count(*) FROM orchestrator.tasks WHERE status = 'completed'")

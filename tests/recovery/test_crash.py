@@ -1,5 +1,7 @@
 """The server crashes before a claim has reached the disk."""
 
+import os
+import signal
 from collections.abc import Callable
 from contextlib import closing, suppress
 from typing import TypeVar
@@ -12,10 +14,12 @@ from orchestrator.task.outcome import Completed, Outcome
 from tests import servers
 from tests.stations.crew import Mate
 from tests.stations.rows import row
+from tests.worker.processes import eventually
 
 T = TypeVar("T")
 CRASHES = 3
 TASKS = 20
+SINCE = "SELECT orchestrator.up_since()"
 
 
 def test_a_lease_that_a_crash_forgot_is_never_given_again() -> None:
@@ -50,6 +54,29 @@ def test_a_lease_that_a_crash_forgot_is_never_given_again() -> None:
 
     assert (CRASHES + 1) * TASKS == len(leases) == len(set(leases))
     assert (set(), {task.id for task in again}) == (late, written)
+
+
+def test_a_server_is_young_again_when_a_backend_was_killed() -> None:
+    """It recovers without a restart, and all beacons went out at once: nobody is condemned for that."""
+    with servers.temporary_directory() as directory:
+        server = servers.Server(embedded_home.binaries(), directory / "server")
+        try:
+            migrate.upgrade(server.start().url())
+            with psycopg.connect(server.url(), autocommit=True) as connection:
+                before = connection.execute(SINCE).fetchone()
+                os.kill(connection.info.backend_pid, signal.SIGKILL)
+            eventually(lambda: since(server) not in (None, before), "it has recovered, and says so")
+        finally:
+            server.close()
+
+    assert before is not None
+
+
+def since(server: servers.Server) -> tuple[object, ...] | None:
+    """Ask since when it is up; None while it is not."""
+    with suppress(psycopg.OperationalError), psycopg.connect(server.url(), autocommit=True) as connection:
+        return connection.execute(SINCE).fetchone()
+    return None
 
 
 def until_connected(work: Callable[[], T]) -> T:

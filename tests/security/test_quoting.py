@@ -34,6 +34,28 @@ def by_psycopg2(url: str) -> None:
         connection.close()
 
 
+def bound_by_the_client(url: str) -> None:
+    """Break the statement itself, with the parameter in it, as Django's cursors send it."""
+    with psycopg.connect(url, cursor_factory=psycopg.ClientCursor) as connection:
+        connection.execute("INSERT INTO picky SELECT %s AS word, shortness", [WORD])
+
+
+def bound_by_psycopg2(url: str) -> None:
+    """The same."""
+    connection = psycopg2.connect(url)
+    try:
+        connection.cursor().execute("INSERT INTO picky SELECT %s AS word, shortness", [WORD])
+    finally:
+        connection.close()
+
+
+def in_a_function(url: str) -> None:
+    """Break a statement that a function puts together."""
+    words = psycopg.sql.SQL("SELECT {}, shortness FROM picky").format(WORD).as_string()
+    with psycopg.connect(url) as connection:
+        connection.execute(psycopg.sql.SQL("DO $$ BEGIN EXECUTE {}; END $$").format(words))
+
+
 def by_sqlalchemy(url: str) -> None:
     """Break the constraint."""
     engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url))
@@ -81,8 +103,38 @@ def in_a_group(url: str) -> None:
         raise ExceptionGroup("several", [KeyError("x"), error]) from None
 
 
+class Stubborn(Exception):
+    """Has an attribute that cannot be set."""
+
+    @property
+    def hide_parameters(self) -> bool:
+        """Say no."""
+        return False
+
+
+def stubborn(url: str) -> None:
+    """Raise it because of the constraint."""
+    try:
+        by_psycopg(url)
+    except psycopg.Error as error:
+        raise Stubborn from error
+
+
 @pytest.mark.parametrize(
-    "way", [by_psycopg, by_psycopg2, by_sqlalchemy, by_asyncpg, wrapped, beside, in_a_group]
+    "way",
+    [
+        by_psycopg,
+        by_psycopg2,
+        bound_by_the_client,
+        bound_by_psycopg2,
+        in_a_function,
+        by_sqlalchemy,
+        by_asyncpg,
+        wrapped,
+        beside,
+        in_a_group,
+        stubborn,
+    ],
 )
 def test_a_failure_shows_no_row(
     way: Callable[[str], None], connection: psycopg.Connection, database_url: str
@@ -103,3 +155,21 @@ def test_what_is_no_quotation_stays() -> None:
     error = ValueError("two\nlines: DETAIL and CONTEXT, and\n  DETAIL of them")
 
     assert str(error) == fault.of(error).message
+
+
+class Declined(Exception):
+    """As web frameworks have them: what is to be told stands in `detail`."""
+
+    def __init__(self, detail: str) -> None:
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"402: {self.detail}"
+
+
+def test_what_an_error_of_another_kind_calls_its_detail_stays() -> None:
+    """It is no database's."""
+    error = Declined("card declined")
+
+    assert "402: card declined" == fault.of(error).message
+    assert "card declined" == error.detail

@@ -86,6 +86,22 @@ def test_nobody_is_late_on_a_server_that_has_just_come_back(
     assert Recovered(returned=1, buried=0, workers=1) == back_for_long
 
 
+def test_a_beacon_tells_nothing_of_who_has_not_beaten_for_long(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """After an outage that took long all beacons are out: who then does not beat while it is watched is dead."""
+    put(connection)
+    worker.take_one()
+    (beat_at,) = connection.execute(
+        "UPDATE orchestrator.workers SET beacon = 4711 WHERE id = %s RETURNING beat_at", [worker.id]
+    ).fetchone() or (None,)
+    clock.advance(seconds=31)
+    gone, late = [(worker.id, beat_at)], {"dead_after_seconds": DEAD_AFTER_SECONDS}
+
+    assert Recovered(returned=0, buried=0, workers=0) == recover(connection, **late, gone=gone, watched=[])
+    assert Recovered(returned=1, buried=0, workers=1) == recover(connection, **late, gone=gone, watched=gone)
+
+
 def test_a_task_that_had_begun_counts_a_loss(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:

@@ -219,9 +219,10 @@ def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
 
     async def main() -> None:
         async with working(app):
-            await until(lambda: value(connection, WAITING), "the outcome waits for a hand")
+            await until(lambda: statuses(connection).get("scheduled") == 1, "the other one is put off")
+            assert 1 == len(stood)
             hand.rollback()
-            await until(lambda: len(stood) == 2, "the other one has its turn")
+            await until(lambda: len(stood) == 2, "the other one has its turn", seconds=20.0)
 
     with psycopg.connect(database_url) as hand:
 

@@ -38,8 +38,7 @@ MUTANTS = (
     mutant(
         "recover-after-a-restart",
         RECOVER,
-        "\n                AND NOT statement_timestamp()"
-        " - greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp())"
+        "\n                AND NOT statement_timestamp() - orchestrator.up_since()"
         "\n                    BETWEEN interval '0' AND make_interval(secs => %(restarted_after_seconds)s)",
         "",
         why="The server comes back after a minute, and everybody is declared dead before the first beat.",
