@@ -5,8 +5,9 @@ never hurts a task.
 """
 
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from orchestrator.events.event import Event as Event
@@ -203,6 +204,8 @@ Subscriber = Callable[[Event], None]
 _subscribers: list[tuple[Subscriber, frozenset[type[Event]] | None]] = []
 # Who wants to know of which kind; found once, for as long as nobody comes or goes.
 _routes: dict[type[Event], tuple[Subscriber, ...]] = {}
+# By thread: what is told only when a transaction has been committed.
+_kept = threading.local()
 
 
 def subscribe(subscriber: Subscriber, *, to: Iterable[type[Event]] | None = None) -> Callable[[], None]:
@@ -226,6 +229,9 @@ def wanted(kind: type[Event]) -> bool:
 
 def emit(event: Event) -> None:
     """Tell everybody who subscribed."""
+    if (kept := getattr(_kept, "events", None)) is not None:
+        kept.append(event)
+        return
     for subscriber in _route(type(event)):
         try:
             subscriber(event)
@@ -233,6 +239,18 @@ def emit(event: Event) -> None:
             sys.stderr.write(
                 f"orchestrator: a subscriber failed on {type(event).__name__}: {type(error).__name__}\n"
             )
+
+
+@contextmanager
+def when_done() -> Iterator[None]:
+    """Tell what this thread emits in here at the end, and nothing of it if that is an error: for a transaction."""
+    _kept.events = events = list[Event]()
+    try:
+        yield
+    finally:
+        _kept.events = None
+    for event in events:
+        emit(event)
 
 
 def _route(kind: type[Event]) -> tuple[Subscriber, ...]:

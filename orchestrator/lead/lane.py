@@ -90,7 +90,7 @@ class Lane:
         return 0.0 if more else max(duty.every_seconds, pause_seconds)
 
     def _do(self, duty: Duty, connection: psycopg.Connection[Any], reign: Reign) -> bool:
-        with fenced(connection, reign, limit_seconds=self._limit_seconds):
+        with events.when_done(), fenced(connection, reign, limit_seconds=self._limit_seconds):
             return duty.work(connection)
 
 

@@ -132,6 +132,30 @@ def test_a_duty_that_fails_is_told_and_does_not_stop_the_others(wheel: Callable[
     }
 
 
+def test_what_a_duty_tells_of_is_told_when_it_is_committed(wheel: Callable[..., Wheel]) -> None:
+    """Of what is rolled back nothing is told, nor counted."""
+    failed = threading.Semaphore(0)
+
+    def fail(_connection: Connection) -> bool:
+        events.emit(events.RowsExpired("undone", 1))
+        failed.release()
+        raise ZeroDivisionError("on purpose")
+
+    def work(_connection: Connection) -> bool:
+        events.emit(events.RowsExpired("done", 1))
+        return False
+
+    with recorded(events.RowsExpired) as told:
+        made = wheel([Duty("broken", 0.01, fail), Duty("sound", 0.01, work)])
+        made.look()
+        eventually(lambda: told, "what was done is told")
+        for _ in range(3):
+            assert failed.acquire(timeout=PATIENCE_SECONDS)
+        made.leader.stop()
+
+    assert {"done"} == {event.kind for event in told}
+
+
 def test_a_statement_that_fails_costs_no_connection(wheel: Callable[..., Wheel]) -> None:
     """Its transaction is rolled back, and the next duty uses the same session."""
     pids: list[int] = []
