@@ -138,7 +138,7 @@ DELETE FROM orchestrator.tasks WHERE payload ->> 'token' = 'p1.1-105-2';
 DELETE FROM chaos.trail WHERE task_id NOT IN (SELECT id FROM orchestrator.tasks);
 
 -- I13: memory grows
-INSERT INTO chaos.samples VALUES (now(), 'w1.1', 900, 8, NULL);
+INSERT INTO chaos.samples VALUES (now(), 'w1.1', 900, 8, NULL, NULL);
 
 -- I13: a worker prints a traceback
 INSERT INTO chaos.log VALUES ('w1.1', 'no event: Traceback (most', 1);
