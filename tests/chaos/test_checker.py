@@ -13,6 +13,13 @@ from tests.chaos.journal import Item, Journal, read
 from tests.conftest import _database
 
 WRONGS = Path(__file__).with_name("wrongs.sql")
+EMPTY: LiteralString = """
+DELETE FROM chaos.journal;
+DELETE FROM chaos.trail;
+DELETE FROM chaos.ledger;
+DELETE FROM chaos.effects;
+DELETE FROM orchestrator.tasks
+"""
 FROZEN: LiteralString = """
 WITH late AS (
     INSERT INTO chaos.ledger (execution, what, task_id, attempt, lease, token, who)
@@ -114,6 +121,22 @@ def test_who_was_frozen_over_a_crash_is_excused_when_it_thaws(
         found = lived.execute("SELECT is_excused, was_frozen FROM chaos.orphans").fetchall()
 
     assert [(is_excused, is_excused)] == found
+
+
+def test_empty_books_are_no_evidence(lived: psycopg.Connection[Any]) -> None:
+    """Where nothing was done, nothing is broken; so each thing that is to be judged must be there."""
+    with lived.transaction(force_rollback=True):
+        whole = checker.thin(checker.check(lived), 1.0)
+    with lived.transaction(force_rollback=True):
+        lived.execute("SET LOCAL session_replication_role = replica")
+        lived.execute(EMPTY)
+        findings = checker.check(lived)
+        empty = checker.thin(findings, 1.0)
+
+    # No worker was lost in this life.
+    assert ["too little to judge in I08: writes of duties"] == whole
+    assert [] == [finding.name for finding in findings if not finding.holds]
+    assert [f"too little to judge in {name}: {label}" for name, label, _ in checker.FLOORS] == empty
 
 
 def test_every_invariant_can_be_broken() -> None:
