@@ -36,6 +36,8 @@ def main() -> int:
             if asked.keep:
                 keep(directory, asked.keep)
     sys.stdout.write(made.page)
+    # Also what is no invariant: not drained, not ended, too little to judge.
+    sys.stdout.write(f"broken: {', '.join(made.broken) or 'nothing'}\n")
     return 1 if made.broken else 0
 
 

@@ -18,7 +18,8 @@ JOURNAL: LiteralString = (
     "COPY chaos.journal (producer, n, way, token, type, key, verdict, task_id, at, said) FROM STDIN"
 )
 FAULTS: LiteralString = "COPY chaos.faults (at, kind, target, detail) FROM STDIN"
-SAMPLES: LiteralString = "COPY chaos.samples (at, who, mib, threads, files) FROM STDIN"
+SAMPLES: LiteralString = "COPY chaos.samples (at, who, mib, threads, files, sockets) FROM STDIN"
+FREEZES: LiteralString = "COPY chaos.freezes (since, who, until) FROM STDIN"
 ENDS: LiteralString = "COPY chaos.ends (at, who, status, expected) FROM STDIN"
 LOG: LiteralString = "COPY chaos.log (who, event, number) FROM STDIN"
 TOLD: LiteralString = "COPY chaos.told (at, who, event, worker_id, task_id) FROM STDIN"
@@ -52,6 +53,8 @@ def load(connection: psycopg.Connection[Any], folder: Path) -> None:
         copy(connection, JOURNAL, (line._replace(at=moment(line.at)) for line in journal.read(path)))  # type: ignore[arg-type]
     for statement, name in ((FAULTS, "faults"), (SAMPLES, "samples"), (ENDS, "ends")):
         copy(connection, statement, rows(folder / f"{name}.jsonl"))
+    freezes = rows(folder / "freezes.jsonl")
+    copy(connection, FREEZES, ([since, who, moment(until)] for since, who, until in freezes))
     copy(connection, LOG, counted(folder))
     copy(connection, TOLD, told(folder))
     copy(connection, METRICS, metrics(folder))

@@ -52,7 +52,10 @@ CREATE TABLE chaos.journal (
     verdict text NOT NULL, task_id bigint, at timestamptz, said text
 );
 CREATE TABLE chaos.faults (at timestamptz NOT NULL, kind text NOT NULL, target text, detail text);
-CREATE TABLE chaos.samples (at timestamptz NOT NULL, who text NOT NULL, mib real, threads integer, files integer);
+CREATE TABLE chaos.freezes (since timestamptz NOT NULL, who text NOT NULL, until timestamptz NOT NULL);
+CREATE TABLE chaos.samples (
+    at timestamptz NOT NULL, who text NOT NULL, mib real, threads integer, files integer, sockets integer
+);
 -- expected: somebody killed it, or told it to stop, and it ended so.
 CREATE TABLE chaos.ends (at timestamptz NOT NULL, who text NOT NULL, status integer NOT NULL, expected boolean NOT NULL);
 CREATE TABLE chaos.log (who text NOT NULL, event text NOT NULL, number bigint NOT NULL);

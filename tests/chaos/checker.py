@@ -15,6 +15,15 @@ CHECKS = Path(__file__).with_name("checks")
 STEPS = Path(__file__).with_name("steps.sql")
 TIMELINE = Path(__file__).with_name("timeline.sql")
 SHOWN = 5
+FLOORS: tuple[tuple[str, str, float], ...] = (
+    ("I01", "acknowledged", 1.0),
+    ("I05", "effects in the completing transaction", 0.1),
+    ("I06", "executions", 1.0),
+    ("I06", "reruns", 0.05),
+    ("I08", "writes of duties", 0.01),
+    ("I16", "steps by hand", 0.01),
+)
+"""What there must be to judge, a second of the storm, and once at the least; a run has fifty times as much."""
 LINES_MAX = 60
 
 
@@ -59,6 +68,16 @@ def judged(connection: psycopg.Connection[Any], path: Path) -> Finding:
         number,
         tuple((task_id, str(what)) for task_id, what in shown),
     )
+
+
+def thin(findings: list[Finding], seconds: float) -> list[str]:
+    """Say what there was too little of to judge: of empty books everything holds."""
+    judged = {(finding.name, label): number for finding in findings for label, number in finding.judged}
+    return [
+        f"too little to judge in {name}: {label}"
+        for name, label, a_second in FLOORS
+        if judged.get((name, label), 0) < max(1.0, a_second * seconds)
+    ]
 
 
 def timelines(connection: psycopg.Connection[Any], findings: list[Finding]) -> dict[int, list[str]]:

@@ -125,7 +125,7 @@ HANDLERS: dict[str, tuple[Handler, dict[str, Any]]] = {
     "chaos.note_in_thread": (note_in_thread, {}),
     "chaos.book": (book, {}),
     "chaos.book_in_thread": (book_in_thread, {}),
-    "chaos.linger": (linger, {}),
+    "chaos.linger": (linger, {"max_attempts": 1}),
     "chaos.stumble": (stumble, {"max_attempts": 5}),
     "chaos.ask_again": (ask_again, {}),
     "chaos.snooze": (snooze, {}),

@@ -36,7 +36,7 @@ def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
         eventually(lambda: is_empty(connection), "all have ended")
         by_hand(connection)
         eventually(lambda: is_empty(connection), "all have ended again")
-    write(folder, "samples", time.time(), "w1.1", 60.0, 8, 20)
+    write(folder, "samples", time.time(), "w1.1", 60.0, 8, 20, 8)
     write(folder, "ends", time.time(), "w1.1", -9, True)
     write(folder, "faults", time.time(), "hand requeues", "from 1", "done")
     books.load(connection, folder)

@@ -20,7 +20,7 @@ class Plan:
     defaults: bool = False
     calm_seconds: float = 120.0
     faults_min: int = 0
-    """Go on beyond these seconds, up to twice as long, until so many have struck."""
+    """Go on beyond these seconds, up to four times as long, until so many have struck."""
 
 
 @dataclass(slots=True)
@@ -33,6 +33,7 @@ class Outcome:
     drained_seconds: float | None = None
     proof_seconds: float | None = None
     stubborn: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
 
     @property
     def faults(self) -> int:

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -48,11 +47,12 @@ def restart(scene: Scene, _fault: Fault) -> int:
     try:
         scene.server.restart("fast")
     except subprocess.TimeoutExpired as error:
-        sys.stdout.write(
-            f"the server did not stop in {error.timeout} s; still there:\n{children(scene.server.pid)}\n"
+        scene.remark(
+            f"the server did not stop in {error.timeout} s; still there:\n{children(scene.server.pid)}"
         )
-        scene.record("server crashed", "", "it did not stop")
         scene.server.restart("immediate")
+        scene.record("server crashed", "", "it did not stop")
+        return 0
     return 1
 
 

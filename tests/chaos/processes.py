@@ -1,6 +1,7 @@
 """Faults of processes: killed, frozen, stopped, replaced, poisoned."""
 
 import signal
+import time
 
 from tests.chaos.fleet import Hired, Place
 from tests.chaos.scene import Scene, worker_of
@@ -58,9 +59,11 @@ def freeze(scene: Scene, hired: Hired | None, seconds: float) -> int:
     if hired is None or hired.frozen or not hired.signal(signal.SIGSTOP):
         return 0
     hired.frozen = True
+    since = time.time()
 
     def thaw() -> None:
         hired.frozen = False
+        scene.write("freezes", [since, hired.who, time.time()])
         hired.signal(signal.SIGCONT)
 
     scene.later(seconds, thaw)

@@ -21,6 +21,7 @@ def faults(plan: Plan, outcome: Outcome) -> list[str]:
         f"not ended when told: {', '.join(outcome.stubborn) or 'nobody'}",
         "",
     ]
+    lines += [line for remark in outcome.remarks for line in (*remark.splitlines(), "")]
     return lines + [f"  {number:6}  {kind}" for kind, number in sorted(outcome.counts.items())]
 
 

@@ -38,7 +38,8 @@ class Run:
             if seconds is None
         ]
         names = [finding.name for finding in self.findings if not finding.holds]
-        return names + late + [f"{who} did not end" for who in self.outcome.stubborn]
+        thin = checker.thin(self.findings, self.outcome.seconds)
+        return names + thin + late + [f"{who} did not end" for who in self.outcome.stubborn]
 
 
 def run(plan: Plan, folder: Path) -> Run:

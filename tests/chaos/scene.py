@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from tests.chaos.fleet import Fleet, Place
 from tests.chaos.hands import Hands
@@ -32,6 +32,12 @@ class Scene(Protocol):
 
     def record(self, kind: str, target: str, detail: str) -> None:
         """Write a fault down."""
+
+    def write(self, name: str, line: list[Any]) -> None:
+        """Write a line into one of the books that are files."""
+
+    def remark(self, text: str) -> None:
+        """Say on the page of the run what is no fault, and no offence."""
 
     def enqueue_poison(self) -> bool:
         """Enqueue a task that kills its process."""

@@ -6,6 +6,7 @@ CREATE INDEX ON chaos.journal (token);
 CREATE INDEX ON chaos.effects (task_id, lease);
 CREATE INDEX ON chaos.told (worker_id);
 CREATE INDEX ON chaos.told (task_id);
+CREATE INDEX ON chaos.ledger (who);
 
 CREATE TABLE chaos.processes AS
 SELECT DISTINCT l.worker_id, l.who
@@ -67,12 +68,14 @@ SELECT s.n, s.at, s.task_id, s.old_lease AS lease, s.old_status, s.new_status, s
             SELECT FROM orchestrator.audit AS a WHERE a.task_id = s.task_id AND a.action IN ('cancel', 'requeue', 'delete', 'run_at')
         ) THEN 'a hand' END
         WHEN s.purpose IN ('orchestrator lead', 'orchestrator housekeeping') THEN CASE
-            WHEN s.new_attempt < s.old_attempt AND s.error_class IS NOT NULL THEN 'worker lost before its start was seen'
+            -- One that ran may get its attempt back, too, if it was the last; but that is written into attempts.
+            WHEN s.old_status = 'claimed' AND s.new_attempt < s.old_attempt AND s.error_class IS NOT NULL
+                THEN 'worker lost before its start was seen'
             ELSE (
                 SELECT CASE a.outcome WHEN 'lost' THEN 'worker lost' WHEN 'timeout' THEN 'timeout, by the leader' END
                 FROM orchestrator.attempts AS a
                 WHERE a.task_id = s.task_id AND a.attempt = s.old_attempt AND a.worker_id = s.old_worker
-                    AND a.outcome IN ('lost', 'timeout') AND a.finished_at BETWEEN s.at - interval '10 s' AND s.at + interval '10 s'
+                    AND (a.outcome = 'lost' AND a.lease = s.old_lease OR a.outcome = 'timeout') AND a.finished_at BETWEEN s.at - interval '10 s' AND s.at + interval '10 s'
                 LIMIT 1
             )
         END
@@ -106,6 +109,43 @@ WHERE s.old_lease IS NOT NULL AND s.old_status IN ('claimed', 'running')
     AND (s.new_lease IS DISTINCT FROM s.old_lease OR s.new_status NOT IN ('claimed', 'running'));
 CREATE INDEX ON chaos.ends_of_leases (task_id, lease);
 
+-- Executions under a lease that nobody gave. Who claims does not wait for the disk, so a crash of the server may forget
+-- the claim; but an entry of the ledger waits, and the claim was written before it. So it is one that was on its way
+-- while the server crashed, and was written when it was back: tried each 0.05 s, or by who was frozen, when it thaws.
+CREATE TABLE chaos.orphans AS
+SELECT o.task_id, o.lease, o.at, o.who, o.was_frozen, EXISTS (
+        SELECT FROM chaos.faults AS f
+        WHERE f.kind IN ('server crashed', 'postmaster killed', 'backend killed')
+            AND f.at BETWEEN o.since - interval '3 s' AND o.at + interval '3 s'
+    ) AS is_excused
+FROM (
+    SELECT l.task_id, l.lease, l.at, l.who, z.since IS NOT NULL AS was_frozen, least(l.at, z.since) AS since
+    FROM chaos.ledger AS l
+    LEFT JOIN LATERAL (
+        SELECT min(f.since) AS since
+        FROM chaos.freezes AS f
+        WHERE f.who = l.who AND f.since < l.at AND f.until > l.at - interval '3 s'
+    ) AS z ON true
+    WHERE l.what = 'begun'
+        AND NOT EXISTS (SELECT FROM chaos.claims AS c WHERE c.task_id = l.task_id AND c.lease = l.lease)
+) AS o;
+
+-- Of each process that wrote a log, for how long it was seen alive, and for what it wrote so many lines.
+CREATE TABLE chaos.talk AS
+SELECT g.who, sum(g.number) AS lines, greatest(1, extract(epoch FROM max(s.until) - min(s.since)))::numeric AS seconds,
+    (SELECT count(*) FROM chaos.ledger AS l WHERE l.who = g.who AND l.what = 'begun') AS executions
+FROM (SELECT who, sum(number) AS number FROM chaos.log GROUP BY who) AS g
+LEFT JOIN (
+    SELECT a.who, min(a.at) AS since, max(a.at) AS until
+    FROM (
+        SELECT who, at FROM chaos.samples
+        UNION ALL SELECT who, at FROM chaos.told
+        UNION ALL SELECT who, at FROM chaos.ends
+    ) AS a
+    GROUP BY a.who
+) AS s ON s.who = g.who
+GROUP BY g.who;
+
 -- Handlers that returned though their lease had been taken, or came to nothing: was their worker told, and how?
 CREATE TABLE chaos.late AS
 SELECT l.task_id, l.lease, l.who, l.at, CASE
@@ -138,4 +178,4 @@ WHERE l.what = 'ended' AND l.how = 'returned'
         WHERE e.task_id = l.task_id AND e.lease = l.lease AND e.holder = e.who AND e.new_status = 'completed'
     );
 
-ANALYZE chaos.ends_of_leases, chaos.late;
+ANALYZE chaos.ends_of_leases, chaos.orphans, chaos.late;

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.chaos.fleet import SIGKILL_STATUS, Fleet, Hired, Setting
 from tests.chaos.hands import Hands
 from tests.chaos.journal import ACKNOWLEDGED, Item, Journal
 from tests.chaos.plan import Outcome, Plan
+from tests.chaos.samples import sample
 from tests.servers import Server, debian_binaries
 
 DATABASE = "chaos"
@@ -37,7 +37,8 @@ QUICK = {
 }
 # As quick to notice as the timers are.
 GUARDS = "connect_timeout=2&tcp_user_timeout=1500&keepalives_idle=1&keepalives_interval=1&keepalives_count=2"
-SETTINGS = {"max_connections": "150", "max_wal_size": "4GB"}
+# Checkpoints so often that a crash is recovered from in moments: the checker excuses little around it.
+SETTINGS = {"max_connections": "150", "max_wal_size": "4GB", "checkpoint_timeout": "30s"}
 LOOK_SECONDS = 0.5
 SAMPLE_SECONDS = 2.0
 # More waiting tasks than this, and producers take a rest: behind is not stuck, but the calm should not take hours.
@@ -129,6 +130,15 @@ class Supervisor:
         """Do this after so long."""
         heapq.heappush(self._undo, (time.monotonic() + seconds, next(self._numbers), undo))
 
+    def write(self, name: str, line: list[Any]) -> None:
+        """Write a line into one of the books that are files."""
+        with self._writing, (self._folder / f"{name}.jsonl").open("a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def remark(self, text: str) -> None:
+        """Say on the page of the run what is no fault, and no offence."""
+        self.outcome.remarks.append(text)
+
     def enqueue_poison(self) -> bool:
         """Enqueue a task that kills its process."""
         return self._enqueue("chaos.poison")
@@ -158,7 +168,7 @@ class Supervisor:
     def _is_enough(self, seconds: float) -> bool:
         plan = self._plan
         return seconds > plan.seconds and (
-            self.outcome.faults >= plan.faults_min or seconds > 2 * plan.seconds
+            self.outcome.faults >= plan.faults_min or seconds > 4 * plan.seconds
         )
 
     def _calm(self) -> None:
@@ -241,17 +251,9 @@ class Supervisor:
                 ease.unlink(missing_ok=True)
         if now >= self._sample_at:
             self._sample_at = now + SAMPLE_SECONDS
-            self._sample()
-
-    def _sample(self) -> None:
-        for hired in self.fleet.present():
-            # Gone meanwhile, or dead and not buried.
-            with suppress(OSError, KeyError):
-                status = Path(f"/proc/{hired.pid}/status").read_text()
-                found = dict(line.split(":", 1) for line in status.splitlines())
-                mib = int(found["VmRSS"].split()[0]) / 1024
-                files = sum(1 for _ in Path(f"/proc/{hired.pid}/fd").iterdir())
-                self._write("samples", [time.time(), hired.who, mib, int(found["Threads"]), files])
+            for hired in self.fleet.present():
+                if line := sample(hired):
+                    self.write("samples", line)
 
     # The books.
 
@@ -269,21 +271,17 @@ class Supervisor:
         if detail == "done":
             self.record(kind, target, detail)
         else:
-            self._write("faults", [time.time(), f"{kind}: {detail.split(' ')[0]}", target, detail])
+            self.write("faults", [time.time(), f"{kind}: {detail.split(' ')[0]}", target, detail])
 
     def _ended(self, hired: Hired, status: int) -> None:
-        self._write("ends", [time.time(), hired.who, status, status in hired.fates])
+        self.write("ends", [time.time(), hired.who, status, status in hired.fates])
         if status == SIGKILL_STATUS and status not in hired.fates:
             self.record("process killed by its task", hired.who, "")
 
     def record(self, kind: str, target: str, detail: str) -> None:
-        self._write("faults", [time.time(), kind, target, detail])
+        self.write("faults", [time.time(), kind, target, detail])
         with self._writing:
             self.outcome.counts[kind] += 1
-
-    def _write(self, name: str, line: list[Any]) -> None:
-        with self._writing, (self._folder / f"{name}.jsonl").open("a") as file:
-            file.write(json.dumps(line) + "\n")
 
     def _setting(self, timers: dict[str, str]) -> Setting:
         plan = self._plan

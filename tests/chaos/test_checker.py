@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, LiteralString, NamedTuple
 
 import psycopg
 import pytest
@@ -13,6 +13,26 @@ from tests.chaos.journal import Item, Journal, read
 from tests.conftest import _database
 
 WRONGS = Path(__file__).with_name("wrongs.sql")
+EMPTY: LiteralString = """
+DELETE FROM chaos.journal;
+DELETE FROM chaos.trail;
+DELETE FROM chaos.ledger;
+DELETE FROM chaos.effects;
+DELETE FROM orchestrator.tasks
+"""
+FROZEN: LiteralString = """
+WITH late AS (
+    INSERT INTO chaos.ledger (execution, what, task_id, attempt, lease, token, who)
+    SELECT gen_random_uuid(), what, task_id, attempt, 7, token, who
+    FROM chaos.ledger
+    WHERE what = 'begun'
+    ORDER BY task_id
+    LIMIT 1
+    RETURNING at, who
+),
+crash AS (INSERT INTO chaos.faults SELECT at - interval '20 s', 'server crashed', '', '' FROM late)
+INSERT INTO chaos.freezes SELECT at - interval '21 s', who, at - %(thawed)s::interval FROM late
+"""
 NAMES = {
     ":note": "(SELECT min(task_id) FROM chaos.trail WHERE type = 'chaos.note_in_thread')",
     ":book": "(SELECT min(task_id) FROM chaos.trail WHERE type = 'chaos.book')",
@@ -88,6 +108,35 @@ def test_what_is_wrong_is_found(lived: psycopg.Connection[Any], wrong: Wrong) ->
     found = broken(lived, wrong.done)
 
     assert set(wrong.breaks) <= set(found), found
+
+
+@pytest.mark.parametrize(("thawed", "is_excused"), [("1 s", True), ("4 s", False)])
+def test_who_was_frozen_over_a_crash_is_excused_when_it_thaws(
+    lived: psycopg.Connection[Any], thawed: str, is_excused: bool
+) -> None:
+    """An entry that was on its way when the worker was frozen, and the server crashed, comes late; and soon then."""
+    with lived.transaction(force_rollback=True):
+        lived.execute(FROZEN, {"thawed": thawed})
+        checker.check(lived)
+        found = lived.execute("SELECT is_excused, was_frozen FROM chaos.orphans").fetchall()
+
+    assert [(is_excused, is_excused)] == found
+
+
+def test_empty_books_are_no_evidence(lived: psycopg.Connection[Any]) -> None:
+    """Where nothing was done, nothing is broken; so each thing that is to be judged must be there."""
+    with lived.transaction(force_rollback=True):
+        whole = checker.thin(checker.check(lived), 1.0)
+    with lived.transaction(force_rollback=True):
+        lived.execute("SET LOCAL session_replication_role = replica")
+        lived.execute(EMPTY)
+        findings = checker.check(lived)
+        empty = checker.thin(findings, 1.0)
+
+    # No worker was lost in this life.
+    assert ["too little to judge in I08: writes of duties"] == whole
+    assert [] == [finding.name for finding in findings if not finding.holds]
+    assert [f"too little to judge in {name}: {label}" for name, label, _ in checker.FLOORS] == empty
 
 
 def test_every_invariant_can_be_broken() -> None:

@@ -78,8 +78,35 @@ DELETE FROM chaos.effects WHERE task_id = :book;
 -- I06: a lease ended, and nothing says why
 DELETE FROM orchestrator.attempts WHERE outcome = 'failed';
 
+-- I06: a task that ran in its last attempt is taken back, and nobody has it on record
+UPDATE chaos.trail
+SET purpose = 'orchestrator lead', old_status = 'running', new_attempt = old_attempt - 1, error_class = 'WorkerLost'
+WHERE n = (
+    SELECT min(t.n)
+    FROM chaos.trail AS t
+    JOIN orchestrator.attempts AS a ON a.task_id = t.task_id AND a.lease = t.old_lease
+    WHERE t.op = 'U' AND t.new_status = 'scheduled' AND a.outcome = 'failed'
+);
+
+-- I06: a task is completed that never ran
+DELETE FROM chaos.ledger WHERE task_id = :note;
+
+-- I06: one runs under a lease that nobody gave, long after a crash
+INSERT INTO chaos.faults SELECT at - interval '5 s', 'server crashed', '', '' FROM chaos.ledger WHERE task_id = :book;
+INSERT INTO chaos.freezes
+SELECT at - interval '10 s', who, at - interval '4 s'
+FROM chaos.ledger
+WHERE task_id = :book;
+INSERT INTO chaos.ledger (execution, what, task_id, attempt, lease, token, who, how, at)
+SELECT gen_random_uuid(), what, task_id, attempt, 7, token, who, how, at
+FROM chaos.ledger
+WHERE task_id = :book AND what = 'begun';
+
 -- I06: one runs under a lease that nobody gave
-UPDATE chaos.ledger SET lease = 7 WHERE task_id = :book AND what = 'begun';
+INSERT INTO chaos.ledger (execution, what, task_id, attempt, lease, token, who, how, at)
+SELECT gen_random_uuid(), what, task_id, attempt, 7, token, who, how, at
+FROM chaos.ledger
+WHERE task_id = :book AND what = 'begun';
 
 -- I07: a task never ends
 SET LOCAL session_replication_role = origin;
@@ -117,6 +144,12 @@ UPDATE chaos.trail
 SET losses = 3, error_class = 'WorkerLost'
 WHERE op = 'I' AND new_status = 'dead_letter' AND task_id = :discard;
 
+-- I10: a task is given up at its first loss, in its last attempt
+UPDATE orchestrator.attempts SET outcome = 'lost' WHERE task_id = :discard;
+UPDATE chaos.trail
+SET losses = 1, error_class = 'WorkerLost', new_attempt = max_attempts
+WHERE op = 'I' AND new_status = 'dead_letter' AND task_id = :discard;
+
 -- I11: two tasks have one key
 UPDATE chaos.trail
 SET key = 'key'
@@ -138,7 +171,13 @@ DELETE FROM orchestrator.tasks WHERE payload ->> 'token' = 'p1.1-105-2';
 DELETE FROM chaos.trail WHERE task_id NOT IN (SELECT id FROM orchestrator.tasks);
 
 -- I13: memory grows
-INSERT INTO chaos.samples VALUES (now(), 'w1.1', 900, 8, NULL);
+INSERT INTO chaos.samples VALUES (now(), 'w1.1', 900, 8, NULL, NULL);
+
+-- I13: a worker leaks connections
+INSERT INTO chaos.samples VALUES (now(), 'w1.1', 60, 8, 70, 60);
+
+-- I13: a worker says one thing without end
+INSERT INTO chaos.log VALUES ('w1.1', 'connection lost', 100000000);
 
 -- I13: a worker prints a traceback
 INSERT INTO chaos.log VALUES ('w1.1', 'no event: Traceback (most', 1);

@@ -7,14 +7,7 @@ FROM orchestrator.attempts AS a
 JOIN chaos.births AS b ON b.task_id = a.task_id
 JOIN chaos.processes AS p ON p.worker_id = a.worker_id
 JOIN chaos.ends AS e ON e.who = p.who AND NOT e.expected AND e.status = -9
-WHERE a.outcome = 'lost' AND b.type <> 'chaos.poison'
-UNION ALL
-SELECT 'of these, in their last attempt', count(*)
-FROM chaos.steps AS s
-JOIN chaos.births AS b ON b.task_id = s.task_id
-JOIN chaos.processes AS p ON p.worker_id = s.old_worker
-JOIN chaos.ends AS e ON e.who = p.who AND NOT e.expected AND e.status = -9
-WHERE s.new_status = 'dead_letter' AND s.losses < 3 AND s.error_class = 'WorkerLost' AND b.type <> 'chaos.poison';
+WHERE a.outcome = 'lost' AND b.type <> 'chaos.poison';
 -- From the second loss on a task runs alone, so the last one cannot be another's doing.
 SELECT s.task_id, format('was given up with worker %s, which a poison killed', p.who) AS what
 FROM chaos.steps AS s

@@ -1,0 +1,34 @@
+"""What a process takes of the machine at a moment: memory, threads, open files, and of these the sockets.
+
+A connection to the server is one socket in its process, whatever proxy lies between; a session that a cut connection
+left behind in the server is not its doing, and is not counted.
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.fleet import Hired
+
+
+def sample(hired: Hired) -> list[Any] | None:
+    """Return a line of the samples; None for who is gone meanwhile, or dead and not buried."""
+    place = Path(f"/proc/{hired.pid}")
+    try:
+        status = (place / "status").read_text()
+        found = dict(line.split(":", 1) for line in status.splitlines())
+        mib = int(found["VmRSS"].split()[0]) / 1024
+        files = list((place / "fd").iterdir())
+        sockets = sum(leads_to(file).startswith("socket:") for file in files)
+    except (OSError, KeyError):
+        return None
+    return [time.time(), hired.who, mib, int(found["Threads"]), len(files), sockets]
+
+
+def leads_to(file: Path) -> str:
+    try:
+        return os.readlink(file)
+    except FileNotFoundError:
+        # Closed meanwhile.
+        return ""
