@@ -13,6 +13,11 @@ import psycopg
 
 from tests.chaos.fleet import as_role
 
+# Unless somebody has closed a queue.
+ENQUEUED = """
+SELECT orchestrator.enqueue(%s, jsonb_build_object('token', %s::text))
+WHERE NOT EXISTS (SELECT FROM orchestrator.queues WHERE state = 'draining')
+"""
 HANDS = 4
 # One that any hand must expect: refused in words of our own, in another's way, or cut off.
 EXPECTED = ("OR", "40001", "40P01", "55P03", "57014", "57P", "08", "53300")

@@ -22,7 +22,7 @@ from orchestrator.schema import migrate
 from tests.chaos import books
 from tests.chaos.faults import STRIKES
 from tests.chaos.fleet import SIGKILL_STATUS, Fleet, Hired, Setting
-from tests.chaos.hands import Hands
+from tests.chaos.hands import ENQUEUED, Hands
 from tests.chaos.journal import ACKNOWLEDGED, Item, Journal
 from tests.chaos.plan import Outcome, Plan
 from tests.chaos.samples import sample
@@ -261,8 +261,7 @@ class Supervisor:
         n = next(self._numbers)
         token = f"supervisor-{n}"
         self._journal.intend(n, "supervisor", [Item(token, kind)])
-        statement = "SELECT orchestrator.enqueue(%s, jsonb_build_object('token', %s::text))"
-        rows = self.ask(statement, kind, token)
+        rows = self.ask(ENQUEUED, kind, token)
         if rows:
             self._journal.conclude(n, ACKNOWLEDGED, [rows[0][0]])
         return bool(rows)

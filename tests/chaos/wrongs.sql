@@ -183,7 +183,7 @@ INSERT INTO chaos.log VALUES ('w1.1', 'connection lost', 100000000);
 INSERT INTO chaos.log VALUES ('w1.1', 'no event: Traceback (most', 1);
 
 -- I14: a neighbour of a poison is given up
-INSERT INTO chaos.ends VALUES (now(), 'w1.1', -9, false);
+INSERT INTO chaos.ends VALUES ('epoch', 'w1.1', -9, false);
 UPDATE chaos.trail
 SET error_class = 'WorkerLost', losses = 3
 WHERE op = 'I' AND new_status = 'dead_letter' AND task_id = :discard;
