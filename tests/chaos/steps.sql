@@ -75,7 +75,8 @@ SELECT s.n, s.at, s.task_id, s.old_lease AS lease, s.old_status, s.new_status, s
                 SELECT CASE a.outcome WHEN 'lost' THEN 'worker lost' WHEN 'timeout' THEN 'timeout, by the leader' END
                 FROM orchestrator.attempts AS a
                 WHERE a.task_id = s.task_id AND a.attempt = s.old_attempt AND a.worker_id = s.old_worker
-                    AND (a.outcome = 'lost' AND a.lease = s.old_lease OR a.outcome = 'timeout') AND a.finished_at BETWEEN s.at - interval '10 s' AND s.at + interval '10 s'
+                    AND (a.outcome = 'lost' AND a.lease = s.old_lease OR a.outcome = 'timeout')
+                    AND a.finished_at BETWEEN s.at - interval '10 s' AND s.at + interval '10 s'
                 LIMIT 1
             )
         END
@@ -109,9 +110,10 @@ WHERE s.old_lease IS NOT NULL AND s.old_status IN ('claimed', 'running')
     AND (s.new_lease IS DISTINCT FROM s.old_lease OR s.new_status NOT IN ('claimed', 'running'));
 CREATE INDEX ON chaos.ends_of_leases (task_id, lease);
 
--- Executions under a lease that nobody gave. Who claims does not wait for the disk, so a crash of the server may forget
--- the claim; but an entry of the ledger waits, and the claim was written before it. So it is one that was on its way
--- while the server crashed, and was written when it was back: tried each 0.05 s, or by who was frozen, when it thaws.
+-- Executions under a lease that nobody gave. Who claims does not wait for the disk, so a crash of the server may
+-- forget the claim; but an entry of the ledger waits, and the claim was written before it. So it is one that was on
+-- its way while the server crashed, and was written when it was back: tried each 0.05 s, or, by a worker that was
+-- frozen, when it thaws.
 CREATE TABLE chaos.orphans AS
 SELECT o.task_id, o.lease, o.at, o.who, o.was_frozen, EXISTS (
         SELECT FROM chaos.faults AS f

@@ -26,4 +26,6 @@ UNION ALL
 SELECT e.task_id, format('was completed under lease %s, and never ran under it', e.lease)
 FROM chaos.ends_of_leases AS e
 WHERE e.new_status = 'completed'
-    AND NOT EXISTS (SELECT FROM chaos.ledger AS l WHERE l.task_id = e.task_id AND l.lease = e.lease AND l.what = 'begun');
+    AND NOT EXISTS (
+        SELECT FROM chaos.ledger AS l WHERE l.task_id = e.task_id AND l.lease = e.lease AND l.what = 'begun'
+    );

@@ -29,7 +29,8 @@ FROM chaos.samples AS s
 GROUP BY s.who
 HAVING max(s.files) > 80
 UNION ALL
--- A connection each that the product holds (5, for moments 6), lends (3) and the ledger's; the loop's own; as many again.
+-- One for each connection: the product's own (5, for moments 6), those it lends (3), the ledger's; the loop's; as many
+-- again. Measured: 13.
 SELECT NULL, format('%s had %s sockets open', s.who, max(s.sockets))
 FROM chaos.samples AS s
 GROUP BY s.who
