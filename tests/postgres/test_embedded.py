@@ -22,16 +22,18 @@ from orchestrator.errors import EmbeddedServerError
 from orchestrator.postgres import embedded, embedded_home, guardian
 from tests import servers
 
+GOES_SECONDS = 60
 GONE_SECONDS = 5
 """The promise is "a couple of seconds"; it takes 0.1 s, and this machine may be busy."""
 
-# Who was started in the background by a shell ignores Ctrl-C, and so would whom it starts.
+# Who was started in the background ignores Ctrl-C, who by nohup the end of the terminal; so do those whom they start.
 USER = """
 import signal
 import sys
 from pathlib import Path
 from orchestrator.postgres import embedded
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 print(embedded.start(Path(sys.argv[1]), settings={"fsync": "off"}), flush=True)
 try:
     sys.stdin.read()
@@ -68,7 +70,7 @@ class User:
     def gets(self, number: int) -> None:
         """Send it a signal, and to its whole process group as a terminal does."""
         os.killpg(self.process.pid, number)
-        self.process.wait()
+        self.process.wait(GOES_SECONDS)
 
     def close(self) -> None:
         """See that it is gone."""
