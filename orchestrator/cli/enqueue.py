@@ -68,7 +68,8 @@ def enqueue(
 
 def tell(notice: psycopg.errors.Diagnostic) -> None:
     """Pass on what the database remarks: that nobody has declared the type, for example."""
-    click.echo("notice: " + printable(notice.message_primary or ""), err=True)
+    said = ". ".join(filter(None, (notice.message_primary, notice.message_hint)))
+    click.echo("notice: " + printable(said), err=True)
 
 
 def number_or_name(priority: str | None) -> int | str | None:

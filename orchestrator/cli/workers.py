@@ -61,7 +61,7 @@ def drain(names: Sequence[str], url: str | None, reason: str | None) -> None:
         for each in chosen(connection, names):
             began = operating.drain(connection, each, reason=reason)
             click.echo(
-                f"{told(each)} {'drains' if began else 'is ending already'}: it holds {each.holds} tasks"
+                f"{told(each)} {'drains' if began else 'is ending already'}: it holds {tasks(each.holds)}"
             )
 
 
@@ -83,14 +83,16 @@ def stop(names: Sequence[str], url: str | None, reason: str | None, grace: float
         ending = chosen(connection, names)
         for each in ending:
             operating.drain(connection, each, reason=reason)
-            click.echo(f"{told(each)} drains: it holds {each.holds} tasks")
+            click.echo(f"{told(each)} drains: it holds {tasks(each.holds)}")
         deadline = time.monotonic() + grace
         for each in ending:
             if ended(connection, each, deadline):
                 click.echo(f"{told(each)} has ended")
                 continue
             given_back = operating.stop(connection, each, reason=reason)
-            click.echo(f"{told(each)} had to give back {given_back} tasks, and ends when its handlers let it")
+            click.echo(
+                f"{told(each)} had to give back {tasks(given_back)}, and ends when its handlers let it"
+            )
 
 
 def chosen(connection: psycopg.Connection[Any], names: Sequence[str]) -> list[Worker]:
@@ -107,6 +109,10 @@ def ended(connection: psycopg.Connection[Any], worker: Worker, deadline: float) 
             return False
         time.sleep(min(LOOK_SECONDS, left))
     return True
+
+
+def tasks(number: int) -> str:
+    return "1 task" if number == 1 else f"{number:,} tasks"
 
 
 def told(worker: Worker) -> str:

@@ -89,7 +89,7 @@ def held_by_hand(scene: Scene) -> Iterator[Concern]:
         by = f" by {queue.state_by}" if queue.state_by else ""
         why = f" ({queue.state_reason})" if queue.state_reason else ""
         yield Concern(
-            f"queue {queue.name} is {what}{since}{by}{why}: {queue.ready or 0:,} tasks are ready",
+            f"queue {queue.name} is {what}{since}{by}{why}: {tasks(queue.ready)} ready",
             f"orchestrator queues resume {shlex.quote(queue.name)}",
         )
 
@@ -98,7 +98,7 @@ def unserved(scene: Scene) -> Iterator[Concern]:
     for queue in scene.queues:
         if queue.ready and queue.state != "paused" and not scene.serves(queue):
             yield Concern(
-                f"no live worker serves queue {queue.name}: {queue.ready:,} tasks are ready",
+                f"no live worker serves queue {queue.name}: {tasks(queue.ready)} ready",
                 f"orchestrator worker MODULE:APP --queues {shlex.quote(queue.name)}",
             )
 
@@ -117,7 +117,7 @@ def silent(scene: Scene) -> Iterator[Concern]:
         if worker.beat_age > SILENT:
             yield Concern(
                 f"worker {worker.name} was last heard of {round(worker.beat_age.total_seconds()):,} s ago, and holds "
-                f"{worker.holds:,} tasks: it is given up after 30 s",
+                f"{tasks(worker.holds)}: it is given up after 30 s",
                 f"orchestrator workers stop {worker.id}",
             )
 
@@ -126,7 +126,7 @@ def dead(scene: Scene) -> Iterator[Concern]:
     for queue in scene.queues:
         if queue.dead_letters:
             yield Concern(
-                f"queue {queue.name} has {queue.dead_letters:,} dead letters",
+                f"queue {queue.name} has {queue.dead_letters:,} dead letter{plural(queue.dead_letters)}",
                 f"orchestrator failures --queue {shlex.quote(queue.name)}",
             )
 
@@ -157,6 +157,14 @@ def stale(scene: Scene) -> Iterator[Concern]:
     elif scene.counted_at is not None and scene.at - scene.counted_at > STALE:
         minutes = round((scene.at - scene.counted_at).total_seconds() / 60)
         yield Concern(f"the figures of the queues are {minutes:,} min old", "orchestrator status --exact")
+
+
+def tasks(number: int | None) -> str:
+    return f"{number or 0:,} task{plural(number)}"
+
+
+def plural(number: int | None) -> str:
+    return "" if number == 1 else "s"
 
 
 RULES: tuple[Callable[[Scene], Iterator[Concern]], ...] = (
