@@ -22,6 +22,7 @@ import psycopg
 import orchestrator
 from orchestrator import Context, Orchestrator
 from orchestrator.cli import orchestrator as command_line
+from orchestrator.cli.group import walked
 from orchestrator.config import LEAST, PREFIX, Config
 from orchestrator.enqueue import Options
 from orchestrator.operate import TaskState
@@ -41,10 +42,11 @@ WIDTH = 80
 
 # Called by the schema's own functions and triggers, or by the leader, and hardly by anybody else.
 INNER = (
-    "call_workers", "check_payload", "enqueue_alike", "enqueue_each", "fill_new_task", "guard_hands_update",
-    "insert_task", "move_in", "place_worker", "purge_attempts", "purge_audit", "purge_dead_letters", "purge_finished",
-    "purge_keys", "purge_workers", "record_hands_delete", "record_hands_update", "ring", "set_queue_state", "take_key",
-    "tell_undeclared", "up_since",
+    "add_histograms", "call_workers", "check_payload", "enqueue_alike", "enqueue_each", "fill_new_task",
+    "guard_hands_update", "insert_task", "move_in", "place_worker", "purge_attempts", "purge_audit",
+    "purge_dead_letters", "purge_finished", "purge_keys", "purge_statistics", "purge_workers",
+    "record_hands_delete", "record_hands_update", "ring", "set_queue_state", "take_key", "tell_undeclared",
+    "up_since",
 )  # fmt: skip
 
 # Of a context: what its worker asks, and no handler.
@@ -143,7 +145,7 @@ def settings(body: str) -> str:
 def all_commands() -> Iterator[tuple[str, click.Command]]:
     """Yield the command and its subcommands, as one types them."""
     yield "orchestrator", command_line
-    for name, command in sorted(command_line.commands.items()):
+    for name, command in walked(command_line):
         yield f"orchestrator {name}", command
 
 
