@@ -28,6 +28,9 @@ COMMANDS = frozenset(
     }
 )  # fmt: skip
 
+# This host alone: whoever can reach the port can read it.
+METRICS_HOST = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -49,7 +52,7 @@ class Config:
     pool_timeout_seconds: float = 30.0
     transaction_pool_size: int = 10
     metrics_port: int | None = None  # None: nothing is served; 0: one that is free
-    metrics_host: str = "127.0.0.1"
+    metrics_host: str = METRICS_HOST
     log_payloads: bool = False
 
     @classmethod

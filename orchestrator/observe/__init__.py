@@ -13,10 +13,19 @@ from orchestrator.observe.family import Family, snapshot
 from orchestrator.observe.lines import logger
 from orchestrator.observe.log import follow
 from orchestrator.observe.metrics import ask, count
-from orchestrator.observe.pages import own_pages, pages
+from orchestrator.observe.pages import family_pages, own_pages
 from orchestrator.observe.printable import printable
 from orchestrator.observe.server import Server
 
 __all__ = [
-    "Family", "Server", "ask", "count", "follow", "logger", "own_pages", "pages", "printable", "snapshot",
-]  # fmt: skip
+    "Family",
+    "Server",
+    "ask",
+    "count",
+    "family_pages",
+    "follow",
+    "logger",
+    "own_pages",
+    "printable",
+    "snapshot",
+]

@@ -5,7 +5,7 @@
 Counters and histograms are added up, and what a process had counted stays when it is gone: if the sum went down, that
 would look to Prometheus like a restart, and all of the rest would count again. A gauge of ours is combined as the
 catalogue says, and one of the application's own, or of Python's, is told for each process. Who is killed takes along
-what it counted in its last second. Nothing is kept in a file: what nobody wrote nobody has to clean up, or counts twice.
+what it counted in its last second. Nothing is kept in a file: nobody has to clean up, and nobody counts one twice.
 """
 
 import threading
@@ -32,8 +32,8 @@ Snapshot = Sequence[Any]
 Labels = tuple[tuple[str, str], ...]
 
 
-def snapshot(registry: CollectorRegistry = REGISTRY) -> Snapshot:
-    """Return all that a registry holds."""
+def snapshot(registry: CollectorRegistry = REGISTRY, *, ours: bool = False) -> Snapshot:
+    """Return all that a registry holds, or of that only what is ours."""
     return [
         [
             family.name,
@@ -42,6 +42,7 @@ def snapshot(registry: CollectorRegistry = REGISTRY) -> Snapshot:
             [[s.name, s.labels, s.value] for s in family.samples],
         ]
         for family in registry.collect()
+        if not ours or family.name.startswith(catalogue.PREFIX)
     ]
 
 

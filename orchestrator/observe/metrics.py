@@ -133,7 +133,7 @@ def count(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
 
 
 def ask(source: Source, registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
-    """Ask this for gauges, too, whenever somebody looks; returns what ends it. Where nothing is counted nobody looks."""
+    """Ask this for gauges, too, when somebody looks; returns what ends it. Nobody looks where nothing is counted."""
     counts = _counting.get(registry)
     return counts.numbers.ask(source) if counts is not None else lambda: None
 

@@ -8,6 +8,7 @@ from typing import Any
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from orchestrator.observe.family import Family
 from orchestrator.observe.server import Answer, Page
 from orchestrator.observe.vitals import Vitals, is_ready, readiness
 
@@ -15,6 +16,13 @@ from orchestrator.observe.vitals import Vitals, is_ready, readiness
 def own_pages(vitals: Callable[[], Vitals], registry: CollectorRegistry = REGISTRY) -> dict[str, Page]:
     """Return the pages of a worker that speaks for itself alone."""
     return pages(registry, lambda: readiness(vitals()))
+
+
+def family_pages(family: Family) -> dict[str, Page]:
+    """Return the pages of a parent, which speaks for its children."""
+    registry = CollectorRegistry()
+    registry.register(family)
+    return pages(registry, family.readiness)
 
 
 def pages(registry: CollectorRegistry, ready: Callable[[], Mapping[str, Any]]) -> dict[str, Page]:
