@@ -55,6 +55,7 @@ LEVELS: dict[type[events.Event], str] = {
 NEVER: frozenset[type[events.Event]] = frozenset(
     {
         events.TasksEnqueued,
+        events.OutcomesWritten,
         events.ClaimAnswered,
         events.LoopTurned,
         events.WorkersRung,
