@@ -125,7 +125,7 @@ OLDEST = highest(
     "queue_oldest_ready_seconds", "For how long the longest-waiting ready task could have run", "queue"
 )
 DEAD = sampled("queue_dead_letters", "Dead letters of a queue", "queue")
-WORKERS = sampled("workers", "Workers by state", "state")
+WORKERS = sampled("cluster_workers", "Workers by state", "state")
 HORIZON = highest("horizon_age_seconds", "Age of the oldest transaction that holds a snapshot")
 HORIZON_XIDS = highest("horizon_age_transactions", "The same in transactions begun since")
 NOTIFY_USAGE = highest("notification_queue_usage_ratio", "How full PostgreSQL's NOTIFY queue is, 0 to 1")
