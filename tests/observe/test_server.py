@@ -106,6 +106,7 @@ def test_who_goes_away_in_the_middle_is_forgotten(served: Server) -> None:
 
 def test_who_is_slow_holds_nobody_up(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crowd that sends nothing gets no answer, is sent away after its time, and others are served meanwhile."""
+    monkeypatch.setattr(module, "REQUEST_SECONDS", 2.0)
     with ExitStack() as stack:
         crowd = [
             stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=30))

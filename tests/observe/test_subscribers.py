@@ -11,6 +11,7 @@ import pytest
 import orchestrator
 from orchestrator import ConfigError, Orchestrator, events
 from orchestrator.events.subscriber import Aside
+from tests.worker.processes import eventually
 from tests.worker.running import recorded, run_until_empty, statuses
 
 PATIENCE_SECONDS = 30.0
@@ -105,8 +106,7 @@ def test_who_is_slow_holds_up_neither_tasks_nor_others(
     finished.start()
     assert asleep.wait(PATIENCE_SECONDS)
     # The worker waits for it at its end, but for no task.
-    while statuses(connection) != {"completed": 300}:
-        pass
+    eventually(lambda: statuses(connection) == {"completed": 300}, "all of them have run")
     wake.set()
     finished.join(PATIENCE_SECONDS)
 
@@ -151,6 +151,7 @@ def test_what_a_full_queue_drops_is_counted_and_told() -> None:
     assert [10] == [event.count for event in told]
 
 
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
 def test_a_forked_process_tells_its_own() -> None:
     """A server that forks after it was loaded has no thread there, and gets one."""
     told: list[events.Event] = []
