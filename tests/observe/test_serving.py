@@ -9,7 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from orchestrator import Orchestrator, events
+from orchestrator import ConfigError, Orchestrator, events
+from orchestrator.cli.worker import served_by_parent
 from tests.observe.http import get, numbers, ready
 from tests.worker.outage import possible
 from tests.worker.processes import Process, eventually, run, worker
@@ -228,18 +229,15 @@ def test_two_workers_of_one_host_have_a_port_each(
         assert "orchestrator_sample_age_seconds" not in numbers(other)
 
 
-def test_with_processes_the_parent_must_be_told_the_port(database_url: str, tmp_path: Path) -> None:
-    """It does not read the application's settings, so a port that stands there is refused, with a sentence."""
-    (tmp_path / "jobs.py").write_text(
-        "from orchestrator import Orchestrator\napp = Orchestrator(metrics_port=0)\n"
-        "@app.task(name='t')\ndef t() -> None: ...\n"
-    )
+def test_with_processes_the_parent_must_be_told_the_port() -> None:
+    """It does not read the application's settings, so a port that stands there alone is refused, with a sentence."""
+    made = Orchestrator("postgresql://nowhere/x", metrics_port=0).worker()
 
-    done = run("worker", "jobs:app", "-p", "2", "--until-empty", url=database_url, cwd=tmp_path)
+    with pytest.raises(ConfigError, match="name it with --metrics-port"):
+        served_by_parent(made, None)
+    served_by_parent(made, 9464)
 
-    assert 1 == done.returncode
-    assert "name it with --metrics-port" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert not made.serves
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
