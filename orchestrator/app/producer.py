@@ -1,12 +1,16 @@
-"""Send requests: on what the caller holds, in its transaction, or on a connection of our own, committed at once."""
+"""Send requests: on what the caller holds, in its transaction, or on a connection of our own, committed at once; and
+look at what became of them."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 
-from orchestrator import enqueue
+from orchestrator import enqueue, operate
 from orchestrator.config import Config
 from orchestrator.enqueue import AsyncTarget, Enqueued, Many, Request, Target
+from orchestrator.operate import TaskState
 from orchestrator.postgres.pools import Pools
 
 
@@ -30,23 +34,51 @@ class Producer:
         """Enqueue one task."""
         if held is not None:
             return enqueue.send(enqueue.synchronous(held), request)
-        with self._target(None) as target:
+        with self.target(None) as target:
             return enqueue.send(target, request)
 
     async def asend(self, request: Request, held: object) -> Enqueued:
         """The same on the event loop."""
-        async with self._atarget(held) as target:
+        async with self.atarget(held) as target:
             return await enqueue.asend(target, request)
 
     def send_many(self, requests: Iterable[Request], held: object) -> Many:
         """Enqueue a set, all or nothing."""
-        with self._target(held) as target:
+        with self.target(held) as target:
             return enqueue.send_many(target, requests)
 
     async def asend_many(self, requests: Iterable[Request], held: object) -> Many:
         """The same on the event loop."""
-        async with self._atarget(held) as target:
+        async with self.atarget(held) as target:
             return await enqueue.asend_many(target, requests)
+
+    def look(self, task_id: int, within_seconds: float | None = None) -> TaskState | None:
+        """Return a task as it stands; None where there is none. Waits no longer than that for a connection."""
+        with self.pools.connection(within_seconds) as connection:
+            return operate.current(connection, task_id)
+
+    async def alook(self, task_id: int, within_seconds: float | None = None) -> TaskState | None:
+        """The same on the event loop."""
+        async with self.pools.aconnection(within_seconds) as connection:
+            return await operate.acurrent(connection, task_id)
+
+    def cancel(self, task_id: int, reason: str | None) -> None:
+        """Cancel a task."""
+        with self.pools.connection() as connection:
+            operate.cancel(connection, task_id, reason=reason)
+
+    async def acancel(self, task_id: int, reason: str | None) -> None:
+        """The same on the event loop."""
+        async with self.pools.aconnection() as connection:
+            await operate.acancel(connection, task_id, reason=reason)
+
+    def pause(self, seconds: float) -> None:
+        """Let some time pass before the next look."""
+        time.sleep(seconds)
+
+    async def apause(self, seconds: float) -> None:
+        """The same on the event loop."""
+        await asyncio.sleep(seconds)
 
     def close(self) -> None:
         """Close the connections opened for threads, if any were."""
@@ -59,7 +91,8 @@ class Producer:
             await self.pools.aclose()
 
     @contextmanager
-    def _target(self, held: object) -> Iterator[Target]:
+    def target(self, held: object) -> Iterator[Target]:
+        """Give what the caller holds, or a connection of our own."""
         if held is None:
             with self.pools.connection() as connection:
                 yield enqueue.synchronous(connection)
@@ -67,7 +100,8 @@ class Producer:
             yield enqueue.synchronous(held)
 
     @asynccontextmanager
-    async def _atarget(self, held: object) -> AsyncIterator[AsyncTarget]:
+    async def atarget(self, held: object) -> AsyncIterator[AsyncTarget]:
+        """The same on the event loop."""
         if held is None:
             async with self.pools.aconnection() as connection:
                 yield enqueue.asynchronous(connection)

@@ -51,6 +51,11 @@ class Sender:
         self._origin = origin  # one with the same options, which lasts, and may have written them down before
         self._envelope: Envelope | None = None
 
+    @property
+    def has_options(self) -> bool:
+        """Whether options were named, beside what the task was declared with."""
+        return self._origin is None
+
     def enqueue(self, /, *args: Any, **arguments: Any) -> Handle:
         """Enqueue; on what was handed to `using`, in its transaction, or on a connection of our own."""
         return Handle.of(self.producer.send(self._request(args, arguments), self.held), self.producer)
