@@ -19,6 +19,17 @@ FOREIGN = frozenset({"ORCHESTRATOR_TEST_SERVER"})
 
 # Said to a command, and by no application: `orchestrator worker` reads it before it loads one.
 OF_COMMANDS = ("processes",)
+# A flag's variable is called after its command: ORCHESTRATOR_WORKER_GRACE, ORCHESTRATOR_TASKS_LIST_STATUS. Slips among
+# those are for the command line to tell (cli/variables.py), which knows its flags. No setting begins like one.
+COMMANDS = frozenset(
+    {
+        "bench", "demo", "dev", "doctor", "enqueue", "explain", "failures", "leader", "migrate", "queues", "resume",
+        "sql", "status", "tasks", "version", "worker", "workers",
+    }
+)  # fmt: skip
+
+# This host alone: whoever can reach the port can read it.
+METRICS_HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +51,9 @@ class Config:
     pool_size: int = 10
     pool_timeout_seconds: float = 30.0
     transaction_pool_size: int = 10
+    metrics_port: int | None = None  # None: nothing is served; 0: one that is free
+    metrics_host: str = METRICS_HOST
+    log_payloads: bool = False
 
     @classmethod
     def load(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Self:
@@ -55,7 +69,9 @@ class Config:
                 setting = name.removeprefix(PREFIX).lower()
                 if setting in known:
                     values[setting] = parsed(name, text, known[setting].default, faults)
-                elif setting not in OF_COMMANDS and (close := did_you_mean(setting, [*known, *OF_COMMANDS])):
+                elif is_of_a_command(setting):
+                    continue
+                elif close := did_you_mean(setting, [*known, *OF_COMMANDS]):
                     faults.append(f"{name} is not a setting; did you mean {PREFIX}{close.upper()}?")
         for name, value in given.items():
             if name not in known:
@@ -77,8 +93,16 @@ class Config:
             not isinstance(q, str) or not q or len(q) > 200 for q in self.queues
         ):
             found.append(f"queues must be names of 1 to 200 characters, not {self.queues!r}")
+        if not isinstance(self.metrics_host, str) or not self.metrics_host:
+            found.append(f"metrics_host must be an address to listen on, not {self.metrics_host!r}")
+        if not isinstance(self.log_payloads, bool):
+            found.append(f"log_payloads must be true or false, not {self.log_payloads!r}")
+        if isinstance(self.metrics_port, int) and self.metrics_port > PORT_MAX:
+            found.append(f"metrics_port must be at most {PORT_MAX}, not {self.metrics_port}")
         for name, least in LEAST.items():
             value = getattr(self, name)
+            if value is None and name == "metrics_port":
+                continue
             kind, word = (int, "whole number") if isinstance(least, int) else (int | float, "finite number")
             if not isinstance(value, kind) or isinstance(value, bool) or not least <= value < math.inf:
                 found.append(f"{name} must be a {word} of at least {least}, not {value!r}")
@@ -90,6 +114,18 @@ class Config:
             )
         return found
 
+
+PORT_MAX = 65_535
+WORDS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 
 # An int here: whole numbers only.
 LEAST: Mapping[str, float] = {
@@ -105,6 +141,7 @@ LEAST: Mapping[str, float] = {
     "pool_size": 1,
     "pool_timeout_seconds": 0.0,
     "transaction_pool_size": 1,
+    "metrics_port": 0,
 }
 
 
@@ -114,7 +151,9 @@ def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
         match default:
             case tuple():
                 return names_of(text)
-            case int():
+            case bool():
+                return WORDS.get(text.strip().lower(), text)
+            case int() | None:  # None: a number that may be left out
                 return int(text)
             case float():
                 return float(text)
@@ -123,6 +162,12 @@ def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
     except ValueError:
         faults.append(f"{name} must be a number, not {text!r}")
         return default
+
+
+def is_of_a_command(setting: str) -> bool:
+    """Tell whether a variable is said to a command, and to no application."""
+    command, _, flag = setting.partition("_")
+    return setting in OF_COMMANDS or (command in COMMANDS and flag != "")
 
 
 def names_of(value: object) -> object:

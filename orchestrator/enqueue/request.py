@@ -48,6 +48,7 @@ class Options:
 class Envelope:
     """All that is said of a task but its payload, as JSON text."""
 
+    type: str
     alike: str
     """An object: the type and the options, the key apart."""
     key: str
@@ -106,7 +107,7 @@ def envelope(kind: str, options: Options, *, bytes_max: int) -> Envelope:
         members["max_attempts"] = attempts(options.max_attempts)
     following = f", {as_json(key)[1:-1]}" if key else ""
     columns = None if key else columns_of(members)
-    return Envelope(as_json(members), following, columns, is_traced="trace_context" in members)
+    return Envelope(members["type"], as_json(members), following, columns, is_traced="trace_context" in members)
 
 
 def columns_of(members: Mapping[str, Any]) -> Mapping[str, str | None] | None:

@@ -42,7 +42,7 @@ class Destination(NamedTuple):
 def destination(envelope: Envelope) -> Destination:
     """Read where a task goes."""
     said: dict[str, Any] = msgspec.json.decode(envelope.alike)
-    return Destination(said.get("queue"), said["type"])
+    return Destination(said.get("queue"), envelope.type)
 
 
 class Marker:

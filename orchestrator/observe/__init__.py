@@ -1,10 +1,35 @@
-"""Turn events into lines and numbers. The only room that knows structlog, prometheus-client and OpenTelemetry; stations
-emit, they neither log nor count nor trace.
+"""Turn events into lines and numbers, and serve the numbers. The only room that knows structlog, prometheus-client
+and OpenTelemetry; stations emit, they neither log nor count nor trace.
+
+    log       which event is a line, at which level        lines      where lines go: the user's way, or ours
+    metrics   which event counts for which number          masking    what of a line nobody should read
+    catalogue every number there is                        names      how many names a label may have
+    numbers   the numbers of this process                  cluster    what the leader has sampled
+    vitals    whether a worker is ready                    family     the numbers of several processes
+    server    HTTP                                         pages      what is served by it
+    tracing   whether to trace                             spans      what is told of a trace
 """
 
-from orchestrator.observe.log import follow, logger
-from orchestrator.observe.metrics import count
+from orchestrator.observe.family import Family, snapshot
+from orchestrator.observe.lines import logger
+from orchestrator.observe.log import follow
+from orchestrator.observe.metrics import ask, count
+from orchestrator.observe.pages import family_pages, own_pages
 from orchestrator.observe.printable import printable
+from orchestrator.observe.server import Server
 from orchestrator.observe.tracing import continued, tracing
 
-__all__ = ["continued", "count", "follow", "logger", "printable", "tracing"]
+__all__ = [
+    "Family",
+    "Server",
+    "ask",
+    "continued",
+    "count",
+    "family_pages",
+    "follow",
+    "logger",
+    "own_pages",
+    "printable",
+    "snapshot",
+    "tracing",
+]

@@ -20,10 +20,13 @@ import click
 import psycopg
 
 import orchestrator
-from orchestrator import Context, Orchestrator
+from orchestrator import Context, Orchestrator, events
 from orchestrator.cli import orchestrator as command_line
+from orchestrator.cli.group import walked
 from orchestrator.config import LEAST, PREFIX, Config
 from orchestrator.enqueue import Options
+from orchestrator.observe.catalogue import METRICS
+from orchestrator.observe.log import is_told, level_of
 from orchestrator.operate import TaskState
 from orchestrator.postgres import embedded
 from orchestrator.schema import migrate
@@ -90,6 +93,8 @@ def all_writers(connection: psycopg.Connection[Any]) -> dict[str, dict[str, Writ
         "docs/reference/python.md": python_writers(),
         "docs/reference/rights.md": {"rights": constant(f"```text\n{matrix(granted(connection))}```\n")},
         "docs/reference/settings.md": {"settings": settings},
+        "docs/reference/events.md": {"events": constant(events_table())},
+        "docs/reference/metrics.md": {"metrics": constant(metrics_table())},
         "docs/reference/cli.md": {
             f"command {name}": helper(command, name) for name, command in all_commands()
         },
@@ -132,6 +137,36 @@ def python_writers() -> dict[str, Writer]:
     }
 
 
+def events_table() -> str:
+    """Write down every event: its docstring is when it happens."""
+    made = (kind for kind in vars(events).values() if isinstance(kind, type) and kind in events.kinds())
+    rows = [
+        [
+            f"`{kind.__name__}`",
+            ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)),
+            level_of(kind) if is_told(kind) else "–",
+            one_line(inspect.getdoc(kind) or ""),
+        ]
+        for kind in sorted(made, key=lambda kind: (kind.__module__, kind.__name__))
+    ]
+    header = ["Event", "Fields", "Level of its line", "When"]
+    return lines_of([header, ["---"] * len(header), *rows])
+
+
+def metrics_table() -> str:
+    """Write down every number, out of the catalogue that all are made from."""
+    rows = [
+        [f"`{one.full_name}`", one.kind, ", ".join(f"`{name}`" for name in one.labels) or "–", one.what]
+        for one in METRICS
+    ]
+    header = ["Metric", "Kind", "Labels", "What it is"]
+    return lines_of([header, ["---"] * len(header), *rows])
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
 def settings(body: str) -> str:
     rows = [
         [f"`{field.name}`", f"`{PREFIX}{field.name.upper()}`", default_text(field.default), least(field.name)]
@@ -143,7 +178,7 @@ def settings(body: str) -> str:
 def all_commands() -> Iterator[tuple[str, click.Command]]:
     """Yield the command and its subcommands, as one types them."""
     yield "orchestrator", command_line
-    for name, command in sorted(command_line.commands.items()):
+    for name, command in walked(command_line):
         yield f"orchestrator {name}", command
 
 
@@ -254,6 +289,10 @@ def default_text(default: object) -> str:
     match default:
         case "":
             return "none: must be given"
+        case None:
+            return "none"
+        case bool():
+            return f"`{str(default).lower()}`"
         case tuple():
             return f"`{','.join(map(str, default))}`" if default else "those of the application's tasks"
         case float():
