@@ -5,13 +5,11 @@ committed. Waiting polls, from 10 ms growing to 500 ms: a NOTIFY for each comple
 for one another.
 """
 
-import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, overload
 
-from orchestrator import operate
 from orchestrator.app.producer import Producer
 from orchestrator.enqueue import Enqueued, Many
 from orchestrator.errors import TaskCancelled, TaskExpired, TaskFailed
@@ -63,33 +61,29 @@ class Handle:
         """
         patience = Patience(self.id, timeout)
         while (state := self._look(patience.left())).status not in FINISHED:
-            time.sleep(patience.next_wait())
+            self._producer.pause(patience.next_wait())
         return outcome(self.id, state)
 
     async def aresult(self, *, timeout: Duration | None = None) -> Any:  # noqa: ASYNC109 - as its twin has it
         """The same on the event loop."""
         patience = Patience(self.id, timeout)
-        while (state := await self._alook(patience.left())).status not in FINISHED:  # noqa: ASYNC110 - its event is elsewhere
-            await asyncio.sleep(patience.next_wait())
+        while (state := await self._alook(patience.left())).status not in FINISHED:
+            await self._producer.apause(patience.next_wait())
         return outcome(self.id, state)
 
     def cancel(self, reason: str | None = None) -> None:
         """Cancel the task, also while it runs; OperationRefused when it has finished, TaskExpired when it is gone."""
-        with self._producer.pools.connection() as connection:
-            operate.cancel(connection, self.id, reason=reason)
+        self._producer.cancel(self.id, reason)
 
     async def acancel(self, reason: str | None = None) -> None:
         """The same on the event loop."""
-        async with self._producer.pools.aconnection() as connection:
-            await operate.acancel(connection, self.id, reason=reason)
+        await self._producer.acancel(self.id, reason)
 
     def _look(self, within_seconds: float | None) -> TaskState:
-        with self._producer.pools.connection(within_seconds) as connection:
-            return present(self.id, operate.current(connection, self.id))
+        return present(self.id, self._producer.look(self.id, within_seconds))
 
     async def _alook(self, within_seconds: float | None) -> TaskState:
-        async with self._producer.pools.aconnection(within_seconds) as connection:
-            return present(self.id, await operate.acurrent(connection, self.id))
+        return present(self.id, await self._producer.alook(self.id, within_seconds))
 
 
 class Handles(Sequence[Handle]):

@@ -1,12 +1,16 @@
-"""Send requests: on what the caller holds, in its transaction, or on a connection of our own, committed at once."""
+"""Send requests: on what the caller holds, in its transaction, or on a connection of our own, committed at once; and
+look at what became of them."""
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 
-from orchestrator import enqueue
+from orchestrator import enqueue, observe, operate
 from orchestrator.config import Config
-from orchestrator.enqueue import AsyncTarget, Enqueued, Many, Request, Target
+from orchestrator.enqueue import AsyncTarget, Enqueued, Many, Marker, Request, Target, Tracing
+from orchestrator.operate import TaskState
 from orchestrator.postgres.pools import Pools
 
 
@@ -28,25 +32,73 @@ class Producer:
 
     def send(self, request: Request, held: object) -> Enqueued:
         """Enqueue one task."""
-        if held is not None:
-            return enqueue.send(enqueue.synchronous(held), request)
-        with self._target(None) as target:
-            return enqueue.send(target, request)
+        spans: Tracing | None = observe.tracing()
+        if spans is None:
+            return self._send(request, held)
+        with spans.send(*enqueue.destination(request[0])) as span:
+            enqueued = self._send(Marker(span.carrier).mark(request), held)
+            span.sent(enqueued.id)
+        return enqueued
 
     async def asend(self, request: Request, held: object) -> Enqueued:
         """The same on the event loop."""
-        async with self._atarget(held) as target:
-            return await enqueue.asend(target, request)
+        spans: Tracing | None = observe.tracing()
+        if spans is None:
+            return await self._asend(request, held)
+        with spans.send(*enqueue.destination(request[0])) as span:
+            enqueued = await self._asend(Marker(span.carrier).mark(request), held)
+            span.sent(enqueued.id)
+        return enqueued
 
     def send_many(self, requests: Iterable[Request], held: object) -> Many:
         """Enqueue a set, all or nothing."""
-        with self._target(held) as target:
-            return enqueue.send_many(target, requests)
+        spans: Tracing | None = observe.tracing()
+        if spans is None:
+            return self._send_many(requests, held)
+        with spans.send() as span:
+            marker = Marker(span.carrier)
+            many = self._send_many(map(marker.mark, requests), held)
+            span.sent_many(len(many), marker.queue)
+        return many
 
     async def asend_many(self, requests: Iterable[Request], held: object) -> Many:
         """The same on the event loop."""
-        async with self._atarget(held) as target:
-            return await enqueue.asend_many(target, requests)
+        spans: Tracing | None = observe.tracing()
+        if spans is None:
+            return await self._asend_many(requests, held)
+        with spans.send() as span:
+            marker = Marker(span.carrier)
+            many = await self._asend_many(map(marker.mark, requests), held)
+            span.sent_many(len(many), marker.queue)
+        return many
+
+    def look(self, task_id: int, within_seconds: float | None = None) -> TaskState | None:
+        """Return a task as it stands; None where there is none. Waits no longer than that for a connection."""
+        with self.pools.connection(within_seconds) as connection:
+            return operate.current(connection, task_id)
+
+    async def alook(self, task_id: int, within_seconds: float | None = None) -> TaskState | None:
+        """The same on the event loop."""
+        async with self.pools.aconnection(within_seconds) as connection:
+            return await operate.acurrent(connection, task_id)
+
+    def cancel(self, task_id: int, reason: str | None) -> None:
+        """Cancel a task."""
+        with self.pools.connection() as connection:
+            operate.cancel(connection, task_id, reason=reason)
+
+    async def acancel(self, task_id: int, reason: str | None) -> None:
+        """The same on the event loop."""
+        async with self.pools.aconnection() as connection:
+            await operate.acancel(connection, task_id, reason=reason)
+
+    def pause(self, seconds: float) -> None:
+        """Let some time pass before the next look."""
+        time.sleep(seconds)
+
+    async def apause(self, seconds: float) -> None:
+        """The same on the event loop."""
+        await asyncio.sleep(seconds)
 
     def close(self) -> None:
         """Close the connections opened for threads, if any were."""
@@ -58,8 +110,27 @@ class Producer:
         if "pools" in self.__dict__:
             await self.pools.aclose()
 
+    def _send(self, request: Request, held: object) -> Enqueued:
+        if held is not None:
+            return enqueue.send(enqueue.synchronous(held), request)
+        with self.target(None) as target:
+            return enqueue.send(target, request)
+
+    async def _asend(self, request: Request, held: object) -> Enqueued:
+        async with self.atarget(held) as target:
+            return await enqueue.asend(target, request)
+
+    def _send_many(self, requests: Iterable[Request], held: object) -> Many:
+        with self.target(held) as target:
+            return enqueue.send_many(target, requests)
+
+    async def _asend_many(self, requests: Iterable[Request], held: object) -> Many:
+        async with self.atarget(held) as target:
+            return await enqueue.asend_many(target, requests)
+
     @contextmanager
-    def _target(self, held: object) -> Iterator[Target]:
+    def target(self, held: object) -> Iterator[Target]:
+        """Give what the caller holds, or a connection of our own."""
         if held is None:
             with self.pools.connection() as connection:
                 yield enqueue.synchronous(connection)
@@ -67,7 +138,8 @@ class Producer:
             yield enqueue.synchronous(held)
 
     @asynccontextmanager
-    async def _atarget(self, held: object) -> AsyncIterator[AsyncTarget]:
+    async def atarget(self, held: object) -> AsyncIterator[AsyncTarget]:
+        """The same on the event loop."""
         if held is None:
             async with self.pools.aconnection() as connection:
                 yield enqueue.asynchronous(connection)

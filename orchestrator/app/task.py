@@ -51,6 +51,11 @@ class Sender:
         self._origin = origin  # one with the same options, which lasts, and may have written them down before
         self._envelope: Envelope | None = None
 
+    @property
+    def has_options(self) -> bool:
+        """Whether options were named, beside what the task was declared with."""
+        return self._origin is None
+
     def enqueue(self, /, *args: Any, **arguments: Any) -> Handle:
         """Enqueue; on what was handed to `using`, in its transaction, or on a connection of our own."""
         return Handle.of(self.producer.send(self._request(args, arguments), self.held), self.producer)
@@ -165,7 +170,8 @@ class TaskFunction(Generic[P, R]):
 
     def using(self, held: object = None, /, **options: Any) -> Sender:
         """Say on what, and how: queue, priority, run_at, delay, key, key_window, max_attempts, timeout, tags,
-        metadata. Holds a psycopg connection or cursor, a session or connection of SQLAlchemy, a Django alias."""
+        metadata, trace_context. Holds a psycopg connection or cursor, a session or connection of SQLAlchemy, a Django
+        alias."""
         if held is not None:
             enqueue.target_of(held)
         if options:

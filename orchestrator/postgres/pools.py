@@ -107,6 +107,12 @@ class Pools:
         if pool is not None:
             await pool.close()
 
+    def forsake(self) -> None:
+        """Close the connections of all loops that have ended; for who has no loop to close them on."""
+        with self._guard:
+            for ended in [loop for loop in self._async if loop.is_closed()]:
+                finish(self._async.pop(ended))
+
     def _begin_anew_if_forked(self) -> None:
         with FORKED:
             if self._pid != os.getpid():

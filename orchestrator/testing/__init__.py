@@ -1,0 +1,42 @@
+"""Helpers for the tests of an application that enqueues: a door, which holds no logic of a station.
+
+    with testing.inline(app): …                     handlers run at once, without a database
+    testing.assert_enqueued(welcome, user_id=1)     reads the database, also inside your open transaction
+    testing.drain(app)                              runs what is ready, as a worker would, on a real database
+    with testing.frozen_clock(app) as clock: …      the database's time stands still, and moves when told to
+    with testing.use_database(app, url): …          the application lives in another database for a while
+
+`fixtures` has the same for pytest, with a server of its own and a fresh database for each test. It is no plugin that
+registers itself: who does not name it in `pytest_plugins` has none of it, and only it imports pytest.
+"""
+
+from orchestrator.testing.application import use_database
+from orchestrator.testing.clock import Clock, frozen_clock
+from orchestrator.testing.drain import Drained, adrain, drain
+from orchestrator.testing.enqueued import (
+    EnqueuedTask,
+    aall_enqueued,
+    aassert_enqueued,
+    all_enqueued,
+    arefute_enqueued,
+    assert_enqueued,
+    refute_enqueued,
+)
+from orchestrator.testing.inline import inline
+
+__all__ = [
+    "Clock",
+    "Drained",
+    "EnqueuedTask",
+    "aall_enqueued",
+    "aassert_enqueued",
+    "adrain",
+    "all_enqueued",
+    "arefute_enqueued",
+    "assert_enqueued",
+    "drain",
+    "frozen_clock",
+    "inline",
+    "refute_enqueued",
+    "use_database",
+]

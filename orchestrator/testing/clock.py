@@ -1,0 +1,102 @@
+"""The database's clock in the hands of a test: it stands still, and moves when it is told to.
+
+Everything of ours asks the one function `orchestrator.clock()`; this replaces it, for all sessions of the database, and
+puts it back. It is no setting, since any role could change that. Only the owner of the schema can replace it, and only
+in a database whose name says that it is a test's: a clock that stands would stop everything in another.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from importlib import resources
+from typing import Any
+
+import psycopg
+from psycopg import errors
+
+from orchestrator.app import Orchestrator
+from orchestrator.errors import OrchestratorError
+from orchestrator.postgres import connect, statement
+from orchestrator.testing.application import info_of
+
+STAND = statement.load(__file__, "clock.sql")
+SET = statement.load(__file__, "clock_set.sql")
+NOW = statement.load(__file__, "clock_now.sql")
+END = statement.load(__file__, "clock_end.sql")
+
+MARK = "test"
+
+
+class ClockRefused(OrchestratorError):
+    """The clock of this database is not to be replaced, or not by this role."""
+
+
+class Clock:
+    """Stands, for every session of a database."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._connection = connection
+
+    @property
+    def now(self) -> datetime:
+        """What every statement takes for the present."""
+        return moment_of(self._connection.execute(NOW).fetchone())
+
+    def set(self, moment: datetime) -> None:
+        """Move it to a moment, before or behind."""
+        if moment.utcoffset() is None:
+            raise ValueError("the moment has no time zone; give it one, for example datetime.now(UTC)")
+        self._connection.execute(SET, {"moment": moment})
+
+    def advance(self, **by: float) -> None:
+        """Move it by so many `days`, `hours`, `minutes`, `seconds`, as `timedelta` takes them."""
+        self.set(self.now + timedelta(**by))
+
+
+@contextmanager
+def frozen_clock(
+    where: Orchestrator | str, *, at: datetime | None = None, any_name: bool = False
+) -> Iterator[Clock]:
+    """Let the time of an application's database, or of that of a URL, stand for the block, at `at` or now.
+
+    The database's name must hold "test"; any_name=True is your word that nothing real runs there.
+    """
+    with connect.open_sync(info_of(where)) as connection:
+        name = connection.info.dbname
+        if MARK not in name.lower() and not any_name:
+            raise ClockRefused(
+                f"the name of database {name!r} does not hold {MARK!r}, and a clock that stands stops everything in "
+                "it; if it is a test's all the same, say any_name=True"
+            )
+        clock = stopped(connection)
+        try:
+            if at is not None:
+                clock.set(at)
+            yield clock
+        finally:
+            go_on(connection)
+
+
+def stopped(connection: psycopg.Connection[Any]) -> Clock:
+    try:
+        connection.execute(STAND)
+    except (errors.InsufficientPrivilege, errors.InvalidSchemaName) as error:
+        raise ClockRefused(
+            f"role {connection.info.user!r} may not replace orchestrator.clock() in database "
+            f"{connection.info.dbname!r}: {error.diag.message_primary}; the owner of the schema may, or a superuser"
+        ) from None
+    return Clock(connection)
+
+
+def go_on(connection: psycopg.Connection[Any]) -> None:
+    """Put the schema's own clock back."""
+    with connection.transaction():
+        connection.execute(
+            resources.files("orchestrator.schema").joinpath("functions", "clock.sql").read_bytes()
+        )
+        connection.execute(END)
+
+
+def moment_of(row: tuple[Any, ...] | None) -> datetime:
+    moment: datetime = row[0] if row is not None else datetime.now(UTC)
+    return moment.astimezone(UTC)

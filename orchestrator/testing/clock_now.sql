@@ -1,0 +1,2 @@
+-- What every statement takes for the present. Out: one moment.
+SELECT orchestrator.clock()

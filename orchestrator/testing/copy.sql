@@ -1,0 +1,3 @@
+-- A database that is like another. In: the names of both.
+-- STRATEGY file_copy: 6.7 ms in memory, and 8.7 ms with wal_log; on a disk 226 and 316.
+CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy

@@ -1,0 +1,38 @@
+"""An attempt whose exception can be seen afterwards: a test wants the one that the handler raised, not its text."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+from orchestrator.execute import Attempt
+from orchestrator.task.outcome import End
+
+# How long a handler may take to end, when its time is over.
+CANCEL_SECONDS = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class Watched(Attempt):
+    """Keeps what was raised, and ends in time, as the worker's look at its slots would have it."""
+
+    raised: BaseException | None = field(default=None, init=False)
+
+    def broke(self, error: BaseException) -> End:
+        """Return the end of an attempt that raised where nothing should."""
+        self.raised = error
+        return Attempt.broke(self, error)
+
+    async def ended(self) -> End:
+        """Run the handler to its end, or to its timeout."""
+        job = asyncio.ensure_future(self.run())
+        try:
+            await asyncio.wait({job}, timeout=self.task.timeout_seconds or None)
+            if not job.done():
+                self.expire()
+                job.cancel()
+                await asyncio.wait({job}, timeout=CANCEL_SECONDS)
+        except asyncio.CancelledError:
+            self.call_off()
+            job.cancel()
+            raise
+        end = job.result() if job.done() else self.timed_out()
+        return end if self.context is None else await self.settled(end)

@@ -1,0 +1,16 @@
+"""An application with a few tasks, on the test's own database."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from orchestrator import Orchestrator
+from tests.testing.shop import Shop
+
+
+@pytest.fixture
+def shop(database_url: str) -> Iterator[Shop]:
+    """A shop, closed afterwards."""
+    application = Orchestrator(database_url)
+    yield Shop(application)
+    application.close()

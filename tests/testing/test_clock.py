@@ -1,0 +1,91 @@
+"""A test moves the database's clock, and nobody else can by mistake."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from orchestrator import testing
+from orchestrator.testing import Drained
+from orchestrator.testing.clock import ClockRefused, stopped
+from tests.servers import url_of
+from tests.testing.shop import Shop
+
+CLOCK = "SELECT pg_get_functiondef('orchestrator.clock'::regproc), to_regclass('orchestrator.test_clock')"
+
+
+def test_the_clock_stands_and_moves(shop: Shop) -> None:
+    """What is due tomorrow runs when tomorrow has come."""
+    moment = datetime(2031, 5, 6, tzinfo=UTC)
+    with testing.frozen_clock(shop.app, at=moment) as clock:
+        shop.welcome.using(delay="1d").enqueue(user_id=1)
+        assert (moment, Drained()) == (clock.now, testing.drain(shop.app))
+
+        clock.advance(days=1)
+
+        assert moment + timedelta(days=1) == clock.now
+        assert Drained(completed=1) == testing.drain(shop.app)
+
+
+def test_the_clock_goes_on_afterwards(shop: Shop, database_url: str, connection: psycopg.Connection) -> None:
+    """The function is the schema's own again, also after an error, and no table is left."""
+    before = connection.execute(CLOCK).fetchone()
+    with pytest.raises(ZeroDivisionError), testing.frozen_clock(database_url):
+        raise ZeroDivisionError(before != connection.execute(CLOCK).fetchone())
+
+    assert before == connection.execute(CLOCK).fetchone()
+    assert None is (before and before[1])
+
+
+def test_a_clock_that_was_left_standing_is_no_hindrance(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """The test that stopped it was killed."""
+    before = connection.execute(CLOCK).fetchone()
+    stopped(connection).set(datetime(2031, 1, 1, tzinfo=UTC))
+
+    with testing.frozen_clock(database_url) as clock:
+        assert clock.now < datetime(2031, 1, 1, tzinfo=UTC)
+    assert before == connection.execute(CLOCK).fetchone()
+
+
+def test_a_database_that_is_no_tests_keeps_its_clock(
+    administrator: psycopg.Connection, template_database: str, server_url: str
+) -> None:
+    """Unless somebody gives their word."""
+    name = f"shop_{uuid4().hex}"
+    administrator.execute(
+        sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*map(sql.Identifier, (name, template_database)))
+    )
+    try:
+        with (
+            pytest.raises(ClockRefused, match="does not hold 'test'"),
+            testing.frozen_clock(url_of(server_url, name)),
+        ):
+            pass
+        with testing.frozen_clock(url_of(server_url, name), any_name=True):
+            pass
+    finally:
+        administrator.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def test_who_does_not_own_the_schema_is_told_so(database_url: str, administrator: psycopg.Connection) -> None:
+    """By name, with who may."""
+    role = f"clerk_{uuid4().hex}"
+    administrator.execute(
+        sql.SQL("CREATE ROLE {} LOGIN IN ROLE orchestrator_worker").format(sql.Identifier(role))
+    )
+    url = database_url.replace("user=postgres", f"user={role}").replace("postgres@", f"{role}@")
+    try:
+        with pytest.raises(ClockRefused, match=f"{role}.*the owner"), testing.frozen_clock(url):
+            pass
+    finally:
+        administrator.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(role)))
+
+
+def test_a_moment_without_a_zone_is_refused(database_url: str) -> None:
+    """It would be another one in every session."""
+    with testing.frozen_clock(database_url) as clock, pytest.raises(ValueError, match="time zone"):
+        clock.set(datetime(2030, 1, 1))

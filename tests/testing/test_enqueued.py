@@ -1,0 +1,139 @@
+"""What is enqueued can be asserted: by the arguments that matter, in a transaction too, and told when it fails."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import date
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine
+from sqlalchemy.orm import Session
+
+from orchestrator import testing
+from tests.testing.shop import Item, Shop
+
+
+def complaint(act: Callable[[], Any]) -> str:
+    """Return what an assertion says when it fails."""
+    with pytest.raises(AssertionError) as caught:
+        act()
+    return str(caught.value)
+
+
+def test_a_task_is_found_by_some_of_its_arguments(shop: Shop) -> None:
+    """And returned, for what else is to be looked at."""
+    shop.welcome.using(key="first", tags=["vip"], metadata={"by": "web"}).enqueue(user_id=1, language="de")
+
+    found = testing.assert_enqueued(shop.welcome, user_id=1)
+
+    assert ({"user_id": 1, "language": "de"}, "mail", "pending", 50) == (
+        found.arguments, found.queue, found.status, found.priority,
+    )  # fmt: skip
+    assert ("first", ("vip",), {"by": "web"}) == (found.key, found.tags, found.metadata)
+    testing.assert_enqueued(shop.welcome)
+    testing.refute_enqueued(shop.welcome, user_id=2)
+    testing.refute_enqueued(shop.fail)
+
+
+def test_values_are_compared_as_json_has_them(shop: Shop) -> None:
+    """A dataclass as it was enqueued; true is not 1."""
+    shop.pack.enqueue(item=Item("hat", date(2030, 1, 2)))
+    shop.welcome.enqueue(user_id=1)
+
+    testing.assert_enqueued(shop.pack, item=Item("hat", date(2030, 1, 2)))
+    testing.refute_enqueued(shop.pack, item=Item("hat", date(2030, 1, 3)))
+    testing.refute_enqueued(shop.welcome, user_id=True)
+
+
+def test_a_failure_says_what_is_enqueued_instead(shop: Shop) -> None:
+    """A stranger's words harmless, and not too many of them."""
+    shop.welcome.enqueue(user_id=2)
+    shop.fail.enqueue(word="\x1b[2J" + "x" * 500)
+
+    said = complaint(lambda: testing.assert_enqueued(shop.welcome, user_id=1))
+
+    assert said.startswith('shop.welcome with {"user_id": 1} is not enqueued. Enqueued are:\n'), said
+    assert '  shop.welcome {"user_id": 2} (id ' in said
+    assert "\x1b" not in said
+    assert len(said) < 600
+
+
+def test_many_others_are_named_in_part(shop: Shop) -> None:
+    """The newest, and how many more."""
+    shop.welcome.enqueue_many([{"user_id": n} for n in range(30)])
+
+    said = complaint(lambda: testing.assert_enqueued(shop.fail))
+
+    assert "… and 10 before these" in said
+    assert 22 == len(said.splitlines())
+
+
+def test_a_failure_where_nothing_is_enqueued_gives_advice(shop: Shop) -> None:
+    """The usual reason is a transaction that is not committed."""
+    assert "using(session)" in complaint(lambda: testing.assert_enqueued(shop.welcome))
+
+
+def test_a_refutation_names_what_is_there(shop: Shop) -> None:
+    """With its id."""
+    handle = shop.welcome.enqueue(user_id=1)
+
+    assert f"(id {handle.id}, queue mail, pending)" in complaint(
+        lambda: testing.refute_enqueued(shop.welcome, user_id=1)
+    )
+
+
+def test_an_argument_that_the_task_does_not_take_is_a_mistake(shop: Shop) -> None:
+    """A refutation of it would hold for ever."""
+    with pytest.raises(TypeError, match="takes no argument 'usr_id'"):
+        testing.refute_enqueued(shop.welcome, usr_id=1)
+
+
+def test_options_are_compared_on_what_is_returned(shop: Shop) -> None:
+    """They are not looked for."""
+    with pytest.raises(TypeError, match="compare them on what is returned"):
+        testing.assert_enqueued(shop.welcome.using(queue="mail"), user_id=1)
+
+
+def test_a_transaction_is_looked_into(shop: Shop, connection: psycopg.Connection, database_url: str) -> None:
+    """Of psycopg, of SQLAlchemy; from outside nothing is seen."""
+    with connection.transaction(force_rollback=True):
+        shop.welcome.using(connection).enqueue(user_id=1)
+        testing.assert_enqueued(shop.welcome.using(connection), user_id=1)
+        testing.refute_enqueued(shop.welcome)
+    testing.refute_enqueued(shop.welcome.using(connection))
+    engine = create_engine(database_url.replace("postgresql://", "postgresql+psycopg://"))
+    with Session(engine) as session:
+        shop.welcome.using(session).enqueue(user_id=3)
+        assert [{"user_id": 3}] == [t.arguments for t in testing.all_enqueued(shop.app, using=session)]
+        testing.refute_enqueued(shop.welcome)
+    engine.dispose()
+
+
+def test_coroutines_have_the_same(shop: Shop, database_url: str) -> None:
+    """On a pool of their own, and on a connection that is held."""
+
+    async def look() -> list[dict[str, Any]]:
+        await shop.awelcome.aenqueue(user_id=1)
+        await testing.aassert_enqueued(shop.awelcome, user_id=1)
+        await testing.arefute_enqueued(shop.awelcome, user_id=2)
+        async with await psycopg.AsyncConnection.connect(database_url) as mine:
+            await shop.awelcome.using(mine).aenqueue(user_id=2)
+            await testing.aassert_enqueued(shop.awelcome.using(mine), user_id=2)
+            await mine.rollback()
+        with pytest.raises(AssertionError, match="is not enqueued"):
+            await testing.aassert_enqueued(shop.awelcome, user_id=2)
+        found = await testing.aall_enqueued(shop.awelcome)
+        await shop.app.aclose()
+        return [task.arguments for task in found]
+
+    assert [{"user_id": 1}] == asyncio.run(look())
+
+
+def test_what_has_finished_is_not_enqueued(shop: Shop) -> None:
+    """Neither done nor dead."""
+    shop.welcome.enqueue(user_id=1)
+    shop.ask.enqueue(what="discard")
+    testing.drain(shop.app)
+
+    assert [] == testing.all_enqueued(shop.app)
