@@ -5,11 +5,13 @@ One function an act, over the SQL objects that psql would call. Reads and cancel
 task that its producer has not committed yet is not there.
 """
 
+from orchestrator.operate.explain import Explanation, explain
 from orchestrator.operate.restore import Copy, Resumed, copied, resume_after_restore
 from orchestrator.operate.state import TaskState, acancel, acurrent, cancel, current
 
 __all__ = [
     "Copy",
+    "Explanation",
     "Resumed",
     "TaskState",
     "acancel",
@@ -17,5 +19,6 @@ __all__ = [
     "cancel",
     "copied",
     "current",
+    "explain",
     "resume_after_restore",
 ]
