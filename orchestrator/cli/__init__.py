@@ -24,6 +24,8 @@ import click
 from orchestrator.cli.bench import bench
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
+from orchestrator.cli.doctor import doctor
+from orchestrator.cli.explain import explain
 from orchestrator.cli.group import CommandLine
 from orchestrator.cli.migrate import migrate
 from orchestrator.cli.resume import resume
@@ -66,7 +68,7 @@ def orchestrator() -> None:
     refuse_slips(orchestrator, os.environ)
 
 
-for command in (bench, demo, dev, migrate, resume, sql, worker):
+for command in (bench, demo, dev, doctor, explain, migrate, resume, sql, worker):
     orchestrator.add_command(command)
 
 
