@@ -1,5 +1,6 @@
 """Checks of our own schema: is it whole, are its rows found by their indexes, is it vacuumed."""
 
+from orchestrator.errors import SchemaError
 from orchestrator.operate.doctor.finding import Finding, Patient, fail, ok, warn
 from orchestrator.postgres import statement
 from orchestrator.schema import fits, migrate
@@ -24,7 +25,10 @@ LEAVES_AHEAD_WARN = 2
 
 def schema(patient: Patient) -> Finding:
     """The revision that this version brings."""
-    fits.require_revision(patient.connection)
+    try:
+        fits.require_revision(patient.connection)
+    except SchemaError as error:
+        return fail(str(error), "Without it there is nothing to examine but the server.")
     (revision,) = patient.row(REVISION)
     newest = int(migrate.head())
     if revision < newest:
