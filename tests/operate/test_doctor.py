@@ -1,6 +1,7 @@
 """The checks of `orchestrator doctor`: each is provoked on a real server, and what it advises is done where a statement
 can; and on an installation in order all of them say so."""
 
+import asyncio
 import dataclasses
 import json
 import time
@@ -12,10 +13,13 @@ from typing import LiteralString
 
 import psycopg
 import pytest
+from click.testing import CliRunner, Result
 from psycopg import pq, sql
 from psycopg.conninfo import make_conninfo
 from psycopg.types.json import Jsonb
 
+from orchestrator import Orchestrator
+from orchestrator.cli import orchestrator
 from orchestrator.operate import Finding, Patient, examine
 from orchestrator.operate.doctor import crew, notifications, server, sessions, tables, waiting
 from orchestrator.operate.doctor.examine import CHECKS, make, name_of
@@ -28,8 +32,8 @@ from tests.operate.crew import hired
 from tests.schema.logins import logins
 from tests.schema.rows import one, put
 from tests.servers import Server
-from tests.worker import processes
 from tests.worker.processes import eventually
+from tests.worker.running import until, working
 
 LOST = Jsonb({"class": "WorkerLost", "message": "worker a was gone while it ran this"})
 FILL: LiteralString = """
@@ -83,23 +87,51 @@ def with_setting(patient: Patient, name: str, value: str) -> Iterator[Patient]:
 # An installation in order.
 
 
-def test_an_installation_in_order_is_well(clinic: Server, tmp_path: Path) -> None:
+def test_an_installation_in_order_is_well(clinic: Server) -> None:
     """With a real worker, on a server as it is delivered: every check is ok, and strict, too, it exits with 0."""
-    with processes.worker(clinic.url(), tmp_path / "log", ORCHESTRATOR_TERM_SECONDS="10") as process:
-        with psycopg.connect(clinic.url(), autocommit=True) as connection:
-            eventually(lambda: one(connection, "SELECT count(*) FROM orchestrator.leader"), "it leads")
-        done = processes.run("doctor", "--json", "--strict", url=clinic.url())
-        shown = processes.run("doctor", url=clinic.url())
-        process.kill()
-        with psycopg.connect(clinic.url(), autocommit=True) as connection:
-            connection.execute("DELETE FROM orchestrator.workers")
+    app = Orchestrator(clinic.url(), heartbeat_seconds=0.2, dead_after_seconds=30.0)
 
-    findings = json.loads(done.stdout)
+    async def look() -> tuple[Result, Result]:
+        with psycopg.connect(clinic.url(), autocommit=True) as connection:
+            async with working(app):
+                await until(lambda: one(connection, "SELECT count(*) FROM orchestrator.leader"), "it leads")
+                return await asyncio.to_thread(doctor, "--json", "--strict"), await asyncio.to_thread(doctor)
+
+    def doctor(*words: str) -> Result:
+        return CliRunner().invoke(orchestrator, ["doctor", *words, "--url", clinic.url()])
+
+    strict, shown = asyncio.run(look())
+    app.close()
+
+    findings = json.loads(strict.stdout)
     assert [] == [found for found in findings if found["verdict"] != "ok"]
     assert [name_of(check) for check in CHECKS] == [found["name"] for found in findings]
-    assert (0, "", 0) == (done.returncode, done.stderr, shown.returncode)
+    assert (0, 0) == (strict.exit_code, shown.exit_code)
     assert f"{len(CHECKS)} well" == shown.stdout.splitlines()[-1]
     assert all(line.startswith("✓ ") for line in shown.stdout.splitlines()[:-1])
+
+
+@pytest.mark.parametrize(("words", "status"), [((), 0), (("--strict",), 1)])
+def test_what_is_wrong_is_said_first_with_what_to_do(
+    inmate: Patient, words: tuple[str, ...], status: int
+) -> None:
+    """A warning is no failure unless one is strict. What strangers have written is escaped."""
+    put(inmate.connection, queue="\x1b[2Jmail")
+    inmate.connection.execute("SELECT orchestrator.pause_queue(%s)", ["\x1b[2Jmail"])
+    hired(inmate.connection, leads=True, version=__version__)
+
+    done = CliRunner().invoke(orchestrator, ["doctor", "--url", inmate.connection.info.dsn, *words])
+    inmate.connection.execute("DELETE FROM orchestrator.tasks")
+    inmate.connection.execute("DELETE FROM orchestrator.workers")
+    inmate.connection.execute("DELETE FROM orchestrator.queues WHERE name <> 'default'")
+
+    assert status == done.exit_code
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("! paused queues       1 paused with ready tasks: \\x1b[2Jmail, by postgres")
+    assert ["Resume it, if the reason is gone:", "SELECT orchestrator.resume_queue('\\x1b[2Jmail');"] == [
+        line.strip() for line in lines[1:3]
+    ]
+    assert f"1 to look into, {len(CHECKS) - 1} well" == lines[-1]
 
 
 # The server.
