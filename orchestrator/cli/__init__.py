@@ -25,14 +25,20 @@ from orchestrator.cli.bench import bench
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
 from orchestrator.cli.doctor import doctor
+from orchestrator.cli.enqueue import enqueue
 from orchestrator.cli.explain import explain
 from orchestrator.cli.group import CommandLine
+from orchestrator.cli.leader import leader
 from orchestrator.cli.migrate import migrate
+from orchestrator.cli.queues import queues
 from orchestrator.cli.resume import resume
 from orchestrator.cli.sql import sql
+from orchestrator.cli.status import status
 from orchestrator.cli.told import told
 from orchestrator.cli.variables import refuse_slips
+from orchestrator.cli.version import version
 from orchestrator.cli.worker import worker
+from orchestrator.cli.workers import workers
 from orchestrator.config import PREFIX
 from orchestrator.version import __version__
 
@@ -68,7 +74,9 @@ def orchestrator() -> None:
     refuse_slips(orchestrator, os.environ)
 
 
-for command in (bench, demo, dev, doctor, explain, migrate, resume, sql, worker):
+for command in (
+    bench, demo, dev, doctor, enqueue, explain, leader, migrate, queues, resume, sql, status, version, worker, workers,
+):  # fmt: skip
     orchestrator.add_command(command)
 
 

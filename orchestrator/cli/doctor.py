@@ -1,5 +1,8 @@
 """`orchestrator doctor`: look the server over, and say what to do."""
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Sequence
 from contextlib import closing
 
@@ -7,7 +10,7 @@ import click
 
 from orchestrator import claim, operate
 from orchestrator.cli.database import STATEMENT_SECONDS, database_option, json_option, settle
-from orchestrator.cli.table import print_json
+from orchestrator.cli.table import ENDLESS, print_json
 from orchestrator.config import Config
 from orchestrator.observe import printable
 from orchestrator.operate import Finding
@@ -52,13 +55,26 @@ def examined(url: str) -> list[Finding]:
 
 def show(findings: Sequence[Finding]) -> None:
     """Print a line a check, the worst first, and below it what to do."""
-    width = max(len(found.name) for found in findings)
+    indent = 4 + max(len(found.name) for found in findings)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else ENDLESS
+    if width < 2 * indent:
+        indent = 4
     for found in sorted(findings, key=lambda found: ORDER.index(found.verdict)):
         mark, colour = MARKS[found.verdict]
-        click.echo(f"{click.style(mark, fg=colour)} {found.name:<{width}}  {printable(found.says)}")
-        for line in (found.advice, *(found.statement or "").splitlines()):
-            if line:
-                click.echo(f"  {'':<{width}}  {printable(line)}")
+        lines = wrapped(f"{found.name:<{indent - 4}}  {found.says}", indent, width)
+        click.echo(f"{click.style(mark, fg=colour)} {lines[0][2:]}")
+        for line in lines[1:] + wrapped(found.advice or "", indent, width, first=indent):
+            click.echo(line)
+        # Whole, to be copied.
+        for line in (found.statement or "").splitlines():
+            click.echo(" " * indent + printable(line))
     counts = {verdict: sum(found.verdict == verdict for found in findings) for verdict in ORDER}
     words = {"fail": "failed", "warn": "to look into", "skipped": "skipped", "ok": "well"}
     click.echo(", ".join(f"{counts[verdict]} {words[verdict]}" for verdict in ORDER if counts[verdict]))
+
+
+def wrapped(text: str, indent: int, width: int, *, first: int = 2) -> list[str]:
+    """Break a sentence where the terminal ends, so that what follows stands below it."""
+    return textwrap.wrap(
+        printable(text), width, initial_indent=" " * first, subsequent_indent=" " * indent, break_on_hyphens=False
+    )
