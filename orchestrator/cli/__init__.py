@@ -24,7 +24,9 @@ import click
 from orchestrator.cli.bench import bench
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
+from orchestrator.cli.doctor import doctor
 from orchestrator.cli.enqueue import enqueue
+from orchestrator.cli.explain import explain
 from orchestrator.cli.group import CommandLine
 from orchestrator.cli.leader import leader
 from orchestrator.cli.migrate import migrate
@@ -73,7 +75,7 @@ def orchestrator() -> None:
 
 
 for command in (
-    bench, demo, dev, enqueue, leader, migrate, queues, resume, sql, status, version, worker, workers,
+    bench, demo, dev, doctor, enqueue, explain, leader, migrate, queues, resume, sql, status, version, worker, workers,
 ):  # fmt: skip
     orchestrator.add_command(command)
 

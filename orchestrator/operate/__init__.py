@@ -5,11 +5,16 @@ One function an act, over the SQL objects that psql would call. Reads and cancel
 task that its producer has not committed yet is not there.
 """
 
+from orchestrator.operate.doctor import Finding, Patient, examine
+from orchestrator.operate.explain import Explanation, explain
 from orchestrator.operate.restore import Copy, Resumed, copied, resume_after_restore
 from orchestrator.operate.state import TaskState, acancel, acurrent, cancel, current
 
 __all__ = [
     "Copy",
+    "Explanation",
+    "Finding",
+    "Patient",
     "Resumed",
     "TaskState",
     "acancel",
@@ -17,5 +22,7 @@ __all__ = [
     "cancel",
     "copied",
     "current",
+    "examine",
+    "explain",
     "resume_after_restore",
 ]

@@ -1,0 +1,1 @@
+"""What a person may do and ask: the tests of orchestrator/operate."""
