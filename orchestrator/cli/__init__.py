@@ -24,10 +24,12 @@ import click
 from orchestrator.cli.bench import bench
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
+from orchestrator.cli.failures import failures
 from orchestrator.cli.group import CommandLine
 from orchestrator.cli.migrate import migrate
 from orchestrator.cli.resume import resume
 from orchestrator.cli.sql import sql
+from orchestrator.cli.tasks import tasks
 from orchestrator.cli.told import told
 from orchestrator.cli.variables import refuse_slips
 from orchestrator.cli.worker import worker
@@ -66,7 +68,7 @@ def orchestrator() -> None:
     refuse_slips(orchestrator, os.environ)
 
 
-for command in (bench, demo, dev, migrate, resume, sql, worker):
+for command in (bench, demo, dev, failures, migrate, resume, sql, tasks, worker):
     orchestrator.add_command(command)
 
 

@@ -1,14 +1,14 @@
 """Do something to many tasks: to a million dead letters, beside workers that go on working.
 
 A walk through the ids, from the lowest to the highest there was when it began. Each step is one short transaction for
-at most a thousand tasks, and looks at a stretch of ids that grows and shrinks with how long the last one took, so that a
+at most a thousand tasks, and looks at a stretch of ids that grows and shrinks with how long the last one took: so a
 filter that few tasks meet takes no longer a step than one that all do. Nothing is gathered: what is remembered is where
 the walk stands. After each step it rests in proportion to what the step took, which leaves the workers their share of
 the server.
 
-Resumable, since each step is whole or not at all, and what was done no longer meets the condition: a requeued task is no
-dead letter. One that ran and failed again meanwhile is; so only what had ended when the walk began is taken (`pinned`),
-and who goes on after an interruption names that moment again.
+Resumable, since each step is whole or not at all, and what was done no longer meets the condition: a requeued task is
+no dead letter. One that ran and failed again meanwhile is; so only what had ended when the walk began is taken
+(`pinned`), and who goes on after an interruption names that moment again.
 
 What somebody else has locked is passed over, and tried again at the end, a few times; what is locked then is told.
 

@@ -23,6 +23,7 @@ UUID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 UUID_DIGITS = 32
 ID_MAX = 2**63 - 1
 STEPS_MAX = 64
+PRIORITIES = {"low": 25, "normal": 50, "high": 75, "critical": 100}
 # What people call them.
 CALLED = {"dead": Status.DEAD_LETTER, "dead_letters": Status.DEAD_LETTER, "retrying": Status.SCHEDULED}
 
@@ -88,6 +89,16 @@ def task_id(text: str) -> int:
             f"{text!r} is no id of a task; that is a number, as `orchestrator tasks list` shows it"
         )
     return int(text)
+
+
+def priority(text: str) -> int:
+    """Read a priority: a number, or one of its names."""
+    word = text.strip().lower()
+    if word in PRIORITIES:
+        return PRIORITIES[word]
+    if word.isascii() and word.isdigit() and int(word[:4]) <= 100:
+        return int(word)
+    raise ValueError(f"{text!r} is no priority; it is a number from 0 to 100, or {', '.join(PRIORITIES)}")
 
 
 def condition(text: str) -> Condition:

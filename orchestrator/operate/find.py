@@ -20,6 +20,7 @@ from orchestrator.operate.filters import Search
 from orchestrator.postgres import statement
 
 NOW = statement.load(__file__, "now.sql")
+NAMES = statement.load(__file__, "names.sql")
 WITHIN = statement.load(__file__, "within.sql")
 
 # A statement, composed or from its file, and its parameters.
@@ -29,6 +30,12 @@ COUNT_MAX = 100_000
 COUNT_SECONDS = 2.0
 # A payload has at most 256 KiB, unless it was put there by hand: a page is seldom more than a few megabytes.
 EXPORT_PAGE = 200
+EXPORTED_FIELDS = (
+    "id", "status", "queue", "type", "priority", "attempt", "max_attempts", "losses", "created_at", "run_at",
+    "claimed_at", "started_at", "finished_at", "timeout", "worker_id", "key", "tags", "payload", "metadata", "result",
+    "error", "progress", "trace_context",
+)  # fmt: skip
+JSON_FIELDS = frozenset({"payload", "metadata", "result", "error", "progress", "trace_context"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +76,14 @@ class Number:
     exact: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What somebody has declared."""
+
+    queues: tuple[str, ...]
+    types: tuple[str, ...]
+
+
 def now(connection: psycopg.Connection[Any]) -> datetime:
     """Return the database's time, by which ages are told."""
     row = rows(connection, (NOW, {}))[0]
@@ -79,6 +94,12 @@ def now(connection: psycopg.Connection[Any]) -> datetime:
 def age(connection: psycopg.Connection[Any], text: str | None) -> datetime | None:
     """Return the moment that a person means by an age."""
     return None if text is None else filters.moment(text, now=now(connection))
+
+
+def names(connection: psycopg.Connection[Any]) -> Names:
+    """Return the names that there are, for who has mistyped one."""
+    queues, types = rows(connection, (NAMES, {}))[0]
+    return Names(tuple(queues), tuple(types))
 
 
 def page(connection: psycopg.Connection[Any], wanted: Search, *, after: int | None, most: int) -> Page:
@@ -105,7 +126,10 @@ def count(connection: psycopg.Connection[Any], wanted: Search) -> Number:
 def export(
     connection: psycopg.Connection[Any], wanted: Search, *, most: int | None
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield tasks whole, the oldest first, up to so many. Ends: each page begins after the last one."""
+    """Yield tasks whole, as EXPORTED_FIELDS says, the oldest first, up to so many.
+
+    Ends: each page begins after the last one.
+    """
     after, upto = span(connection, wanted)
     left = most
     while left is None or left > 0:
