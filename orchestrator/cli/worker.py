@@ -3,6 +3,9 @@
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import click
 from click.core import ParameterSource
@@ -10,6 +13,8 @@ from click.core import ParameterSource
 from orchestrator import observe
 from orchestrator.cli.load import load_app
 from orchestrator.cli.told import told
+from orchestrator.config import METRICS_HOST, PORT_MAX
+from orchestrator.errors import ConfigError
 from orchestrator.worker import Worker, codes, loop
 from orchestrator.worker.parent import Parent
 from orchestrator.worker.tether import Tether
@@ -54,6 +59,17 @@ PROCESSES_MAX = 256
     help="The least level of lines on standard error; successes are debug.",
 )
 @click.option(
+    "--metrics-port",
+    type=click.IntRange(0, PORT_MAX),
+    envvar=["ORCHESTRATOR_WORKER_METRICS_PORT", "ORCHESTRATOR_METRICS_PORT"],
+    help="Serve /metrics, /healthz and /readyz on this port; of all processes together. 0: one that is free.",
+)
+@click.option(
+    "--metrics-host",
+    envvar=["ORCHESTRATOR_WORKER_METRICS_HOST", "ORCHESTRATOR_METRICS_HOST"],
+    help="The address to serve them on.  [default: 127.0.0.1, this host alone]",
+)
+@click.option(
     "--tether",
     type=int,
     hidden=True,
@@ -70,6 +86,8 @@ def worker(
     processes: int,
     grace: float | None,
     log_level: str,
+    metrics_port: int | None,
+    metrics_host: str | None,
     tether: int | None,
     *,
     until_empty: bool,
@@ -93,7 +111,10 @@ def worker(
     if processes > 1:
         named(queues)
         observe.follow(minimum=log_level)
-        context.exit(Parent(lambda line: again(context, line), processes=processes).run())
+        with family(metrics_host, metrics_port) as numbers:
+            parent = Parent(lambda line: again(context, line), processes=processes, family=numbers)
+            code = parent.run()
+        context.exit(code)
     line = None if tether is None else Tether(tether)
     if line is not None:
         line.hold()
@@ -106,7 +127,11 @@ def worker(
         until_empty=until_empty,
         database_url=url,
         grace_seconds=grace,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
     )
+    if line is not None:
+        served_by_parent(made, metrics_port)
     code = loop.run(serve(made, line))
     application.close()
     if code:
@@ -121,6 +146,32 @@ def named(queues: str | None) -> tuple[str, ...] | None:
     if not names:
         raise click.BadParameter("no queue is named; write for example mail,default", param_hint="--queues")
     return names
+
+
+@contextmanager
+def family(host: str | None, port: int | None) -> Iterator[observe.Family | None]:
+    """Serve the numbers of several processes, and those of their parent, while the block lasts."""
+    if port is None:
+        yield None
+        return
+    observe.count()
+    numbers = observe.Family(partial(observe.snapshot, ours=True))
+    server = observe.Server(host or METRICS_HOST, port, observe.family_pages(numbers))
+    server.start()
+    try:
+        yield numbers
+    finally:
+        server.stop()
+
+
+def served_by_parent(made: Worker, port: int | None) -> None:
+    """Let the parent speak for this worker. It has not read the application's settings, so it must have been told."""
+    if made.config.metrics_port is not None and port is None:
+        raise ConfigError(
+            "metrics_port is set in the application, and with --processes it is the parent that serves: "
+            "name it with --metrics-port or ORCHESTRATOR_METRICS_PORT"
+        )
+    made.serves = False
 
 
 def again(context: click.Context, line: int) -> list[str]:
@@ -146,10 +197,10 @@ async def serve(made: Worker, line: Tether | None = None) -> int:
         for number in codes.STOPPING:
             asyncio.get_running_loop().add_signal_handler(number, made.stop)
     else:
-        line.follow(made)
+        line.follow(made, tells=made.config.metrics_port is not None)
     code = 0
     try:
-        await made.run()
+        await run(made, line)
     except Exception as error:
         if not made.left_behind:
             raise
@@ -163,3 +214,12 @@ async def serve(made: Worker, line: Tether | None = None) -> int:
         sys.stdout.flush()
         os._exit(code)
     return code
+
+
+async def run(made: Worker, line: Tether | None) -> None:
+    """Run a worker; however it ends, its parent learns its last numbers."""
+    try:
+        await made.run()
+    finally:
+        if line is not None:
+            line.last_word()

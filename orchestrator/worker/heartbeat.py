@@ -130,6 +130,11 @@ class Heartbeat:
         self._called.set()
 
     @property
+    def is_registered(self) -> bool:
+        """Whether the schema was found to fit, and our row is written."""
+        return self._registered
+
+    @property
     def silent_seconds(self) -> float:
         """For how long the database has not confirmed that we live."""
         return time.monotonic() - self._heard_at

@@ -188,6 +188,8 @@ class Slots:
         task = attempt.task
         if events.wanted(events.TaskStarted):
             events.emit(events.TaskStarted(task.id, task.type, task.queue, task.attempt))
+        if self._config.log_payloads:
+            events.emit(events.TaskPayload(task.id, task.type, task.queue, task.attempt, task.payload))
         end: End
         try:
             end = await attempt.run()

@@ -255,6 +255,10 @@ def default_text(default: object) -> str:
     match default:
         case "":
             return "none: must be given"
+        case None:
+            return "none"
+        case bool():
+            return f"`{str(default).lower()}`"
         case tuple():
             return f"`{','.join(map(str, default))}`" if default else "those of the application's tasks"
         case float():

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from orchestrator import events, observe
-from orchestrator.observe import log
+from orchestrator.observe import lines, log
 
 
 class Unbuffered(io.StringIO):
@@ -29,6 +29,8 @@ def stderr(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unbuffered]:
     """Standard error, with lines for events on it."""
     file = Unbuffered()
     monkeypatch.setattr(sys, "stderr", file)
+    # pytest's own handlers on the root logger are nobody's wish.
+    monkeypatch.setattr(lines, "logging_is_configured", lambda: False)
     structlog.reset_defaults()
     stop = observe.follow()
     yield file
