@@ -109,6 +109,11 @@ def page(connection: psycopg.Connection[Any], wanted: Search, *, after: int | No
     return Page(tasks, tasks[-1].id if len(found) > most else None)
 
 
+def first(connection: psycopg.Connection[Any], wanted: Search, *, most: int) -> tuple[Found, ...]:
+    """Return the oldest tasks: those that an act begins with."""
+    return tuple(Found(*row) for row in rows(connection, search.first(wanted, most=most)))
+
+
 def count(connection: psycopg.Connection[Any], wanted: Search) -> Number:
     """Count to a hundred thousand, for two seconds; beyond that, say what the planner thinks."""
     try:

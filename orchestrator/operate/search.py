@@ -75,7 +75,7 @@ LISTED = sql.SQL(
         left(t.error ->> 'message', 500)
     FROM orchestrator.tasks AS t
     WHERE {}
-    ORDER BY t.id DESC
+    ORDER BY t.id {}
     LIMIT %(most)s"""
 )
 EXPORTED = sql.SQL(
@@ -132,7 +132,14 @@ OTHER_PRIORITY = sql.SQL("t.priority <> %(priority)s")
 def page(wanted: Search, *, after: int | None, most: int) -> Statement:
     """List the tasks with the highest ids below `after`."""
     condition, values = met(wanted)
-    return LISTED.format(AND.join([condition, BELOW])), {**values, "after": after, "most": most}
+    statement = LISTED.format(AND.join([condition, BELOW]), sql.SQL("DESC"))
+    return statement, {**values, "after": after, "most": most}
+
+
+def first(wanted: Search, *, most: int) -> Statement:
+    """List the tasks with the lowest ids: those that an act begins with."""
+    condition, values = met(wanted)
+    return LISTED.format(condition, sql.SQL("ASC")), {**values, "most": most}
 
 
 def export(wanted: Search, *, after: int, upto: int, most: int) -> Statement:
