@@ -27,6 +27,7 @@ from orchestrator.cli.dev import dev
 from orchestrator.cli.doctor import doctor
 from orchestrator.cli.enqueue import enqueue
 from orchestrator.cli.explain import explain
+from orchestrator.cli.failures import failures
 from orchestrator.cli.group import CommandLine
 from orchestrator.cli.leader import leader
 from orchestrator.cli.migrate import migrate
@@ -34,6 +35,7 @@ from orchestrator.cli.queues import queues
 from orchestrator.cli.resume import resume
 from orchestrator.cli.sql import sql
 from orchestrator.cli.status import status
+from orchestrator.cli.tasks import tasks
 from orchestrator.cli.told import told
 from orchestrator.cli.variables import refuse_slips
 from orchestrator.cli.version import version
@@ -75,7 +77,8 @@ def orchestrator() -> None:
 
 
 for command in (
-    bench, demo, dev, doctor, enqueue, explain, leader, migrate, queues, resume, sql, status, version, worker, workers,
+    bench, demo, dev, doctor, enqueue, explain, failures, leader, migrate, queues, resume, sql, status, tasks, version,
+    worker, workers,
 ):  # fmt: skip
     orchestrator.add_command(command)
 

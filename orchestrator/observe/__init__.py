@@ -14,6 +14,7 @@ structlog, prometheus-client and OpenTelemetry; stations emit, they neither log 
 from orchestrator.observe.family import Family, snapshot
 from orchestrator.observe.lines import logger
 from orchestrator.observe.log import follow
+from orchestrator.observe.masking import masked, masked_text
 from orchestrator.observe.metrics import ask, count
 from orchestrator.observe.pages import family_pages, own_pages
 from orchestrator.observe.printable import printable
@@ -31,6 +32,8 @@ __all__ = [
     "family_pages",
     "follow",
     "logger",
+    "masked",
+    "masked_text",
     "own_pages",
     "printable",
     "snapshot",

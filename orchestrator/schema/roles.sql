@@ -82,7 +82,9 @@ BEGIN
             orchestrator.record_statistics(jsonb),
             orchestrator.bucket_begins(integer),
             orchestrator.queue_metrics(text, interval),
-            orchestrator.queue_counts(boolean)
+            orchestrator.queue_counts(boolean),
+            orchestrator.normalised(text),
+            orchestrator.failure_groups(integer)
             TO orchestrator_worker;
     END IF;
 
@@ -117,7 +119,9 @@ BEGIN
             orchestrator.hold_after_restore(text),
             orchestrator.resume_after_restore(text),
             orchestrator.bucket_begins(integer),
-            orchestrator.queue_metrics(text, interval)
+            orchestrator.queue_metrics(text, interval),
+            orchestrator.normalised(text),
+            orchestrator.failure_groups(integer)
             TO orchestrator_operator;
     END IF;
 
@@ -135,7 +139,7 @@ BEGIN
         );
         GRANT EXECUTE ON FUNCTION
             orchestrator.at_home(), orchestrator.bucket_begins(integer), orchestrator.queue_metrics(text, interval),
-            orchestrator.queue_counts(boolean)
+            orchestrator.queue_counts(boolean), orchestrator.normalised(text), orchestrator.failure_groups(integer)
             TO orchestrator_reader;
     END IF;
 
