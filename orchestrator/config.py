@@ -19,6 +19,14 @@ FOREIGN = frozenset({"ORCHESTRATOR_TEST_SERVER"})
 
 # Said to a command, and by no application: `orchestrator worker` reads it before it loads one.
 OF_COMMANDS = ("processes",)
+# A flag's variable is called after its command: ORCHESTRATOR_WORKER_GRACE, ORCHESTRATOR_TASKS_LIST_STATUS. Slips among
+# those are for the command line to tell (cli/variables.py), which knows its flags. No setting begins like one.
+COMMANDS = frozenset(
+    {
+        "bench", "demo", "dev", "doctor", "enqueue", "explain", "failures", "leader", "migrate", "queues", "resume",
+        "sql", "status", "tasks", "version", "worker", "workers",
+    }
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +63,9 @@ class Config:
                 setting = name.removeprefix(PREFIX).lower()
                 if setting in known:
                     values[setting] = parsed(name, text, known[setting].default, faults)
-                elif setting not in OF_COMMANDS and (close := did_you_mean(setting, [*known, *OF_COMMANDS])):
+                elif is_of_a_command(setting):
+                    continue
+                elif close := did_you_mean(setting, [*known, *OF_COMMANDS]):
                     faults.append(f"{name} is not a setting; did you mean {PREFIX}{close.upper()}?")
         for name, value in given.items():
             if name not in known:
@@ -123,6 +133,12 @@ def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
     except ValueError:
         faults.append(f"{name} must be a number, not {text!r}")
         return default
+
+
+def is_of_a_command(setting: str) -> bool:
+    """Tell whether a variable is said to a command, and to no application."""
+    command, _, flag = setting.partition("_")
+    return setting in OF_COMMANDS or (command in COMMANDS and flag != "")
 
 
 def names_of(value: object) -> object:

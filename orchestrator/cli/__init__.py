@@ -1,9 +1,22 @@
 """The command `orchestrator`: translates words into calls, and errors into sentences. Holds no logic.
 
-Exit codes: 0 done · 1 it could not be done, and the message says why · 2 the command line was wrong · 75 a worker
-has worn out (`worker.codes`): it has stopped cleanly, and whoever started it should start another.
+Exit codes, of every command:
+
+    0      done; a list that is empty is done too
+    1      it could not be done, and the message says why: no database, no schema, no right, no such task or queue, a
+           check that failed
+    2      the command line was wrong, and nothing was tried
+    75     a worker has worn out (`worker.codes`): it has stopped cleanly, and whoever started it should start another
+    130    interrupted: Ctrl-C, or no to a question
+    141    nobody reads on: `orchestrator … | head -1`
+    128+n  a worker with --processes was killed by signal n, and none has taken its place
+
+What is printed for people goes to standard output, what went wrong to standard error, and with --json standard output
+holds JSON and nothing else. Every flag has a variable, ORCHESTRATOR_<COMMAND>_<FLAG>; a flag beats it.
 """
 
+import io
+import os
 import sys
 
 import click
@@ -11,16 +24,25 @@ import click
 from orchestrator.cli.bench import bench
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
+from orchestrator.cli.failures import failures
+from orchestrator.cli.group import CommandLine
 from orchestrator.cli.migrate import migrate
 from orchestrator.cli.resume import resume
 from orchestrator.cli.sql import sql
+from orchestrator.cli.tasks import tasks
 from orchestrator.cli.told import told
+from orchestrator.cli.variables import refuse_slips
 from orchestrator.cli.worker import worker
+from orchestrator.config import PREFIX
 from orchestrator.version import __version__
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="orchestrator")
+@click.group(
+    cls=CommandLine,
+    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX.rstrip("_")},
+)
+# No variable for this one: ORCHESTRATOR_VERSION is what a deployment calls the version that it wants.
+@click.version_option(__version__, prog_name="orchestrator", allow_from_autoenv=False)
 def orchestrator() -> None:
     """Background jobs on the PostgreSQL you already have.
 
@@ -39,18 +61,26 @@ def orchestrator() -> None:
     postgresql://user@host:5432/database, or embedded:./pgdata for a
     server that comes along. demo, dev and embedded: need
     pg-orchestrator[embedded].
+
+    Every flag has a variable: ORCHESTRATOR_WORKER_GRACE is that of
+    worker --grace.
     """
+    refuse_slips(orchestrator, os.environ)
 
 
-for command in (bench, demo, dev, migrate, resume, sql, worker):
+for command in (bench, demo, dev, failures, migrate, resume, sql, tasks, worker):
     orchestrator.add_command(command)
 
 
 def main() -> None:
     """Run the command; what goes wrong is said in a sentence, not in a traceback."""
     try:
+        # A terminal that cannot show a letter shows its number.
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         # Without standalone mode click returns the code of an early exit instead of exiting.
-        code = orchestrator.main(standalone_mode=False) or 0
+        code = orchestrator.main(prog_name="orchestrator", standalone_mode=False) or 0
     except Exception as error:
         code = told(error)
     sys.exit(code)

@@ -1,10 +1,21 @@
-"""Say in a sentence what went wrong, and with which code to leave."""
+"""Say in a sentence what went wrong, and with which code to leave. All that a person reads when it could not be done.
+
+Of what PostgreSQL says the primary message alone is shown, and a hint that is ours: DETAIL may print a row.
+"""
 
 import click
 import psycopg
+from psycopg import errors
 
 from orchestrator.errors import OrchestratorError
 from orchestrator.observe import printable
+
+# Our own SQLSTATEs: their hints are ours as well, and say what to do instead.
+OURS = "OR"
+ROLES = (
+    "to look, a role needs orchestrator_reader; to change things, orchestrator_operator; to enqueue, "
+    "orchestrator_producer"
+)
 
 
 def told(error: Exception) -> int:
@@ -19,11 +30,34 @@ def told(error: Exception) -> int:
             say(str(error))
             return 1
         case psycopg.Error():
-            # The primary message alone: DETAIL may print a row.
-            say(f"PostgreSQL: {error.diag.message_primary or str(error).strip()}")
+            say(worded(error))
             return 1
         case _:
             raise error
+
+
+def worded(error: psycopg.Error) -> str:
+    """Say what PostgreSQL, or the way to it, has against it, and what to do next where that is known."""
+    said = f"PostgreSQL: {error.diag.message_primary or str(error).strip()}"
+    match error:
+        case errors.InsufficientPrivilege():
+            return f"{said}; {ROLES}"
+        case errors.ReadOnlySqlTransaction():
+            return f"{said}: a standby, or a read-only session; name a database that takes writes (--url)"
+        case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.SerializationFailure():
+            return f"{said}: another session has it locked, and nothing was changed; try again"
+        case errors.QueryCanceled():
+            return (
+                f"{said}; nothing was changed by it. Ask for less, or try again when the server is less busy"
+            )
+        case errors.UndefinedTable() | errors.UndefinedFunction() | errors.UndefinedColumn():
+            return f"{said}; the schema is not this version's: run `orchestrator migrate`"
+        case psycopg.OperationalError() if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
+            return f"{said}; the connection is lost. What was being changed is done, or not: look before you repeat it"
+        case _ if (error.sqlstate or "").startswith(OURS) and error.diag.message_hint:
+            return f"{error.diag.message_primary}. {error.diag.message_hint}"
+        case _:
+            return said
 
 
 def say(message: str) -> None:

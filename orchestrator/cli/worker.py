@@ -37,7 +37,7 @@ PROCESSES_MAX = 256
     type=click.IntRange(1, PROCESSES_MAX),
     default=1,
     show_default=True,
-    envvar="ORCHESTRATOR_PROCESSES",
+    envvar=["ORCHESTRATOR_WORKER_PROCESSES", "ORCHESTRATOR_PROCESSES"],
     help="Worker processes; from two on this one only keeps them. Else ORCHESTRATOR_PROCESSES.",
 )
 @click.option(
@@ -53,7 +53,13 @@ PROCESSES_MAX = 256
     show_default=True,
     help="The least level of lines on standard error; successes are debug.",
 )
-@click.option("--tether", type=int, hidden=True, help="The descriptor of the line to the parent.")
+@click.option(
+    "--tether",
+    type=int,
+    hidden=True,
+    allow_from_autoenv=False,
+    help="The descriptor of the line to the parent.",
+)
 @click.pass_context
 def worker(
     context: click.Context,
@@ -118,7 +124,10 @@ def named(queues: str | None) -> tuple[str, ...] | None:
 
 
 def again(context: click.Context, line: int) -> list[str]:
-    """Return the command line of a child: what was given to this one, for one process, on a tether."""
+    """Return the command line of a child: what was given to this one, for one process, on a tether.
+
+    What was given by variables it finds where this one has found it.
+    """
     # The current folder comes first with -m, before Python's own modules. Not if it does not here: an email.py there
     # is an application's business.
     safe = [] if os.getcwd() in sys.path else ["-P"]

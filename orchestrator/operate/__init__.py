@@ -1,21 +1,40 @@
-"""What a person or a program may do with tasks that exist: look at one, wait for one, cancel one; and let
-them run in a copied database.
+"""What a person or a program may do with tasks that exist: find, look at, wait for, requeue, cancel and delete them, or
+change their priority, one or a million; see what goes wrong; and let them run in a copied database.
 
-One function an act, over the SQL objects that psql would call. Reads and cancels in a transaction of its own, so a
-task that its producer has not committed yet is not there.
+One function an act, over the SQL objects that psql would call; only `search` composes statements, from the filters
+that a person gave. Reads and acts in transactions of its own, so a task that its producer has not committed yet is not
+there.
 """
 
+from orchestrator.operate.act import act
+from orchestrator.operate.detail import Attempt, Detail, Moment, Task, detail
+from orchestrator.operate.failures import Group
+from orchestrator.operate.filters import Search
+from orchestrator.operate.find import Found, Number, Page
 from orchestrator.operate.restore import Copy, Resumed, copied, resume_after_restore
+from orchestrator.operate.search import Deed
 from orchestrator.operate.state import TaskState, acancel, acurrent, cancel, current
 
 __all__ = [
+    "Attempt",
     "Copy",
+    "Deed",
+    "Detail",
+    "Found",
+    "Group",
+    "Moment",
+    "Number",
+    "Page",
     "Resumed",
+    "Search",
+    "Task",
     "TaskState",
     "acancel",
+    "act",
     "acurrent",
     "cancel",
     "copied",
     "current",
+    "detail",
     "resume_after_restore",
 ]

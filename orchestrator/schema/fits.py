@@ -22,6 +22,13 @@ NEEDED = 1
 
 def require(connection: psycopg.Connection[Any]) -> None:
     """Refuse a schema that is missing or too old, one that has grown away from this version, and a copy."""
+    require_revision(connection)
+    if (came_from := origins(connection)) is not None:
+        raise DatabaseRestored(came_from)
+
+
+def require_revision(connection: psycopg.Connection[Any]) -> None:
+    """Refuse a schema that is missing or too old, and one that has grown away: all that a person's look needs."""
     try:
         with connection.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute(FITS).fetchone()
@@ -40,8 +47,6 @@ def require(connection: psycopg.Connection[Any]) -> None:
             f"the database's schema is at revision {revision:04} and bears code made for {oldest_code:04} or newer; "
             f"this version was made for {NEEDED:04}. Install a newer pg-orchestrator"
         )
-    if (came_from := origins(connection)) is not None:
-        raise DatabaseRestored(came_from)
 
 
 def origins(connection: psycopg.Connection[Any]) -> str | None:

@@ -76,7 +76,9 @@ BEGIN
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
             orchestrator.at_home(),
-            orchestrator.up_since()
+            orchestrator.up_since(),
+            orchestrator.normalised(text),
+            orchestrator.failure_groups(integer)
             TO orchestrator_worker;
     END IF;
 
@@ -104,7 +106,9 @@ BEGIN
             orchestrator.purge_workers(integer),
             orchestrator.at_home(),
             orchestrator.hold_after_restore(text),
-            orchestrator.resume_after_restore(text)
+            orchestrator.resume_after_restore(text),
+            orchestrator.normalised(text),
+            orchestrator.failure_groups(integer)
             TO orchestrator_operator;
     END IF;
 
@@ -120,7 +124,11 @@ BEGIN
                 WHERE a.attrelid = 'orchestrator.workers'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'beacon'
             )
         );
-        GRANT EXECUTE ON FUNCTION orchestrator.at_home() TO orchestrator_reader;
+        GRANT EXECUTE ON FUNCTION
+            orchestrator.at_home(),
+            orchestrator.normalised(text),
+            orchestrator.failure_groups(integer)
+            TO orchestrator_reader;
     END IF;
 END
 $$;

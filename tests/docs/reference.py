@@ -22,6 +22,7 @@ import psycopg
 import orchestrator
 from orchestrator import Context, Orchestrator
 from orchestrator.cli import orchestrator as command_line
+from orchestrator.cli.group import walked
 from orchestrator.config import LEAST, PREFIX, Config
 from orchestrator.enqueue import Options
 from orchestrator.operate import TaskState
@@ -143,7 +144,7 @@ def settings(body: str) -> str:
 def all_commands() -> Iterator[tuple[str, click.Command]]:
     """Yield the command and its subcommands, as one types them."""
     yield "orchestrator", command_line
-    for name, command in sorted(command_line.commands.items()):
+    for name, command in walked(command_line):
         yield f"orchestrator {name}", command
 
 

@@ -33,6 +33,12 @@ SELECT
 FROM orchestrator.tasks_dead AS t
 ORDER BY t.finished_at DESC;
 
+-- What goes wrong, by fault, the most frequent first: failure_groups() with its default of how many it looks at.
+CREATE OR REPLACE VIEW orchestrator.failures
+WITH (security_invoker = true) AS
+SELECT f.group_id, f.type, f.error_class, f.message, f.dead_letters, f.retrying, f.first_seen, f.last_seen, f.sample_id
+FROM orchestrator.failure_groups() AS f;
+
 -- Where these tables are at home, and whether that is here. More than one row, or a foreign one, is what a restored
 -- dump, a cloned database or a replica brings along; none is what TRUNCATE leaves.
 CREATE OR REPLACE VIEW orchestrator.installation

@@ -1,0 +1,145 @@
+"""Lists, for people and for programs, that hold wherever they are printed.
+
+At a terminal a table takes the width there is: columns that say so fold, and where even that does not fit (40 columns,
+a long error) each row is written line by line, as psql does with \\x. Elsewhere, in a pipe or a file, every row is one
+line, whole, for grep and awk. With --json it is one array of objects with all that is known, times in ISO 8601, spans
+in seconds. What strangers have written is escaped in each.
+"""
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import click
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from orchestrator.cli import figures
+from orchestrator.observe import printable
+
+GAP = 2
+# Narrower than this a folded column is a ladder of syllables.
+FOLDED_WIDTH_MIN = 20
+# What is not cut anywhere: no terminal, or a pager that scrolls.
+ENDLESS = 10**6
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: the field of a row, its heading, and how a value is written. `folds`: its text may be broken."""
+
+    name: str
+    heading: str | None = None
+    right: bool = False
+    folds: bool = False
+    shown: Callable[[Any], str] = figures.shown
+
+    @property
+    def head(self) -> str:
+        return self.name.replace("_", " ") if self.heading is None else self.heading
+
+
+def table(rows: Iterable[Any], columns: Sequence[Column], *, as_json: bool, empty: str) -> None:
+    """Print rows, dataclasses or mappings; where there are none, say in a sentence what is not there."""
+    found = [fields_of(row) for row in rows]
+    if as_json:
+        print_json(found)
+    elif not found:
+        click.echo(empty)
+    else:
+        cells = [[printable(column.shown(row.get(column.name))) for column in columns] for row in found]
+        show(laid_out(columns, cells))
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document. Only ASCII: a control sequence of a stranger's stays an escape."""
+    click.echo(json.dumps(plain(value), indent=2))
+
+
+def show(what: RenderableType) -> None:
+    """Print something of rich's: coloured and as wide as the terminal, or plain and whole where there is none."""
+    console = screen()
+    with console.capture() as captured:
+        console.print(what)
+    # By click and not by rich, which would leave with a status of its own where nobody reads on.
+    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def screen() -> Console:
+    """Return the terminal as rich sees it, without anything in texts meaning anything to it."""
+    width = None if sys.stdout.isatty() else ENDLESS
+    return Console(highlight=False, markup=False, emoji=False, width=width, soft_wrap=False)
+
+
+def laid_out(columns: Sequence[Column], cells: Sequence[Sequence[str]], *, width: int | None = None) -> Table:
+    """Return a table that fits into the width, or the same as records where none does."""
+    width = width or screen().width
+    natural = [
+        max(map(cell_len, (column.head, *texts)))
+        for column, texts in zip(columns, zip(*cells, strict=True), strict=True)
+    ]
+    least = [
+        min(size, FOLDED_WIDTH_MIN) if column.folds else size
+        for column, size in zip(columns, natural, strict=True)
+    ]
+    if sum(least) + GAP * (len(columns) - 1) > width:
+        return as_records(columns, cells)
+    made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), collapse_padding=True, header_style="bold")
+    for column, size in zip(columns, natural, strict=True):
+        made.add_column(
+            Text(column.head),
+            justify="right" if column.right else "left",
+            overflow="fold",
+            no_wrap=not column.folds,
+            min_width=None if column.folds else size,
+        )
+    for row in cells:
+        made.add_row(*map(Text, row))
+    return made
+
+
+def as_records(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Table:
+    """Return each row as lines of a name and a value."""
+    made = Table.grid(padding=(0, GAP, 0, 0))
+    made.add_column(no_wrap=True, style="bold")
+    made.add_column(overflow="fold")
+    for place, row in enumerate(cells):
+        if place:
+            made.add_row("", "")
+        for column, text in zip(columns, row, strict=True):
+            made.add_row(Text(column.head), Text(text))
+    return made
+
+
+def fields_of(row: Any) -> Mapping[str, Any]:
+    if isinstance(row, Mapping):
+        return row
+    return {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it."""
+    match value:
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case Decimal():
+            return float(value)
+        case Mapping():
+            return {str(name): plain(each) for name, each in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(each) for each in value]
+        case None | bool() | int() | float() | str():
+            return value
+        case _ if dataclasses.is_dataclass(value):
+            return plain(fields_of(value))
+        case _:
+            return str(value)

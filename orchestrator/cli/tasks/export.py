@@ -1,0 +1,86 @@
+"""`orchestrator tasks export`: tasks whole, a line each, to be taken elsewhere."""
+
+import csv
+import io
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import click
+
+from orchestrator.cli import secrets
+from orchestrator.cli.database import connected, database_option
+from orchestrator.cli.table import plain
+from orchestrator.cli.tasks.filters import asked, filter_options
+from orchestrator.operate import find
+
+FIELDS = find.EXPORTED_FIELDS
+# A spreadsheet runs what begins so; a number may.
+FORMULA = re.compile(r"[=+\-@\t\r]")
+NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
+
+Row = Sequence[Any]
+
+
+@click.command()
+@filter_options
+@click.option("--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many, the oldest first.")
+@click.option("--unmasked", is_flag=True, help="With the values of keys that look like secrets.")
+@database_option
+def export(
+    kind: Literal["jsonl", "csv"], limit: int | None, url: str | None, *, unmasked: bool, **given: Any
+) -> None:
+    """Write tasks whole to standard output, a line each.
+
+    JSON lines, or CSV, in which text that a spreadsheet would run is quoted by '. It reads page by page, so what
+    changes meanwhile may be in it or not. Values whose key looks like a secret are masked.
+    """
+    ask = asked(given)
+    write = {"jsonl": json_line, "csv": csv_line}[kind]
+    with connected(url, "tasks export") as connection:
+        if kind == "csv":
+            click.echo(written(FIELDS), nl=False)
+        for row in find.export(connection, ask.at(connection), most=limit):
+            click.echo(write(row, unmasked=unmasked), nl=False)
+
+
+def json_line(row: Row, *, unmasked: bool) -> str:
+    """Return a task as one line of JSON; unmasked its payload is as the database has it, to the last digit."""
+    parts = (
+        f"{secrets.json(name)}: {json_of(name, value, unmasked=unmasked)}"
+        for name, value in zip(FIELDS, row, strict=True)
+    )
+    return "{" + ", ".join(parts) + "}\n"
+
+
+def json_of(name: str, value: Any, *, unmasked: bool) -> str:
+    if value is None or name not in find.JSON_FIELDS:
+        return secrets.json(plain(value))
+    return secrets.ascii_json(value) if unmasked else secrets.json(secrets.value(value, unmasked=False))
+
+
+def csv_line(row: Row, *, unmasked: bool) -> str:
+    """Return a task as one line of CSV."""
+    return written(
+        [guarded(cell(name, value, unmasked=unmasked)) for name, value in zip(FIELDS, row, strict=True)]
+    )
+
+
+def cell(name: str, value: Any, *, unmasked: bool) -> str:
+    if value is None:
+        return ""
+    if name in find.JSON_FIELDS:
+        return json_of(name, value, unmasked=unmasked)
+    found = plain(value)
+    return found if isinstance(found, str) else secrets.json(found)
+
+
+def guarded(text: str) -> str:
+    return f"'{text}" if FORMULA.match(text) and not NUMBER.fullmatch(text) else text
+
+
+def written(cells: Sequence[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="\n").writerow(cells)
+    return line.getvalue()

@@ -1,0 +1,83 @@
+"""`orchestrator tasks list`: the newest tasks that somebody asks for, a page at a time."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import click
+
+from orchestrator import observe
+from orchestrator.cli import figures
+from orchestrator.cli.database import connected, database_option, json_option
+from orchestrator.cli.table import Column, table
+from orchestrator.cli.tasks import nothing
+from orchestrator.cli.tasks.filters import asked, filter_options
+from orchestrator.operate import Found, find
+
+COLUMNS = (
+    Column("id", right=True),
+    Column("status"),
+    Column("queue"),
+    Column("type"),
+    Column("attempt"),
+    Column("age", right=True, shown=figures.span),
+    Column("error", folds=True),
+)
+# A list that looks at more than this finds it too slowly to be waited for.
+LIST_SECONDS = 15.0
+
+
+@click.command(name="list")
+@filter_options
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many."
+)
+@click.option("--after", type=int, metavar="ID", help="Go on with those older than this one.")
+@json_option
+@database_option
+def listing(limit: int, after: int | None, url: str | None, *, as_json: bool, **given: Any) -> None:
+    """List tasks, those with the highest ids first.
+
+    Without filters all of them. What is given twice (--queue a --queue b) means either; different filters all hold.
+    The age is since the task ended, or since it was created.
+
+    \b
+      payload.user_id=42           the number 42
+      payload.user_id='"42"'       the text 42
+      payload.address.city=Berlin  text; payload."a.b"=1 where a key has dots
+    """
+    ask = asked(given)
+    with connected(url, "tasks list", statement_seconds=LIST_SECONDS) as connection:
+        search = ask.at(connection)
+        page = find.page(connection, search, after=after, most=limit)
+        empty = "" if page.tasks or as_json else nothing.matches(connection, search)
+        now = find.now(connection)
+    if as_json:
+        table(page.tasks, COLUMNS, as_json=True, empty=empty)
+    else:
+        table(lines(page.tasks, now), COLUMNS, as_json=False, empty=empty)
+        if page.after is not None:
+            click.echo(f"there are more: --after {page.after}", err=True)
+
+
+def lines(tasks: Sequence[Found], now: datetime) -> list[dict[str, Any]]:
+    """Return the rows as people read them."""
+    return [
+        {
+            "id": task.id,
+            "status": task.status,
+            "queue": task.queue,
+            "type": task.type,
+            "attempt": f"{task.attempt}/{task.max_attempts}",
+            "age": now - (task.finished_at or task.created_at),
+            "error": fault(task),
+        }
+        for task in tasks
+    ]
+
+
+def fault(task: Found) -> str | None:
+    if task.error_class is None and task.error_message is None:
+        return None
+    said = " ".join(observe.masked_text(task.error_message or "").split())
+    return f"{task.error_class or 'error'}: {said[:200]}" if said else task.error_class

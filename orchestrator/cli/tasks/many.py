@@ -1,0 +1,123 @@
+"""Do something to many tasks: show how many and which, ask, do it, and tell how far it has come.
+
+Nothing is done before a person has seen the number and some of the tasks, and has said yes, at a terminal or by --yes.
+The bar is drawn on standard error, and only where that is a terminal. Interrupted, it says how to go on.
+"""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+import psycopg
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from orchestrator.cli import figures
+from orchestrator.cli.table import table
+from orchestrator.cli.tasks import nothing
+from orchestrator.cli.tasks.listing import COLUMNS, lines
+from orchestrator.operate import Deed, Number, Search, bulk, find
+
+SAMPLE = 5
+WORDS = {
+    Deed.REQUEUE: ("run again", "requeued"),
+    Deed.CANCEL: ("be cancelled", "cancelled"),
+    Deed.DELETE: ("be deleted, and cannot be had back", "deleted"),
+    Deed.PRIORITY: ("get another priority", "changed"),
+}
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """What is to be done, and what was said about how."""
+
+    deed: Deed
+    priority: int | None
+    limit: int | None
+    reason: str | None
+    yes: bool
+    dry_run: bool
+
+
+def many_options(command: Command) -> Command:
+    """Give a command the flags of an act on many tasks; they come as `limit`, `yes` and `dry_run`."""
+    for option in (
+        click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal."),
+        click.option("--dry-run", is_flag=True, help="Show how many and which, and do nothing."),
+        click.option("--limit", type=click.IntRange(min=1), help="At most so many, the oldest first."),
+    ):
+        command = option(command)
+    return command
+
+
+def do(connection: psycopg.Connection[Any], many: Many, wanted: Search) -> None:
+    """Show, ask, act and tell."""
+    # Both before anybody is asked: what is done is what was counted.
+    search = bulk.pinned(connection, wanted)
+    number = find.count(connection, search)
+    if number.count == 0 and number.exact:
+        click.echo(nothing.matches(connection, search))
+        return
+    preview(connection, many, search, number)
+    if many.dry_run:
+        return
+    if not many.yes:
+        confirm()
+    act(connection, many, search, number)
+
+
+def preview(connection: psycopg.Connection[Any], many: Many, search: Search, number: Number) -> None:
+    """Say how many, and show some of them."""
+    found = find.page(connection, search, after=None, most=SAMPLE)
+    click.echo(f"{counted(number, many.limit)} will {WORDS[many.deed][0]}; the newest:")
+    table(lines(found.tasks, find.now(connection)), COLUMNS, as_json=False, empty="-")
+
+
+def counted(number: Number, limit: int | None) -> str:
+    """Write how many tasks there are, and how many of them are meant."""
+    tasks = f"{'' if number.exact else 'about '}{number.count:,} task{'' if number.count == 1 else 's'}"
+    return f"{limit:,} of {tasks}" if limit is not None and limit < number.count else tasks
+
+
+def confirm() -> None:
+    """Ask at a terminal; elsewhere nobody would answer."""
+    if not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask at; add --yes")
+    click.confirm("Go on?", abort=True, err=True)
+
+
+def act(connection: psycopg.Connection[Any], many: Many, search: Search, number: Number) -> None:
+    """Do it, and say what was done, also where it was cut short."""
+    step, began = bulk.Step(0, 0), time.monotonic()
+    walk = bulk.walk(
+        connection, many.deed, search, priority=many.priority, most=many.limit, reason=many.reason
+    )
+    try:
+        with Progress(
+            TextColumn(WORDS[many.deed][1]), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+            console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
+        ) as bar:  # fmt: skip
+            drawn = bar.add_task("", total=min(number.count, many.limit or number.count))
+            for step in walk:
+                bar.update(drawn, completed=step.done, total=max(step.done, bar.tasks[0].total or 0))
+    except BaseException:
+        click.echo(f"stopped: {step.done:,} {WORDS[many.deed][1]}. {going_on(search)}", err=True)
+        raise
+    took = figures.span(time.monotonic() - began)
+    click.echo(f"{step.done:,} task{'' if step.done == 1 else 's'} {WORDS[many.deed][1]} in {took}")
+    if step.locked:
+        raise click.ClickException(
+            f"{step.locked:,} more are locked by somebody else's transaction, and were left; run the same again"
+        )
+
+
+def going_on(search: Search) -> str:
+    """Say how to go on after an interruption; what has run and failed again since is not taken twice so."""
+    if search.before is None:
+        return "The same command goes on"
+    return f"To go on, the same command with --older-than {search.before.isoformat().replace('+00:00', 'Z')}"

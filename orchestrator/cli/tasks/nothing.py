@@ -1,0 +1,29 @@
+"""Say why nothing was found, where that can be told: no such queue, or a number that is text in the payload."""
+
+import difflib
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+
+from orchestrator.operate import Search, find
+
+
+def matches(connection: psycopg.Connection[Any], search: Search) -> str:
+    """Return the sentence for an empty list."""
+    return ". ".join(["no task matches", *hints(connection, search)])
+
+
+def hints(connection: psycopg.Connection[Any], search: Search) -> Iterator[str]:
+    known = find.names(connection)
+    for word, given, names in (("queue", search.queues, known.queues), ("type", search.types, known.types)):
+        for name in given:
+            if "*" not in name and name not in names:
+                near = difflib.get_close_matches(name, names, n=1)
+                yield f"Nobody has declared a {word} {name!r}" + (
+                    f"; did you mean {near[0]!r}?" if near else ""
+                )
+    for condition in search.payload:
+        path = ".".join(condition.path)
+        if not condition.value.startswith(('"', "{", "[")):
+            yield f"{condition.value} is not text here; for text write payload.{path}='\"{condition.value}\"'"

@@ -1,0 +1,161 @@
+"""`orchestrator tasks show`: all that is known of one task."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import click
+
+from orchestrator import operate
+from orchestrator.cli import figures, secrets
+from orchestrator.cli.database import connected, database_option, json_option
+from orchestrator.cli.table import Column, print_json, table
+from orchestrator.cli.tasks.filters import typed
+from orchestrator.errors import TaskExpired
+from orchestrator.observe import printable
+from orchestrator.operate import Attempt, Detail, Moment, Task, filters
+
+# What fits on a few screens; --full shows all.
+CHARACTERS_MAX = 4_000
+
+TIMELINE = (Column("at"), Column("event"), Column("detail", folds=True), Column("by", folds=True))
+JSON_FIELDS = ("payload", "metadata", "result", "progress", "trace_context")
+
+
+@click.command()
+@click.argument("task", metavar="ID")
+@click.option("--full", is_flag=True, help="Whole payloads, results and tracebacks, however long.")
+@click.option("--unmasked", is_flag=True, help="With the values of keys that look like secrets.")
+@json_option
+@database_option
+def show(task: str, url: str | None, *, full: bool, unmasked: bool, as_json: bool) -> None:
+    """Show a task: payload, timeline, every failed attempt, traceback.
+
+    Of a task that is gone it shows what is still on record. Values whose key looks like a secret (password, token, …)
+    are masked.
+    """
+    with typed():
+        task_id = filters.task_id(task)
+    with connected(url, "tasks show") as connection:
+        detail = operate.detail(connection, task_id)
+    if detail.task is None and not detail.timeline and not detail.attempts:
+        raise TaskExpired(task_id)
+    if as_json:
+        print_json(as_document(detail, unmasked=unmasked))
+    else:
+        screens(task_id, detail, full=full, unmasked=unmasked)
+
+
+def screens(task_id: int, detail: Detail, *, full: bool, unmasked: bool) -> None:
+    """Print what matters most last, where a terminal ends: the error."""
+    if detail.task is None:
+        click.echo(f"task {task_id} is gone: deleted, or removed by retention; this is on record")
+    else:
+        heads(detail.task)
+        for name in JSON_FIELDS:
+            json_field(name, detail.task, full=full, unmasked=unmasked)
+    heading("timeline")
+    table([moment(each, unmasked=unmasked) for each in detail.timeline], TIMELINE, as_json=False, empty="-")
+    for attempt in detail.attempts:
+        heading(f"attempt {attempt.attempt}, {attempt.outcome}")
+        click.echo(f"{figures.moment(attempt.started_at)} to {figures.moment(attempt.finished_at)}")
+        error(attempt, full=full, unmasked=unmasked)
+    if detail.task is not None and detail.task.error_class is not None and not repeated(detail):
+        heading("last error")
+        error(detail.task, full=full, unmasked=unmasked)
+
+
+def heads(task: Task) -> None:
+    click.echo(click.style(f"task {task.id}  {printable(task.status)}", bold=True))
+    for name, value in facts(task):
+        click.echo(f"  {name:<13}{printable(value)}")
+
+
+def facts(task: Task) -> Iterator[tuple[str, str]]:
+    yield "type", task.type
+    yield "queue", f"{task.queue}, priority {task.priority}"
+    losses = f", lost {task.losses} times" if task.losses else ""
+    yield "attempt", f"{task.attempt} of {task.max_attempts}{losses}, timeout {figures.span(task.timeout)}"
+    for name in ("created", "run", "claimed", "started", "finished"):
+        if (at := getattr(task, f"{name}_at")) is not None:
+            yield f"{name} at", figures.moment(at)
+    if task.worker_id is not None:
+        place = f" ({task.worker_host}, pid {task.worker_pid})" if task.worker_host else ""
+        yield "worker", f"{task.worker_id}{place}"
+    if task.key is not None:
+        yield "key", task.key
+    if task.tags:
+        yield "tags", ", ".join(task.tags)
+
+
+def json_field(name: str, task: Task, *, full: bool, unmasked: bool) -> None:
+    text = getattr(task, name)
+    if text is None:
+        if name == "payload":
+            heading(name)
+            click.echo(f"{task.payload_bytes:,} bytes as text, which is more than is read here; ask in SQL")
+        return
+    heading(name)
+    shown(secrets.pretty(text, unmasked=unmasked), full=full)
+
+
+def error(failed: Task | Attempt, *, full: bool, unmasked: bool) -> None:
+    said = f"{failed.error_class or 'no error class'}: {failed.error_message or ''}"
+    said = failed.error_traceback or said
+    shown(said if unmasked else secrets.hidden_text(said), full=full)
+
+
+def repeated(detail: Detail) -> bool:
+    """Tell whether the last attempt on record says what the task does."""
+    assert detail.task is not None  # nosec B101 # noqa: S101 - for the type checker: the caller has looked
+    last = detail.attempts[-1] if detail.attempts else None
+    return last is not None and last.error_message == detail.task.error_message
+
+
+def moment(each: Moment, *, unmasked: bool) -> Mapping[str, Any]:
+    detail = each.detail if unmasked or each.detail is None else secrets.hidden_text(each.detail)
+    return {
+        "at": each.at,
+        "event": each.event,
+        "detail": detail and " ".join(detail.split())[:500],
+        "by": each.actor,
+    }
+
+
+def heading(text: str) -> None:
+    click.echo("\n" + click.style(text, bold=True))
+
+
+def shown(text: str, *, full: bool) -> None:
+    """Print a long text, its middle left out unless all of it is wanted: the ends of a traceback say the most."""
+    if not full and len(text) > CHARACTERS_MAX:
+        half = CHARACTERS_MAX // 2
+        left_out = f"… {len(text) - CHARACTERS_MAX:,} characters left out; --full shows them …"
+        text = f"{text[:half]}\n{left_out}\n{text[-half:]}"
+    click.echo(printable(text.rstrip("\n"), keeping="\n\t"))
+
+
+def as_document(detail: Detail, *, unmasked: bool) -> dict[str, Any]:
+    """Return all of it as one JSON object."""
+    task = None if detail.task is None else dataclasses.asdict(detail.task)
+    if task is not None:
+        for name in JSON_FIELDS:
+            if task[name] is not None:
+                task[name] = secrets.value(task[name], unmasked=unmasked)
+    return {
+        "task": masked(task, unmasked=unmasked),
+        "timeline": [masked(dataclasses.asdict(each), unmasked=unmasked) for each in detail.timeline],
+        "attempts": [masked(dataclasses.asdict(each), unmasked=unmasked) for each in detail.attempts],
+    }
+
+
+def masked(fields: dict[str, Any] | None, *, unmasked: bool) -> dict[str, Any] | None:
+    """Mask what stands in the text of errors; the fields of JSON are masked by then."""
+    if fields is None or unmasked:
+        return fields
+    return {
+        name: secrets.hidden_text(value)
+        if name in ("error_message", "error_traceback", "detail") and value
+        else value
+        for name, value in fields.items()
+    }

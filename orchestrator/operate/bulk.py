@@ -1,0 +1,201 @@
+"""Do something to many tasks: to a million dead letters, beside workers that go on working.
+
+A walk through the ids, from the lowest to the highest there was when it began. Each step is one short transaction for
+at most a thousand tasks, and looks at a stretch of ids that grows and shrinks with how long the last one took: so a
+filter that few tasks meet takes no longer a step than one that all do. Nothing is gathered: what is remembered is where
+the walk stands. After each step it rests in proportion to what the step took, which leaves the workers their share of
+the server.
+
+Resumable, since each step is whole or not at all, and what was done no longer meets the condition: a requeued task is
+no dead letter. One that ran and failed again meanwhile is; so only what had ended when the walk began is taken
+(`pinned`), and who goes on after an interruption names that moment again.
+
+What somebody else has locked is passed over, and tried again at the end, a few times; what is locked then is told.
+
+Lock order: tasks by id, within a step; nothing is held between steps.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+import psycopg
+from psycopg.errors import QueryCanceled
+
+from orchestrator.errors import DatabaseUnavailable
+from orchestrator.operate import find, search
+from orchestrator.operate.filters import Search
+from orchestrator.operate.search import Deed
+from orchestrator.postgres import statement, transient
+from orchestrator.task.status import FINISHED, LEASED, Status
+
+BEGIN = statement.load(__file__, "bulk.sql")
+
+BATCH = 1_000
+# Ids that a first step looks at, and what a step should take: shorter than anybody notices.
+STRETCH = 10_000
+STRETCH_MAX = 2**40
+STEP_SECONDS = 0.2
+# Of the time of a step, how long the walk rests.
+REST = 1.0
+# Times that a step is tried behind somebody's lock, and that the walk comes back to what was locked.
+TRIES = 10
+ROUNDS = 3
+WAIT_SECONDS = 0.1
+
+WAITING = frozenset(Status) - FINISHED - LEASED
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which tasks a deed takes, and which it takes where nobody says a status."""
+
+    takes: frozenset[Status]
+    usually: frozenset[Status]
+
+
+RULES: Mapping[Deed, Rule] = MappingProxyType(
+    {
+        Deed.REQUEUE: Rule(frozenset(Status) - {Status.PENDING}, frozenset({Status.DEAD_LETTER})),
+        # What runs is fenced off, and its work may be half done: that has to be said.
+        Deed.CANCEL: Rule(frozenset(Status) - FINISHED, WAITING),
+        # What is deleted cannot be had back.
+        Deed.DELETE: Rule(frozenset(Status), frozenset()),
+        Deed.PRIORITY: Rule(WAITING, WAITING),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How far a walk has come: tasks done so far, and those that somebody else holds locked."""
+
+    done: int
+    locked: int
+
+
+@dataclass(slots=True)
+class Walk:
+    """Where it stands, and what it has met."""
+
+    after: int
+    upto: int
+    stretch: int = STRETCH
+    done: int = 0
+    locked: int = 0
+    first_locked: int | None = None
+    last_locked: int | None = None
+
+
+def meant(deed: Deed, wanted: Search) -> Search:
+    """Return the search with the statuses that the deed takes; ValueError says which it does not."""
+    rule = RULES[deed]
+    if not wanted.statuses:
+        if not rule.usually:
+            raise ValueError("say the status of those that you mean, for example --status dead_letter")
+        return replace(wanted, statuses=tuple(each for each in Status if each in rule.usually))
+    if refused := [each for each in wanted.statuses if each not in rule.takes]:
+        raise ValueError(f"{advice(deed, refused[0])}; leave --status {refused[0]} out")
+    return wanted
+
+
+def advice(deed: Deed, status: Status) -> str:
+    """Say why a deed does not take tasks of a status, and what to do instead."""
+    match deed:
+        case Deed.REQUEUE:
+            return "a pending task is ready to run already"
+        case Deed.CANCEL if status is Status.DEAD_LETTER:
+            return "a dead letter will not run again by itself; delete it if it is not wanted"
+        case Deed.CANCEL:
+            return f"a {status} task has ended already; to run it again, requeue it"
+        case _ if status in LEASED:
+            return f"a {status} task has its worker already, and its priority changes nothing"
+        case _:
+            return f"a {status} task has ended, and its priority changes nothing; to run it again, requeue it"
+
+
+def pinned(connection: psycopg.Connection[Any], wanted: Search) -> Search:
+    """Return the search for what had ended, or begun, by now."""
+    now = find.now(connection)
+    return replace(wanted, before=min(wanted.before or now, now))
+
+
+def walk(
+    connection: psycopg.Connection[Any],
+    deed: Deed,
+    wanted: Search,
+    *,
+    priority: int | None = None,
+    most: int | None = None,
+    reason: str | None = None,
+    rest: float = REST,
+) -> Iterator[Step]:
+    """Do it, a step at a time, and yield after each how far it has come."""
+    first, last = find.span(connection, wanted)
+    state = Walk(first, last)
+    for again in range(ROUNDS):
+        # Ends: each step goes on behind the last one, or takes a shorter stretch of ids.
+        while state.after < state.upto and (most is None or state.done < most):
+            began = time.monotonic()
+            size = BATCH if most is None else min(BATCH, most - state.done)
+            step(connection, deed, wanted, state, size=size, priority=priority, reason=reason)
+            took = time.monotonic() - began
+            yield Step(state.done, state.locked)
+            time.sleep(took * rest)
+        if state.first_locked is None or state.last_locked is None or again == ROUNDS - 1:
+            return
+        time.sleep(WAIT_SECONDS * 2**again)
+        state.after, state.upto = state.first_locked - 1, state.last_locked
+        state.locked, state.first_locked, state.last_locked = 0, None, None
+
+
+def step(
+    connection: psycopg.Connection[Any],
+    deed: Deed,
+    wanted: Search,
+    state: Walk,
+    *,
+    size: int,
+    priority: int | None,
+    reason: str | None,
+) -> None:
+    """Take the next stretch of ids in a transaction of its own."""
+    upto = min(state.after + state.stretch, state.upto)
+    began = time.monotonic()
+    try:
+        statement = search.batch(deed, wanted, after=state.after, upto=upto, most=size, priority=priority)
+        found, last, done, first_locked, last_locked = attempt(connection, statement, reason)[0]
+    except QueryCanceled:
+        if state.stretch == 1:
+            raise
+        state.stretch = max(1, state.stretch // 16)
+        return
+    took = time.monotonic() - began
+    state.after = last if found == size else upto
+    state.done += done
+    if first_locked is not None:
+        state.locked += found - done
+        state.first_locked = state.first_locked or first_locked
+        state.last_locked = last_locked
+    if took > STEP_SECONDS:
+        state.stretch = max(BATCH, state.stretch // 2)
+    elif found < size:
+        state.stretch = min(STRETCH_MAX, state.stretch * 2)
+
+
+def attempt(connection: psycopg.Connection[Any], asked: find.Asked, reason: str | None) -> list[Any]:
+    """Run a statement in a transaction; again where somebody's lock, or a task that just moved, was in the way."""
+    for tries in range(TRIES):
+        try:
+            with connection.transaction():
+                find.rows(connection, (BEGIN, {"reason": reason or ""}))
+                return find.rows(connection, asked)
+        except transient.IN_THE_WAY as error:
+            if tries == TRIES - 1:
+                raise DatabaseUnavailable(
+                    f"somebody else's lock was in the way {TRIES} times ({transient.reason(error)}); try again later"
+                ) from error
+            time.sleep(WAIT_SECONDS * (tries + 1))
+    raise AssertionError("the last try returns or raises")

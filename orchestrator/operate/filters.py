@@ -1,0 +1,178 @@
+"""Which tasks a person means: what was typed, read once into a `Search` that the database can be asked with.
+
+Within a filter the values are alternatives (`--queue mail --queue video`), between filters all must hold; of tags and
+payload conditions, which one task may have several of, all must hold too. Queues, types, keys and error classes may
+have `*` for any text. Nothing here is a regular expression: a person's would be a way to keep the server busy.
+
+A word that cannot be read is a ValueError, whose sentence says what to type instead.
+"""
+
+import difflib
+import re
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from orchestrator.task import duration
+from orchestrator.task.status import Status
+
+# `user_id`, `"a.b"`: a step of a path is quoted where it holds a dot, an equals sign or a quote, which is doubled.
+STEP = re.compile(r'"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>[^."=]+)')
+UUID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
+UUID_DIGITS = 32
+ID_MAX = 2**63 - 1
+STEPS_MAX = 64
+PRIORITIES = {"low": 25, "normal": 50, "high": 75, "critical": 100}
+# What people call them.
+CALLED = {"dead": Status.DEAD_LETTER, "dead_letters": Status.DEAD_LETTER, "retrying": Status.SCHEDULED}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What stands in the payload at a path: a JSON value, as text."""
+
+    path: tuple[str, ...]
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What a group of failures has in common."""
+
+    type: str
+    error_class: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Which tasks are wanted; empty: all of them."""
+
+    ids: tuple[int, ...] = ()
+    statuses: tuple[Status, ...] = ()
+    queues: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+    error_classes: tuple[str, ...] = ()
+    error_text: str | None = None
+    payload: tuple[Condition, ...] = ()
+    worker: str | None = None
+    # Of a finished task its end counts, of any other its beginning.
+    before: datetime | None = None
+    since: datetime | None = None
+    fault: Fault | None = None
+
+    @property
+    def is_everything(self) -> bool:
+        return all(not getattr(self, field.name) for field in fields(self))
+
+
+def status(text: str) -> Status:
+    """Read a status as people write it: dead-letter, dead, Pending."""
+    word = text.strip().lower().replace("-", "_")
+    if word in CALLED:
+        return CALLED[word]
+    try:
+        return Status(word)
+    except ValueError:
+        near = difflib.get_close_matches(word, [*Status, *CALLED], n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(Status)}"
+        raise ValueError(f"there is no status {text!r}; {hint}") from None
+
+
+def task_id(text: str) -> int:
+    """Read a task's id."""
+    if not (text.isascii() and text.isdigit()) or not 0 < int(text[:20]) <= ID_MAX:
+        raise ValueError(
+            f"{text!r} is no id of a task; that is a number, as `orchestrator tasks list` shows it"
+        )
+    return int(text)
+
+
+def priority(text: str) -> int:
+    """Read a priority: a number, or one of its names."""
+    word = text.strip().lower()
+    if word in PRIORITIES:
+        return PRIORITIES[word]
+    if word.isascii() and word.isdigit() and int(word[:4]) <= 100:
+        return int(word)
+    raise ValueError(f"{text!r} is no priority; it is a number from 0 to 100, or {', '.join(PRIORITIES)}")
+
+
+def condition(text: str) -> Condition:
+    """Read `payload.user_id=42`: what is JSON is meant as JSON, anything else as text."""
+    written = known(text)
+    if not written.startswith("payload."):
+        raise ValueError(f"{text!r} is no condition on the payload; write payload.user_id=42")
+    path, rest = steps(written.removeprefix("payload."), text)
+    if not rest.startswith("="):
+        raise ValueError(f"{text!r} says no value; write payload.user_id=42, or payload.name=Ada for text")
+    return Condition(path, json_of(rest.removeprefix("=")))
+
+
+def steps(rest: str, text: str) -> tuple[tuple[str, ...], str]:
+    """Take a path apart; return its steps and what follows it. Ends: each round takes a character or more."""
+    path: list[str] = []
+    while True:
+        if (found := STEP.match(rest)) is None:
+            raise ValueError(
+                f'the path in {text!r} has an empty step; quote one with dots: payload."a.b".c=1'
+            )
+        path.append(found["plain"] or found["quoted"].replace('""', '"'))
+        rest = rest[found.end() :]
+        if not rest.startswith("."):
+            break
+        rest = rest[1:]
+    if len(path) > STEPS_MAX:
+        raise ValueError(f"the path has {len(path)} steps; no payload is nested deeper than {STEPS_MAX}")
+    return tuple(path), rest
+
+
+def json_of(value: str) -> str:
+    """Return the value as JSON text; what Python cannot read but may be in the database stays as it was written."""
+    try:
+        msgspec.json.decode(value, type=msgspec.Raw)
+    except (msgspec.DecodeError, RecursionError):
+        return msgspec.json.encode(value).decode()
+    return value
+
+
+def moment(text: str, *, now: datetime) -> datetime:
+    """Read `2h` (that long ago) or a point in time, which is UTC unless it says otherwise."""
+    try:
+        if (span := duration.spelled_out(text)) is not None:
+            return now - timedelta(seconds=span)
+        at = datetime.fromisoformat(text.strip())
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{text!r} is no age; write 30m, 2h, 7d, or a time: 2026-11-18 or 2026-11-18T02:30:00Z (UTC)"
+        ) from None
+
+
+def known(text: str) -> str:
+    """Return text that a database can hold; anything else is in no task."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} is no UTF-8 text, and so in no task") from None
+    if "\0" in text:
+        raise ValueError(f"{text!r} holds a NUL, and so is in no task")
+    return text
+
+
+def pattern(text: str) -> str:
+    """Return the LIKE pattern that means the text, with `*` for anything and nothing else special."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return escaped.replace("*", "%")
+
+
+def uuid_range(text: str) -> tuple[str, str] | None:
+    """Return the first and the last uuid that begin so; None where the text is no beginning of one."""
+    word = text.lower()
+    digits = word.replace("-", "")
+    if not UUID_BEGINS.fullmatch(word) or len(digits) > UUID_DIGITS:
+        return None
+    return digits.ljust(UUID_DIGITS, "0"), digits.ljust(UUID_DIGITS, "f")

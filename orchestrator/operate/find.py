@@ -1,0 +1,154 @@
+"""Find tasks: a page of a list, how many there are, and all of them whole, to be taken elsewhere.
+
+Each statement is short and bounded, since a long one holds back the horizon of a database that other people's tasks go
+through: a page has a limit, a count ends at one and asks the planner for the rest, an export goes page by page.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.errors import QueryCanceled
+from psycopg.rows import tuple_row
+
+from orchestrator.operate import filters, search
+from orchestrator.operate.filters import Search
+from orchestrator.postgres import statement
+
+NOW = statement.load(__file__, "now.sql")
+NAMES = statement.load(__file__, "names.sql")
+WITHIN = statement.load(__file__, "within.sql")
+
+# A statement, composed or from its file, and its parameters.
+Asked = tuple[sql.Composed | bytes, Mapping[str, object]]
+
+COUNT_MAX = 100_000
+COUNT_SECONDS = 2.0
+# A payload has at most 256 KiB, unless it was put there by hand: a page is seldom more than a few megabytes.
+EXPORT_PAGE = 200
+EXPORTED_FIELDS = (
+    "id", "status", "queue", "type", "priority", "attempt", "max_attempts", "losses", "created_at", "run_at",
+    "claimed_at", "started_at", "finished_at", "timeout", "worker_id", "key", "tags", "payload", "metadata", "result",
+    "error", "progress", "trace_context",
+)  # fmt: skip
+JSON_FIELDS = frozenset({"payload", "metadata", "result", "error", "progress", "trace_context"})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A task in a list."""
+
+    id: int
+    status: str
+    queue: str
+    type: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    run_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker_id: UUID | None
+    key: str | None
+    tags: list[str] | None
+    error_class: str | None
+    error_message: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some tasks, and the id after which the next page begins; None: these were the last."""
+
+    tasks: tuple[Found, ...]
+    after: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """How many there are; an estimate where counting them would take long."""
+
+    count: int
+    exact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What somebody has declared."""
+
+    queues: tuple[str, ...]
+    types: tuple[str, ...]
+
+
+def now(connection: psycopg.Connection[Any]) -> datetime:
+    """Return the database's time, by which ages are told."""
+    row = rows(connection, (NOW, {}))[0]
+    moment: datetime = row[0]
+    return moment
+
+
+def age(connection: psycopg.Connection[Any], text: str | None) -> datetime | None:
+    """Return the moment that a person means by an age."""
+    return None if text is None else filters.moment(text, now=now(connection))
+
+
+def names(connection: psycopg.Connection[Any]) -> Names:
+    """Return the names that there are, for who has mistyped one."""
+    queues, types = rows(connection, (NAMES, {}))[0]
+    return Names(tuple(queues), tuple(types))
+
+
+def page(connection: psycopg.Connection[Any], wanted: Search, *, after: int | None, most: int) -> Page:
+    """Return the newest tasks, or those that follow `after`."""
+    found = rows(connection, search.page(wanted, after=after, most=most + 1))
+    tasks = tuple(Found(*row) for row in found[:most])
+    return Page(tasks, tasks[-1].id if len(found) > most else None)
+
+
+def count(connection: psycopg.Connection[Any], wanted: Search) -> Number:
+    """Count to a hundred thousand, for two seconds; beyond that, say what the planner thinks."""
+    try:
+        with connection.transaction():
+            rows(connection, (WITHIN, {"milliseconds": f"{round(COUNT_SECONDS * 1000)}"}))
+            counted = rows(connection, search.count(wanted, most=COUNT_MAX + 1))[0][0]
+    except QueryCanceled:
+        counted = None
+    if counted is not None and counted <= COUNT_MAX:
+        return Number(counted, exact=True)
+    planned = rows(connection, search.estimate(wanted))[0][0][0]["Plan"]["Plan Rows"]
+    return Number(max(planned, counted or 0), exact=False)
+
+
+def export(
+    connection: psycopg.Connection[Any], wanted: Search, *, most: int | None
+) -> Iterator[tuple[Any, ...]]:
+    """Yield tasks whole, as EXPORTED_FIELDS says, the oldest first, up to so many.
+
+    Ends: each page begins after the last one.
+    """
+    after, upto = span(connection, wanted)
+    left = most
+    while left is None or left > 0:
+        size = EXPORT_PAGE if left is None else min(left, EXPORT_PAGE)
+        found = rows(connection, search.export(wanted, after=after, upto=upto, most=size))
+        yield from found
+        if len(found) < size:
+            return
+        after = found[-1][0]
+        left = None if left is None else left - len(found)
+
+
+def span(connection: psycopg.Connection[Any], wanted: Search) -> tuple[int, int]:
+    """Return the ids after which, and up to which, the tasks lie."""
+    first, last = rows(connection, search.span(wanted))[0]
+    return (0, 0) if first is None else (first - 1, last)
+
+
+def rows(connection: psycopg.Connection[Any], asked: Asked) -> list[Any]:
+    """Run a statement, planned for these values, and return what it yields."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        return cursor.execute(*asked, prepare=False).fetchall()

@@ -1,0 +1,2 @@
+-- The database's time. Out: one row.
+SELECT orchestrator.clock()

@@ -1,0 +1,140 @@
+"""What all commands have in common: variables for flags, "did you mean", a pipe that closes."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import click
+import pytest
+
+from orchestrator.cli import orchestrator
+from orchestrator.cli.group import Commands, walked
+from orchestrator.cli.variables import meant
+from orchestrator.config import COMMANDS, PREFIX, Config
+from orchestrator.errors import ConfigError
+from tests.worker.processes import (
+    PATIENCE_SECONDS,
+    REPOSITORY,
+    command,
+    eventually,
+    run,
+    surroundings,
+    worker,
+)
+
+SHOP = "tests.worker.shop:app"
+
+
+def test_a_flags_variable_is_no_slip_of_a_setting() -> None:
+    """`Config` lets by what belongs to a command; so it must know them all, and no setting may begin like one."""
+    assert set(orchestrator.commands) <= COMMANDS
+    assert Config() == Config.load(
+        {"ORCHESTRATOR_WORKER_CONCURRENCY": "7", "ORCHESTRATOR_TASKS_LIST_STATUS": "x"}
+    )
+    for name in Config.__dataclass_fields__:
+        assert name.partition("_")[0] not in COMMANDS or "_" not in name
+
+
+def test_real_slips_are_still_refused() -> None:
+    """Of a setting here, of a flag by the command line."""
+    with pytest.raises(ConfigError, match="did you mean ORCHESTRATOR_CONCURRENCY"):
+        Config.load({"ORCHESTRATOR_CONCURENCY": "7"})
+    assert "ORCHESTRATOR_WORKER_GRACE" == meant(orchestrator, "ORCHESTRATOR_WORKER_GRACEE", PREFIX)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ORCHESTRATOR_WORKER_GRACE", "ORCHESTRATOR_WORKER_IMAGE", "ORCHESTRATOR_WORKER_SERVICE_HOST",
+        "ORCHESTRATOR_VERSION", "ORCHESTRATOR_NOTHING_OF_OURS", "ORCHESTRATOR_WORKER_", "ORCHESTRATOR_",
+    ],
+)  # fmt: skip
+def test_what_is_right_or_somebody_elses_is_let_by(name: str) -> None:
+    """A cluster puts names of its own beside ours."""
+    assert meant(orchestrator, name, PREFIX) is None
+    assert Config() == Config.load({name: "1"})
+
+
+def test_a_slip_in_a_flags_variable_is_a_sentence() -> None:
+    """Whatever command is run: silence would be found in production."""
+    done = run("migrate", "--check", ORCHESTRATOR_WORKER_CONCURENCY="3")
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert (
+        "error: ORCHESTRATOR_WORKER_CONCURENCY is not a flag's variable; "
+        "did you mean ORCHESTRATOR_WORKER_CONCURRENCY?\n" == done.stderr
+    )
+
+
+def test_a_version_in_the_environment_is_no_flag(database_url: str) -> None:
+    """It is how deployments call what they deploy."""
+    assert 0 == run("migrate", "--check", url=database_url, ORCHESTRATOR_VERSION="1.2.3").returncode
+
+
+def test_children_have_what_was_given_once(database_url: str, tmp_path: Path) -> None:
+    """By a flag or by a variable; the flag's variable beats the setting's, and a flag beats both."""
+    variables = {
+        "ORCHESTRATOR_WORKER_PROCESSES": "2",
+        "ORCHESTRATOR_PROCESSES": "3",
+        "ORCHESTRATOR_WORKER_CONCURRENCY": "5",
+        "ORCHESTRATOR_CONCURRENCY": "6",
+        "ORCHESTRATOR_WORKER_QUEUES": "a,b",
+        "ORCHESTRATOR_WORKER_LOG_LEVEL": "error",
+    }
+    with worker(database_url, tmp_path / "log", "-q", "c", "--log-level", "info", **variables) as parent:
+        eventually(lambda: parent.log.count('"worker started"') == 2, "both serve")
+        lines = [line for line in parent.events() if line["event"] == "worker started"]
+        parent.popen.terminate()
+        assert 0 == parent.wait(), parent.log
+
+    assert [(5, ["c"])] * 2 == [(line["concurrency"], line["queues"]) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["wroker"], "No such command 'wroker'. Did you mean orchestrator worker?"),
+        (["migrat"], "Did you mean orchestrator migrate?"),
+        (["\x1b[2Jzzzz"], "No such command '\\x1b[2Jzzzz'."),
+    ],
+)
+def test_an_unknown_command_is_answered_with_what_was_meant(words: list[str], sentence: str) -> None:
+    """Exit code 2, and nothing of a stranger's reaches the terminal."""
+    done = run(*words)
+
+    assert (2, "") == (done.returncode, done.stdout)
+    assert sentence in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_a_command_is_found_wherever_it_is() -> None:
+    """Who forgets the group is told it."""
+    whole = Commands(
+        commands=[Commands("tasks", commands=[click.Command("requeue")]), click.Command("worker")]
+    )
+
+    assert ["tasks requeue"] == whole.meant("requeue")
+    assert ["worker"] == whole.meant("workr")
+    assert [] == whole.meant("xyzzy")
+
+
+def test_every_group_tells_what_was_meant() -> None:
+    """Also those that are made elsewhere."""
+    assert [] == [
+        path
+        for path, each in walked(orchestrator)
+        if isinstance(each, click.Group) and not isinstance(each, Commands)
+    ]
+
+
+def test_a_closed_pipe_ends_it_quietly() -> None:
+    """As with any tool: 128 + SIGPIPE, and not a word."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as nobody_reads:
+        done = subprocess.run(
+            command("bench", "--list"), env=surroundings(None), cwd=REPOSITORY, stdout=nobody_reads,
+            stderr=subprocess.PIPE, text=True, timeout=PATIENCE_SECONDS, check=False,
+        )  # fmt: skip
+
+    assert (141, "") == (done.returncode, done.stderr)
