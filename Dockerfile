@@ -8,11 +8,13 @@ COPY migrations migrations
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:3.13-slim
-RUN useradd --system --no-create-home --home-dir /app --shell /usr/sbin/nologin orchestrator
+# By number: from a name Kubernetes cannot tell that it is not root (runAsNonRoot).
+RUN useradd --system --uid 10001 --no-create-home --home-dir /app --shell /usr/sbin/nologin orchestrator
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir /wheels/*.whl && rm -r /wheels
-ENV PYTHONPATH=/app PYTHONUNBUFFERED=1
+# Nothing is written, so that the file system may be read-only.
+ENV PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /app
-USER orchestrator
+USER 10001
 ENTRYPOINT ["orchestrator"]
 CMD ["--help"]
