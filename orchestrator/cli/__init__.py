@@ -37,7 +37,7 @@ from orchestrator.cli.sql import sql
 from orchestrator.cli.status import status
 from orchestrator.cli.tasks import tasks
 from orchestrator.cli.told import told
-from orchestrator.cli.variables import refuse_slips
+from orchestrator.cli.variables import name_variables, refuse_slips
 from orchestrator.cli.version import version
 from orchestrator.cli.worker import worker
 from orchestrator.cli.workers import workers
@@ -47,9 +47,9 @@ from orchestrator.version import __version__
 
 @click.group(
     cls=CommandLine,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX.rstrip("_")},
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-# No variable for this one: ORCHESTRATOR_VERSION is what a deployment calls the version that it wants.
+# No variable: ORCHESTRATOR_VERSION is what a deployment calls the version that it wants.
 @click.version_option(__version__, prog_name="orchestrator", allow_from_autoenv=False)
 def orchestrator() -> None:
     """Background jobs on the PostgreSQL you already have.
@@ -81,6 +81,7 @@ for command in (
     worker, workers,
 ):  # fmt: skip
     orchestrator.add_command(command)
+name_variables(orchestrator, PREFIX)
 
 
 def main() -> None:

@@ -77,7 +77,8 @@ class Overview:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         width = options.max_width
         lines_max = options.height if self.trends is not None else None
-        yield Text(printable(f"{self.title}  {figures.moment(self.status.at)}"), style="dim")
+        title = printable(f"{figures.moment(self.status.at)}  {self.title}")
+        yield Text(title, style="dim", no_wrap=True, overflow="ellipsis")
         if self.trouble is not None:
             yield Text(printable(self.trouble), style="bold red")
         attention = list(self.attention())
