@@ -115,7 +115,6 @@ def worker(
     line = held(tether)
     application = load_app(app)
     observe.follow(minimum=log_level)
-    observe.count()
     made = application.worker(
         queues=names,
         concurrency=concurrency,
