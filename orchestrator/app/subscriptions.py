@@ -17,7 +17,7 @@ class Subscriptions:
     def add(self, subscriber: Callable[..., object], kinds: Sequence[type[events.Event]]) -> None:
         """Tell a function of these kinds of events from now on."""
         check(subscriber)
-        wanted = None if events.Event in kinds else kinds
+        wanted = [leaf for kind in kinds for leaf in events.kinds(kind)]
         self._ends.append((subscriber, events.aside(subscriber, to=wanted)))
 
     def remove(self, subscriber: Callable[..., object]) -> None:

@@ -64,10 +64,12 @@ def when_done() -> Iterator[None]:
         emit(event)
 
 
-def kinds() -> list[type[Event]]:
-    """Return every kind of event there is."""
+def kinds(of: type[Event] = Event) -> list[type[Event]]:
+    """Return every kind of event there is, or that is one of these: those that are emitted, and no base of others."""
+    below = of.__subclasses__()
     # Each has slots; the class that the decorator made it from may still be about, and has none.
-    return [kind for kind in Event.__subclasses__() if "__slots__" in vars(kind)]
+    made = [kind for kind in below if "__slots__" in vars(kind)]
+    return [leaf for kind in made for leaf in kinds(kind)] if made else [of]
 
 
 def _route(kind: type[Event]) -> tuple[Subscriber, ...]:

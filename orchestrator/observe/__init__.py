@@ -1,5 +1,5 @@
-"""Turn events into lines and numbers, and serve the numbers. The only room that knows structlog and prometheus-client;
-stations emit, they neither log nor count.
+"""Turn events into lines and numbers, serve the numbers, and keep statistics in the database. The only room that knows
+structlog and prometheus-client; stations emit, they neither log nor count.
 
     log       which event is a line, at which level        lines      where lines go: the user's way, or ours
     metrics   which event counts for which number          masking    what of a line nobody should read
@@ -7,6 +7,7 @@ stations emit, they neither log nor count.
     numbers   the numbers of this process                  cluster    what the leader has sampled
     vitals    whether a worker is ready                    family     the numbers of several processes
     server    HTTP                                         pages      what is served by it
+    statistics  what happened, by the minute, in the database
 """
 
 from orchestrator.observe.family import Family, snapshot
@@ -17,10 +18,12 @@ from orchestrator.observe.metrics import ask, count
 from orchestrator.observe.pages import family_pages, own_pages
 from orchestrator.observe.printable import printable
 from orchestrator.observe.server import Server
+from orchestrator.observe.statistics import Statistics
 
 __all__ = [
     "Family",
     "Server",
+    "Statistics",
     "ask",
     "count",
     "family_pages",

@@ -13,8 +13,9 @@ from typing import Literal
 
 PREFIX = "orchestrator_"
 Kind = Literal["counter", "gauge", "histogram"]
-# Of seconds; the log buckets of the statistics are finer, and folded into these.
-MOMENTS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# Where the buckets of histograms end, in seconds: up to one second each is twice the last, up to five hours four times.
+# Ends of the finer buckets of a batch (`task.buckets`), too, so that nothing is guessed when those are put in here.
+MOMENTS = tuple(2**power / 1e6 for power in (*range(10, 21), *range(22, 36, 2)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,20 @@ ENQUEUED = counter(
     "type",
 )
 CLAIMED = counter("tasks_claimed", "Tasks claimed")
+ATTEMPTS = counter(
+    "attempts_ended",
+    "Attempts by what became of them, once that is written. failed, timed_out: retried; buried: a dead letter; lost: "
+    "with its worker, told by the leader; put_back: of a type that this worker does not know",
+    "queue",
+    "type",
+    "outcome",
+)
+WAIT = histogram("task_wait_seconds", "From when a task could run until its handler began", "queue", "type")
+RUN = histogram("task_run_seconds", "How long a handler ran", "queue", "type")
+TOTAL = histogram(
+    "task_total_seconds", "End to end: from when a task could run until its handler ended", "queue", "type"
+)
+FINISH = histogram("finish_batch_seconds", "How long it took to write a batch of outcomes")
 STALE = counter("stale_writes_rejected", "Outcomes refused since their lease was void", "queue")
 LEASES_LOST = counter("leases_lost", "Handlers told that their task is no longer theirs", "queue")
 GHOSTS = counter("ghost_claims_released", "Tasks given back whose claim's answer was lost")
@@ -110,7 +125,7 @@ OLDEST = highest(
     "queue_oldest_ready_seconds", "For how long the longest-waiting ready task could have run", "queue"
 )
 DEAD = sampled("queue_dead_letters", "Dead letters of a queue", "queue")
-WORKERS = sampled("workers", "Workers by state", "state")
+WORKERS = sampled("cluster_workers", "Workers by state", "state")
 HORIZON = highest("horizon_age_seconds", "Age of the oldest transaction that holds a snapshot")
 HORIZON_XIDS = highest("horizon_age_transactions", "The same in transactions begun since")
 NOTIFY_USAGE = highest("notification_queue_usage_ratio", "How full PostgreSQL's NOTIFY queue is, 0 to 1")

@@ -55,12 +55,16 @@ LEVELS: dict[type[events.Event], str] = {
 NEVER: frozenset[type[events.Event]] = frozenset(
     {
         events.TasksEnqueued,
+        events.OutcomesWritten,
         events.ClaimAnswered,
         events.LoopTurned,
         events.WorkersRung,
         events.NotificationHeard,
     }
 )
+
+# No trace, no handler that ran, no worker that it was: nothing to say.
+MAY_LACK = ("trace_id", "duration_seconds", "worker_id")
 
 # Of so many different lines it is known when they were said last.
 SAID_MAX = 100
@@ -133,10 +137,14 @@ def name_of(event: events.Event) -> str:
 def fields_of(event: events.Event) -> dict[str, Any]:
     """Return what a line says: all that the event does, but for what there is none of."""
     values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
-    return {name: said(name, value) for name, value in values.items() if (name, value) != ("trace_id", None)}
+    return {
+        name: said(name, value) for name, value in values.items() if value is not None or name not in MAY_LACK
+    }
 
 
 def said(name: str, value: Any) -> Any:
     if name == "payload":
         return masked_payload(value)
+    if name == "duration_seconds":
+        return round(value, 6)
     return str(value) if name.endswith("worker_id") else value

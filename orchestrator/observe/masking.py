@@ -55,8 +55,15 @@ def masked_text(text: str) -> str:
     if "://" in text:
         text = IN_URL.sub(rf"\1{MASK}@", text)
     if SECRET.search(text):
-        text = IN_TEXT.sub(rf"\1{MASK}", text)
+        text = IN_TEXT.sub(masked_value, text)
     return BEARER.sub(rf"\1 {MASK}", text)
+
+
+def masked_value(found: re.Match[str]) -> str:
+    """Return a name and its mask, in quotes where the value was."""
+    value = found[0][len(found[1]) :]
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{found[1]}{quote}{MASK}{quote}"
 
 
 def masked_payload(text: str) -> str:

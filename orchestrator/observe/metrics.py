@@ -1,7 +1,8 @@
 """Count what happens, for Prometheus: each event under the number that stands for it (`catalogue`)."""
 
 import threading
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
 from weakref import WeakKeyDictionary
 
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -10,10 +11,13 @@ from orchestrator import events
 from orchestrator.observe import catalogue
 from orchestrator.observe.cluster import LEARNT, Cluster
 from orchestrator.observe.numbers import Numbers, Source
+from orchestrator.task.buckets import BOUNDS, bounds
+from orchestrator.task.tally import Tally
 from orchestrator.version import __version__
 
 COUNTED: frozenset[type[events.Event]] = frozenset(
     {
+        events.OutcomesWritten,
         events.StaleOutcome,
         events.LeaseLost,
         events.GhostsReleased,
@@ -73,6 +77,8 @@ class Counts:
     def _count_task(self, event: events.Event) -> None:
         add = self.numbers.add
         match event:
+            case events.OutcomesWritten(tallies=tallies, took_seconds=seconds):
+                self._count_batch(tallies, seconds)
             case events.ClaimAnswered(count=count, seconds=seconds):
                 add(catalogue.CLAIMED, count=count)
                 self.numbers.observe(catalogue.CLAIM, seconds)
@@ -93,6 +99,22 @@ class Counts:
             case events.TimeoutsEnforced(retried=retried, buried=buried):
                 add(catalogue.TIMEOUTS, "retried", count=retried)
                 add(catalogue.TIMEOUTS, "buried", count=buried)
+
+    def _count_batch(self, tallies: Iterable[Tally], took_seconds: float | None) -> None:
+        numbers = self.numbers
+        if took_seconds is not None:
+            numbers.observe(catalogue.FINISH, took_seconds)
+        for tally in tallies:
+            name = (tally.queue, tally.type)
+            for outcome, count in tally.counts.items():
+                numbers.add(catalogue.ATTEMPTS, *name, outcome, count=count)
+            for metric, times in (
+                (catalogue.WAIT, tally.wait),
+                (catalogue.RUN, tally.run),
+                (catalogue.TOTAL, tally.total),
+            ):
+                if times.buckets:
+                    numbers.spread(metric, folded(times.buckets), times.seconds, *name)
 
     def _count_worker(self, event: events.Event) -> None:
         add = self.numbers.add
@@ -121,6 +143,18 @@ class Counts:
                 add(catalogue.SUBSCRIBERS_FAILED)
             case events.ChildDied():
                 add(catalogue.CHILDREN_DIED)
+
+
+# Of each bucket of a batch: into which of ours it goes, whole.
+PLACES = [bisect_left(catalogue.MOMENTS, bounds(number)[1]) for number in range(len(BOUNDS))]
+
+
+def folded(buckets: Mapping[int, int]) -> list[int]:
+    """Put the buckets of a batch into those of Prometheus."""
+    found = [0] * (len(catalogue.MOMENTS) + 1)
+    for number, count in buckets.items():
+        found[PLACES[number]] += count
+    return found
 
 
 _counting: WeakKeyDictionary[CollectorRegistry, Counts] = WeakKeyDictionary()

@@ -75,10 +75,14 @@ BEGIN
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
+            orchestrator.purge_statistics(integer),
             orchestrator.at_home(),
             orchestrator.up_since(),
             orchestrator.normalised(text),
-            orchestrator.failure_groups(integer)
+            orchestrator.failure_groups(integer),
+            orchestrator.record_statistics(jsonb),
+            orchestrator.bucket_begins(integer),
+            orchestrator.queue_metrics(text, interval)
             TO orchestrator_worker;
     END IF;
 
@@ -104,11 +108,14 @@ BEGIN
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
+            orchestrator.purge_statistics(integer),
             orchestrator.at_home(),
             orchestrator.hold_after_restore(text),
             orchestrator.resume_after_restore(text),
             orchestrator.normalised(text),
-            orchestrator.failure_groups(integer)
+            orchestrator.failure_groups(integer),
+            orchestrator.bucket_begins(integer),
+            orchestrator.queue_metrics(text, interval)
             TO orchestrator_operator;
     END IF;
 
@@ -127,7 +134,8 @@ BEGIN
         GRANT EXECUTE ON FUNCTION
             orchestrator.at_home(),
             orchestrator.normalised(text),
-            orchestrator.failure_groups(integer)
+            orchestrator.failure_groups(integer),
+            orchestrator.bucket_begins(integer), orchestrator.queue_metrics(text, interval)
             TO orchestrator_reader;
     END IF;
 END
