@@ -1,1 +1,1 @@
-"""What a person may do with tasks: find them, act on them, see what goes wrong."""
+"""What a person may do with the whole, seen from outside: looks, and acts."""
