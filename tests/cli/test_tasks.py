@@ -256,7 +256,10 @@ def test_an_export_is_whole(say: Any, connection: psycopg.Connection) -> None:
     """Every task a line, its numbers to the last digit; secrets only unmasked."""
     big = "123456789012345678901234567890.10"
     task_id = put(connection, payload=Jsonb({"token": "abc", "ü\u2028": 1}))
-    connection.execute(f"UPDATE orchestrator.tasks_live SET payload = payload || '{{\"n\": {big}}}'")  # noqa: S608
+    connection.execute(
+        "UPDATE orchestrator.tasks_live SET payload = payload || jsonb_build_object('n', %s::text::numeric)",
+        [big],
+    )
 
     masked = json.loads(say("tasks", "export").printed)
     unmasked = say("tasks", "export", "--unmasked").printed
