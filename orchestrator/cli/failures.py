@@ -1,5 +1,9 @@
 """`orchestrator failures`: what goes wrong, by fault, and something to do about each."""
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+
 import click
 
 from orchestrator import observe
@@ -7,8 +11,9 @@ from orchestrator.cli import figures
 from orchestrator.cli.database import connected, database_option, json_option, reason_option
 from orchestrator.cli.group import Commands
 from orchestrator.cli.table import Column, table
+from orchestrator.cli.tasks.filters import typed
 from orchestrator.cli.tasks.many import Many, do, many_options
-from orchestrator.operate import Deed
+from orchestrator.operate import Deed, filters, find
 from orchestrator.operate import failures as operate
 
 COLUMNS = (
@@ -26,6 +31,12 @@ newest_option = click.option(
     "--newest", type=click.IntRange(1, 10_000_000), default=operate.NEWEST, show_default=True,
     help="How many dead letters and failed attempts to look at.",
 )  # fmt: skip
+
+older_than_option = click.option(
+    "--older-than", metavar="AGE", help="Only what ended before: 2h, 7d, 2026-11-18T02:30Z."
+)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @click.group(cls=Commands, invoke_without_command=True)
@@ -55,55 +66,42 @@ def failures(context: click.Context, newest: int, url: str | None, *, as_json: b
         )
 
 
+def on_group(command: Command) -> Command:
+    """Give a command what an act on a group takes."""
+    for option in (
+        database_option, reason_option, many_options, older_than_option, newest_option, click.argument("group"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
 @failures.command()
-@click.argument("group")
-@newest_option
-@many_options
-@reason_option
-@database_option
-def requeue(
-    group: str,
-    newest: int,
-    limit: int | None,
-    reason: str | None,
-    url: str | None,
-    *,
-    yes: bool,
-    dry_run: bool,
-) -> None:
+@on_group
+def requeue(**given: Any) -> None:
     """Run the dead letters of a GROUP again, also older ones than the list looked at.
 
     Tasks of the group that wait for a retry are left to it.
     """
-    on_group(group, newest, url, Many(Deed.REQUEUE, None, limit, reason, yes, dry_run))
+    run(Deed.REQUEUE, **given)
 
 
 @failures.command()
-@click.argument("group")
-@newest_option
-@many_options
-@reason_option
-@database_option
-def discard(
-    group: str,
-    newest: int,
-    limit: int | None,
-    reason: str | None,
-    url: str | None,
-    *,
-    yes: bool,
-    dry_run: bool,
-) -> None:
+@on_group
+def discard(**given: Any) -> None:
     """Delete the dead letters of a GROUP, also older ones than the list looked at.
 
     They cannot be had back. Tasks of the group that wait for a retry are left to it.
     """
-    on_group(group, newest, url, Many(Deed.DELETE, None, limit, reason, yes, dry_run))
+    run(Deed.DELETE, **given)
 
 
-def on_group(group: str, newest: int, url: str | None, many: Many) -> None:
-    with connected(url, f"failures {many.deed}", writes=not many.dry_run) as connection:
+def run(deed: Deed, *, group: str, newest: int, older_than: str | None, url: str | None, **how: Any) -> None:
+    """Show the group, and do it to its dead letters."""
+    many = Many(deed, None, **how)
+    with typed():
+        filters.check_age(older_than)
+    with connected(url, f"failures {deed}", writes=not many.dry_run) as connection:
         found = operate.group(connection, group, newest=newest)
         fault = f"{found.type}: {found.error_class}: {observe.masked_text(found.message)}"
         click.echo(observe.printable(fault))
-        do(connection, many, found.search)
+        do(connection, many, replace(found.search, before=find.age(connection, older_than)))

@@ -152,6 +152,12 @@ def moment(text: str, *, now: datetime) -> datetime:
         ) from None
 
 
+def check_age(text: str | None) -> None:
+    """Refuse what no age can be read from, before there is a database to tell its time."""
+    if text is not None:
+        moment(text, now=datetime.now(UTC))
+
+
 def known(text: str) -> str:
     """Return text that a database can hold; anything else is in no task."""
     try:

@@ -92,7 +92,7 @@ COUNTED = sql.SQL(
 )
 ESTIMATED = sql.SQL("EXPLAIN (FORMAT JSON) SELECT FROM orchestrator.tasks AS t WHERE {}")
 # Without any filter but the leaves: from there the planner takes the ends of their primary keys.
-SPANNED = sql.SQL("SELECT min(t.id), max(t.id) FROM orchestrator.tasks AS t WHERE {}")
+SPANNED = sql.SQL("SELECT min(t.id), max(t.id) FROM orchestrator.tasks AS t WHERE {} AND t.id > %(after)s")
 
 # Found first and then locked, so that it is known what was passed over. The condition again, since a task may have
 # changed meanwhile; the row that the lock waited for is looked at anew by the server.
@@ -161,10 +161,11 @@ def estimate(wanted: Search) -> Statement:
     return ESTIMATED.format(condition), values
 
 
-def span(wanted: Search) -> Statement:
-    """Give the lowest and the highest id in the leaves where the tasks lie."""
+def span(wanted: Search, *, after: int) -> Statement:
+    """Give the lowest and the highest id above `after` in the leaves where the tasks lie."""
     leaves = {leaf(status) for status in wanted.statuses or Status}
-    return SPANNED.format(STATUSES), {"statuses": [each.value for each in Status if leaf(each) in leaves]}
+    beside = [each.value for each in Status if leaf(each) in leaves]
+    return SPANNED.format(STATUSES), {"statuses": beside, "after": after}
 
 
 def batch(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 
+from orchestrator import observe
 from orchestrator.cli import secrets
 from orchestrator.cli.database import connected, database_option
 from orchestrator.cli.table import plain
@@ -73,7 +74,7 @@ def cell(name: str, value: Any, *, unmasked: bool) -> str:
     if name in find.JSON_FIELDS:
         return json_of(name, value, unmasked=unmasked)
     found = plain(value)
-    return found if isinstance(found, str) else secrets.json(found)
+    return observe.printable(found) if isinstance(found, str) else secrets.json(found)
 
 
 def guarded(text: str) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import click
@@ -71,9 +70,8 @@ def filter_options(command: Command) -> Command:
 def asked(given: Mapping[str, Any]) -> Asked:
     """Read what the flags say; a wrong word ends the command, and says what to type instead."""
     with typed():
-        for age in (given["older_than"], given["newer_than"]):
-            if age is not None:
-                filters.moment(age, now=datetime.now(UTC))
+        filters.check_age(given["older_than"])
+        filters.check_age(given["newer_than"])
         conditions = [word for word in given["words"] if word.startswith("payload.") or "=" in word]
         ids = tuple(filters.task_id(word) for word in given["words"] if word not in conditions)
         search = Search(

@@ -73,7 +73,7 @@ def do(connection: psycopg.Connection[Any], many: Many, wanted: Search) -> None:
 
 def preview(connection: psycopg.Connection[Any], many: Many, search: Search, number: Number) -> None:
     """Say how many, and show some of them."""
-    found = find.first(connection, search, most=SAMPLE)
+    found = find.first(connection, search, most=min(SAMPLE, many.limit or SAMPLE))
     click.echo(f"{counted(number, many.limit)} will {WORDS[many.deed][0]}; the first:")
     table(lines(found, find.now(connection)), COLUMNS, as_json=False, empty="-")
 
@@ -94,17 +94,18 @@ def confirm() -> None:
 def act(connection: psycopg.Connection[Any], many: Many, search: Search, number: Number) -> None:
     """Do it, and say what was done, also where it was cut short."""
     step, began = bulk.Step(0, 0), time.monotonic()
+    total = min(number.count, many.limit or number.count)
     walk = bulk.walk(
         connection, many.deed, search, priority=many.priority, most=many.limit, reason=many.reason
     )
     try:
         with Progress(
             TextColumn(WORDS[many.deed][1]), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-            console=Console(stderr=True), disable=not sys.stderr.isatty(), transient=True,
+            console=Console(stderr=True), disable=total <= bulk.BATCH or not sys.stderr.isatty(), transient=True,
         ) as bar:  # fmt: skip
-            drawn = bar.add_task("", total=min(number.count, many.limit or number.count))
+            drawn = bar.add_task("", total=total)
             for step in walk:
-                bar.update(drawn, completed=step.done, total=max(step.done, bar.tasks[0].total or 0))
+                bar.update(drawn, completed=step.done, total=max(step.done, total))
     except BaseException:
         click.echo(f"stopped: {step.done:,} {WORDS[many.deed][1]}. {going_on(search)}", err=True)
         raise
