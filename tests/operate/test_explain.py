@@ -2,6 +2,7 @@
 engine would stop the task; where it matters who holds it, by real workers."""
 
 import asyncio
+import json
 import re
 import shlex
 import threading
@@ -12,11 +13,14 @@ from typing import LiteralString
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from psycopg.types.json import Jsonb
 
 from orchestrator import Backoff, Context, Orchestrator, Snooze, operate
+from orchestrator.cli import orchestrator
 from orchestrator.operate import Explanation
 from tests.clock import Clock
+from tests.docs.pages import REPOSITORY
 from tests.operate.crew import hired
 from tests.schema.logins import logins
 from tests.schema.rows import insert, one, put
@@ -631,3 +635,34 @@ def test_it_may_be_asked_where_nothing_can_be_written(connection: psycopg.Connec
 def test_a_span_of_time_is_said_shortly(connection: psycopg.Connection, span: str, words: str) -> None:
     """As long as somebody at a terminal needs to know it."""
     assert words == one(connection, "SELECT orchestrator.in_words(%s::interval)", [span])
+
+
+def test_the_page_tells_of_every_reason() -> None:
+    """What the functions say is explained there, and nothing that they do not say."""
+    functions = REPOSITORY / "orchestrator" / "schema" / "functions"
+    said = {"claimed", "running", "completed", "cancelled", "dead_letter"}  # which are the task's status
+    for path in functions.glob("expla*.sql"):
+        said |= set(re.findall(r"SELECT\s+'(\w+)',", path.read_text()))
+    page = (REPOSITORY / "docs" / "howto" / "why-is-my-task-not-running.md").read_text()
+
+    assert said == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
+
+
+def test_the_command_prints_the_answer_and_what_helps(
+    connection: psycopg.Connection, database_url: str
+) -> None:
+    """A stranger's words escaped; with 1 where there is no such task; as an object for programs."""
+    task_id = put(connection, "scheduled", type="\x1b[2Jmail", error=UNKNOWN)
+
+    def ask(*words: object) -> tuple[int, str]:
+        done = CliRunner().invoke(orchestrator, ["explain", *map(str, words), "--url", database_url])
+        return done.exit_code, done.stdout
+
+    code, shown = ask(task_id)
+    assert (0, "\x1b" in shown) == (code, False)
+    assert r"knows the type \x1b[2Jmail" in shown.splitlines()[0]
+    assert "  orchestrator worker MODULE:APP --queues default" == shown.splitlines()[1]
+    assert (1, "there is no task 4711, and there has been none: the newest has the id 1\n") == ask(4711)
+    code, printed = ask(4711, "--json")
+    assert (1, "never_existed", 4711) == (code, (found := json.loads(printed))["reason"], found["task_id"])
+    assert 2 == ask(0)[0] == ask("abc")[0]
