@@ -48,6 +48,7 @@ class Config:
     pool_size: int = 10
     pool_timeout_seconds: float = 30.0
     transaction_pool_size: int = 10
+    statistics_seconds: float = 10.0  # 0: none are written
 
     @classmethod
     def load(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Self:
@@ -115,6 +116,7 @@ LEAST: Mapping[str, float] = {
     "pool_size": 1,
     "pool_timeout_seconds": 0.0,
     "transaction_pool_size": 1,
+    "statistics_seconds": 0.0,
 }
 
 

@@ -48,4 +48,5 @@ RETURNING t.id, t.lease, t.queue, t.type, t.attempt, t.max_attempts, t.losses,
     date_part('epoch', t.timeout) AS timeout_seconds, t.payload::text AS payload, t.tags, t.metadata::text AS metadata,
     CASE WHEN t.error IS NOT NULL THEN
         CASE WHEN t.error ->> 'put_back' ~ '^[0-9]{1,9}$' THEN (t.error ->> 'put_back')::integer ELSE 0 END
-    END AS put_back, t.position
+    END AS put_back, t.position,
+    greatest(date_part('epoch', t.claimed_at - t.run_at), 0) AS waited_seconds, t.trace_context::text AS trace_context

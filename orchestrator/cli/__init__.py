@@ -35,7 +35,7 @@ from orchestrator.cli.resume import resume
 from orchestrator.cli.sql import sql
 from orchestrator.cli.status import status
 from orchestrator.cli.told import told
-from orchestrator.cli.variables import refuse_slips
+from orchestrator.cli.variables import name_variables, refuse_slips
 from orchestrator.cli.version import version
 from orchestrator.cli.worker import worker
 from orchestrator.cli.workers import workers
@@ -45,9 +45,9 @@ from orchestrator.version import __version__
 
 @click.group(
     cls=CommandLine,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX.rstrip("_")},
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-# No variable for this one: ORCHESTRATOR_VERSION is what a deployment calls the version that it wants.
+# No variable: ORCHESTRATOR_VERSION is what a deployment calls the version that it wants.
 @click.version_option(__version__, prog_name="orchestrator", allow_from_autoenv=False)
 def orchestrator() -> None:
     """Background jobs on the PostgreSQL you already have.
@@ -78,6 +78,7 @@ for command in (
     bench, demo, dev, doctor, enqueue, explain, leader, migrate, queues, resume, sql, status, version, worker, workers,
 ):  # fmt: skip
     orchestrator.add_command(command)
+name_variables(orchestrator, PREFIX)
 
 
 def main() -> None:

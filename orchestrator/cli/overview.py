@@ -30,6 +30,8 @@ QUEUES = (
     Column("name", "queue", folds=True),
     Column("ready", right=True, shown=figures.count),
     Column("trend", "lately", spare=True),
+    Column("per_second", "rate", right=True, shown=figures.rate),
+    Column("curve", "15 min", spare=True),
     Column("held", "running", right=True, shown=figures.count),
     Column("dead_letters", "dead", right=True, shown=figures.count),
     Column("oldest_ready_age", "oldest", right=True),
@@ -75,7 +77,8 @@ class Overview:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         width = options.max_width
         lines_max = options.height if self.trends is not None else None
-        yield Text(printable(f"{self.title}  {figures.moment(self.status.at)}"), style="dim")
+        title = printable(f"{figures.moment(self.status.at)}  {self.title}")
+        yield Text(title, style="dim", no_wrap=True, overflow="ellipsis")
         if self.trouble is not None:
             yield Text(printable(self.trouble), style="bold red")
         attention = list(self.attention())
@@ -104,13 +107,16 @@ class Overview:
         if all(each.state == "active" for each in shown):
             columns = [each for each in columns if each.name != "state"]
         rows = [
-            {**plain(each), "trend": self.trends.curve(each.name) if self.trends else ""} for each in shown
+            {**plain(each), "trend": self.trend(each), "curve": sparkline(each.by_minute)} for each in shown
         ]
         yield laid_out(columns, cells_of(rows, columns), width=width)
         yield from rest(len(every) - len(shown), "queues")
         age = None if self.status.counted_at is None else self.status.at - self.status.counted_at
         if age is not None and age.total_seconds() >= 1:
             yield Text(f"counted by the leader {figures.span(age)} ago; --exact counts now", style="dim")
+
+    def trend(self, queue: Queue) -> str:
+        return "" if self.trends is None else self.trends.curve(queue.name)
 
     def workers(self, width: int, room: int) -> Iterator[RenderableType]:
         """Draw the workers: those that hold most first."""

@@ -95,7 +95,7 @@ def looks(url: str | None, every: float, *, exact: bool) -> Iterator[Overview]:
 
 
 def titled(connection: psycopg.Connection) -> str:
-    return f"orchestrator {__version__}  {connect.describe(connection.info.dsn)}"
+    return f"{connect.describe(connection.info.dsn)}  orchestrator {__version__}"
 
 
 @contextmanager

@@ -10,6 +10,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from orchestrator.events.attempting import AttemptEnded as AttemptEnded
+from orchestrator.events.attempting import LeaseLost as LeaseLost
+from orchestrator.events.attempting import OutcomeIgnored as OutcomeIgnored
+from orchestrator.events.attempting import OutcomesWritten as OutcomesWritten
+from orchestrator.events.attempting import StaleOutcome as StaleOutcome
+from orchestrator.events.attempting import TaskBuried as TaskBuried
+from orchestrator.events.attempting import TaskCancelled as TaskCancelled
+from orchestrator.events.attempting import TaskCompleted as TaskCompleted
+from orchestrator.events.attempting import TaskFailed as TaskFailed
+from orchestrator.events.attempting import TaskPutBack as TaskPutBack
+from orchestrator.events.attempting import TaskReleased as TaskReleased
+from orchestrator.events.attempting import TaskSnoozed as TaskSnoozed
+from orchestrator.events.attempting import TaskStarted as TaskStarted
 from orchestrator.events.event import Event as Event
 from orchestrator.events.family import ChildDied as ChildDied
 from orchestrator.events.family import ChildEnded as ChildEnded
@@ -36,121 +49,6 @@ from orchestrator.events.working import WorkerStarted as WorkerStarted
 from orchestrator.events.working import WorkerStopped as WorkerStopped
 from orchestrator.events.working import WorkerStopping as WorkerStopping
 from orchestrator.events.working import WorkerWornOut as WorkerWornOut
-
-
-@dataclass(frozen=True, slots=True)
-class TaskStarted(Event):
-    """An attempt begins."""
-
-    task_id: int
-    type: str
-    queue: str
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskCompleted(Event):
-    """A task's success is written down."""
-
-    task_id: int
-    type: str
-    queue: str
-    attempt: int
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFailed(Event):
-    """An attempt failed; there will be another."""
-
-    task_id: int
-    type: str
-    queue: str
-    attempt: int
-    error_class: str
-    message: str
-    retry_after_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class TaskBuried(Event):
-    """A task has become a dead letter."""
-
-    task_id: int
-    type: str
-    queue: str
-    attempt: int
-    error_class: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class TaskCancelled(Event):
-    """A task was cancelled by its handler."""
-
-    task_id: int
-    type: str
-    queue: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class TaskSnoozed(Event):
-    """A handler asked to be called later."""
-
-    task_id: int
-    type: str
-    queue: str
-    after_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class TaskPutBack(Event):
-    """A claimed task is of a type this worker does not know; it waits for one that does."""
-
-    task_id: int
-    type: str
-    queue: str
-    after_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class TaskReleased(Event):
-    """A task was given back unfinished, its attempt not counted."""
-
-    task_id: int
-    type: str
-    queue: str
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseLost(Event):
-    """A task was taken from the handler that runs it: cancelled, requeued or deleted by a hand, or given to another
-    worker. The handler was told, and its outcome counts for nothing."""
-
-    task_id: int
-    type: str
-    queue: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class StaleOutcome(Event):
-    """An outcome came too late: somebody else holds the task by now. It was dropped."""
-
-    task_id: int
-    type: str
-    queue: str
-
-
-@dataclass(frozen=True, slots=True)
-class OutcomeIgnored(Event):
-    """A handler went on after its transaction had completed its task, and then raised, or returned something: it counts
-    for nothing."""
-
-    task_id: int
-    type: str
-    queue: str
-    what: str
 
 
 @dataclass(frozen=True, slots=True)

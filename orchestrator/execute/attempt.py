@@ -31,6 +31,7 @@ from orchestrator.task.outcome import (
     End,
     Failed,
     Fault,
+    Outcome,
     Recorded,
     Released,
     Snoozed,
@@ -53,6 +54,7 @@ class Attempt:
     is_marked: bool = False  # `running` in the database
     mark_at: float = 0.0  # not before
     services: Services = NOWHERE
+    taken_at: float = field(default_factory=time.monotonic)  # when the task had come into our hands
     context: Context | None = field(default=None, init=False)
     begun_at: float = field(default_factory=time.monotonic, init=False)
     called_off: bool = field(default=False, init=False)
@@ -93,6 +95,10 @@ class Attempt:
                 return self.timed_out()
             # SystemExit and KeyboardInterrupt too: a handler must not end the worker, nor pass for a success.
             return self.broke(error)
+
+    def outcome(self, end: End) -> Outcome:
+        """Return what is to be written of it: it has ended now."""
+        return Outcome(self.task, end, self.begun_at, time.monotonic(), self.taken_at)
 
     async def settled(self, end: End) -> End:
         """Return what the attempt's end is when the handler may have completed its task itself: that comes first."""

@@ -1,13 +1,16 @@
-"""Say what an accepted outcome means, as an event."""
+"""Say what accepted outcomes mean, as events: one for a batch, and one for each where anybody wants to know."""
 
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Mapping, Sequence
+from typing import TypedDict, assert_never
+from uuid import UUID
 
 from orchestrator import events
+from orchestrator.task import trace
 from orchestrator.task.outcome import (
     Buried,
     Cancelled,
     Completed,
+    End,
     Failed,
     Outcome,
     PutBack,
@@ -15,39 +18,62 @@ from orchestrator.task.outcome import (
     Released,
     Snoozed,
 )
+from orchestrator.task.tally import tallies
+
+# What tells of each end.
+TELLING: Mapping[type[End], type[events.Event]] = {
+    Completed: events.TaskCompleted,
+    Recorded: events.TaskCompleted,
+    Failed: events.TaskFailed,
+    Buried: events.TaskBuried,
+    Cancelled: events.TaskCancelled,
+    Snoozed: events.TaskSnoozed,
+    PutBack: events.TaskPutBack,
+    Released: events.TaskReleased,
+}
 
 
-def announce_all(outcomes: Sequence[Outcome]) -> None:
-    """Emit the events of outcomes that are written. Of a success nobody may want to know."""
-    if events.wanted(events.TaskCompleted):
+class More(TypedDict):
+    """What all of them tell."""
+
+    worker_id: UUID
+    duration_seconds: float | None
+    trace_id: str | None
+
+
+def announce(outcomes: Sequence[Outcome], *, worker_id: UUID, took_seconds: float | None = None) -> None:
+    """Emit the events of outcomes that are written, in so many seconds; but none that nobody wants."""
+    if outcomes and events.wanted(events.OutcomesWritten):
+        events.emit(events.OutcomesWritten(worker_id, took_seconds, tallies(outcomes)))
+    if wanted := {end for end, kind in TELLING.items() if events.wanted(kind)}:
         for outcome in outcomes:
-            announce(outcome)
-        return
-    for outcome in outcomes:
-        if type(outcome.end) is not Completed:
-            announce(outcome)
+            if type(outcome.end) in wanted:
+                events.emit(told(outcome, worker_id))
 
 
-def announce(outcome: Outcome) -> None:
-    """Emit the event of an outcome that is written."""
+def told(outcome: Outcome, worker_id: UUID) -> events.AttemptEnded:
+    """Return the event that tells of an outcome."""
     task = outcome.task
-    name = (task.id, task.type, task.queue)
+    name = (task.id, task.type, task.queue, task.attempt)
+    more = More(
+        worker_id=worker_id,
+        duration_seconds=None if outcome.begun_at is None else outcome.ended_at - outcome.begun_at,
+        trace_id=trace.id_of(task.trace_context),
+    )
     match outcome.end:
         case Completed() | Recorded():
-            events.emit(events.TaskCompleted(*name, task.attempt))
+            return events.TaskCompleted(*name, **more)
         case Failed(fault, _, after_seconds):
-            events.emit(
-                events.TaskFailed(*name, task.attempt, fault.class_name, fault.message, after_seconds)
-            )
+            return events.TaskFailed(*name, fault.class_name, fault.message, after_seconds, **more)
         case Buried(fault, _):
-            events.emit(events.TaskBuried(*name, task.attempt, fault.class_name, fault.message))
+            return events.TaskBuried(*name, fault.class_name, fault.message, **more)
         case Cancelled(reason):
-            events.emit(events.TaskCancelled(*name, reason))
+            return events.TaskCancelled(*name, reason, **more)
         case Snoozed(after_seconds):
-            events.emit(events.TaskSnoozed(*name, after_seconds))
+            return events.TaskSnoozed(*name, after_seconds, **more)
         case PutBack(_, after_seconds, _):
-            events.emit(events.TaskPutBack(*name, after_seconds))
+            return events.TaskPutBack(*name, after_seconds, **more)
         case Released():
-            events.emit(events.TaskReleased(*name))
+            return events.TaskReleased(*name, **more)
         case _:
             assert_never(outcome.end)

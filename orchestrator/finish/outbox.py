@@ -6,6 +6,7 @@ held counts against the limit, and one that waits for somebody's lock keeps no o
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -15,7 +16,7 @@ import psycopg
 from psycopg import errors
 
 from orchestrator import events
-from orchestrator.finish.announce import announce_all
+from orchestrator.finish.announce import announce
 from orchestrator.finish.record import record, record_unlocked, written_before
 from orchestrator.postgres import transient
 from orchestrator.postgres.session import Connection, Session
@@ -189,7 +190,7 @@ class Outbox:
             case _:
                 # The primary message alone: DETAIL and parameters may hold the result.
                 fault = Fault(REFUSED, f"PostgreSQL refused the outcome: {error.diag.message_primary}")
-                return await self._send([Outcome(outcome.task, Buried(fault, "discarded"))], worker_id)
+                return await self._send([outcome._replace(end=Buried(fault, "discarded"))], worker_id)
 
 
 async def write(
@@ -197,18 +198,20 @@ async def write(
 ) -> Sequence[Outcome]:
     """Write once and say what came of it; return what somebody's locks kept out."""
     left: Sequence[Outcome] = ()
+    begun_at = time.monotonic()
     if wary:
         refused, left = await record_unlocked(connection, outcomes, worker_id=worker_id)
     else:
         refused = await record(connection, outcomes, worker_id=worker_id)
+    said = partial(announce, worker_id=worker_id, took_seconds=time.monotonic() - begun_at)
     if not refused and not left:
-        announce_all(outcomes)
+        said(outcomes)
         return ()
     # An earlier try may have got through although its answer did not.
     if refused:
         refused -= await written_before(connection, [o for o in outcomes if o.task.id in refused])
     locked = {outcome.task.id for outcome in left}
-    announce_all([o for o in outcomes if o.task.id not in locked and o.task.id not in refused])
+    said([o for o in outcomes if o.task.id not in locked and o.task.id not in refused])
     for outcome in outcomes:
         if outcome.task.id in refused:
             events.emit(events.StaleOutcome(outcome.task.id, outcome.task.type, outcome.task.queue))

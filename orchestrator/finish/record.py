@@ -126,7 +126,9 @@ def named(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 def ages(outcomes: Sequence[Outcome]) -> str:
     """Say how long ago each handler started, in microseconds."""
     now = time.monotonic()
-    return array("NULL" if begun_at is None else int((now - begun_at) * 1e6) for _, _, begun_at in outcomes)
+    return array(
+        "NULL" if begun_at is None else int((now - begun_at) * 1e6) for _, _, begun_at, *_ in outcomes
+    )
 
 
 def array(values: Iterable[object]) -> str:

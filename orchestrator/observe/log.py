@@ -93,7 +93,7 @@ def kinds() -> list[type[events.Event]]:
     waiting = [events.Event]
     while waiting:
         below = waiting.pop().__subclasses__()
-        found += below
+        found += [kind for kind in below if not kind.__subclasses__()]
         waiting += below
     return found
 

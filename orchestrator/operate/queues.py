@@ -7,7 +7,7 @@ orchestrator.audit.
 import difflib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -21,8 +21,11 @@ QUEUES = statement.load(__file__, "queues.sql")
 STATE = statement.load(__file__, "queue_state.sql")
 DEFAULTS = statement.load(__file__, "queue_defaults.sql")
 RETENTION = statement.load(__file__, "queue_retention.sql")
+RATES = statement.load(__file__, "queue_rates.sql")
 NAMES = statement.load(__file__, "queue_names.sql")
 
+# As far as queue_rates.sql looks back.
+MINUTES = 15
 NO_QUEUE = "OR005"
 State = Literal["active", "paused", "draining"]
 # What `clear` may name; retention has no "nothing".
@@ -31,7 +34,8 @@ CLEARABLE = ("priority", "max_attempts", "timeout", "aging")
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue as it is, and as it was counted at `as_of`; None: nobody has counted it yet."""
+    """A queue as it is, and as it was counted at `as_of`; None: nobody has counted it yet. `per_second`: what it
+    completes now; `by_minute`: what it completed, the minute that runs last. Empty: nobody asked."""
 
     name: str
     state: str
@@ -52,6 +56,8 @@ class Queue:
     aging: timedelta | None = None
     keep_finished: timedelta | None = None
     keep_dead: timedelta | None = None
+    per_second: float | None = None
+    by_minute: Sequence[int] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +77,22 @@ def queues(connection: psycopg.Connection[Any], *, exact: bool = False) -> list[
     """Return all queues, by name; `exact` counts where a sample would do."""
     with connection.cursor(row_factory=class_row(Queue)) as cursor:
         return cursor.execute(QUEUES, {"exact": exact}).fetchall()
+
+
+def with_rates(connection: psycopg.Connection[Any], found: Sequence[Queue]) -> list[Queue]:
+    """Return the queues with what they have completed in the last quarter of an hour, by what workers have noted."""
+    done: dict[str, list[int]] = {}
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(RATES).fetchall()
+    for name, minutes_ago, completed, _ in rows:
+        done.setdefault(name, [0] * MINUTES)[MINUTES - 1 - minutes_ago] = completed
+    # The minute before as well: of the one that runs, workers may have noted nothing yet.
+    seconds = 60 + max((row[3] for row in rows), default=0.0)
+    lately = {name: sum(by_minute[-2:]) / seconds for name, by_minute in done.items()}
+    return [
+        replace(each, per_second=lately.get(each.name, 0.0), by_minute=done.get(each.name, [0] * MINUTES))
+        for each in found
+    ]
 
 
 def queue(connection: psycopg.Connection[Any], name: str) -> Queue:

@@ -1,6 +1,6 @@
 """One look at the whole: queues, workers, the leader, and what a person should do something about.
 
-It must not be dear when things are bad, which is when it is asked for: three short statements, none of which reads the
+It must not be dear when things are bad, which is when it is asked for: a few short statements, none of which reads the
 tasks where there are many (orchestrator.queue_counts).
 """
 
@@ -13,7 +13,7 @@ import psycopg
 from psycopg.rows import class_row, scalar_row
 
 from orchestrator.operate.attention import Concern, concerns
-from orchestrator.operate.queues import Queue, queues
+from orchestrator.operate.queues import Queue, queues, with_rates
 from orchestrator.operate.workers import Worker, workers
 from orchestrator.postgres import statement
 from orchestrator.schema import fits
@@ -51,7 +51,8 @@ def status(connection: psycopg.Connection[Any], *, exact: bool = False) -> Statu
     """Look at everything; `exact` counts, however long it takes."""
     with connection.cursor(row_factory=scalar_row) as cursor:
         (at,) = cursor.execute(NOW).fetchall()
-    every_queue, crew, first = queues(connection, exact=exact), workers(connection), leader(connection)
+    every_queue = with_rates(connection, queues(connection, exact=exact))
+    crew, first = workers(connection), leader(connection)
     counted = min((each.as_of for each in every_queue if each.as_of is not None), default=None)
     found = concerns(
         every_queue,

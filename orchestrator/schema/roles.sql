@@ -76,8 +76,12 @@ BEGIN
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
+            orchestrator.purge_statistics(integer),
             orchestrator.at_home(),
             orchestrator.up_since(),
+            orchestrator.record_statistics(jsonb),
+            orchestrator.bucket_begins(integer),
+            orchestrator.queue_metrics(text, interval),
             orchestrator.queue_counts(boolean)
             TO orchestrator_worker;
     END IF;
@@ -107,10 +111,13 @@ BEGIN
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
+            orchestrator.purge_statistics(integer),
             orchestrator.at_home(),
             orchestrator.up_since(),
             orchestrator.hold_after_restore(text),
-            orchestrator.resume_after_restore(text)
+            orchestrator.resume_after_restore(text),
+            orchestrator.bucket_begins(integer),
+            orchestrator.queue_metrics(text, interval)
             TO orchestrator_operator;
     END IF;
 
@@ -126,7 +133,10 @@ BEGIN
                 WHERE a.attrelid = 'orchestrator.workers'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'beacon'
             )
         );
-        GRANT EXECUTE ON FUNCTION orchestrator.at_home(), orchestrator.queue_counts(boolean) TO orchestrator_reader;
+        GRANT EXECUTE ON FUNCTION
+            orchestrator.at_home(), orchestrator.bucket_begins(integer), orchestrator.queue_metrics(text, interval),
+            orchestrator.queue_counts(boolean)
+            TO orchestrator_reader;
     END IF;
 
     IF to_regrole('orchestrator_worker') IS NOT NULL THEN

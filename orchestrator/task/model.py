@@ -25,6 +25,8 @@ class Claimed(NamedTuple):
         int | None
     )  # how often a worker that does not know the type has given it back; None: it has no past
     position: int
+    waited_seconds: float  # from when it could run until it was claimed
+    trace_context: str | None  # JSON text, as it was enqueued
 
     @property
     def has_past(self) -> bool:
@@ -36,5 +38,6 @@ def unknown(*, id: int, lease: int, queue: str, type: str, attempt: int) -> Clai
     """Return a task that is held without having been received: enough of it to be given back."""
     return Claimed(
         id=id, lease=lease, queue=queue, type=type, attempt=attempt, max_attempts=attempt, losses=0,
-        timeout_seconds=0.0, payload="null", tags=None, metadata=None, put_back=None, position=0,
+        timeout_seconds=0.0, payload="null", tags=None, metadata=None, put_back=None, position=0, waited_seconds=0.0,
+        trace_context=None,
     )  # fmt: skip

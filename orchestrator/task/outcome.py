@@ -79,8 +79,11 @@ End = Completed | Failed | Buried | Cancelled | Snoozed | PutBack | Released | R
 
 
 class Outcome(NamedTuple):
-    """An end, and whose it is. `begun_at`: when its handler started, by our monotonic clock; None: it did not."""
+    """An end, and whose it is; and by our monotonic clock when its handler started (None: it did not) and ended, and
+    since when its task was in our hands."""
 
     task: Claimed
     end: End
     begun_at: float | None = None
+    ended_at: float = 0.0
+    taken_at: float = 0.0

@@ -14,7 +14,7 @@ from orchestrator.errors import LeaseLost
 from orchestrator.execute import Attempt
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import End, Outcome, Released
+from orchestrator.task.outcome import End, Released
 from orchestrator.worker.slot import Slot, is_unmarked
 from orchestrator.worker.slots import Slots
 
@@ -121,7 +121,7 @@ class Endings:
         slot.is_void = True
         self._slots.stubborn.add(slot)
         events.emit(events.HandlerAbandoned(attempt.task.id, attempt.task.type))
-        self._outbox.put(Outcome(attempt.task, end, attempt.begun_at), worker_id=attempt.worker_id)
+        self._outbox.put(attempt.outcome(end), worker_id=attempt.worker_id)
         self._slots.vacate(slot)
         self._slots.wake_one()
 

@@ -20,7 +20,8 @@ from orchestrator import events
 from orchestrator.config import Config
 from orchestrator.execute import Attempt, Executors, Registry, Services
 from orchestrator.execute.context import NOWHERE
-from orchestrator.finish import Outbox
+from orchestrator.finish import Outbox, announce
+from orchestrator.task import trace
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import End, Outcome, Recorded, Released
 from orchestrator.worker.slot import MARK_AGAIN_SECONDS, Slot, Waiting, is_unmarked, taken
@@ -171,10 +172,10 @@ class Slots:
                 if attempt is None:
                     await self._park()
                     continue
-                await self._run(slot, attempt)
+                ended_at = await self._run(slot, attempt)
                 if slot.is_last or slot.is_void or slot.is_spent() or contextvars.copy_context() != base:
                     break
-                if time.monotonic() > until:
+                if ended_at > until:
                     await asyncio.sleep(0)
                     until = time.monotonic() + SLICE_SECONDS
         finally:
@@ -184,10 +185,20 @@ class Slots:
             if self.ready:
                 self.wake_one()
 
-    async def _run(self, slot: Slot, attempt: Attempt) -> None:
+    async def _run(self, slot: Slot, attempt: Attempt) -> float:
+        """Run one to its end, and return when that was."""
         task = attempt.task
         if events.wanted(events.TaskStarted):
-            events.emit(events.TaskStarted(task.id, task.type, task.queue, task.attempt))
+            events.emit(
+                events.TaskStarted(
+                    task.id,
+                    task.type,
+                    task.queue,
+                    task.attempt,
+                    worker_id=attempt.worker_id,
+                    trace_id=trace.id_of(task.trace_context),
+                )
+            )
         end: End
         try:
             end = await attempt.run()
@@ -202,18 +213,22 @@ class Slots:
                 end = await attempt.settled(end)
             except Exception as error:
                 end = attempt.broke(error)
+        outcome = attempt.outcome(end)
+        if type(end) is Recorded:
+            announce([outcome], worker_id=attempt.worker_id)
+        elif not slot.is_void:
+            self._outbox.put(outcome, worker_id=attempt.worker_id)
         if not slot.is_void:
-            if type(end) is not Recorded:
-                self._outbox.put(Outcome(task, end, attempt.begun_at), worker_id=attempt.worker_id)
             # Only now does the task leave our hands: its outcome is in the outbox, so `held` never misses it.
             self.vacate(slot)
+        return outcome.ended_at
 
     def _next(self, slot: Slot) -> Attempt | None:
         """Take what is ready, if outcomes may still be added to those that wait to be written."""
         if not self.ready or self._outbox.is_full:
             return None
         try:
-            task, worker_id, _, is_marked = self.ready.popleft()
+            task, worker_id, taken_at, is_marked = self.ready.popleft()
         except IndexError:  # the heartbeat's thread has taken it back
             return None
         handler = self._registry.find(task.type)
@@ -226,6 +241,7 @@ class Slots:
             self._config.result_bytes_max,
             is_marked,
             services=self._services,
+            taken_at=taken_at,
         )
         slot.attempt = attempt
         self.busy.add(slot)

@@ -250,8 +250,6 @@ class Transaction:
         return True
 
     def _settle(self, *, committed: bool) -> None:
-        if committed:
-            finish.announce(self._outcome)
         self._completion.end(committed=committed)
 
     def _interrupt(self) -> None:

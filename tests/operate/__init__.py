@@ -1,1 +1,1 @@
-"""What a person may do and ask: the tests of orchestrator/operate."""
+"""What a person may do with the whole, seen from outside: looks, and acts."""

@@ -108,7 +108,7 @@ def test_a_hands_open_update_holds_up_only_its_own_rows(
                 await until(lambda: {"completed"} == set(statuses(connection, free)), "the free are written")
                 box.put(Outcome(later, Completed(None)), worker_id=worker.id)
                 await until(lambda: "completed" == read(connection, later.id, "status"), "the later one too")
-                assert {task.id for task in box.held()} == set(ids)
+                await until(lambda: {task.id for task in box.held()} == set(ids), "its answer is read")
                 assert ["running", "running"] == statuses(connection, locked)
                 hand.commit()
 

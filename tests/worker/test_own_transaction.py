@@ -41,7 +41,7 @@ def test_the_writes_and_the_completion_are_one_transaction(
         run_until_empty(app)
 
     assert [(handle.id, 1)] == entries(connection)
-    assert [events.TaskCompleted(handle.id, "write", "default", 1)] == seen
+    assert [(events.TaskCompleted, handle.id, 1)] == [(type(e), e.task_id, e.attempt) for e in seen]
     assert ("completed", None, 1) == (
         status(connection, handle.id),
         task(connection, handle.id).result,

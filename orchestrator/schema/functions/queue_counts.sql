@@ -2,7 +2,7 @@
 -- the leader counted last (orchestrator.samples). `as_of` says when; NULL: there is no figure. `exact` counts in any case,
 -- which with millions of tasks takes seconds.
 -- How much there is to read is told by the size of the tables on the disk, which asks nobody and is never out of date, as
--- an estimate of rows is in the first minutes of a burst. Measured: what lies below the limit is counted in up to 40 ms.
+-- an estimate of rows is in the first minutes of a burst. Measured: 150,000 tasks, 24 MB, took 230 ms on a busy machine.
 CREATE OR REPLACE FUNCTION orchestrator.queue_counts(exact boolean DEFAULT false)
 RETURNS TABLE (
     queue text,
@@ -24,7 +24,7 @@ LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
-    limit_bytes CONSTANT bigint := 33554432;
+    limit_bytes CONSTANT bigint := 8388608;
     size_bytes CONSTANT bigint := pg_relation_size('orchestrator.tasks_live') + pg_relation_size('orchestrator.tasks_dead');
 BEGIN
     IF queue_counts.exact OR size_bytes <= limit_bytes THEN
