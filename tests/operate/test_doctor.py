@@ -4,7 +4,6 @@ can; and on an installation in order all of them say so."""
 import asyncio
 import dataclasses
 import json
-import re
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -27,7 +26,6 @@ from orchestrator.operate.doctor.examine import CHECKS, make, name_of
 from orchestrator.schema import migrate
 from orchestrator.version import __version__
 from tests import bouncer
-from tests.docs.pages import REPOSITORY
 from tests.operate.clinic import clinic as opened
 from tests.operate.clinic import patient_of, slot_with_a_snapshot
 from tests.operate.crew import hired
@@ -676,10 +674,3 @@ def test_a_server_that_goes_away_is_no_finding(patient: Patient, administrator: 
 
     with pytest.raises(psycopg.OperationalError):
         make(server.takes_writes, patient)
-
-
-def test_the_page_tells_of_every_check() -> None:
-    """In the order in which they are made."""
-    page = (REPOSITORY / "docs" / "howto" / "check-the-server.md").read_text()
-
-    assert [name_of(check) for check in CHECKS] == re.findall(r"^\| `([\w ]+)` \|", page, re.MULTILINE)

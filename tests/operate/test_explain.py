@@ -20,7 +20,6 @@ from orchestrator import Backoff, Context, Orchestrator, Snooze, operate
 from orchestrator.cli import orchestrator
 from orchestrator.operate import Explanation
 from tests.clock import Clock
-from tests.docs.pages import REPOSITORY
 from tests.operate.crew import hired
 from tests.schema.logins import logins
 from tests.schema.rows import insert, one, put
@@ -635,17 +634,6 @@ def test_it_may_be_asked_where_nothing_can_be_written(connection: psycopg.Connec
 def test_a_span_of_time_is_said_shortly(connection: psycopg.Connection, span: str, words: str) -> None:
     """As long as somebody at a terminal needs to know it."""
     assert words == one(connection, "SELECT orchestrator.in_words(%s::interval)", [span])
-
-
-def test_the_page_tells_of_every_reason() -> None:
-    """What the functions say is explained there, and nothing that they do not say."""
-    functions = REPOSITORY / "orchestrator" / "schema" / "functions"
-    said = {"claimed", "running", "completed", "cancelled", "dead_letter"}  # which are the task's status
-    for path in functions.glob("expla*.sql"):
-        said |= set(re.findall(r"SELECT\s+'(\w+)',", path.read_text()))
-    page = (REPOSITORY / "docs" / "howto" / "why-is-my-task-not-running.md").read_text()
-
-    assert said == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
 def test_the_command_prints_the_answer_and_what_helps(

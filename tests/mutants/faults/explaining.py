@@ -24,7 +24,7 @@ MUTANTS = (
         "orchestrator/operate/doctor/horizon.sql",
         "WHERE p.database = current_database()",
         "WHERE false",
-        why="A prepared transaction that everybody has forgotten holds the horizon for weeks, and all is well, it says.",
+        why="A forgotten prepared transaction holds the horizon for weeks, and all is well, it is said.",
         suites=("operate/test_doctor.py",),
     ),
     mutant(
