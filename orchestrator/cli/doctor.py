@@ -76,5 +76,9 @@ def show(findings: Sequence[Finding]) -> None:
 def wrapped(text: str, indent: int, width: int, *, first: int = 2) -> list[str]:
     """Break a sentence where the terminal ends, so that what follows stands below it."""
     return textwrap.wrap(
-        printable(text), width, initial_indent=" " * first, subsequent_indent=" " * indent, break_on_hyphens=False
+        printable(text),
+        width,
+        initial_indent=" " * first,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
     )

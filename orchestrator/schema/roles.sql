@@ -143,6 +143,10 @@ BEGIN
             TO orchestrator_reader;
     END IF;
 
+    IF to_regrole('orchestrator_worker') IS NOT NULL THEN
+        GRANT EXECUTE ON FUNCTION orchestrator.beacon_is_out(uuid) TO orchestrator_worker;
+    END IF;
+
     -- Why a task does not run: whoever may look at it may ask.
     FOREACH role_name IN ARRAY ARRAY['orchestrator_operator', 'orchestrator_reader'] LOOP
         CONTINUE WHEN to_regrole(role_name) IS NULL;
@@ -152,7 +156,7 @@ BEGIN
             'GRANT EXECUTE ON FUNCTION orchestrator.explain(bigint), orchestrator.explanation(bigint),'
             ' orchestrator.explain_absent(bigint), orchestrator.explain_ended(bigint), orchestrator.explain_held(bigint),'
             ' orchestrator.explain_scheduled(bigint), orchestrator.explain_ready(bigint), orchestrator.in_words(interval),'
-            ' orchestrator.worker_command(text) TO %I',
+            ' orchestrator.beacon_is_out(uuid), orchestrator.worker_command(text) TO %I',
             role_name
         );
     END LOOP;

@@ -2,6 +2,7 @@
 engine would stop the task; where it matters who holds it, by real workers."""
 
 import asyncio
+import json
 import re
 import shlex
 import threading
@@ -12,9 +13,11 @@ from typing import LiteralString
 
 import psycopg
 import pytest
+from click.testing import CliRunner
 from psycopg.types.json import Jsonb
 
 from orchestrator import Backoff, Context, Orchestrator, Snooze, operate
+from orchestrator.cli import orchestrator
 from orchestrator.operate import Explanation
 from tests.clock import Clock
 from tests.operate.crew import hired
@@ -206,7 +209,7 @@ def test_a_running_task_names_its_worker_and_its_timeout(
     assert "running" == found.reason
     assert (
         f"task {task_id} runs: attempt 1 of 4, for 12 s, at worker {worker} (app-1, pid 4711); its timeout of"
-        " 5 min 0 s ends it in 4 min 48 s. To stop the task:"
+        " 5 min ends it in 4 min 48 s. To stop the task:"
     ) == found.says
     follow(connection, found)
     assert "cancelled" == status(connection, task_id)
@@ -311,12 +314,13 @@ def test_a_worker_that_was_killed_is_known_to_be_gone_before_its_beat_is_missed(
         assert "running" == why(connection, task_id).reason
         process.kill()
 
-        eventually(lambda: why(connection, task_id).reason == "worker_gone", "its beacon is out")
+        eventually(lambda: operate.explain(connection, task_id).reason == "worker_gone", "its beacon is out")
 
     assert (
         "its process has ended, or lost its connection. No other worker lives"
         in why(connection, task_id).says
     )
+    assert "no_worker" == why(connection, put(connection)).reason
 
 
 # Not due.
@@ -440,8 +444,8 @@ def test_nobody_serves_the_queue(connection: psycopg.Connection) -> None:
     assert [
         "none lives at all. Start one:",
         "none lives at all. Start one:",
-        "the 1 that live serve others. Start one:",
-        "the 1 that did are draining, and about to stop. Start one:",
+        "those that live (1) serve others. Start one:",
+        "those that did (1) are draining, and about to stop. Start one:",
     ] == [found.says.partition("serves its queue mail: ")[2] for found in says]
 
 
@@ -467,7 +471,8 @@ def test_nobody_knows_the_type(connection: psycopg.Connection) -> None:
 
     assert {"no_handler"} == {found.reason for found in (misspelt, declared, elsewhere)}
     assert (
-        "(there are 1) knows the type mail, and nobody has ever declared it: is it misspelt?" in misspelt.says
+        "(workers: 1) knows the type mail (nor has any ever declared it: it may be misspelt). "
+        in misspelt.says
     )
     assert "knows the type mail. Start one that does:" in declared.says
     assert "knows the type mail; one that serves other queues does (app-9, pid 4711)." in elsewhere.says
@@ -482,7 +487,10 @@ def test_somebody_has_the_row_locked(connection: psycopg.Connection, database_ur
     with psycopg.connect(database_url, application_name="a report") as hand:
         pid = hand.info.backend_pid
         hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [task_id])
-        eventually(lambda: why(connection, task_id).reason == "row_locked", "it has been locked for a second")
+        eventually(
+            lambda: operate.explain(connection, task_id).reason == "row_locked",
+            "it has been locked for a second",
+        )
 
         found = why(connection, task_id)
         follow(connection, found)
@@ -532,7 +540,8 @@ def test_all_slots_are_busy(connection: psycopg.Connection, app: Orchestrator) -
     first, second, third, draining, moved = asyncio.run(look())
     assert {"busy"} == {found.reason for found in (first, second, third, draining, moved)}
     assert (
-        "but all 2 slots of the 1 workers of its queue default are busy, and it is the next. " in first.says
+        "but all 2 slots for its queue default are busy (workers: 1), and it is the next. To run more at once:"
+        in first.says
     )
     assert "orchestrator worker MODULE:APP --queues default" == first.command
     assert "and 1 is ahead of it" in second.says
@@ -619,9 +628,29 @@ def test_it_may_be_asked_where_nothing_can_be_written(connection: psycopg.Connec
     ("span", "words"),
     [
         ("-5 s", "0 s"), ("0.4 s", "0.4 s"), ("9.97 s", "9 s"), ("12.9 s", "12 s"), ("200 s", "3 min 20 s"),
-        ("2 h 5 min", "2 h 5 min"), ("3 days 4 h", "3 d 4 h"), ("1000 years", "365250 d 0 h"),
+        ("5 min", "5 min"), ("2 h 5 min", "2 h 5 min"), ("3 days 4 h", "3 d 4 h"), ("1000 years", "365250 d"),
     ],
 )  # fmt: skip
 def test_a_span_of_time_is_said_shortly(connection: psycopg.Connection, span: str, words: str) -> None:
     """As long as somebody at a terminal needs to know it."""
     assert words == one(connection, "SELECT orchestrator.in_words(%s::interval)", [span])
+
+
+def test_the_command_prints_the_answer_and_what_helps(
+    connection: psycopg.Connection, database_url: str
+) -> None:
+    """A stranger's words escaped; with 1 where there is no such task; as an object for programs."""
+    task_id = put(connection, "scheduled", type="\x1b[2Jmail", error=UNKNOWN)
+
+    def ask(*words: object) -> tuple[int, str]:
+        done = CliRunner().invoke(orchestrator, ["explain", *map(str, words), "--url", database_url])
+        return done.exit_code, done.stdout
+
+    code, shown = ask(task_id)
+    assert (0, "\x1b" in shown) == (code, False)
+    assert r"knows the type \x1b[2Jmail" in shown.splitlines()[0]
+    assert "  orchestrator worker MODULE:APP --queues default" == shown.splitlines()[1]
+    assert (1, "there is no task 4711, and there has been none: the newest has the id 1\n") == ask(4711)
+    code, printed = ask(4711, "--json")
+    assert (1, "never_existed", 4711) == (code, (found := json.loads(printed))["reason"], found["task_id"])
+    assert 2 == ask(0)[0] == ask("abc")[0]

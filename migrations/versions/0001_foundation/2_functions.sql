@@ -30,6 +30,35 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT coalesce((SELECT bool_and(i.at_home) FROM orchestrator.installation AS i), false) $$;
 
+-- Whether a worker's beacon is out, though its row says that one is held: its process has ended, or has lost its LISTEN
+-- session. Seconds later the leader takes back what it holds; its beat would be missed only after 30 s. Read in pg_locks:
+-- nothing is locked here, as the leader does (maintain/gone.sql). False where that tells nothing: the server is young, or
+-- a standby; and for who may not read beacons.
+CREATE OR REPLACE FUNCTION orchestrator.beacon_is_out(worker_id uuid)
+RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    key bigint;
+BEGIN
+    IF pg_is_in_recovery() OR NOT has_column_privilege('orchestrator.workers', 'beacon', 'SELECT') THEN
+        RETURN false;
+    END IF;
+    SELECT hashtextextended(w.id::text, w.beacon) INTO key
+    FROM orchestrator.workers AS w
+    WHERE w.id = beacon_is_out.worker_id AND w.beacon IS NOT NULL
+        AND NOT statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND interval '30 seconds';
+    RETURN key IS NOT NULL AND NOT EXISTS (
+        SELECT
+        FROM pg_locks AS l
+        WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+            AND l.classid = ((key >> 32) & 4294967295)::oid AND l.objid = (key & 4294967295)::oid
+            AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+    );
+END
+$$;
+
 -- Where a bucket of a histogram of times begins, in seconds; it ends where the next one begins. Four to each doubling from
 -- 64 microseconds on; below that, all is bucket 0, and from 25 days on bucket 141. The same as orchestrator/task/buckets.py.
 CREATE OR REPLACE FUNCTION orchestrator.bucket_begins(bucket integer)
@@ -899,8 +928,7 @@ $$;
 
 -- The part of explanation() about a task that a worker holds: by whom, since when, until when; and if that worker is gone,
 -- who takes the task back, and how soon. Gone is who said so, was declared dead, has not beaten for 30 s, or whose
--- beacon is out: read in pg_locks, so that nothing is locked here, and only by who may read beacons. As for the leader,
--- a beacon says nothing while the server is young, nor on a standby.
+-- beacon is out.
 CREATE OR REPLACE FUNCTION orchestrator.explain_held(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE plpgsql STABLE
@@ -911,8 +939,7 @@ DECLARE
     dead_after CONSTANT interval := interval '30 seconds';
     task record;
     who text;
-    is_dark boolean := false;
-    beacon_key bigint;
+    is_dark boolean;
     leader text;
     peers integer;
     soon text;
@@ -926,25 +953,13 @@ BEGIN
     WHERE t.id = explain_held.task_id;
     who := format('worker %s (%s, pid %s)', task.worker_id, left(coalesce(task.host, 'unknown'), 200), coalesce(task.pid::text, 'unknown'));
 
-    IF task.lives AND has_column_privilege('orchestrator.workers', 'beacon', 'SELECT') AND NOT pg_is_in_recovery() THEN
-        SELECT hashtextextended(w.id::text, w.beacon) INTO beacon_key
-        FROM orchestrator.workers AS w
-        WHERE w.id = task.worker_id AND w.beacon IS NOT NULL
-            AND NOT statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND dead_after;
-        is_dark := beacon_key IS NOT NULL AND NOT EXISTS (
-            SELECT
-            FROM pg_locks AS l
-            WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
-                AND l.classid = ((beacon_key >> 32) & 4294967295)::oid AND l.objid = (beacon_key & 4294967295)::oid
-                AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-        );
-    END IF;
-
+    is_dark := task.lives AND orchestrator.beacon_is_out(task.worker_id);
     IF NOT task.lives OR is_dark OR task.beat_at < now - dead_after THEN
         SELECT format('%s, pid %s', left(l.host, 200), l.pid) INTO leader
         FROM orchestrator.leader AS l
         WHERE l.id <> task.worker_id;
-        SELECT count(*) INTO peers FROM orchestrator.live_workers AS w WHERE w.id <> task.worker_id;
+        SELECT count(*) INTO peers FROM orchestrator.live_workers AS w
+        WHERE w.id <> task.worker_id AND NOT orchestrator.beacon_is_out(w.id);
         -- Who stopped may have left a claim on its way; it is looked for when its beat is too old.
         soon := CASE
             WHEN task.state = 'stopped' AND task.beat_at > now - dead_after THEN 'in ' || orchestrator.in_words(task.beat_at + dead_after - now)
@@ -1067,14 +1082,15 @@ BEGIN
     INTO crew
     FROM orchestrator.workers AS w
     JOIN orchestrator.live_workers AS l ON l.id = w.id
-    CROSS JOIN LATERAL (SELECT coalesce(task.type = ANY (w.types), true) AS knows) AS k;
+    CROSS JOIN LATERAL (SELECT coalesce(task.type = ANY (w.types), true) AS knows) AS k
+    WHERE NOT orchestrator.beacon_is_out(w.id);
     IF crew.claiming = 0 THEN
         RETURN QUERY SELECT
             'no_worker',
             format('%s, but no live worker serves its queue %s: ', ready, named)
             || CASE
-                WHEN crew.serving > 0 THEN format('the %s that did are draining, and about to stop', crew.serving)
-                WHEN crew.living > 0 THEN format('the %s that live serve others', crew.living)
+                WHEN crew.serving > 0 THEN format('those that did (%s) are draining, and about to stop', crew.serving)
+                WHEN crew.living > 0 THEN format('those that live (%s) serve others', crew.living)
                 ELSE 'none lives at all'
             END || '. Start one:',
             orchestrator.worker_command(task.queue);
@@ -1082,11 +1098,11 @@ BEGIN
     ELSIF crew.knowing = 0 THEN
         RETURN QUERY SELECT
             'no_handler',
-            format('%s, but no live worker of its queue %s (there are %s) knows the type %s', ready, named, crew.claiming, left(task.type, 200))
+            format('%s, but no live worker of its queue %s (workers: %s) knows the type %s', ready, named, crew.claiming, left(task.type, 200))
             || CASE
                 WHEN crew.elsewhere IS NOT NULL THEN format('; one that serves other queues does (%s)', crew.elsewhere)
                 WHEN EXISTS (SELECT FROM orchestrator.types AS y WHERE y.name = task.type) THEN ''
-                ELSE ', and nobody has ever declared it: is it misspelt?'
+                ELSE ' (nor has any ever declared it: it may be misspelt)'
             END || '. Start one that does:',
             orchestrator.worker_command(task.queue);
         RETURN;
@@ -1143,8 +1159,9 @@ BEGIN
         RETURN QUERY SELECT
             'busy',
             format(
-                '%s, but all %s slots of the %s workers of its queue %s are busy, and %s%s. For more at once start another;'
-                ' to put it first:', ready, crew.slots, crew.knowing, named, are_ahead, tail
+                '%s, but all %s slots for its queue %s are busy (workers: %s), and %s%s. %s',
+                ready, crew.slots, named, crew.knowing, are_ahead, tail,
+                CASE WHEN task.priority < 100 AND ahead > 0 THEN 'To put it first:' ELSE 'To run more at once:' END
             ),
             CASE WHEN task.priority < 100 AND ahead > 0
                 THEN format('UPDATE orchestrator.tasks SET priority = 100 WHERE id = %s;', task.id)
@@ -1154,8 +1171,8 @@ BEGIN
         RETURN QUERY SELECT
             'stuck',
             format(
-                '%s, it is the next, %s workers serve its queue %s and have free slots: nothing that the database knows of keeps'
-                ' it%s. Look at their logs, and at what this finds:', ready, crew.knowing, named, tail
+                '%s, it is the next, and its queue %s is served (workers: %s) with free slots: nothing that the database'
+                ' knows of keeps it%s. Look at their logs, and at what this finds:', ready, named, crew.knowing, tail
             ),
             'orchestrator doctor';
     ELSE
@@ -1610,7 +1627,7 @@ BEGIN
 END
 $$;
 
--- How long, for a person: 0.4 s, 12 s, 3 min 20 s, 2 h 5 min, 3 d 4 h. Less than nothing is 0 s.
+-- How long, for a person: 0.4 s, 12 s, 3 min 20 s, 5 min, 2 h 5 min, 3 d 4 h. Less than nothing is 0 s.
 CREATE OR REPLACE FUNCTION orchestrator.in_words(span interval)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1620,9 +1637,9 @@ AS $$
         WHEN s.seconds < 0.05 THEN '0 s'
         WHEN s.seconds < 9.95 THEN round(s.seconds, 1) || ' s'
         WHEN s.seconds < 60 THEN floor(s.seconds) || ' s'
-        WHEN s.seconds < 3600 THEN floor(s.seconds / 60) || ' min ' || floor(mod(s.seconds, 60)) || ' s'
-        WHEN s.seconds < 86400 THEN floor(s.seconds / 3600) || ' h ' || floor(mod(s.seconds, 3600) / 60) || ' min'
-        ELSE floor(s.seconds / 86400) || ' d ' || floor(mod(s.seconds, 86400) / 3600) || ' h'
+        WHEN s.seconds < 3600 THEN floor(s.seconds / 60) || ' min' || coalesce(' ' || nullif(floor(mod(s.seconds, 60)), 0) || ' s', '')
+        WHEN s.seconds < 86400 THEN floor(s.seconds / 3600) || ' h' || coalesce(' ' || nullif(floor(mod(s.seconds, 3600) / 60), 0) || ' min', '')
+        ELSE floor(s.seconds / 86400) || ' d' || coalesce(' ' || nullif(floor(mod(s.seconds, 86400) / 3600), 0) || ' h', '')
     END
     FROM (SELECT extract(epoch FROM in_words.span) AS seconds) AS s
 $$;

@@ -33,7 +33,7 @@ def leader(patient: Patient) -> Finding:
     if max(seconds for *_, seconds in crew) < ELECTION_SECONDS:
         return ok("nobody leads yet: the workers have just started")
     return fail(
-        f"nobody leads, though {len(crew)} workers live: what dead workers hold is not taken back",
+        f"nobody leads, though workers live ({len(crew)}): what dead workers hold is not taken back",
         "One of them takes the lead within seconds, unless it cannot write its row: look for errors of the duty "
         "`elect` in their logs, and for who has rows of orchestrator.workers locked (pg_blocking_pids).",
     )

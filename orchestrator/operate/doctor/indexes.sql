@@ -22,6 +22,9 @@ WITH expected (name, made_by) AS (
         ('audit_at_idx', 'CREATE INDEX CONCURRENTLY audit_at_idx ON orchestrator.audit (at);'),
         ('queues_pkey', 'ALTER TABLE orchestrator.queues ADD CONSTRAINT queues_pkey PRIMARY KEY (name);'),
         ('types_pkey', 'ALTER TABLE orchestrator.types ADD CONSTRAINT types_pkey PRIMARY KEY (name);'),
+        ('statistics_pkey', 'ALTER TABLE orchestrator.statistics ADD CONSTRAINT statistics_pkey PRIMARY KEY (minute, queue, type);'),
+        ('statistics_by_hour_pkey', 'ALTER TABLE orchestrator.statistics_by_hour ADD CONSTRAINT statistics_by_hour_pkey PRIMARY KEY (hour, queue, type);'),
+        ('samples_pkey', 'ALTER TABLE orchestrator.samples ADD CONSTRAINT samples_pkey PRIMARY KEY (queue);'),
         ('settings_pkey', 'ALTER TABLE orchestrator.settings ADD CONSTRAINT settings_pkey PRIMARY KEY (only_row);')
     UNION ALL
     SELECT l.leaf || '_pkey', format('ALTER TABLE orchestrator.%%I ADD CONSTRAINT %%I PRIMARY KEY (id);', l.leaf, l.leaf || '_pkey')

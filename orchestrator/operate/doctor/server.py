@@ -39,7 +39,7 @@ def takes_writes(patient: Patient) -> Finding:
         return fail("this server is a standby: workers can do nothing here", "Name the primary in the URL.")
     if settings(patient, "default_transaction_read_only")["default_transaction_read_only"] == "on":
         return fail(
-            "sessions are read-only (default_transaction_read_only)",
+            "sessions may not write: default_transaction_read_only is on",
             "Let them write: for the server as here, or for a role or database (\\drds in psql tells).",
             reset("default_transaction_read_only"),
         )

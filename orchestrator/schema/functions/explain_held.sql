@@ -1,7 +1,6 @@
 -- The part of explanation() about a task that a worker holds: by whom, since when, until when; and if that worker is gone,
 -- who takes the task back, and how soon. Gone is who said so, was declared dead, has not beaten for 30 s, or whose
--- beacon is out: read in pg_locks, so that nothing is locked here, and only by who may read beacons. As for the leader,
--- a beacon says nothing while the server is young, nor on a standby.
+-- beacon is out.
 CREATE OR REPLACE FUNCTION orchestrator.explain_held(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE plpgsql STABLE
@@ -12,8 +11,7 @@ DECLARE
     dead_after CONSTANT interval := interval '30 seconds';
     task record;
     who text;
-    is_dark boolean := false;
-    beacon_key bigint;
+    is_dark boolean;
     leader text;
     peers integer;
     soon text;
@@ -27,25 +25,13 @@ BEGIN
     WHERE t.id = explain_held.task_id;
     who := format('worker %s (%s, pid %s)', task.worker_id, left(coalesce(task.host, 'unknown'), 200), coalesce(task.pid::text, 'unknown'));
 
-    IF task.lives AND has_column_privilege('orchestrator.workers', 'beacon', 'SELECT') AND NOT pg_is_in_recovery() THEN
-        SELECT hashtextextended(w.id::text, w.beacon) INTO beacon_key
-        FROM orchestrator.workers AS w
-        WHERE w.id = task.worker_id AND w.beacon IS NOT NULL
-            AND NOT statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND dead_after;
-        is_dark := beacon_key IS NOT NULL AND NOT EXISTS (
-            SELECT
-            FROM pg_locks AS l
-            WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
-                AND l.classid = ((beacon_key >> 32) & 4294967295)::oid AND l.objid = (beacon_key & 4294967295)::oid
-                AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
-        );
-    END IF;
-
+    is_dark := task.lives AND orchestrator.beacon_is_out(task.worker_id);
     IF NOT task.lives OR is_dark OR task.beat_at < now - dead_after THEN
         SELECT format('%s, pid %s', left(l.host, 200), l.pid) INTO leader
         FROM orchestrator.leader AS l
         WHERE l.id <> task.worker_id;
-        SELECT count(*) INTO peers FROM orchestrator.live_workers AS w WHERE w.id <> task.worker_id;
+        SELECT count(*) INTO peers FROM orchestrator.live_workers AS w
+        WHERE w.id <> task.worker_id AND NOT orchestrator.beacon_is_out(w.id);
         -- Who stopped may have left a claim on its way; it is looked for when its beat is too old.
         soon := CASE
             WHEN task.state = 'stopped' AND task.beat_at > now - dead_after THEN 'in ' || orchestrator.in_words(task.beat_at + dead_after - now)

@@ -56,14 +56,15 @@ BEGIN
     INTO crew
     FROM orchestrator.workers AS w
     JOIN orchestrator.live_workers AS l ON l.id = w.id
-    CROSS JOIN LATERAL (SELECT coalesce(task.type = ANY (w.types), true) AS knows) AS k;
+    CROSS JOIN LATERAL (SELECT coalesce(task.type = ANY (w.types), true) AS knows) AS k
+    WHERE NOT orchestrator.beacon_is_out(w.id);
     IF crew.claiming = 0 THEN
         RETURN QUERY SELECT
             'no_worker',
             format('%s, but no live worker serves its queue %s: ', ready, named)
             || CASE
-                WHEN crew.serving > 0 THEN format('the %s that did are draining, and about to stop', crew.serving)
-                WHEN crew.living > 0 THEN format('the %s that live serve others', crew.living)
+                WHEN crew.serving > 0 THEN format('those that did (%s) are draining, and about to stop', crew.serving)
+                WHEN crew.living > 0 THEN format('those that live (%s) serve others', crew.living)
                 ELSE 'none lives at all'
             END || '. Start one:',
             orchestrator.worker_command(task.queue);
@@ -71,11 +72,11 @@ BEGIN
     ELSIF crew.knowing = 0 THEN
         RETURN QUERY SELECT
             'no_handler',
-            format('%s, but no live worker of its queue %s (there are %s) knows the type %s', ready, named, crew.claiming, left(task.type, 200))
+            format('%s, but no live worker of its queue %s (workers: %s) knows the type %s', ready, named, crew.claiming, left(task.type, 200))
             || CASE
                 WHEN crew.elsewhere IS NOT NULL THEN format('; one that serves other queues does (%s)', crew.elsewhere)
                 WHEN EXISTS (SELECT FROM orchestrator.types AS y WHERE y.name = task.type) THEN ''
-                ELSE ', and nobody has ever declared it: is it misspelt?'
+                ELSE ' (nor has any ever declared it: it may be misspelt)'
             END || '. Start one that does:',
             orchestrator.worker_command(task.queue);
         RETURN;
@@ -132,8 +133,9 @@ BEGIN
         RETURN QUERY SELECT
             'busy',
             format(
-                '%s, but all %s slots of the %s workers of its queue %s are busy, and %s%s. For more at once start another;'
-                ' to put it first:', ready, crew.slots, crew.knowing, named, are_ahead, tail
+                '%s, but all %s slots for its queue %s are busy (workers: %s), and %s%s. %s',
+                ready, crew.slots, named, crew.knowing, are_ahead, tail,
+                CASE WHEN task.priority < 100 AND ahead > 0 THEN 'To put it first:' ELSE 'To run more at once:' END
             ),
             CASE WHEN task.priority < 100 AND ahead > 0
                 THEN format('UPDATE orchestrator.tasks SET priority = 100 WHERE id = %s;', task.id)
@@ -143,8 +145,8 @@ BEGIN
         RETURN QUERY SELECT
             'stuck',
             format(
-                '%s, it is the next, %s workers serve its queue %s and have free slots: nothing that the database knows of keeps'
-                ' it%s. Look at their logs, and at what this finds:', ready, crew.knowing, named, tail
+                '%s, it is the next, and its queue %s is served (workers: %s) with free slots: nothing that the database'
+                ' knows of keeps it%s. Look at their logs, and at what this finds:', ready, named, crew.knowing, tail
             ),
             'orchestrator doctor';
     ELSE
