@@ -2,6 +2,7 @@
 
 from tests.mutants.faults import (
     claiming,
+    counting,
     doing,
     enqueueing,
     explaining,
@@ -22,4 +23,5 @@ MUTANTS = (
     *hands.MUTANTS,
     *enqueueing.MUTANTS,
     *explaining.MUTANTS,
+    *counting.MUTANTS,
 )
