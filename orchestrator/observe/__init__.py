@@ -10,7 +10,7 @@ structlog and prometheus-client; stations emit, they neither log nor count.
     statistics  what happened, by the minute, in the database
 """
 
-from orchestrator.observe.family import Family, snapshot
+from orchestrator.observe.family import Family, Snapshot, snapshot
 from orchestrator.observe.lines import logger
 from orchestrator.observe.log import follow
 from orchestrator.observe.metrics import ask, count
@@ -22,6 +22,7 @@ from orchestrator.observe.statistics import Statistics
 __all__ = [
     "Family",
     "Server",
+    "Snapshot",
     "Statistics",
     "ask",
     "count",
