@@ -42,7 +42,7 @@ PROCESSES_MAX = 256
     type=click.IntRange(1, PROCESSES_MAX),
     default=1,
     show_default=True,
-    envvar=["ORCHESTRATOR_WORKER_PROCESSES", "ORCHESTRATOR_PROCESSES"],
+    envvar="ORCHESTRATOR_PROCESSES",
     help="Worker processes; from two on this one only keeps them. Else ORCHESTRATOR_PROCESSES.",
 )
 @click.option(

@@ -182,6 +182,22 @@ idempotency_keys = Table(
     Index("idempotency_keys_expires_idx", "expires_at"),
 )
 
+samples = Table(
+    "samples",
+    metadata,
+    Column("queue", Text, primary_key=True),
+    Column("pending", BigInteger, nullable=False),
+    Column("scheduled", BigInteger, nullable=False),
+    Column("blocked", BigInteger, nullable=False),
+    Column("claimed", BigInteger, nullable=False),
+    Column("running", BigInteger, nullable=False),
+    Column("dead_letters", BigInteger, nullable=False),
+    Column("oldest_ready_at", MOMENT),
+    Column("next_due_at", MOMENT),
+    Column("sampled_at", MOMENT, nullable=False),
+    Column("took", Interval, nullable=False),
+)
+
 audit = Table(
     "audit",
     metadata,

@@ -208,6 +208,22 @@ CREATE TABLE orchestrator.idempotency_keys (
 );
 CREATE INDEX idempotency_keys_expires_idx ON orchestrator.idempotency_keys (expires_at);
 
+-- What the leader counted last, a row a queue: so that a look at the whole costs nothing where to count is dear. Each
+-- sample replaces the one before. `took` is what counting took, of all queues.
+CREATE TABLE orchestrator.samples (
+    queue text PRIMARY KEY,
+    pending bigint NOT NULL,
+    scheduled bigint NOT NULL,
+    blocked bigint NOT NULL,
+    claimed bigint NOT NULL,
+    running bigint NOT NULL,
+    dead_letters bigint NOT NULL,
+    oldest_ready_at timestamptz,
+    next_due_at timestamptz,
+    sampled_at timestamptz NOT NULL,
+    took interval NOT NULL
+) WITH (fillfactor = 50);
+
 -- Who did what by hand. No foreign key: the record outlives the task.
 CREATE TABLE orchestrator.audit (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

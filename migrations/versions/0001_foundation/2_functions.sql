@@ -734,6 +734,33 @@ BEGIN
 END
 $$;
 
+-- See to it that a queue has its row. One that only tasks or types name gets it here; any other name is taken for a slip.
+-- A name that is nowhere is looked for in all live tasks.
+CREATE OR REPLACE FUNCTION orchestrator.ensure_queue(queue text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = ensure_queue.queue) THEN
+        RETURN;
+    END IF;
+    IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = ensure_queue.queue)
+        AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = ensure_queue.queue)
+        AND NOT EXISTS (SELECT FROM orchestrator.tasks_dead AS t WHERE t.queue = ensure_queue.queue)
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR005',
+            MESSAGE = format('there is no queue %s', quote_nullable(ensure_queue.queue)),
+            HINT = (
+                SELECT format('Known are %s%s.', string_agg(k.name, ', ' ORDER BY k.name), CASE WHEN count(*) = 20 THEN ', …' END)
+                FROM (SELECT q.name FROM orchestrator.queues AS q ORDER BY q.name LIMIT 20) AS k
+            );
+    END IF;
+    INSERT INTO orchestrator.queues (name) VALUES (ensure_queue.queue) ON CONFLICT DO NOTHING;
+END
+$$;
+
 -- Row trigger: complete and check a task that was inserted without its derived columns (aging_us is how it
 -- tells: no producer may write it). What the insert left out comes from the type, then the queue, then the
 -- house. SECURITY DEFINER, since a producer may read neither table, nor write keys.
@@ -1331,6 +1358,57 @@ AS $$
     SELECT count(*)::integer FROM gone AS g
 $$;
 
+-- What queue_summary tells, at a price that does not grow: where there is little to read it is counted now, else it is what
+-- the leader counted last (orchestrator.samples). `as_of` says when; NULL: there is no figure. `exact` counts in any case,
+-- which with millions of tasks takes seconds.
+-- How much there is to read is told by the size of the tables on the disk, which asks nobody and is never out of date, as
+-- an estimate of rows is in the first minutes of a burst. Measured: 150,000 tasks, 24 MB, took 230 ms on a busy machine.
+CREATE OR REPLACE FUNCTION orchestrator.queue_counts(exact boolean DEFAULT false)
+RETURNS TABLE (
+    queue text,
+    state text,
+    state_since timestamptz,
+    state_by text,
+    state_reason text,
+    pending bigint,
+    scheduled bigint,
+    blocked bigint,
+    claimed bigint,
+    running bigint,
+    dead_letters bigint,
+    oldest_ready_age interval,
+    next_due_at timestamptz,
+    as_of timestamptz
+)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    limit_bytes CONSTANT bigint := 8388608;
+    size_bytes CONSTANT bigint := pg_relation_size('orchestrator.tasks_live') + pg_relation_size('orchestrator.tasks_dead');
+BEGIN
+    IF queue_counts.exact OR size_bytes <= limit_bytes THEN
+        RETURN QUERY
+        SELECT
+            s.queue, s.state, q.state_since, q.state_by, q.state_reason, s.pending, s.scheduled, s.blocked, s.claimed,
+            s.running, s.dead_letters, s.oldest_ready_age, s.next_due_at, orchestrator.clock()
+        FROM orchestrator.queue_summary AS s
+        LEFT JOIN orchestrator.queues AS q ON q.name = s.queue
+        ORDER BY s.queue;
+    ELSE
+        -- The oldest may be done by now: its age is what it was then.
+        RETURN QUERY
+        SELECT
+            coalesce(q.name, s.queue), coalesce(q.state, 'active'), q.state_since, q.state_by, q.state_reason, s.pending,
+            s.scheduled, s.blocked, s.claimed, s.running, s.dead_letters, s.sampled_at - s.oldest_ready_at, s.next_due_at,
+            s.sampled_at
+        FROM orchestrator.queues AS q
+        FULL JOIN orchestrator.samples AS s ON s.queue = q.name
+        ORDER BY 1;
+    END IF;
+END
+$$;
+
 -- How a queue has done, or every queue: what became of how many attempts, how many tasks a second were completed, which part
 -- of the attempts went wrong, and how long they had waited and run (in seconds; half, 95 and 99 of a hundred were faster).
 -- One row a queue, whose type is NULL, and one for each of its types. What happened in the last `window`: from the
@@ -1802,8 +1880,72 @@ AS $$
     )
 $$;
 
+-- Say what new tasks of a queue get where neither their type nor who enqueues says it; what is not given stays as it is, and
+-- what `clear` names is given up. Returns what holds now. Tasks that are there keep what they have. With `aging` each point
+-- of priority is worth so much waiting; 1000 years is strict priority.
+CREATE OR REPLACE FUNCTION orchestrator.set_defaults(
+    queue text,
+    INOUT priority integer DEFAULT NULL,
+    INOUT max_attempts integer DEFAULT NULL,
+    INOUT timeout interval DEFAULT NULL,
+    INOUT aging interval DEFAULT NULL,
+    clear text[] DEFAULT NULL,
+    reason text DEFAULT NULL
+)
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    old orchestrator.queues%ROWTYPE;
+    cleared CONSTANT text[] := coalesce(set_defaults.clear, '{}');
+    fault CONSTANT text := CASE
+        WHEN num_nonnulls(set_defaults.priority, set_defaults.max_attempts, set_defaults.timeout, set_defaults.aging) = 0
+            AND cleared = '{}' THEN 'set_defaults needs something to set or to clear'
+        WHEN NOT cleared <@ '{priority,max_attempts,timeout,aging}'::text[]
+            THEN 'only priority, max_attempts, timeout and aging can be cleared'
+        WHEN set_defaults.priority NOT BETWEEN 0 AND 100
+            THEN format('the priority is %s; it must lie between 0 and 100', set_defaults.priority)
+        WHEN set_defaults.max_attempts NOT BETWEEN 1 AND 32767
+            THEN format('max_attempts is %s; it must lie between 1 and 32767', set_defaults.max_attempts)
+        WHEN set_defaults.timeout NOT BETWEEN interval '0' AND interval '100 years'
+            THEN format('the timeout is %s; it must lie between 0 and 100 years', set_defaults.timeout)
+        WHEN set_defaults.aging NOT BETWEEN interval '0' AND interval '1000 years'
+            THEN format('aging is %s; it must lie between 0 and 1000 years', set_defaults.aging)
+    END;
+BEGIN
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = fault,
+            HINT = 'For example: SELECT * FROM orchestrator.set_defaults(''mail'', priority => 75, clear => ''{timeout}'')';
+    END IF;
+    PERFORM orchestrator.ensure_queue(set_defaults.queue);
+    SELECT * INTO old FROM orchestrator.queues AS q WHERE q.name = set_defaults.queue FOR UPDATE;
+    priority := CASE WHEN 'priority' = ANY (cleared) THEN NULL ELSE coalesce(set_defaults.priority, old.priority) END;
+    max_attempts := CASE WHEN 'max_attempts' = ANY (cleared) THEN NULL ELSE coalesce(set_defaults.max_attempts, old.max_attempts) END;
+    timeout := CASE WHEN 'timeout' = ANY (cleared) THEN NULL ELSE coalesce(set_defaults.timeout, old.timeout) END;
+    aging := CASE WHEN 'aging' = ANY (cleared) THEN interval '1000 years' ELSE coalesce(set_defaults.aging, old.aging) END;
+    UPDATE orchestrator.queues AS q
+    SET priority = set_defaults.priority, max_attempts = set_defaults.max_attempts, timeout = set_defaults.timeout,
+        aging = set_defaults.aging
+    WHERE q.name = set_defaults.queue;
+    INSERT INTO orchestrator.audit (action, queue, reason, details)
+    VALUES (
+        'defaults', set_defaults.queue, set_defaults.reason,
+        jsonb_build_object(
+            'from', jsonb_build_object(
+                'priority', old.priority, 'max_attempts', old.max_attempts, 'timeout', old.timeout, 'aging', old.aging
+            ),
+            'to', jsonb_build_object(
+                'priority', set_defaults.priority, 'max_attempts', set_defaults.max_attempts,
+                'timeout', set_defaults.timeout, 'aging', set_defaults.aging
+            )
+        )
+    );
+END
+$$;
+
 -- What pause_queue, resume_queue and drain_queue share: the row, the audit, the wake-up. Returns the new state.
--- A queue that exists only because tasks or types name it gets its row here; any other name is taken for a slip.
 CREATE OR REPLACE FUNCTION orchestrator.set_queue_state(queue text, new_state text, reason text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -1818,17 +1960,7 @@ BEGIN
             MESSAGE = format('a queue cannot be %s', quote_nullable(set_queue_state.new_state)),
             HINT = 'It is active, paused or draining.';
     END IF;
-    IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue) THEN
-        IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = set_queue_state.queue)
-            AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_queue_state.queue)
-        THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'OR005',
-                MESSAGE = format('there is no queue %s', quote_nullable(set_queue_state.queue)),
-                HINT = (SELECT format('Known are %s.', string_agg(q.name, ', ' ORDER BY q.name)) FROM orchestrator.queues AS q);
-        END IF;
-        INSERT INTO orchestrator.queues (name) VALUES (set_queue_state.queue) ON CONFLICT DO NOTHING;
-    END IF;
+    PERFORM orchestrator.ensure_queue(set_queue_state.queue);
     SELECT q.state INTO old_state FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue FOR UPDATE;
     UPDATE orchestrator.queues AS q
     SET state = set_queue_state.new_state, state_since = orchestrator.clock(),
@@ -1848,8 +1980,7 @@ END
 $$;
 
 -- Say how long a queue keeps its finished tasks and its dead letters; what is not given stays as it is. Returns what
--- holds now. A queue that exists only because tasks or types name it gets its row here; any other name is taken
--- for a slip. What is shortened is deleted in the rounds that follow, and cannot be had back.
+-- holds now. What is shortened is deleted in the rounds that follow, and cannot be had back.
 CREATE OR REPLACE FUNCTION orchestrator.set_retention(
     queue text,
     INOUT keep_finished interval DEFAULT NULL,
@@ -1879,18 +2010,7 @@ BEGIN
             ),
             HINT = 'To keep everything, say 1000 years.';
     END IF;
-    IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_retention.queue) THEN
-        IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = set_retention.queue)
-            AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_retention.queue)
-            AND NOT EXISTS (SELECT FROM orchestrator.tasks_dead AS t WHERE t.queue = set_retention.queue)
-        THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'OR005',
-                MESSAGE = format('there is no queue %s', quote_nullable(set_retention.queue)),
-                HINT = (SELECT format('Known are %s.', string_agg(q.name, ', ' ORDER BY q.name)) FROM orchestrator.queues AS q);
-        END IF;
-        INSERT INTO orchestrator.queues (name) VALUES (set_retention.queue) ON CONFLICT DO NOTHING;
-    END IF;
+    PERFORM orchestrator.ensure_queue(set_retention.queue);
     SELECT * INTO old FROM orchestrator.queues AS q WHERE q.name = set_retention.queue FOR UPDATE;
     keep_finished := coalesce(set_retention.keep_finished, old.keep_finished);
     keep_dead := coalesce(set_retention.keep_dead, old.keep_dead);
@@ -1905,6 +2025,29 @@ BEGIN
             'to', jsonb_build_object('keep_finished', set_retention.keep_finished, 'keep_dead', set_retention.keep_dead)
         )
     );
+END
+$$;
+
+-- Let a worker stop without its grace: it claims no more, as by drain_worker, and what it holds goes to others now, with fresh
+-- attempts. Its handlers are told; what they still write counts for nothing. Returns how many tasks were given back: 0
+-- is what an idle worker, or one that is gone, leaves.
+-- Locks: the worker's row, then task rows. Path: tasks_live_worker_idx.
+CREATE OR REPLACE FUNCTION orchestrator.stop_worker(worker_id uuid, reason text DEFAULT NULL)
+RETURNS bigint
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    given_back bigint;
+BEGIN
+    PERFORM orchestrator.drain_worker(stop_worker.worker_id, stop_worker.reason);
+    PERFORM set_config('orchestrator.reason', coalesce(stop_worker.reason, 'its worker was stopped'), true);
+    UPDATE orchestrator.tasks AS t
+    SET status = 'pending'
+    WHERE t.worker_id = stop_worker.worker_id AND t.status IN ('claimed', 'running');
+    GET DIAGNOSTICS given_back = ROW_COUNT;
+    PERFORM set_config('orchestrator.reason', '', true);
+    RETURN given_back;
 END
 $$;
 
