@@ -11,7 +11,7 @@ structlog, prometheus-client and OpenTelemetry; stations emit, they neither log 
     statistics   what was done, by the minute, in the database
 """
 
-from orchestrator.observe.family import Family, snapshot
+from orchestrator.observe.family import Family, Snapshot, snapshot
 from orchestrator.observe.lines import logger
 from orchestrator.observe.log import follow
 from orchestrator.observe.masking import masked, masked_text
@@ -25,6 +25,7 @@ from orchestrator.observe.tracing import continued, tracing
 __all__ = [
     "Family",
     "Server",
+    "Snapshot",
     "Statistics",
     "ask",
     "continued",

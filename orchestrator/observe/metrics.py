@@ -149,12 +149,9 @@ class Counts:
 PLACES = [bisect_left(catalogue.MOMENTS, bounds(number)[1]) for number in range(len(BOUNDS))]
 
 
-def folded(buckets: Mapping[int, int]) -> list[int]:
-    """Put the buckets of a batch into those of Prometheus."""
-    found = [0] * (len(catalogue.MOMENTS) + 1)
-    for number, count in buckets.items():
-        found[PLACES[number]] += count
-    return found
+def folded(buckets: Mapping[int, int]) -> list[tuple[int, int]]:
+    """Say which of Prometheus's buckets those of a batch go into."""
+    return [(PLACES[number], count) for number, count in buckets.items()]
 
 
 _counting: WeakKeyDictionary[CollectorRegistry, Counts] = WeakKeyDictionary()

@@ -58,16 +58,18 @@ class Numbers(Collector):
 
     def observe(self, metric: Metric, seconds: float, *labels: str) -> None:
         """Add one to a histogram."""
-        buckets = [0] * (len(MOMENTS) + 1)
-        buckets[bisect_left(MOMENTS, seconds)] = 1
-        self.spread(metric, buckets, seconds, *labels)
+        self.spread(metric, [(bisect_left(MOMENTS, seconds), 1)], seconds, *labels)
 
-    def spread(self, metric: Metric, buckets: Sequence[int], total: float, *labels: str) -> None:
-        """Add many to a histogram: how many fell into each bucket of MOMENTS and beyond the last, and their sum."""
+    def spread(self, metric: Metric, places: Iterable[tuple[int, int]], total: float, *labels: str) -> None:
+        """Add many to a histogram: how many fell into which of the buckets that MOMENTS end, and their sum."""
         values = self._bounded(metric, labels)
         with self._lock:
-            found = self._spreads[metric].setdefault(values, Spread())
-            found.buckets = [old + new for old, new in zip(found.buckets, buckets, strict=True)]
+            spreads = self._spreads[metric]
+            found = spreads.get(values)
+            if found is None:
+                found = spreads[values] = Spread()
+            for place, count in places:
+                found.buckets[place] += count
             found.total += total
 
     def ask(self, source: Source) -> Callable[[], None]:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from orchestrator import observe
+from orchestrator import events, observe
 from orchestrator.observe.vitals import Vitals, readiness
 
 EVERY_SECONDS = 1.0
@@ -25,6 +25,7 @@ class Telling:
     def __init__(self, line: socket.socket, vitals: Callable[[], Vitals]) -> None:
         self._line = line
         self._vitals = vitals
+        self._numbers: observe.Snapshot = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="orchestrator telling", daemon=True)
 
@@ -47,5 +48,10 @@ class Telling:
             self._tell()
 
     def _tell(self) -> None:
-        said = {"numbers": observe.snapshot(), "ready": readiness(self._vitals())}
+        try:
+            self._numbers = observe.snapshot()
+        except Exception as error:
+            # Metrics of the application's own stand in the same registry, and may raise anything: the last ones, then.
+            events.emit(events.DutyFailed("metrics", type(error).__name__, str(error)))
+        said = {"numbers": self._numbers, "ready": readiness(self._vitals())}
         self._line.sendall(json.dumps(said).encode() + b"\n")
