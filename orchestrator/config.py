@@ -51,6 +51,7 @@ class Config:
     pool_size: int = 10
     pool_timeout_seconds: float = 30.0
     transaction_pool_size: int = 10
+    statistics_seconds: float = 10.0  # 0: none are written
     metrics_port: int | None = None  # None: nothing is served; 0: one that is free
     metrics_host: str = METRICS_HOST
     log_payloads: bool = False
@@ -141,6 +142,7 @@ LEAST: Mapping[str, float] = {
     "pool_size": 1,
     "pool_timeout_seconds": 0.0,
     "transaction_pool_size": 1,
+    "statistics_seconds": 0.0,
     "metrics_port": 0,
 }
 

@@ -108,21 +108,15 @@ def worker(
       128+n  with --processes: a worker was killed by signal n, and
              none has taken its place
     """
+    names = named(queues)
     if processes > 1:
-        named(queues)
         observe.follow(minimum=log_level)
-        with family(metrics_host, metrics_port) as numbers:
-            parent = Parent(lambda line: again(context, line), processes=processes, family=numbers)
-            code = parent.run()
-        context.exit(code)
-    line = None if tether is None else Tether(tether)
-    if line is not None:
-        line.hold()
+        context.exit(keep(context, processes, metrics_host, metrics_port))
+    line = held(tether)
     application = load_app(app)
     observe.follow(minimum=log_level)
-    observe.count()
     made = application.worker(
-        queues=named(queues),
+        queues=names,
         concurrency=concurrency,
         until_empty=until_empty,
         database_url=url,
@@ -130,12 +124,9 @@ def worker(
         metrics_port=metrics_port,
         metrics_host=metrics_host,
     )
-    if line is not None:
-        served_by_parent(made, metrics_port)
-    code = loop.run(serve(made, line))
+    code = loop.run(serve(made, line, metrics_port=metrics_port))
     application.close()
-    if code:
-        sys.exit(code)
+    context.exit(code)
 
 
 def named(queues: str | None) -> tuple[str, ...] | None:
@@ -146,6 +137,21 @@ def named(queues: str | None) -> tuple[str, ...] | None:
     if not names:
         raise click.BadParameter("no queue is named; write for example mail,default", param_hint="--queues")
     return names
+
+
+def keep(context: click.Context, processes: int, host: str | None, port: int | None) -> int:
+    """Keep several worker processes, serve their numbers, and return the exit code."""
+    with family(host, port) as numbers:
+        return Parent(lambda line: again(context, line), processes=processes, family=numbers).run()
+
+
+def held(descriptor: int | None) -> Tether | None:
+    """Take the line to the parent, if there is one."""
+    if descriptor is None:
+        return None
+    line = Tether(descriptor)
+    line.hold()
+    return line
 
 
 @contextmanager
@@ -191,12 +197,13 @@ def again(context: click.Context, line: int) -> list[str]:
     return [*words, "--", context.params["app"]]
 
 
-async def serve(made: Worker, line: Tether | None = None) -> int:
+async def serve(made: Worker, line: Tether | None = None, *, metrics_port: int | None = None) -> int:
     """Run a worker that stops on signals, or when its parent says so or is gone; return the exit code."""
     if line is None:
         for number in codes.STOPPING:
             asyncio.get_running_loop().add_signal_handler(number, made.stop)
     else:
+        served_by_parent(made, metrics_port)
         line.follow(made, tells=made.config.metrics_port is not None)
     code = 0
     try:

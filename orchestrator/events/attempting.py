@@ -103,6 +103,7 @@ class OutcomesWritten(Event):
     wrote for a worker that did not. `took_seconds`: what a batch took; None: it was none."""
 
     worker_id: UUID
+    """Who has written them."""
     took_seconds: float | None
     tallies: tuple[Tally, ...]
     """One for each queue and type."""

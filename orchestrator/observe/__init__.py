@@ -1,5 +1,5 @@
-"""Turn events into lines and numbers, and serve the numbers. The only room that knows structlog, prometheus-client
-and OpenTelemetry; stations emit, they neither log nor count nor trace.
+"""Turn events into lines and numbers, serve the numbers, and keep statistics in the database. The only room that knows
+structlog, prometheus-client and OpenTelemetry; stations emit, they neither log nor count nor trace.
 
     log       which event is a line, at which level        lines      where lines go: the user's way, or ours
     metrics   which event counts for which number          masking    what of a line nobody should read
@@ -7,6 +7,7 @@ and OpenTelemetry; stations emit, they neither log nor count nor trace.
     numbers   the numbers of this process                  cluster    what the leader has sampled
     vitals    whether a worker is ready                    family     the numbers of several processes
     server    HTTP                                         pages      what is served by it
+    statistics  what happened, by the minute, in the database
     tracing   whether to trace                             spans      what is told of a trace
 """
 
@@ -17,11 +18,13 @@ from orchestrator.observe.metrics import ask, count
 from orchestrator.observe.pages import family_pages, own_pages
 from orchestrator.observe.printable import printable
 from orchestrator.observe.server import Server
+from orchestrator.observe.statistics import Statistics
 from orchestrator.observe.tracing import continued, tracing
 
 __all__ = [
     "Family",
     "Server",
+    "Statistics",
     "ask",
     "continued",
     "count",

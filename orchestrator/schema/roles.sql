@@ -75,8 +75,12 @@ BEGIN
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
+            orchestrator.purge_statistics(integer),
             orchestrator.at_home(),
-            orchestrator.up_since()
+            orchestrator.up_since(),
+            orchestrator.record_statistics(jsonb),
+            orchestrator.bucket_begins(integer),
+            orchestrator.queue_metrics(text, interval)
             TO orchestrator_worker;
     END IF;
 
@@ -102,9 +106,12 @@ BEGIN
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
+            orchestrator.purge_statistics(integer),
             orchestrator.at_home(),
             orchestrator.hold_after_restore(text),
-            orchestrator.resume_after_restore(text)
+            orchestrator.resume_after_restore(text),
+            orchestrator.bucket_begins(integer),
+            orchestrator.queue_metrics(text, interval)
             TO orchestrator_operator;
     END IF;
 
@@ -120,7 +127,9 @@ BEGIN
                 WHERE a.attrelid = 'orchestrator.workers'::regclass AND a.attnum > 0 AND NOT a.attisdropped AND a.attname <> 'beacon'
             )
         );
-        GRANT EXECUTE ON FUNCTION orchestrator.at_home() TO orchestrator_reader;
+        GRANT EXECUTE ON FUNCTION
+            orchestrator.at_home(), orchestrator.bucket_begins(integer), orchestrator.queue_metrics(text, interval)
+            TO orchestrator_reader;
     END IF;
 END
 $$;

@@ -19,10 +19,11 @@ SETTLE_SECONDS = 5.0
 async def shown(config: Config, vitals: Callable[[], Vitals], *, serves: bool) -> AsyncIterator[None]:
     """Show a worker for as long as the block lasts."""
     server = None
-    if serves and config.metrics_port is not None:
+    if config.metrics_port is not None:
         observe.count()
-        server = observe.Server(config.metrics_host, config.metrics_port, observe.own_pages(vitals))
-        server.start()
+        if serves:
+            server = observe.Server(config.metrics_host, config.metrics_port, observe.own_pages(vitals))
+            server.start()
     unask = observe.ask(lambda: readings(vitals()))
     try:
         yield

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from orchestrator import events, lead
+from orchestrator import events
 from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.execute import Registry
@@ -66,13 +66,7 @@ class Worker:
             look_seconds=self._look_seconds,
             stall=self._stall,
         )
-        self._leader = lead.Leader(
-            connections.line,
-            worker_id=lambda: self._heartbeat.worker_id,
-            urgent=duties.urgent(config),
-            housekeeping=duties.housekeeping(),
-            term_seconds=config.term_seconds,
-        )
+        self._leader = duties.leader(config, connections, worker_id=lambda: self._heartbeat.worker_id)
         self._claims = connections.session("claims")
         self._intake = Intake(
             config,

@@ -44,10 +44,11 @@ WIDTH = 80
 
 # Called by the schema's own functions and triggers, or by the leader, and hardly by anybody else.
 INNER = (
-    "call_workers", "check_payload", "enqueue_alike", "enqueue_each", "fill_new_task", "guard_hands_update",
-    "insert_task", "move_in", "place_worker", "purge_attempts", "purge_audit", "purge_dead_letters", "purge_finished",
-    "purge_keys", "purge_workers", "record_hands_delete", "record_hands_update", "ring", "set_queue_state", "take_key",
-    "tell_undeclared", "up_since",
+    "add_histograms", "call_workers", "check_payload", "enqueue_alike", "enqueue_each", "fill_new_task",
+    "guard_hands_update", "insert_task", "move_in", "place_worker", "purge_attempts", "purge_audit",
+    "purge_dead_letters", "purge_finished", "purge_keys", "purge_statistics", "purge_workers",
+    "record_hands_delete", "record_hands_update", "ring", "set_queue_state", "take_key", "tell_undeclared",
+    "up_since",
 )  # fmt: skip
 
 # Of a context: what its worker asks, and no handler.

@@ -19,9 +19,10 @@ class Got(NamedTuple):
 
 def get(port: int, path: str, *, method: str = "GET", host: str = "127.0.0.1", accept: str = "*/*") -> Got:
     """Ask for a page."""
-    asked = urllib.request.Request(f"http://{host}:{port}{path}", method=method, headers={"Accept": accept})
+    where = f"http://{host}:{port}{path}"
+    asked = urllib.request.Request(where, method=method, headers={"Accept": accept})
     try:
-        with urllib.request.urlopen(asked, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310
+        with urllib.request.urlopen(asked, timeout=PATIENCE_SECONDS) as answer:  # noqa: S310 - our own port
             return Got(answer.status, dict(answer.headers), answer.read().decode())
     except urllib.error.HTTPError as error:
         with error:

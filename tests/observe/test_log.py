@@ -157,7 +157,7 @@ def test_who_has_configured_logging_gets_records(kept: Kept, capfd: pytest.Captu
     try:
         raise ValueError("no")
     except ValueError:
-        observe.logger(task_id=7).exception("failed", name="jane", args=(1,), password="hunter2")  # noqa: S106
+        observe.logger(task_id=7).exception("failed", name="jane", args=(1,), password="hunter2")  # noqa: S106 - it is looked for
     stop()
 
     failed, excepted = kept.records
@@ -183,7 +183,7 @@ def test_who_has_configured_structlog_is_asked_first(kept: Kept) -> None:
     structlog.configure(processors=[keep])
     stop = observe.follow()
     events.emit(FAILED)
-    observe.logger(task_id=7).info("said", token="hunter2")  # noqa: S106
+    observe.logger(task_id=7).info("said", token="hunter2")  # noqa: S106 - it is looked for
     stop()
 
     assert [] == kept.records
