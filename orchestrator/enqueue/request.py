@@ -107,7 +107,9 @@ def envelope(kind: str, options: Options, *, bytes_max: int) -> Envelope:
         members["max_attempts"] = attempts(options.max_attempts)
     following = f", {as_json(key)[1:-1]}" if key else ""
     columns = None if key else columns_of(members)
-    return Envelope(members["type"], as_json(members), following, columns, is_traced="trace_context" in members)
+    return Envelope(
+        members["type"], as_json(members), following, columns, is_traced="trace_context" in members
+    )
 
 
 def columns_of(members: Mapping[str, Any]) -> Mapping[str, str | None] | None:

@@ -10,6 +10,7 @@ from tests.mutants.faults import (
     hands,
     leading,
     recovering,
+    tracing,
     waking,
 )
 
@@ -24,4 +25,5 @@ MUTANTS = (
     *enqueueing.MUTANTS,
     *explaining.MUTANTS,
     *counting.MUTANTS,
+    *tracing.MUTANTS,
 )
