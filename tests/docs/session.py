@@ -120,7 +120,7 @@ class Session:
 
     def _console(self, command: str) -> str:
         # A worker would serve for ever; the page's reader stops it, we let it end.
-        if "orchestrator worker" in command and "--until-empty" not in command:
+        if "orchestrator worker " in command and "--until-empty" not in command:
             command += " --until-empty"
         kept = self._folder / ".environment"
         folder = Path(self._environment["PWD"])
