@@ -28,6 +28,9 @@ COMMANDS = frozenset(
     }
 )  # fmt: skip
 
+# This host alone: whoever can reach the port can read it.
+METRICS_HOST = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
@@ -48,6 +51,10 @@ class Config:
     pool_size: int = 10
     pool_timeout_seconds: float = 30.0
     transaction_pool_size: int = 10
+    statistics_seconds: float = 10.0  # 0: none are written
+    metrics_port: int | None = None  # None: nothing is served; 0: one that is free
+    metrics_host: str = METRICS_HOST
+    log_payloads: bool = False
 
     @classmethod
     def load(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Self:
@@ -87,8 +94,16 @@ class Config:
             not isinstance(q, str) or not q or len(q) > 200 for q in self.queues
         ):
             found.append(f"queues must be names of 1 to 200 characters, not {self.queues!r}")
+        if not isinstance(self.metrics_host, str) or not self.metrics_host:
+            found.append(f"metrics_host must be an address to listen on, not {self.metrics_host!r}")
+        if not isinstance(self.log_payloads, bool):
+            found.append(f"log_payloads must be true or false, not {self.log_payloads!r}")
+        if isinstance(self.metrics_port, int) and self.metrics_port > PORT_MAX:
+            found.append(f"metrics_port must be at most {PORT_MAX}, not {self.metrics_port}")
         for name, least in LEAST.items():
             value = getattr(self, name)
+            if value is None and name == "metrics_port":
+                continue
             kind, word = (int, "whole number") if isinstance(least, int) else (int | float, "finite number")
             if not isinstance(value, kind) or isinstance(value, bool) or not least <= value < math.inf:
                 found.append(f"{name} must be a {word} of at least {least}, not {value!r}")
@@ -100,6 +115,18 @@ class Config:
             )
         return found
 
+
+PORT_MAX = 65_535
+WORDS = {
+    "true": True,
+    "yes": True,
+    "on": True,
+    "1": True,
+    "false": False,
+    "no": False,
+    "off": False,
+    "0": False,
+}
 
 # An int here: whole numbers only.
 LEAST: Mapping[str, float] = {
@@ -115,6 +142,8 @@ LEAST: Mapping[str, float] = {
     "pool_size": 1,
     "pool_timeout_seconds": 0.0,
     "transaction_pool_size": 1,
+    "statistics_seconds": 0.0,
+    "metrics_port": 0,
 }
 
 
@@ -124,7 +153,9 @@ def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
         match default:
             case tuple():
                 return names_of(text)
-            case int():
+            case bool():
+                return WORDS.get(text.strip().lower(), text)
+            case int() | None:  # None: a number that may be left out
                 return int(text)
             case float():
                 return float(text)

@@ -5,10 +5,12 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from orchestrator.app.handle import Handle, Handles
 from orchestrator.app.producer import Producer
+from orchestrator.app.subscriptions import Subscriptions, checked
 from orchestrator.app.task import Call, TaskFunction, defaulted, options_of, requests_of
 from orchestrator.config import Config
 from orchestrator.enqueue.request import Priority, attempts, priority_number, queue_name, seconds
 from orchestrator.errors import ConfigError, EnqueueRefused
+from orchestrator.events import Event
 from orchestrator.execute import Registry
 from orchestrator.execute.registry import handler_of
 from orchestrator.task.backoff import Backoff
@@ -17,6 +19,7 @@ from orchestrator.worker import Worker, loop
 
 P = ParamSpec("P")
 R = TypeVar("R")
+S = TypeVar("S", bound=Callable[..., object])
 
 
 class Orchestrator:
@@ -25,6 +28,7 @@ class Orchestrator:
     def __init__(self, url: str | None = None, /, **settings: Any) -> None:
         self._settings = settings if url is None else {**settings, "database_url": url}
         self._producer = Producer(self._read_config)
+        self._subscriptions = Subscriptions()
         self.registry = Registry()
 
     @property
@@ -87,6 +91,30 @@ class Orchestrator:
             return TaskFunction(self._producer, handler, function)
 
         return declare if function is None else declare(function)
+
+    @overload
+    def on(self, *kinds: type[Event]) -> Callable[[S], S]: ...
+
+    @overload
+    def on(self, *kinds: type[Event], call: S) -> S: ...
+
+    def on(self, *kinds: type[Event], call: Any = None) -> Any:
+        """Call a function for each event of these kinds (`orchestrator.events`) that happens in this process.
+
+        As a decorator, or on(TaskFailed, call=function). It runs on a thread of its own, after the fact: it may be
+        slow, and may raise. If more happens than it can take, it is not told of some. Event stands for all kinds.
+        """
+        wanted = checked(kinds)
+
+        def add(subscriber: S) -> S:
+            self._subscriptions.add(subscriber, wanted)
+            return subscriber
+
+        return add if call is None else add(call)
+
+    def off(self, subscriber: Callable[..., object]) -> None:
+        """Call a function that was given to `on` no more."""
+        self._subscriptions.remove(subscriber)
 
     def enqueue(
         self, name: str, arguments: Mapping[str, Any], *, using: object = None, **options: Any

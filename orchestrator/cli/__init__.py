@@ -24,24 +24,30 @@ import click
 from orchestrator.cli.bench import bench
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
+from orchestrator.cli.enqueue import enqueue
 from orchestrator.cli.failures import failures
 from orchestrator.cli.group import CommandLine
+from orchestrator.cli.leader import leader
 from orchestrator.cli.migrate import migrate
+from orchestrator.cli.queues import queues
 from orchestrator.cli.resume import resume
 from orchestrator.cli.sql import sql
+from orchestrator.cli.status import status
 from orchestrator.cli.tasks import tasks
 from orchestrator.cli.told import told
-from orchestrator.cli.variables import refuse_slips
+from orchestrator.cli.variables import name_variables, refuse_slips
+from orchestrator.cli.version import version
 from orchestrator.cli.worker import worker
+from orchestrator.cli.workers import workers
 from orchestrator.config import PREFIX
 from orchestrator.version import __version__
 
 
 @click.group(
     cls=CommandLine,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": PREFIX.rstrip("_")},
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
-# No variable for this one: ORCHESTRATOR_VERSION is what a deployment calls the version that it wants.
+# No variable: ORCHESTRATOR_VERSION is what a deployment calls the version that it wants.
 @click.version_option(__version__, prog_name="orchestrator", allow_from_autoenv=False)
 def orchestrator() -> None:
     """Background jobs on the PostgreSQL you already have.
@@ -68,8 +74,11 @@ def orchestrator() -> None:
     refuse_slips(orchestrator, os.environ)
 
 
-for command in (bench, demo, dev, failures, migrate, resume, sql, tasks, worker):
+for command in (
+    bench, demo, dev, enqueue, failures, leader, migrate, queues, resume, sql, status, tasks, version, worker, workers,
+):  # fmt: skip
     orchestrator.add_command(command)
+name_variables(orchestrator, PREFIX)
 
 
 def main() -> None:

@@ -46,19 +46,25 @@ def reason_option(command: Command) -> Command:
 
 @contextmanager
 def connected(
-    url: str | None, command: str, *, writes: bool = False, statement_seconds: float = STATEMENT_SECONDS
+    url: str | None,
+    command: str,
+    *,
+    writes: bool = False,
+    checks: bool = True,
+    statement_seconds: float = STATEMENT_SECONDS,
 ) -> Iterator[psycopg.Connection[Any]]:
     """Open a session, in autocommit, for a command of this name, on a database that has our schema.
 
     Whoever `writes` is refused at once by what takes no writes. A copy that nobody has resumed is let by: it can be
-    looked at, and nothing runs there.
+    looked at, and nothing runs there. Without `checks` the schema is not looked at, which a producer may not.
     """
     url = url or Config.load().database_url
     try:
         info = connect.conninfo(url, application_name=f"orchestrator {command}")
         with closing(connect.open_sync(info)) as connection:
             read_only, standby = settle(connection, statement_seconds)
-            fits.require_revision(connection)
+            if checks:
+                fits.require_revision(connection)
             if writes and read_only:
                 raise OperationRefused(takes_no_writes(connect.describe(info), standby=standby))
             yield connection

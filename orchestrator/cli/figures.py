@@ -33,6 +33,15 @@ def moment(value: datetime | None) -> str:
     return NOTHING if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
+def rate(per_second: float | None) -> str:
+    """Write how many a second; a minute where that is few."""
+    if per_second is None:
+        return NOTHING
+    if per_second == 0:
+        return "0/s"
+    return f"{per_second * 60:.2g}/min" if per_second < 1 else f"{per_second:,.0f}/s"
+
+
 def count(value: int | None) -> str:
     """Write how many, in groups of three."""
     return NOTHING if value is None else f"{value:,}"

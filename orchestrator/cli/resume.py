@@ -5,14 +5,14 @@ import sys
 import click
 
 from orchestrator import observe, operate
-from orchestrator.config import Config
-from orchestrator.postgres import connect, embedded_end
+from orchestrator.cli.database import connected, database_option, reason_option
+from orchestrator.postgres import connect
 
 
 @click.command()
 @click.option("--after-restore", is_flag=True, help="Resume in a restored dump or a cloned database.")
-@click.option("--reason", help="Why; kept in orchestrator.audit.")
-@click.option("--url", help="The database; else ORCHESTRATOR_DATABASE_URL.")
+@reason_option
+@database_option
 @click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
 def resume(reason: str | None, url: str | None, *, after_restore: bool, yes: bool) -> None:
     """Let tasks run where nothing runs before a person says so.
@@ -23,27 +23,17 @@ def resume(reason: str | None, url: str | None, *, after_restore: bool, yes: boo
     """
     if not after_restore:
         raise click.UsageError("say after what: --after-restore")
-    url = url or Config.load().database_url
-    try:
-        go_on(url, reason, ask=not yes)
-    finally:
-        embedded_end.leave(url)
-
-
-def go_on(url: str, reason: str | None, *, ask: bool) -> None:
-    """Show what is there, ask, and do it."""
-    info = connect.conninfo(url, application_name="orchestrator resume")
-    with connect.open_sync(info) as connection:
+    with connected(url, "resume", writes=True) as connection:
+        here = connect.describe(connection.info.dsn)
         copy = operate.copied(connection)
         if copy is None:
             click.echo(
-                f"nothing to do: the tasks in {connect.describe(info)} are at home there, and may run. A copy made "
-                "file by file cannot be told from its original: there, SELECT orchestrator.hold_after_restore() "
-                "comes first"
+                f"nothing to do: the tasks in {here} are at home there, and may run. A copy made file by file cannot "
+                "be told from its original: there, SELECT orchestrator.hold_after_restore() comes first"
             )
             return
-        click.echo(observe.printable("\n".join(described(copy, connect.describe(info))), keeping="\n"))
-        if ask:
+        click.echo(observe.printable("\n".join(described(copy, here)), keeping="\n"))
+        if not yes:
             confirm()
         done = operate.resume_after_restore(connection, reason=reason)
     click.echo(

@@ -11,6 +11,7 @@ from typing import Any
 from orchestrator import observe
 from orchestrator.errors import PayloadRefused
 from orchestrator.task import payload
+from orchestrator.task.payload import DEPTH_MAX
 
 # Not ASCII, or not printed: in JSON it can only stand inside of strings.
 SPECIAL = re.compile(r"[^\x20-\x7e]")
@@ -22,7 +23,8 @@ def value(text: str, *, unmasked: bool) -> Any:
         found = payload.decode_any(text, root="value")
     except PayloadRefused as error:
         return {"unreadable": str(error)}
-    return found if unmasked else observe.masked(found)
+    # A line of a log shows a few levels; here all are wanted that a payload may have.
+    return found if unmasked else observe.masked(found, depth=-DEPTH_MAX)
 
 
 def pretty(text: str, *, unmasked: bool) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 import click
 from rich.cells import cell_len
@@ -33,12 +33,14 @@ ENDLESS = 10**6
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: the field of a row, its heading, and how a value is written. `folds`: its text may be broken."""
+    """One column: the field of a row, its heading, how a value is written. `folds`: its text may be broken. `spare`: on
+    a screen of many things it is left out where there is no room."""
 
     name: str
     heading: str | None = None
     right: bool = False
     folds: bool = False
+    spare: bool = False
     shown: Callable[[Any], str] = figures.shown
 
     @property
@@ -54,8 +56,15 @@ def table(rows: Iterable[Any], columns: Sequence[Column], *, as_json: bool, empt
     elif not found:
         click.echo(empty)
     else:
-        cells = [[printable(column.shown(row.get(column.name))) for column in columns] for row in found]
-        show(laid_out(columns, cells))
+        show(laid_out(columns, cells_of(found, columns)))
+
+
+def cells_of(rows: Iterable[Any], columns: Sequence[Column]) -> list[list[str]]:
+    """Write what the columns show of these rows, so that it can be printed."""
+    return [
+        [printable(column.shown(fields.get(column.name))) for column in columns]
+        for fields in map(fields_of, rows)
+    ]
 
 
 def print_json(value: Any) -> None:
@@ -81,25 +90,33 @@ def screen() -> Console:
 def laid_out(columns: Sequence[Column], cells: Sequence[Sequence[str]], *, width: int | None = None) -> Table:
     """Return a table that fits into the width, or the same as records where none does."""
     width = width or screen().width
+    if least_width(columns, cells) <= width:
+        return as_table(columns, cells)
+    spare = [place for place, column in enumerate(columns) if column.spare]
+    if spare:
+        kept = [place for place in range(len(columns)) if place != spare[-1]]
+        fewer = [[row[place] for place in kept] for row in cells]
+        return laid_out([columns[place] for place in kept], fewer, width=width)
+    return as_records(columns, cells)
+
+
+def least_width(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> int:
     natural = [
-        max(map(cell_len, (column.head, *texts)))
-        for column, texts in zip(columns, zip(*cells, strict=True), strict=True)
+        max(map(cell_len, texts)) for texts in zip([each.head for each in columns], *cells, strict=True)
     ]
     least = [
         min(size, FOLDED_WIDTH_MIN) if column.folds else size
         for column, size in zip(columns, natural, strict=True)
     ]
-    if sum(least) + GAP * (len(columns) - 1) > width:
-        return as_records(columns, cells)
+    return sum(least) + GAP * (len(columns) - 1)
+
+
+def as_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Table:
+    """Return each row as a line; what folds takes what the others leave."""
     made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), collapse_padding=True, header_style="bold")
-    for column, size in zip(columns, natural, strict=True):
-        made.add_column(
-            Text(column.head),
-            justify="right" if column.right else "left",
-            overflow="fold",
-            no_wrap=not column.folds,
-            min_width=None if column.folds else size,
-        )
+    for column in columns:
+        justify: Literal["left", "right"] = "right" if column.right else "left"
+        made.add_column(Text(column.head), justify=justify, overflow="fold", no_wrap=not column.folds)
     for row in cells:
         made.add_row(*map(Text, row))
     return made

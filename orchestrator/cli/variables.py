@@ -1,15 +1,26 @@
 """Every flag has a variable: that of `tasks list --status` is ORCHESTRATOR_TASKS_LIST_STATUS. A slip is told.
 
-click reads the variables (`auto_envvar_prefix`), each when its command runs, and none that no flag is called by. So a
-slip would be silence; it is looked for here, as `Config.load` looks among the settings.
+They are named here, by the flag as one types it; click's own `auto_envvar_prefix` would name them by our parameters
+(--json is `as_json` there). And it reads only what some flag is called by, so that a slip would be silence: it is looked
+for here, as `Config.load` looks among the settings.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import click
 
 from orchestrator.config import PREFIX, did_you_mean
 from orchestrator.errors import ConfigError
+
+
+def name_variables(command: click.Command, prefix: str) -> None:
+    """Give every flag of this command, and of those below it, its variable; one that it has already comes second."""
+    for option in flags(command):
+        given = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar or ())
+        option.envvar = [prefix + variable_of(option), *given]
+    if isinstance(command, click.Group):
+        for word, inner in command.commands.items():
+            name_variables(inner, below(prefix, word))
 
 
 def refuse_slips(whole: click.Group, environment: Mapping[str, str]) -> None:
@@ -27,11 +38,29 @@ def meant(command: click.Command, name: str, prefix: str) -> str | None:
     """Return the variable that was probably meant; None where the name is right, or like none."""
     if isinstance(command, click.Group):
         for word, inner in command.commands.items():
-            below = f"{prefix}{word.upper().replace('-', '_')}_"
-            if name.startswith(below):
-                return meant(inner, name, below)
+            if name.startswith(below(prefix, word)):
+                return meant(inner, name, below(prefix, word))
         return None
     # The flag alone is compared: what stands before it is equal, and would make anything look alike.
-    flags = {option.name.upper() for option in command.params if option.name}
-    close = did_you_mean(name.removeprefix(prefix), flags)
+    close = did_you_mean(name.removeprefix(prefix), map(variable_of, flags(command)))
     return None if close is None or prefix + close == name else prefix + close
+
+
+def flags(command: click.Command) -> Iterator[click.Option]:
+    """Yield the options that a person may give, and a deployment may want to."""
+    for option in command.params:
+        # --version: so is called what a deployment says which version it wants.
+        if isinstance(option, click.Option) and option.allow_from_autoenv:
+            yield option
+
+
+def variable_of(option: click.Option) -> str:
+    return screaming(max(option.opts, key=len).lstrip("-"))
+
+
+def below(prefix: str, word: str) -> str:
+    return f"{prefix}{screaming(word)}_"
+
+
+def screaming(words: str) -> str:
+    return words.replace("-", "_").upper()

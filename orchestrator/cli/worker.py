@@ -3,6 +3,9 @@
 import asyncio
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import click
 from click.core import ParameterSource
@@ -10,6 +13,8 @@ from click.core import ParameterSource
 from orchestrator import observe
 from orchestrator.cli.load import load_app
 from orchestrator.cli.told import told
+from orchestrator.config import METRICS_HOST, PORT_MAX
+from orchestrator.errors import ConfigError
 from orchestrator.worker import Worker, codes, loop
 from orchestrator.worker.parent import Parent
 from orchestrator.worker.tether import Tether
@@ -37,7 +42,7 @@ PROCESSES_MAX = 256
     type=click.IntRange(1, PROCESSES_MAX),
     default=1,
     show_default=True,
-    envvar=["ORCHESTRATOR_WORKER_PROCESSES", "ORCHESTRATOR_PROCESSES"],
+    envvar="ORCHESTRATOR_PROCESSES",
     help="Worker processes; from two on this one only keeps them. Else ORCHESTRATOR_PROCESSES.",
 )
 @click.option(
@@ -52,6 +57,17 @@ PROCESSES_MAX = 256
     default="info",
     show_default=True,
     help="The least level of lines on standard error; successes are debug.",
+)
+@click.option(
+    "--metrics-port",
+    type=click.IntRange(0, PORT_MAX),
+    envvar=["ORCHESTRATOR_WORKER_METRICS_PORT", "ORCHESTRATOR_METRICS_PORT"],
+    help="Serve /metrics, /healthz and /readyz on this port; of all processes together. 0: one that is free.",
+)
+@click.option(
+    "--metrics-host",
+    envvar=["ORCHESTRATOR_WORKER_METRICS_HOST", "ORCHESTRATOR_METRICS_HOST"],
+    help="The address to serve them on.  [default: 127.0.0.1, this host alone]",
 )
 @click.option(
     "--tether",
@@ -70,6 +86,8 @@ def worker(
     processes: int,
     grace: float | None,
     log_level: str,
+    metrics_port: int | None,
+    metrics_host: str | None,
     tether: int | None,
     *,
     until_empty: bool,
@@ -90,27 +108,25 @@ def worker(
       128+n  with --processes: a worker was killed by signal n, and
              none has taken its place
     """
+    names = named(queues)
     if processes > 1:
-        named(queues)
         observe.follow(minimum=log_level)
-        context.exit(Parent(lambda line: again(context, line), processes=processes).run())
-    line = None if tether is None else Tether(tether)
-    if line is not None:
-        line.hold()
+        context.exit(keep(context, processes, metrics_host, metrics_port))
+    line = held(tether)
     application = load_app(app)
     observe.follow(minimum=log_level)
-    observe.count()
     made = application.worker(
-        queues=named(queues),
+        queues=names,
         concurrency=concurrency,
         until_empty=until_empty,
         database_url=url,
         grace_seconds=grace,
+        metrics_port=metrics_port,
+        metrics_host=metrics_host,
     )
-    code = loop.run(serve(made, line))
+    code = loop.run(serve(made, line, metrics_port=metrics_port))
     application.close()
-    if code:
-        sys.exit(code)
+    context.exit(code)
 
 
 def named(queues: str | None) -> tuple[str, ...] | None:
@@ -121,6 +137,47 @@ def named(queues: str | None) -> tuple[str, ...] | None:
     if not names:
         raise click.BadParameter("no queue is named; write for example mail,default", param_hint="--queues")
     return names
+
+
+def keep(context: click.Context, processes: int, host: str | None, port: int | None) -> int:
+    """Keep several worker processes, serve their numbers, and return the exit code."""
+    with family(host, port) as numbers:
+        return Parent(lambda line: again(context, line), processes=processes, family=numbers).run()
+
+
+def held(descriptor: int | None) -> Tether | None:
+    """Take the line to the parent, if there is one."""
+    if descriptor is None:
+        return None
+    line = Tether(descriptor)
+    line.hold()
+    return line
+
+
+@contextmanager
+def family(host: str | None, port: int | None) -> Iterator[observe.Family | None]:
+    """Serve the numbers of several processes, and those of their parent, while the block lasts."""
+    if port is None:
+        yield None
+        return
+    observe.count()
+    numbers = observe.Family(partial(observe.snapshot, ours=True))
+    server = observe.Server(host or METRICS_HOST, port, observe.family_pages(numbers))
+    server.start()
+    try:
+        yield numbers
+    finally:
+        server.stop()
+
+
+def served_by_parent(made: Worker, port: int | None) -> None:
+    """Let the parent speak for this worker. It has not read the application's settings, so it must have been told."""
+    if made.config.metrics_port is not None and port is None:
+        raise ConfigError(
+            "metrics_port is set in the application, and with --processes it is the parent that serves: "
+            "name it with --metrics-port or ORCHESTRATOR_METRICS_PORT"
+        )
+    made.serves = False
 
 
 def again(context: click.Context, line: int) -> list[str]:
@@ -140,16 +197,17 @@ def again(context: click.Context, line: int) -> list[str]:
     return [*words, "--", context.params["app"]]
 
 
-async def serve(made: Worker, line: Tether | None = None) -> int:
+async def serve(made: Worker, line: Tether | None = None, *, metrics_port: int | None = None) -> int:
     """Run a worker that stops on signals, or when its parent says so or is gone; return the exit code."""
     if line is None:
         for number in codes.STOPPING:
             asyncio.get_running_loop().add_signal_handler(number, made.stop)
     else:
-        line.follow(made)
+        served_by_parent(made, metrics_port)
+        line.follow(made, tells=made.config.metrics_port is not None)
     code = 0
     try:
-        await made.run()
+        await run(made, line)
     except Exception as error:
         if not made.left_behind:
             raise
@@ -163,3 +221,12 @@ async def serve(made: Worker, line: Tether | None = None) -> int:
         sys.stdout.flush()
         os._exit(code)
     return code
+
+
+async def run(made: Worker, line: Tether | None) -> None:
+    """Run a worker; however it ends, its parent learns its last numbers."""
+    try:
+        await made.run()
+    finally:
+        if line is not None:
+            line.last_word()

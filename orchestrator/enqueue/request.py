@@ -47,6 +47,7 @@ class Options:
 class Envelope:
     """All that is said of a task but its payload, as JSON text."""
 
+    type: str
     alike: str
     """An object: the type and the options, the key apart."""
     key: str
@@ -98,7 +99,7 @@ def envelope(kind: str, options: Options, *, bytes_max: int) -> Envelope:
     if options.max_attempts is not None:
         members["max_attempts"] = attempts(options.max_attempts)
     following = f", {as_json(key)[1:-1]}" if key else ""
-    return Envelope(as_json(members), following, None if key else columns_of(members))
+    return Envelope(members["type"], as_json(members), following, None if key else columns_of(members))
 
 
 def columns_of(members: Mapping[str, Any]) -> Mapping[str, str | None] | None:

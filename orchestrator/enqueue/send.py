@@ -6,12 +6,14 @@ item, nor answered for every item, is a third of the time that an item has.
 
 import sys
 from array import array
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple, NoReturn, overload
 
+from orchestrator import events
 from orchestrator.enqueue.held_psycopg import AsyncPsycopg, Rows
 from orchestrator.enqueue.request import Request
 from orchestrator.enqueue.target import AsyncTarget, Target
@@ -51,6 +53,10 @@ class Many(Sequence[Enqueued]):
         self._ids.extend(map(int, columns[0]))
         self._created.extend(map(bool, columns[1]) if columns[1:] else bytes([1]) * len(rows))
 
+    def was_created(self, index: int) -> bool:
+        """Tell whether a task is new."""
+        return bool(self._created[index])
+
     def __len__(self) -> int:
         return len(self._ids)
 
@@ -80,7 +86,7 @@ def send(target: Target, request: Request) -> Enqueued:
         (row,) = target.rows(*single(request))
     except Exception as error:
         translate(error, Lost.IN_DOUBT, alone=alone)
-    return Enqueued(int(row[0]), row[1:] != (False,))
+    return enqueued(request, row)
 
 
 async def asend(target: AsyncTarget, request: Request) -> Enqueued:
@@ -92,7 +98,7 @@ async def asend(target: AsyncTarget, request: Request) -> Enqueued:
         (row,) = await target.rows(*single(request))
     except Exception as error:
         translate(error, Lost.IN_DOUBT, alone=alone)
-    return Enqueued(int(row[0]), row[1:] != (False,))
+    return enqueued(request, row)
 
 
 def send_many(target: Target, requests: Iterable[Request]) -> Many:
@@ -103,6 +109,7 @@ def send_many(target: Target, requests: Iterable[Request]) -> Many:
         for chunk in way.chunks:
             with translated(way.lost, alone=way.alone, first=len(many)):
                 many.extend(target.rows(*together(chunk)))
+                tell(chunk, many)
     return many
 
 
@@ -116,7 +123,26 @@ async def asend_many(target: AsyncTarget, requests: Iterable[Request]) -> Many:
         for chunk in way.chunks:
             with translated(way.lost, alone=way.alone, first=len(many)):
                 many.extend(await target.rows(*together(chunk)))
+                tell(chunk, many)
     return many
+
+
+def enqueued(request: Request, row: Sequence[Any]) -> Enqueued:
+    """Read the answer for one task."""
+    made = Enqueued(int(row[0]), row[1:] != (False,))
+    if made.created and events.wanted(events.TasksEnqueued):
+        events.emit(events.TasksEnqueued(request[0].type, 1))
+    return made
+
+
+def tell(chunk: Sequence[Request], many: Many) -> None:
+    """Tell how many of each type the last chunk of a set has brought, if anybody wants to know."""
+    if not events.wanted(events.TasksEnqueued):
+        return
+    first = len(many) - len(chunk)
+    made = Counter(one.type for n, (one, _) in enumerate(chunk) if many.was_created(first + n))
+    for kind, count in made.items():
+        events.emit(events.TasksEnqueued(kind, count))
 
 
 def single(request: Request) -> Statement:

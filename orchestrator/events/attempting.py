@@ -24,6 +24,17 @@ class TaskStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class TaskPayload(Event):
+    """What a task brought along, as an attempt begins; told only with the setting `log_payloads`."""
+
+    task_id: int
+    type: str
+    queue: str
+    attempt: int
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
 class AttemptEnded(Event):
     """What all have in common that tell how an attempt came to its end, once that is written down."""
 
@@ -92,6 +103,7 @@ class OutcomesWritten(Event):
     wrote for a worker that did not. `took_seconds`: what a batch took; None: it was none."""
 
     worker_id: UUID
+    """Who has written them."""
     took_seconds: float | None
     tallies: tuple[Tally, ...]
     """One for each queue and type."""

@@ -17,6 +17,14 @@ class WorkerStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class MetricsServed(Event):
+    """A port is open: /metrics, /healthz, /readyz."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerStopping(Event):
     """A worker has stopped claiming and lets its tasks finish."""
 

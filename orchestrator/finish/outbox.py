@@ -146,11 +146,11 @@ class Outbox:
     @property
     def is_full(self) -> bool:
         """Whether there are so many outcomes, or so large ones, that nothing new should begin."""
-        return self._count() >= self._limit or self._bytes >= BYTES_MAX
+        return self.count >= self._limit or self._bytes >= BYTES_MAX
 
     async def flush(self) -> None:
         """Wait until everything put so far is written."""
-        while self._count():
+        while self.count:
             self._written.clear()
             await self._written.wait()
 
@@ -158,7 +158,9 @@ class Outbox:
         """Return the tasks whose outcomes are not written yet. Another thread may miss one that is just moving."""
         return [outcome.task for _, outcome in (*self._waiting, *self._sending, *self._locked)]
 
-    def _count(self) -> int:
+    @property
+    def count(self) -> int:
+        """How many outcomes are held."""
         return len(self._waiting) + len(self._sending) + len(self._locked)
 
     async def _send(

@@ -19,6 +19,7 @@ from psycopg.rows import tuple_row
 
 from orchestrator import events
 from orchestrator.lead import BEACON_GRACE_SECONDS
+from orchestrator.maintain.tallies import tell
 from orchestrator.postgres import statement
 
 RECOVER = statement.load(__file__, "recover.sql")
@@ -125,7 +126,8 @@ def recover(
         cursor.execute(RECOVER, given, prepare=False)
         row = cursor.fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
-    returned, buried, workers, _rings, _redated = row
+    returned, buried, workers, _rings, _redated, ended, leader = row
+    tell(leader, ended)
     if returned or buried or workers:
         events.emit(events.TasksRecovered(returned, buried, workers))
     return Recovered(returned, buried, workers)

@@ -8,7 +8,8 @@
 -- marked running before it starts the next time, so that nothing kills one worker after the other unseen. What had begun
 -- counts a loss, is written into attempts, and runs again unless it has cost three workers. It may have been another task
 -- that killed the worker, so of the last attempt one is given back.
--- Out: one row: tasks returned, tasks buried, workers declared dead. At most `batch_size` tasks a call; call again while it
+-- Out: one row: tasks returned, tasks buried, workers declared dead; ended: queue, type and what became of it, of each (a type
+-- that nobody has declared is anybody's word, and has no name); leader: who calls. At most `batch_size` tasks a call; call again while it
 -- returns that many.
 -- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several may call at once. A worker that
 -- beats at this moment has its row locked and is left alone. Path: tasks_live_worker_idx.
@@ -176,4 +177,15 @@ SELECT
     (SELECT count(*) FROM gone) AS buried,
     (SELECT count(*) FROM declared) AS workers,
     (SELECT count(*) FROM rung) AS rings,
-    (SELECT count(*) FROM redated) AS redated
+    (SELECT count(*) FROM redated) AS redated,
+    (
+        SELECT jsonb_agg(jsonb_build_array(
+            o.queue,
+            coalesce((SELECT y.name FROM orchestrator.types AS y WHERE y.name = o.type), '(unknown)'),
+            CASE WHEN o.status <> 'running' THEN 'released' WHEN o.losses >= 2 THEN 'buried' ELSE 'lost' END,
+            NULL,
+            NULL
+        ))
+        FROM orphan AS o
+    ) AS ended,
+    (SELECT w.id FROM orchestrator.workers AS w WHERE w.is_leader) AS leader

@@ -17,7 +17,7 @@ RETENTION = statement.load(__file__, "retention.sql")
 # A task carries up to 256 KiB of payload, whose pieces are deleted one by one: 1000 large ones take 0.3 s.
 BATCH_SIZE = 1000
 
-Kind = Literal["dead_letters", "attempts", "audit", "keys", "workers"]
+Kind = Literal["dead_letters", "attempts", "audit", "keys", "workers", "statistics"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 

@@ -7,4 +7,5 @@ SELECT CASE %(kind)s
     WHEN 'audit' THEN orchestrator.purge_audit(%(batch_size)s)
     WHEN 'keys' THEN orchestrator.purge_keys(%(batch_size)s)
     WHEN 'workers' THEN orchestrator.purge_workers(%(batch_size)s)
+    WHEN 'statistics' THEN orchestrator.purge_statistics(%(batch_size)s)
 END

@@ -1,4 +1,5 @@
-"""Count what the whole cluster holds, once for everybody: the leader asks, and one event tells.
+"""Count what the whole cluster holds, once for everybody: the leader asks, one event tells, and orchestrator.samples
+keeps it for whoever looks (`orchestrator status`).
 
 It reads every live task, so its price grows with the backlog: `took_seconds` says what it was, and who calls this
 leaves a multiple of that between two samples.

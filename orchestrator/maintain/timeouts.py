@@ -11,6 +11,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from orchestrator import events
+from orchestrator.maintain.tallies import tell
 from orchestrator.postgres import statement
 
 OVERDUE = statement.load(__file__, "overdue.sql")
@@ -39,7 +40,8 @@ def timeouts(
         # Run once in a few seconds: planned each time, it never runs by a plan made for empty tables.
         row = cursor.execute(TIMEOUTS, given, prepare=False).fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
-    retried, buried, _rings = row
+    retried, buried, _rings, ended, leader = row
+    tell(leader, ended)
     if retried or buried:
         events.emit(events.TimeoutsEnforced(retried, buried))
     return bool(retried + buried >= batch_size)

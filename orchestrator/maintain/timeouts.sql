@@ -2,15 +2,15 @@
 -- fenced off. Only of workers that have beaten since then: who could not reach us may hold the outcome, and is recovered
 -- if it does not come back. Each counts as failed, is written into attempts, and waits for its next attempt as its
 -- type's policy says (1 s, doubled each time to 300 s, ± 10 %% where nobody has declared the type), or is a dead letter
--- when its attempts are used up. A timeout of 0 is none. Out: one row: tasks sent back, tasks buried. At most
--- `batch_size` a call; call again while it returns that many.
+-- when its attempts are used up. A timeout of 0 is none. Out: one row: tasks sent back, tasks buried; ended:
+-- queue, type, what became of it, seconds waited and run, of each; leader: who calls. At most `batch_size` a call; call again while it returns that many.
 -- Locks: the task rows by id, SKIP LOCKED: who is writing its outcome at this moment is left alone. Path:
 -- tasks_live_worker_idx, which holds leased rows only; then the key. id + 0: or the order is read from the whole key.
 -- The lease is kept neither on the record nor on the dead letter: by it the worker would take its own late outcome for
 -- one that was written (finish/recorded.sql). worker_id tells who it was.
 -- The growth is compared in logarithms: 2 to the power of 2000 is an error, and not merely more than the cap.
 WITH late AS (
-    SELECT t.id, t.lease, t.attempt, t.max_attempts, t.queue, t.type, t.worker_id, t.started_at,
+    SELECT t.id, t.lease, t.attempt, t.max_attempts, t.queue, t.type, t.worker_id, t.run_at, t.started_at,
         jsonb_build_object(
             'class', 'Timeout',
             'message', format(
@@ -98,4 +98,15 @@ rung AS MATERIALIZED (
 SELECT
     (SELECT count(*) FROM back) AS retried,
     (SELECT count(*) FROM gone) AS buried,
-    (SELECT count(*) FROM rung) AS rings
+    (SELECT count(*) FROM rung) AS rings,
+    (
+        SELECT jsonb_agg(jsonb_build_array(
+            l.queue,
+            l.type,
+            CASE WHEN l.attempt < l.max_attempts THEN 'timed_out' ELSE 'buried' END,
+            greatest(date_part('epoch', l.started_at - l.run_at), 0),
+            date_part('epoch', orchestrator.clock() - l.started_at)
+        ))
+        FROM late AS l
+    ) AS ended,
+    (SELECT w.id FROM orchestrator.workers AS w WHERE w.is_leader) AS leader

@@ -113,8 +113,10 @@ class Listener:
     def _take(self, channel: str, payload: str) -> None:
         if channel != WORKERS_CHANNEL:
             if payload in self._queues:
+                events.emit(events.NotificationHeard(payload))
                 self._calls.rung()
             return
+        events.emit(events.NotificationHeard(None))
         if payload == str(self._worker_id):
             if not self._heard:
                 self._heard, self._deaf = True, False

@@ -1,10 +1,37 @@
-"""Turn events into lines and numbers. The only room that knows structlog and prometheus-client; stations emit, they
-neither log nor count.
+"""Turn events into lines and numbers, serve the numbers, and keep statistics in the database. The only room that knows
+structlog and prometheus-client; stations emit, they neither log nor count.
+
+    log       which event is a line, at which level        lines      where lines go: the user's way, or ours
+    metrics   which event counts for which number          masking    what of a line nobody should read
+    catalogue every number there is                        names      how many names a label may have
+    numbers   the numbers of this process                  cluster    what the leader has sampled
+    vitals    whether a worker is ready                    family     the numbers of several processes
+    server    HTTP                                         pages      what is served by it
+    statistics  what happened, by the minute, in the database
 """
 
-from orchestrator.observe.log import follow, logger
+from orchestrator.observe.family import Family, snapshot
+from orchestrator.observe.lines import logger
+from orchestrator.observe.log import follow
 from orchestrator.observe.masking import masked, masked_text
-from orchestrator.observe.metrics import count
+from orchestrator.observe.metrics import ask, count
+from orchestrator.observe.pages import family_pages, own_pages
 from orchestrator.observe.printable import printable
+from orchestrator.observe.server import Server
+from orchestrator.observe.statistics import Statistics
 
-__all__ = ["count", "follow", "logger", "masked", "masked_text", "printable"]
+__all__ = [
+    "Family",
+    "Server",
+    "Statistics",
+    "ask",
+    "count",
+    "family_pages",
+    "follow",
+    "logger",
+    "masked",
+    "masked_text",
+    "own_pages",
+    "printable",
+    "snapshot",
+]

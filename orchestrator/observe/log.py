@@ -1,21 +1,18 @@
-"""One line a state change, through structlog; successes at DEBUG.
+"""One line a state change; successes at DEBUG. Where lines go says `lines`.
 
-The user's own structlog configuration is respected; only the command line sets one, and only where there is none.
-No payload is ever in a line: an event does not carry it.
+No payload is in a line: no event carries it, but `TaskPayload`, which is told only with the setting `log_payloads`.
 """
 
 import dataclasses
 import re
-import sys
 import threading
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from typing import Any
 
-import structlog
-
 from orchestrator import events
-from orchestrator.observe.printable import printable
+from orchestrator.observe.lines import configure, logger
+from orchestrator.observe.masking import masked_payload
 
 LEVELS: dict[type[events.Event], str] = {
     events.TaskStarted: "debug",
@@ -26,6 +23,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.RowsExpired: "debug",
     events.GaugesSampled: "debug",
     events.TaskReleased: "info",
+    events.TaskPayload: "info",
     events.TaskFailed: "warning",
     events.TaskPutBack: "warning",
     events.LeaseLost: "warning",
@@ -48,11 +46,25 @@ LEVELS: dict[type[events.Event], str] = {
     events.DutyFailed: "error",
     events.ChildDied: "error",
     events.ChildKilled: "error",
+    events.EventsDropped: "warning",
+    events.SubscriberFailed: "error",
 }
 
 
-# A traceback has lines.
-MULTI_LINE = ("exception", "stack")
+# Of these there are many a second, whatever happens: they are for numbers.
+NEVER: frozenset[type[events.Event]] = frozenset(
+    {
+        events.TasksEnqueued,
+        events.OutcomesWritten,
+        events.ClaimAnswered,
+        events.LoopTurned,
+        events.WorkersRung,
+        events.NotificationHeard,
+    }
+)
+
+# No trace, no handler that ran, no worker that it was: nothing to say.
+MAY_LACK = ("trace_id", "duration_seconds", "worker_id")
 
 # Of so many different lines it is known when they were said last.
 SAID_MAX = 100
@@ -63,14 +75,13 @@ SPARING: dict[type[events.Event], tuple[float, str | None]] = {
     events.ConnectionRestored: (20.0, None),
     events.DutyFailed: (60.0, "duty"),
     events.DutyPutOff: (60.0, "duty"),
+    events.SubscriberFailed: (60.0, "subscriber"),
 }
 
 
 def follow(*, minimum: str = "info") -> Callable[[], None]:
     """Write a line for every event of at least this level from now on; returns what ends it."""
-    if not structlog.is_configured():
-        configure()
-    logger = structlog.get_logger("orchestrator")
+    configure()
     ranks = ("debug", "info", "warning", "error")
     loud = frozenset(ranks[ranks.index(minimum) :])
     news = News()
@@ -78,29 +89,18 @@ def follow(*, minimum: str = "info") -> Callable[[], None]:
     def line(event: events.Event) -> None:
         if (left_out := news.of(event)) is not None:
             more = {"left_out": left_out} if left_out else {}
-            getattr(logger, level_of(type(event)))(name_of(event), **fields_of(event), **more)
+            getattr(logger(), level_of(type(event)))(name_of(event), **fields_of(event), **more)
 
-    return events.subscribe(line, to=[kind for kind in kinds() if level_of(kind) in loud])
+    return events.subscribe(line, to=[k for k in events.kinds() if is_told(k) and level_of(k) in loud])
 
 
 def level_of(kind: type[events.Event]) -> str:
     return LEVELS.get(kind, "info")
 
 
-def kinds() -> list[type[events.Event]]:
-    """Return every kind of event there is."""
-    found: list[type[events.Event]] = []
-    waiting = [events.Event]
-    while waiting:
-        below = waiting.pop().__subclasses__()
-        found += [kind for kind in below if not kind.__subclasses__()]
-        waiting += below
-    return found
-
-
-def logger(**fields: Any) -> Any:
-    """Return a logger that says these with each line, as the user's own configuration of structlog has it."""
-    return structlog.get_logger("orchestrator").bind(**fields)
+def is_told(kind: type[events.Event]) -> bool:
+    """Tell whether there is a line for such events, at whatever level."""
+    return kind not in NEVER
 
 
 class News:
@@ -135,36 +135,16 @@ def name_of(event: events.Event) -> str:
 
 
 def fields_of(event: events.Event) -> dict[str, Any]:
-    values = ((f.name, getattr(event, f.name)) for f in dataclasses.fields(event))
-    return {name: str(value) if name.endswith("worker_id") else value for name, value in values}
-
-
-def configure() -> None:
-    """JSON, one object a line; in colour at a terminal."""
-    terminal = sys.stderr.isatty()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            # As text, here: the renderer for terminals would print each frame's variables, payloads and passwords too.
-            structlog.processors.format_exc_info,
-            *([harmless, console()] if terminal else [structlog.processors.JSONRenderer()]),
-        ],
-        # Writes a line and its end at once; print() writes them apart where Python is unbuffered (as in our image), and
-        # the lines of several processes would mix.
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
-    )
-
-
-def console() -> Any:
-    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
-
-
-def harmless(_logger: object, _method: str, line: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Escape what a terminal would obey. JSON does so by itself."""
+    """Return what a line says: all that the event does, but for what there is none of."""
+    values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
     return {
-        printable(name): printable(value, keeping="\n" if name in MULTI_LINE else "")
-        if isinstance(value, str)
-        else value
-        for name, value in line.items()
+        name: said(name, value) for name, value in values.items() if value is not None or name not in MAY_LACK
     }
+
+
+def said(name: str, value: Any) -> Any:
+    if name == "payload":
+        return masked_payload(value)
+    if name == "duration_seconds":
+        return round(value, 6)
+    return str(value) if name.endswith("worker_id") else value

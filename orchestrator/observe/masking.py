@@ -1,29 +1,75 @@
-"""Keep secrets off the screen: what stands under a key whose name says that it is one."""
+"""Keep secrets out of lines: the value of a field whose name says that it is one, and passwords inside of text.
+
+A net, not a wall: it knows a secret by its name alone. What has none, in a payload or an exception's message, is shown.
+"""
 
 import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 MASK = "***"
-SECRET = re.compile(r"passw|pwd|secret|token|authorization|api[-_]?key|credential|cookie", re.IGNORECASE)
-IN_TEXT = re.compile(
-    rf"(\w{{0,40}}(?:{SECRET.pattern})\w{{0,40}}[\"']?\s{{0,3}}[=:]\s{{0,3}})[^\s,;&}}\])]{{1,500}}", re.I
+DEPTH_MAX = 8
+PAYLOAD_CHARACTERS_MAX = 2_000
+
+NAMES = (
+    r"passw|passphrase|pwd|secret|token|authorization|api[-_]?key|access[-_]?key|private[-_]?key|cookie|credential|"
+    r"database[-_]?url|dsn"
 )
+SECRET = re.compile(NAMES, re.IGNORECASE)
+# All bounded, so that a long text of a stranger's costs no more than its length.
+IN_URL = re.compile(r"(://[^\s:/@]{0,200}:)[^\s@]{1,200}@")
+IN_TEXT = re.compile(
+    rf"((?:\w{{0,40}}[-_])?(?:{NAMES})\w{{0,40}}[\"']?\s{{0,3}}[=:]\s{{0,3}})"
+    r"(?!//)(?:\"[^\"\n]{0,500}\"|'[^'\n]{0,500}'|(?:(?:bearer|basic|digest) )?[^\s,;&\"'}\])]{1,500})",
+    re.IGNORECASE,
+)
+BEARER = re.compile(r"\b(bearer|basic) [A-Za-z0-9+/=._~-]{8,500}", re.IGNORECASE)
 
 
-def masked(value: Any) -> Any:
-    """Return a value as JSON has it, its secrets masked."""
+def masked_fields(fields: Mapping[Any, Any], depth: int = 0) -> dict[Any, Any]:
+    """Return the fields of a line, or of an object in one, with what looks secret masked."""
+    return {name: masked(value, name=str(name), depth=depth) for name, value in fields.items()}
+
+
+def masked(value: Any, *, name: str = "", depth: int = 0) -> Any:
+    """Return a value as a line may show it."""
+    if SECRET.search(name) and value not in (None, ""):
+        return MASK
     match value:
-        case Mapping():
-            return {name: MASK if SECRET.search(str(name)) else masked(each) for name, each in value.items()}
-        case list():
-            return [masked(each) for each in value]
         case str():
             return masked_text(value)
+        case Mapping() | list() | tuple() if depth >= DEPTH_MAX:
+            return "…"
+        case Mapping():
+            return masked_fields(value, depth + 1)
+        case list() | tuple():
+            return [masked(each, depth=depth + 1) for each in value]
         case _:
             return value
 
 
 def masked_text(text: str) -> str:
-    """Return a text with what follows the name of a secret masked."""
-    return IN_TEXT.sub(rf"\1{MASK}", text) if SECRET.search(text) else text
+    """Return a text with the passwords of URLs masked, and what follows the name of a secret."""
+    if "://" in text:
+        text = IN_URL.sub(rf"\1{MASK}@", text)
+    if SECRET.search(text):
+        text = IN_TEXT.sub(masked_value, text)
+    return BEARER.sub(rf"\1 {MASK}", text)
+
+
+def masked_value(found: re.Match[str]) -> str:
+    """Return a name and its mask, in quotes where the value was."""
+    value = found[0][len(found[1]) :]
+    quote = value[0] if value[0] in "\"'" else ""
+    return f"{found[1]}{quote}{MASK}{quote}"
+
+
+def masked_payload(text: str) -> str:
+    """Return a payload, JSON text, as a line may show it: its secrets masked, and no longer than so much."""
+    try:
+        shown = msgspec.json.encode(masked(msgspec.json.decode(text))).decode()
+    except (ValueError, RecursionError):  # PostgreSQL stores JSON that Python refuses
+        return "unreadable"
+    return shown if len(shown) <= PAYLOAD_CHARACTERS_MAX else shown[:PAYLOAD_CHARACTERS_MAX] + "…"

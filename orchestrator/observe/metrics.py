@@ -1,16 +1,27 @@
-"""Count what happens, for Prometheus. Labels are bounded: never an id, nor anything a payload could hold."""
+"""Count what happens, for Prometheus: each event under the number that stands for it (`catalogue`)."""
 
-from collections.abc import Callable
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping
+from weakref import WeakKeyDictionary
 
-from prometheus_client import REGISTRY, CollectorRegistry, Counter
+from prometheus_client import REGISTRY, CollectorRegistry
 
 from orchestrator import events
+from orchestrator.observe import catalogue
+from orchestrator.observe.cluster import LEARNT, Cluster
+from orchestrator.observe.numbers import Numbers, Source
+from orchestrator.task.buckets import BOUNDS, bounds
+from orchestrator.task.tally import Tally
+from orchestrator.version import __version__
 
 COUNTED: frozenset[type[events.Event]] = frozenset(
     {
+        events.OutcomesWritten,
         events.StaleOutcome,
         events.LeaseLost,
         events.GhostsReleased,
+        events.HandlerAbandoned,
         events.TasksRecovered,
         events.TimeoutsEnforced,
         events.WorkerDeclaredDead,
@@ -19,66 +30,150 @@ COUNTED: frozenset[type[events.Event]] = frozenset(
         events.DutyFailed,
         events.DutyPutOff,
         events.ConnectionLost,
+        events.ConnectionRestored,
+        events.TasksEnqueued,
+        events.ClaimAnswered,
+        events.LoopTurned,
+        events.WorkersRung,
+        events.NotificationHeard,
+        events.EventsDropped,
+        events.SubscriberFailed,
+        events.ChildDied,
     }
 )
 
 
 class Counts:
-    """The counters of one registry."""
+    """What is counted in one registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        def counter(name: str, what: str, *labels: str) -> Counter:
-            return Counter(name, what, labels, namespace="orchestrator", registry=registry)
+        self.numbers = Numbers()
+        self.cluster = Cluster()
+        self.numbers.ask(self.cluster.readings)
+        self.numbers.ask(lambda: [(catalogue.INFO, (__version__,), 1.0)])
+        self._is_counting = False
+        registry.register(self.numbers)
 
-        self.stale_writes = counter(
-            "stale_writes_rejected", "Outcomes refused since their lease was void", "queue"
-        )
-        self.leases_lost = counter(
-            "leases_lost", "Handlers told that their task is no longer theirs", "queue"
-        )
-        self.ghosts = counter("ghost_claims_released", "Tasks given back whose claim's answer was lost")
-        self.recovered = counter("tasks_recovered", "Tasks taken back from dead workers", "outcome")
-        self.timeouts = counter("timeouts_enforced", "Attempts ended that no worker had ended", "outcome")
-        self.cut_off = counter(
-            "workers_cut_off", "Times this worker gave its leases up, or had lost them", "by"
-        )
-        self.elections = counter("elections_won", "Times this worker was elected")
-        self.duties_failed = counter(
-            "duties_failed", "Duties that raised, or found a lock in their way", "duty"
-        )
-        self.connections_lost = counter(
-            "connections_lost", "Statements that failed in a way that may pass", "purpose"
-        )
+    def begin(self) -> Callable[[], None]:
+        """Count from now on, unless that is done already; returns what ends it."""
+        if self._is_counting:
+            return lambda: None
+        self._is_counting = True
+        unsubscribe = events.subscribe(self.count, to=COUNTED | LEARNT)
+
+        def end() -> None:
+            self._is_counting = False
+            unsubscribe()
+
+        return end
 
     def count(self, event: events.Event) -> None:
         """Count one event."""
+        if type(event) in LEARNT:
+            self.cluster.learn(event)
+        self._count_task(event)
+        self._count_worker(event)
+
+    def _count_task(self, event: events.Event) -> None:
+        add = self.numbers.add
         match event:
+            case events.OutcomesWritten(tallies=tallies, took_seconds=seconds):
+                self._count_batch(tallies, seconds)
+            case events.ClaimAnswered(count=count, seconds=seconds):
+                add(catalogue.CLAIMED, count=count)
+                self.numbers.observe(catalogue.CLAIM, seconds)
+            case events.TasksEnqueued(type=kind, count=count):
+                add(catalogue.ENQUEUED, kind, count=count)
             case events.StaleOutcome(queue=queue):
-                self.stale_writes.labels(queue).inc()
+                add(catalogue.STALE, queue)
             case events.LeaseLost(queue=queue):
-                self.leases_lost.labels(queue).inc()
+                add(catalogue.LEASES_LOST, queue)
             case events.GhostsReleased(count=count):
-                self.ghosts.inc(count)
-            case events.TasksRecovered(returned=returned, buried=buried):
-                self.recovered.labels("returned").inc(returned)
-                self.recovered.labels("buried").inc(buried)
+                add(catalogue.GHOSTS, count=count)
+            case events.HandlerAbandoned():
+                add(catalogue.ABANDONED)
+            case events.TasksRecovered(returned=returned, buried=buried, workers=workers):
+                add(catalogue.RECOVERED, "returned", count=returned)
+                add(catalogue.RECOVERED, "buried", count=buried)
+                add(catalogue.WORKERS_LOST, count=workers)
             case events.TimeoutsEnforced(retried=retried, buried=buried):
-                self.timeouts.labels("retried").inc(retried)
-                self.timeouts.labels("buried").inc(buried)
+                add(catalogue.TIMEOUTS, "retried", count=retried)
+                add(catalogue.TIMEOUTS, "buried", count=buried)
+
+    def _count_batch(self, tallies: Iterable[Tally], took_seconds: float | None) -> None:
+        numbers = self.numbers
+        if took_seconds is not None:
+            numbers.observe(catalogue.FINISH, took_seconds)
+        for tally in tallies:
+            name = (tally.queue, tally.type)
+            for outcome, count in tally.counts.items():
+                numbers.add(catalogue.ATTEMPTS, *name, outcome, count=count)
+            for metric, times in (
+                (catalogue.WAIT, tally.wait),
+                (catalogue.RUN, tally.run),
+                (catalogue.TOTAL, tally.total),
+            ):
+                if times.buckets:
+                    numbers.spread(metric, folded(times.buckets), times.seconds, *name)
+
+    def _count_worker(self, event: events.Event) -> None:
+        add = self.numbers.add
+        match event:
+            case events.LoopTurned(lag_seconds=seconds):
+                self.numbers.observe(catalogue.LAG, seconds)
             case events.WorkerDeclaredDead():
-                self.cut_off.labels("database").inc()
+                add(catalogue.CUT_OFF, "database")
             case events.WorkerCutOff():
-                self.cut_off.labels("own clock").inc()
+                add(catalogue.CUT_OFF, "own clock")
             case events.LeaderElected():
-                self.elections.inc()
+                add(catalogue.ELECTIONS)
             case events.DutyFailed(duty=duty) | events.DutyPutOff(duty=duty):
-                self.duties_failed.labels(duty).inc()
+                add(catalogue.DUTIES_FAILED, duty)
             case events.ConnectionLost(purpose=purpose):
-                self.connections_lost.labels(purpose).inc()
-            case _:
-                pass
+                add(catalogue.CONNECTIONS_LOST, purpose)
+            case events.ConnectionRestored(purpose=purpose):
+                add(catalogue.RECONNECTS, purpose)
+            case events.WorkersRung(sent=sent):
+                add(catalogue.RINGS if sent else catalogue.RINGS_SPARED)
+            case events.NotificationHeard():
+                add(catalogue.HEARD)
+            case events.EventsDropped(count=count):
+                add(catalogue.DROPPED, count=count)
+            case events.SubscriberFailed():
+                add(catalogue.SUBSCRIBERS_FAILED)
+            case events.ChildDied():
+                add(catalogue.CHILDREN_DIED)
+
+
+# Of each bucket of a batch: into which of ours it goes, whole.
+PLACES = [bisect_left(catalogue.MOMENTS, bounds(number)[1]) for number in range(len(BOUNDS))]
+
+
+def folded(buckets: Mapping[int, int]) -> list[int]:
+    """Put the buckets of a batch into those of Prometheus."""
+    found = [0] * (len(catalogue.MOMENTS) + 1)
+    for number, count in buckets.items():
+        found[PLACES[number]] += count
+    return found
+
+
+_counting: WeakKeyDictionary[CollectorRegistry, Counts] = WeakKeyDictionary()
+_beginning = threading.Lock()
 
 
 def count(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
-    """Count every event from now on, in this registry; returns what ends it. Once for each registry."""
-    return events.subscribe(Counts(registry).count, to=COUNTED)
+    """Count every event from now on, in this registry; returns what ends it. Twice is once."""
+    return counts_of(registry).begin()
+
+
+def ask(source: Source, registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
+    """Ask this for gauges, too, when somebody looks; returns what ends it. Nobody looks where nothing is counted."""
+    counts = _counting.get(registry)
+    return counts.numbers.ask(source) if counts is not None else lambda: None
+
+
+def counts_of(registry: CollectorRegistry) -> Counts:
+    with _beginning:
+        if registry not in _counting:
+            _counting[registry] = Counts(registry)
+        return _counting[registry]

@@ -3,8 +3,8 @@
 A walk through the ids, from the lowest to the highest there was when it began. Each step is one short transaction for
 at most a thousand tasks, and looks at a stretch of ids that grows and shrinks with how long the last one took: so a
 filter that few tasks meet takes no longer a step than one that all do. Nothing is gathered: what is remembered is where
-the walk stands. After each step it rests in proportion to what the step took, which leaves the workers their share of
-the server.
+the walk stands. Where workers are at work it rests after each step, in proportion to what the step took, which leaves
+them their share of the server.
 
 Resumable, since each step is whole or not at all, and what was done no longer meets the condition: a requeued task is
 no dead letter. One that ran and failed again meanwhile is; so only what had ended when the walk began is taken
@@ -16,7 +16,7 @@ Lock order: tasks by id, within a step; nothing is held between steps.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -32,14 +32,14 @@ from orchestrator.postgres import statement, transient
 from orchestrator.task.status import FINISHED, LEASED, Status
 
 BEGIN = statement.load(__file__, "bulk.sql")
+WORKING = statement.load(__file__, "working.sql")
 
 BATCH = 1_000
-# Ids that a first step looks at, and what a step should take: shorter than anybody notices.
+# Ids that a first step looks at, and how long one may take before the next looks at fewer.
 STRETCH = 10_000
-STRETCH_MAX = 2**40
-STEP_SECONDS = 0.2
-# Of the time of a step, how long the walk rests.
-REST = 1.0
+STEP_SECONDS = 0.5
+# How long the walk rests beside workers, in times of the step before: a fifth of one backend is what they feel of it.
+REST = 4.0
 # Times that a step is tried behind somebody's lock, and that the walk comes back to what was locked.
 TRIES = 10
 ROUNDS = 3
@@ -130,8 +130,7 @@ def walk(
     priority: int | None = None,
     most: int | None = None,
     reason: str | None = None,
-    rest: float = REST,
-) -> Iterator[Step]:
+) -> Generator[Step, None, None]:
     """Do it, a step at a time, and yield after each how far it has come."""
     first, last = find.span(connection, wanted)
     state = Walk(first, last)
@@ -143,7 +142,8 @@ def walk(
             step(connection, deed, wanted, state, size=size, priority=priority, reason=reason)
             took = time.monotonic() - began
             yield Step(state.done, state.locked)
-            time.sleep(took * rest)
+            if find.rows(connection, (WORKING, {}))[0][0]:
+                time.sleep(took * REST)
         if state.first_locked is None or state.last_locked is None or again == ROUNDS - 1:
             return
         time.sleep(WAIT_SECONDS * 2**again)
@@ -179,10 +179,13 @@ def step(
         state.locked += found - done
         state.first_locked = state.first_locked or first_locked
         state.last_locked = last_locked
+    if found == 0:
+        # Over whatever gap there is: ids may lie far apart.
+        state.after = min(max(state.after, find.span(connection, wanted, after=state.after)[0]), state.upto)
     if took > STEP_SECONDS:
-        state.stretch = max(BATCH, state.stretch // 2)
+        state.stretch = max(STRETCH, state.stretch // 2)
     elif found < size:
-        state.stretch = min(STRETCH_MAX, state.stretch * 2)
+        state.stretch *= 2
 
 
 def attempt(connection: psycopg.Connection[Any], asked: find.Asked, reason: str | None) -> list[Any]:

@@ -109,6 +109,11 @@ def page(connection: psycopg.Connection[Any], wanted: Search, *, after: int | No
     return Page(tasks, tasks[-1].id if len(found) > most else None)
 
 
+def first(connection: psycopg.Connection[Any], wanted: Search, *, most: int) -> tuple[Found, ...]:
+    """Return the oldest tasks: those that an act begins with."""
+    return tuple(Found(*row) for row in rows(connection, search.first(wanted, most=most)))
+
+
 def count(connection: psycopg.Connection[Any], wanted: Search) -> Number:
     """Count to a hundred thousand, for two seconds; beyond that, say what the planner thinks."""
     try:
@@ -142,10 +147,10 @@ def export(
         left = None if left is None else left - len(found)
 
 
-def span(connection: psycopg.Connection[Any], wanted: Search) -> tuple[int, int]:
-    """Return the ids after which, and up to which, the tasks lie."""
-    first, last = rows(connection, search.span(wanted))[0]
-    return (0, 0) if first is None else (first - 1, last)
+def span(connection: psycopg.Connection[Any], wanted: Search, *, after: int = 0) -> tuple[int, int]:
+    """Return the ids after which, and up to which, the tasks above `after` lie; twice the same: there are none."""
+    first, last = rows(connection, search.span(wanted, after=after))[0]
+    return (after, after) if first is None else (first - 1, last)
 
 
 def rows(connection: psycopg.Connection[Any], asked: Asked) -> list[Any]:

@@ -75,7 +75,7 @@ LISTED = sql.SQL(
         left(t.error ->> 'message', 500)
     FROM orchestrator.tasks AS t
     WHERE {}
-    ORDER BY t.id DESC
+    ORDER BY t.id {}
     LIMIT %(most)s"""
 )
 EXPORTED = sql.SQL(
@@ -92,7 +92,7 @@ COUNTED = sql.SQL(
 )
 ESTIMATED = sql.SQL("EXPLAIN (FORMAT JSON) SELECT FROM orchestrator.tasks AS t WHERE {}")
 # Without any filter but the leaves: from there the planner takes the ends of their primary keys.
-SPANNED = sql.SQL("SELECT min(t.id), max(t.id) FROM orchestrator.tasks AS t WHERE {}")
+SPANNED = sql.SQL("SELECT min(t.id), max(t.id) FROM orchestrator.tasks AS t WHERE {} AND t.id > %(after)s")
 
 # Found first and then locked, so that it is known what was passed over. The condition again, since a task may have
 # changed meanwhile; the row that the lock waited for is looked at anew by the server.
@@ -132,7 +132,14 @@ OTHER_PRIORITY = sql.SQL("t.priority <> %(priority)s")
 def page(wanted: Search, *, after: int | None, most: int) -> Statement:
     """List the tasks with the highest ids below `after`."""
     condition, values = met(wanted)
-    return LISTED.format(AND.join([condition, BELOW])), {**values, "after": after, "most": most}
+    statement = LISTED.format(AND.join([condition, BELOW]), sql.SQL("DESC"))
+    return statement, {**values, "after": after, "most": most}
+
+
+def first(wanted: Search, *, most: int) -> Statement:
+    """List the tasks with the lowest ids: those that an act begins with."""
+    condition, values = met(wanted)
+    return LISTED.format(condition, sql.SQL("ASC")), {**values, "most": most}
 
 
 def export(wanted: Search, *, after: int, upto: int, most: int) -> Statement:
@@ -154,10 +161,11 @@ def estimate(wanted: Search) -> Statement:
     return ESTIMATED.format(condition), values
 
 
-def span(wanted: Search) -> Statement:
-    """Give the lowest and the highest id in the leaves where the tasks lie."""
+def span(wanted: Search, *, after: int) -> Statement:
+    """Give the lowest and the highest id above `after` in the leaves where the tasks lie."""
     leaves = {leaf(status) for status in wanted.statuses or Status}
-    return SPANNED.format(STATUSES), {"statuses": [each.value for each in Status if leaf(each) in leaves]}
+    beside = [each.value for each in Status if leaf(each) in leaves]
+    return SPANNED.format(STATUSES), {"statuses": beside, "after": after}
 
 
 def batch(

@@ -57,6 +57,7 @@ BEGIN
         GRANT INSERT ON orchestrator.tasks_done, orchestrator.tasks_dead, orchestrator.attempts TO orchestrator_worker;
         GRANT INSERT, UPDATE, DELETE ON orchestrator.workers TO orchestrator_worker;
         GRANT INSERT, UPDATE ON orchestrator.types TO orchestrator_worker;
+        GRANT INSERT, UPDATE, DELETE ON orchestrator.samples TO orchestrator_worker;
         -- Not how long it keeps: that would be a way to delete what is not due.
         GRANT INSERT (name) ON orchestrator.queues TO orchestrator_worker;
         GRANT INSERT (type, payload, queue, priority, run_at, idempotency_key, max_attempts, timeout, tags, metadata, trace_context)
@@ -75,10 +76,15 @@ BEGIN
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
+            orchestrator.purge_statistics(integer),
             orchestrator.at_home(),
             orchestrator.up_since(),
             orchestrator.normalised(text),
-            orchestrator.failure_groups(integer)
+            orchestrator.failure_groups(integer),
+            orchestrator.record_statistics(jsonb),
+            orchestrator.bucket_begins(integer),
+            orchestrator.queue_metrics(text, interval),
+            orchestrator.queue_counts(boolean)
             TO orchestrator_worker;
     END IF;
 
@@ -95,7 +101,10 @@ BEGIN
             orchestrator.drain_queue(text, text),
             orchestrator.set_queue_state(text, text, text),
             orchestrator.drain_worker(uuid, text),
+            orchestrator.stop_worker(uuid, text),
             orchestrator.set_retention(text, interval, interval, text),
+            orchestrator.set_defaults(text, integer, integer, interval, interval, text[], text),
+            orchestrator.queue_counts(boolean),
             orchestrator.ensure_partition(date),
             orchestrator.drop_old_partition(),
             orchestrator.purge_finished(text, bigint, integer, integer),
@@ -104,11 +113,14 @@ BEGIN
             orchestrator.purge_audit(integer),
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
+            orchestrator.purge_statistics(integer),
             orchestrator.at_home(),
             orchestrator.hold_after_restore(text),
             orchestrator.resume_after_restore(text),
             orchestrator.normalised(text),
-            orchestrator.failure_groups(integer)
+            orchestrator.failure_groups(integer),
+            orchestrator.bucket_begins(integer),
+            orchestrator.queue_metrics(text, interval)
             TO orchestrator_operator;
     END IF;
 
@@ -127,7 +139,10 @@ BEGIN
         GRANT EXECUTE ON FUNCTION
             orchestrator.at_home(),
             orchestrator.normalised(text),
-            orchestrator.failure_groups(integer)
+            orchestrator.failure_groups(integer),
+            orchestrator.bucket_begins(integer),
+            orchestrator.queue_metrics(text, interval),
+            orchestrator.queue_counts(boolean)
             TO orchestrator_reader;
     END IF;
 END

@@ -4,6 +4,8 @@ Leaves are not here: people name `tasks`, and which leaf a row lies in is told b
 no words for (partitions, storage settings, grants) is in the migrations alone.
 """
 
+from typing import Any
+
 from sqlalchemy import (
     ARRAY,
     BigInteger,
@@ -27,6 +29,8 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB, OID
+
+from orchestrator.task.tally import WORDS
 
 metadata = MetaData(schema="orchestrator")
 CLOCK = text("orchestrator.clock()")
@@ -178,6 +182,22 @@ idempotency_keys = Table(
     Index("idempotency_keys_expires_idx", "expires_at"),
 )
 
+samples = Table(
+    "samples",
+    metadata,
+    Column("queue", Text, primary_key=True),
+    Column("pending", BigInteger, nullable=False),
+    Column("scheduled", BigInteger, nullable=False),
+    Column("blocked", BigInteger, nullable=False),
+    Column("claimed", BigInteger, nullable=False),
+    Column("running", BigInteger, nullable=False),
+    Column("dead_letters", BigInteger, nullable=False),
+    Column("oldest_ready_at", MOMENT),
+    Column("next_due_at", MOMENT),
+    Column("sampled_at", MOMENT, nullable=False),
+    Column("took", Interval, nullable=False),
+)
+
 audit = Table(
     "audit",
     metadata,
@@ -193,6 +213,38 @@ audit = Table(
     Index("audit_at_idx", "at"),
 )
 
+
+def counted() -> list[Column[Any]]:
+    """Return what is counted by the minute and by the hour: attempts by their ends, and times by their sizes."""
+    return [
+        *(Column(word, BigInteger, server_default=text("0"), nullable=False) for word in WORDS),
+        Column("wait_seconds", Double, server_default=text("0"), nullable=False),
+        Column("run_seconds", Double, server_default=text("0"), nullable=False),
+        Column("wait", JSONB, server_default="{}", nullable=False),
+        Column("run", JSONB, server_default="{}", nullable=False),
+    ]
+
+
+statistics = Table(
+    "statistics",
+    metadata,
+    Column("minute", MOMENT, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    *counted(),
+    PrimaryKeyConstraint("minute", "queue", "type", name="statistics_pkey"),
+)
+
+statistics_by_hour = Table(
+    "statistics_by_hour",
+    metadata,
+    Column("hour", MOMENT, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    *counted(),
+    PrimaryKeyConstraint("hour", "queue", "type", name="statistics_by_hour_pkey"),
+)
+
 settings = Table(
     "settings",
     metadata,
@@ -201,6 +253,7 @@ settings = Table(
     Column("payload_bytes_max", Integer, server_default=text("262144"), nullable=False),
     Column("keep_audit", Interval, server_default=text("interval '90 days'"), nullable=False),
     Column("keep_workers", Interval, server_default=text("interval '1 day'"), nullable=False),
+    Column("keep_statistics", Interval, server_default=text("interval '14 days'"), nullable=False),
     CheckConstraint("only_row", name="settings_only_row_check"),
     CheckConstraint("payload_bytes_max > 0", name="settings_payload_bytes_max_check"),
     CheckConstraint(
@@ -208,6 +261,10 @@ settings = Table(
     ),
     CheckConstraint(
         "keep_workers BETWEEN interval '0' AND interval '1000 years'", name="settings_keep_workers_check"
+    ),
+    CheckConstraint(
+        "keep_statistics BETWEEN interval '0' AND interval '1000 years'",
+        name="settings_keep_statistics_check",
     ),
 )
 

@@ -3,7 +3,7 @@
 A bucket is at most a quarter wider than where it begins, four to each doubling, so that a percentile read from a
 histogram is right to a tenth; histograms of many workers and minutes are added up, which percentiles cannot be. Below
 64 µs everything is one bucket, and so is everything above 25 days. The bounds are short in binary: the database has the
-same to the last digit (schema/functions/bucket_bounds.sql).
+same to the last digit (schema/functions/bucket_begins.sql).
 """
 
 from bisect import bisect_left, bisect_right

@@ -13,10 +13,13 @@ import os
 import signal
 import socket
 import subprocess  # nosec B404 # each call says what it starts
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+
+# The numbers of a child, one line a second: of hundreds of queues and types, some megabytes.
+LINE_BYTES_MAX = 64 * 1024 * 1024
 
 Command = Callable[[int], Sequence[str]]
 """Makes the command line of a child; it is given the descriptor of its end of the line."""
@@ -54,13 +57,20 @@ class Child:
         except BaseException:
             ours.close()
             raise
-        child = cls(process, *await asyncio.open_connection(sock=ours))
+        child = cls(process, *await asyncio.open_connection(sock=ours, limit=LINE_BYTES_MAX))
         child.look()
         return child
 
     @property
     def pid(self) -> int:
         return self._process.pid
+
+    async def told(self) -> AsyncIterator[dict[str, Any]]:
+        """Yield what it tells of itself once it serves, until it is gone. What it was just saying then is no line."""
+        with suppress(ConnectionError, ValueError):
+            # Ends: with the child.
+            while (line := await self._reader.readline()).endswith(b"\n"):
+                yield json.loads(line)
 
     async def serving(self) -> Serving | None:
         """Wait until it serves, or is gone before it did."""

@@ -1,10 +1,13 @@
 """Which duties a leader does, and how often: the one place where they are wired."""
 
+from collections.abc import Callable
 from functools import partial
+from uuid import UUID
 
 from orchestrator import maintain
 from orchestrator.config import Config
-from orchestrator.lead import Duty
+from orchestrator.lead import Duty, Leader
+from orchestrator.worker.connections import Connections
 
 RECOVER_EVERY_SECONDS = 1.0
 # While somebody holds an old snapshot, to find who holds tasks passes many dead entries.
@@ -18,6 +21,17 @@ RETENTION_EVERY_SECONDS = 300.0
 SAMPLE_EVERY_SECONDS = 15.0
 # A sample reads every live task: with millions of them it is taken less often.
 SAMPLE_SHARE = 0.05
+
+
+def leader(config: Config, connections: Connections, *, worker_id: Callable[[], UUID]) -> Leader:
+    """Return who stands for the lead, and does these as the leader."""
+    return Leader(
+        connections.line,
+        worker_id=worker_id,
+        urgent=urgent(config),
+        housekeeping=housekeeping(),
+        term_seconds=config.term_seconds,
+    )
 
 
 def urgent(config: Config) -> list[Duty]:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import NamedTuple
 from uuid import UUID
 
-from orchestrator import claim
+from orchestrator import claim, events
 from orchestrator.postgres.session import Session
 from orchestrator.task.model import Claimed
 
@@ -76,6 +76,8 @@ class Flight:
             # It leaves now.
             await asyncio.sleep(0)
         tasks = await answer.tasks(round_trip_seconds=self._session.round_trip_seconds)
+        if events.wanted(events.ClaimAnswered):
+            events.emit(events.ClaimAnswered(len(tasks), answer.seconds))
         with suppress(ValueError):
             self._to_take.remove(journey.lease)
             return Landed(tasks, journey.worker_id, answer.seconds, found_all)

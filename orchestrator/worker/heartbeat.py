@@ -6,6 +6,8 @@ that a handler which blocks the loop does not cost the worker its life.
 
 What the database says about us goes to one callback, on this thread. Who is not on the list any more, because its
 beat was missed, has lost every lease: it goes on under a new id.
+
+Behind a beat, at times, goes what we have counted (observe/statistics.py).
 """
 
 import os
@@ -23,6 +25,7 @@ from psycopg import errors
 from orchestrator import events
 from orchestrator.config import Config
 from orchestrator.execute import Registry, declare
+from orchestrator.observe import Statistics
 from orchestrator.postgres import statement, transient
 from orchestrator.postgres.line import ANSWER_SECONDS, Line
 from orchestrator.postgres.reach import LOOK_SECONDS, NotNow
@@ -81,12 +84,15 @@ class Heartbeat:
         self._heard_at = time.monotonic()
         self.rang_at: float | None = None
         self.worker_id = uuid4()
+        self._statistics = Statistics(every_seconds=config.statistics_seconds)
+        self._statistics.answer_for(self.worker_id)
 
     def start(self) -> None:
         """Check the schema, write the row and the types, and begin to beat. Raises what a user should see."""
         with self._line.within(START_SECONDS + ANSWER_SECONDS):
             self._enrol()
         self._heard_at = time.monotonic()
+        self._statistics.start()
         self._thread.start()
 
     def _enrol(self) -> None:
@@ -130,6 +136,11 @@ class Heartbeat:
         self._called.set()
 
     @property
+    def is_registered(self) -> bool:
+        """Whether the schema was found to fit, and our row is written."""
+        return self._registered
+
+    @property
     def silent_seconds(self) -> float:
         """For how long the database has not confirmed that we live."""
         return time.monotonic() - self._heard_at
@@ -145,11 +156,13 @@ class Heartbeat:
             old, self.worker_id = self.worker_id, uuid4()
             self._registered, self._beacon = False, None
             self._heard_at = time.monotonic()
+            self._statistics.answer_for(self.worker_id)
         self.beat()
         return old, self.worker_id
 
     def stop(self) -> None:
-        """Stop beating and take the row off the list of the living."""
+        """Stop beating, tell what has been counted and take the row off the list of the living."""
+        self._statistics.stop()
         self._stop.set()
         self._called.set()
         if self._thread.is_alive():
@@ -157,6 +170,7 @@ class Heartbeat:
         try:
             if self._thread.ident is not None and self._registered:
                 with self._line.within(ANSWER_SECONDS):
+                    self._statistics.write(self._line.open())
                     self._line.open().execute(DEREGISTER, {"id": self.worker_id})
         except Exception as error:
             # Nothing is lost: without a beat the row is declared dead in a while.
@@ -171,6 +185,7 @@ class Heartbeat:
             try:
                 with self._line.within(ANSWER_SECONDS):
                     self._beat_or_look()
+                    self._statistics.write_if_due(self._line.open())
                 waits = transient.waits()
                 self._stop.wait(LOOKS_APART_SECONDS)
                 self._wait()

@@ -17,7 +17,7 @@ from uuid import UUID
 
 from psycopg.errors import LockNotAvailable
 
-from orchestrator import claim, execute, notify
+from orchestrator import claim, events, execute, notify
 from orchestrator.config import Config
 from orchestrator.finish import Outbox
 from orchestrator.postgres.session import Session
@@ -116,9 +116,8 @@ class Intake:
 
     def give_back(self) -> None:
         """Give back what was claimed and has not begun."""
-        suspects, self._suspects = self._suspects, []
-        for task in suspects:
-            self._slots.release(task, worker_id=self.worker_id)
+        while self._suspects:  # ends: each turn takes one
+            self._slots.release(self._suspects.pop(0), worker_id=self.worker_id)
         self._slots.release_ready()
 
     def begin_anew(self, worker_id: UUID) -> None:
@@ -218,8 +217,7 @@ class Intake:
 
     async def mark_running(self) -> None:
         """Mark running what has run for a while."""
-        attempts = self._slots.unmarked()
-        if not attempts:
+        if not (attempts := self._slots.unmarked()):
             return
         work = partial(execute.begin, tasks=[a.task for a, _ in attempts], ages=[age for _, age in attempts])
         try:
@@ -264,8 +262,10 @@ class Intake:
         swept = await self._session.run(work, give_up_on=self._told_to_stop)
         self._rest.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)
         foreign = [queue for queue in swept.queues if queue not in self._config.queues]
-        if foreign or swept.moved > self._slots.free:
+        if rings := bool(foreign) or swept.moved > self._slots.free:
             await self._session.run(partial(notify.ring, queues=swept.queues), give_up_on=self._told_to_stop)
+        if swept.moved:
+            events.emit(events.WorkersRung(rings))
         return swept.ready or not looks
 
     async def _wait_for_room(self) -> None:

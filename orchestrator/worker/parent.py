@@ -21,7 +21,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from orchestrator import events
+from orchestrator import events, observe
 from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import embedded
 from orchestrator.task.backoff import Backoff, delay_seconds
@@ -48,12 +48,14 @@ class Parent:
         backoff: Backoff = BACKOFF,
         settled_seconds: float = SETTLED_SECONDS,
         margin_seconds: float = MARGIN_SECONDS,
+        family: observe.Family | None = None,
     ) -> None:
         self._command = command
         self._processes = processes
         self._backoff = backoff
         self._settled_seconds = settled_seconds
         self._margin_seconds = margin_seconds
+        self._family = family
         # Until a child has said what its grace is, none has anything to finish.
         self._grace_seconds = 0.0
         self._children: set[Child] = set()
@@ -116,6 +118,8 @@ class Parent:
                 events.emit(events.ChildEnded(place, pid))
             else:
                 events.emit(events.ChildDied(place, pid, how, wait_seconds))
+            if self._family is not None:
+                self._family.gone(place, for_good=wait_seconds is None)
             if wait_seconds is None:
                 break
             with suppress(TimeoutError):
@@ -139,15 +143,24 @@ class Parent:
             return None, codes.FAILED, f"could not be started: {error.strerror}"
         self._children.add(child)
         events.emit(events.ChildStarted(place, child.pid))
+        if self._family is not None:
+            self._family.begin(place)
         if self._stopping.is_set():
             child.stop()
-        hearing = asyncio.create_task(self._hear(child))
+        hearing = asyncio.create_task(self._listen(child, place))
         status = await child.ended()
         await asyncio.wait([hearing], timeout=LAST_WORD_SECONDS)
         hearing.cancel()
         self._children.discard(child)
         child.close()
         return child.pid, status, codes.describe(status)
+
+    async def _listen(self, child: Child, place: int) -> None:
+        """Hear that a child serves, and then the numbers that it tells, if it was asked to."""
+        await self._hear(child)
+        async for told in child.told():
+            if self._family is not None:
+                self._family.heard(place, told)
 
     async def _hear(self, child: Child) -> None:
         """Wait until a child serves: from then on application, settings and database are known to be good."""

@@ -199,6 +199,8 @@ class Slots:
                     trace_id=trace.id_of(task.trace_context),
                 )
             )
+        if self._config.log_payloads:
+            events.emit(events.TaskPayload(task.id, task.type, task.queue, task.attempt, task.payload))
         end: End
         try:
             end = await attempt.run()

@@ -18,6 +18,8 @@ from orchestrator.task.model import Claimed
 from orchestrator.worker.report import leases
 from orchestrator.worker.slots import Slots
 
+# How often the loop is seen, and looks whether the database has been silent for too long.
+WATCH_SECONDS = 0.25
 # From when on the loop counts as blocked; well above what a busy machine does to it.
 STALLED_SECONDS = 1.0
 LOOK_SECONDS = 0.5
@@ -34,8 +36,10 @@ class Stall:
     _blocked: bool = False
 
     def seen(self, worker_id: UUID) -> None:
-        """Say, on the loop, that it turns."""
+        """Say, on the loop, that it turns; every WATCH_SECONDS, or as soon after that as it can."""
         now = time.monotonic()
+        if self._seen_at < math.inf:
+            events.emit(events.LoopTurned(max(0.0, now - self._seen_at - WATCH_SECONDS)))
         if self._blocked:
             self._blocked = False
             events.emit(events.LoopFree(worker_id, round(now - self._seen_at, 3)))
@@ -44,6 +48,11 @@ class Stall:
     def stop(self) -> None:
         """The loop need not turn any more."""
         self._seen_at = math.inf
+
+    @property
+    def lag_seconds(self) -> float:
+        """How late the loop is; not at all where it need not turn."""
+        return max(0.0, time.monotonic() - self._seen_at - WATCH_SECONDS)
 
     @property
     def is_on(self) -> bool:

@@ -1,6 +1,7 @@
 """A worker's end of the line to the parent that started it: a socket that nobody else holds.
 
     worker → parent    one line of JSON when it serves: {"grace_seconds": 30.0, "embedded": null}
+                       then, if it is asked to, one a second: {"numbers": […], "ready": {…}}
     parent → worker    `stop`: claim no more, let running tasks finish     `hurry`: give them back at once
     the line ends      the parent is gone, however it went: stop, and be gone before long
 
@@ -23,6 +24,7 @@ from contextlib import suppress
 
 from orchestrator import events
 from orchestrator.worker import codes
+from orchestrator.worker.telling import Telling
 from orchestrator.worker.worker import Worker
 
 MARGIN_SECONDS = 20.0
@@ -42,13 +44,15 @@ class Tether:
         self._words: list[str] = []
         self._grace_seconds = 0.0
         self._hurried = False
+        self._telling: Telling | None = None
 
     def hold(self) -> None:
         """Begin to listen. Without a worker yet, a parent's end is ours too."""
         threading.Thread(target=self._run, name="orchestrator tether", daemon=True).start()
 
-    def follow(self, worker: Worker) -> None:
-        """Let the parent know when the worker serves, and the worker when it is to stop. Called on its loop."""
+    def follow(self, worker: Worker, *, tells: bool = False) -> None:
+        """Let the parent know when the worker serves, and from then on its numbers if it `tells` them; and the worker
+        when it is to stop. Called on its loop."""
         loop = asyncio.get_running_loop()
         for number in codes.STOPPING:
             loop.add_signal_handler(number, self._act, worker, "stop")
@@ -60,6 +64,9 @@ class Tether:
         def report(event: events.Event) -> None:
             if isinstance(event, events.WorkerStarted):
                 self._report(worker)
+                if tells and self._telling is None:
+                    self._telling = Telling(self._line, worker.vitals)
+                    self._telling.start()
 
         events.subscribe(report)
         with self._lock:
@@ -67,6 +74,11 @@ class Tether:
             self._grace_seconds = worker.config.grace_seconds
             for word in self._words:
                 tell(word)
+
+    def last_word(self) -> None:
+        """Tell the numbers of the end."""
+        if self._telling is not None:
+            self._telling.stop()
 
     def _run(self) -> None:
         with suppress(OSError), self._line.makefile("rb") as line:

@@ -8,35 +8,33 @@ from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
-from orchestrator import events, lead, notify
+from orchestrator import events
 from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.execute import Registry
 from orchestrator.finish import Outbox
-from orchestrator.postgres import connect
-from orchestrator.postgres.line import Line
-from orchestrator.postgres.reach import Reach
-from orchestrator.postgres.session import Session
+from orchestrator.observe.vitals import Vitals
 from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
 from orchestrator.worker import duties
+from orchestrator.worker.connections import Connections
 from orchestrator.worker.endings import Endings
 from orchestrator.worker.ghosts import Ghosts
+from orchestrator.worker.hearing import listener
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.intake import Intake
 from orchestrator.worker.report import Report
 from orchestrator.worker.rest import Rest
 from orchestrator.worker.services import Services
+from orchestrator.worker.shown import shown
 from orchestrator.worker.slots import Slots
-from orchestrator.worker.stall import Stall
+from orchestrator.worker.stall import WATCH_SECONDS, Stall
 from orchestrator.worker.together import first_fault
 
 # Outcomes on their way: a few batches of them.
 OUTBOX_LEAST = 4000
 # For a handler's clean-up and the last outcomes, even when the grace is over.
 LAST_WRITES_SECONDS = 10.0
-# How often to look whether the database has been silent for too long.
-WATCH_SECONDS = 0.25
 # Where no notification arrives, a cancel by hand is found by looking, within a second.
 DEAF_LOOK_SECONDS = 0.75
 
@@ -47,34 +45,29 @@ class Worker:
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
         config = config if config.queues else replace(config, queues=registry.queues)
         self._config = self.config = config
-        self._reach = Reach()
+        self.serves = True  # its port; where a parent does, that is set to False
+        connections = Connections(config.database_url)
         self._rest = Rest(poll_seconds=config.poll_seconds, impatient=until_empty)
-        self._outcomes = self._session("outcomes")
+        self._outcomes = connections.session("outcomes")
         limit = max(OUTBOX_LEAST, 2 * config.concurrency)
         self._outbox = Outbox(
             self._outcomes, limit=limit, put_off=self._rest.look_for_due, room=lambda: self._slots.wake()
         )
-        self._services = Services(config, info=self._info, reach=self._reach)
+        self._services = Services(config, info=connections.info, reach=connections.reach)
         self._slots = Slots(config, registry, self._outbox, freed=self._rest.free, services=self._services)
         self._endings = Endings(self._slots, self._outbox, mark=self._rest.wake)
         self._stall = Stall(self._slots, forsake=lambda: self._intake.flight.forsake())
         self._heartbeat = Heartbeat(
             config,
             registry,
-            self._line("heartbeat"),
+            connections.line("heartbeat"),
             held=self._held,
             told=self._told,
             look_seconds=self._look_seconds,
             stall=self._stall,
         )
-        self._leader = lead.Leader(
-            self._line,
-            worker_id=lambda: self._heartbeat.worker_id,
-            urgent=duties.urgent(config),
-            housekeeping=duties.housekeeping(),
-            term_seconds=config.term_seconds,
-        )
-        self._claims = self._session("claims")
+        self._leader = duties.leader(config, connections, worker_id=lambda: self._heartbeat.worker_id)
+        self._claims = connections.session("claims")
         self._intake = Intake(
             config,
             self._claims,
@@ -85,7 +78,9 @@ class Worker:
             until_empty=until_empty,
             look=self._heartbeat.look,
         )
-        self._listener = self._new_listener()
+        self._listener = listener(
+            connections.session("listener"), config, rest=self._rest, heartbeat=self._heartbeat
+        )
         self._types = tuple(handler.type for handler in registry)
         self._stopping = self.worn_out = False  # worn out: too many handlers ignored their timeouts
         self._grace_seconds = config.grace_seconds
@@ -97,6 +92,10 @@ class Worker:
 
     async def run(self) -> None:
         """Serve. When cancelled: stop cleanly first, then be cancelled."""
+        async with shown(self._config, self.vitals, serves=self.serves):
+            await self._run()
+
+    async def _run(self) -> None:
         self._loop = asyncio.get_running_loop()
         life = asyncio.create_task(self._live(), name="orchestrator worker")
         try:
@@ -117,6 +116,22 @@ class Worker:
         if grace_seconds is not None or hurry:
             self._grace_seconds = grace_seconds or 0.0
         self._intake.stop()
+
+    def vitals(self) -> Vitals:
+        """Look at ourselves. Any thread may."""
+        return Vitals(
+            is_registered=self._heartbeat.is_registered,
+            is_stopping=self._stopping,
+            is_placed=self._placed,
+            hears=self._rest.can_be_rung,
+            silent_seconds=self._heartbeat.silent_seconds,
+            silent_seconds_max=self._config.dead_after_seconds / 2,
+            loop_lag_seconds=self._stall.lag_seconds,
+            slots=self._config.concurrency,
+            busy=len(self._slots.busy),
+            waiting=len(self._slots.ready),
+            unwritten=self._outbox.count,
+        )
 
     @property
     def left_behind(self) -> int:
@@ -268,33 +283,7 @@ class Worker:
         seconds = self._leader.look_seconds
         return seconds if self._rest.can_be_rung else min(DEAF_LOOK_SECONDS, seconds)
 
-    def _new_listener(self) -> notify.Listener:
-        calls = notify.Calls(
-            rung=self._rest.ring,
-            called=self._heartbeat.look,
-            hears=self._rest.hears,
-            lit=self._heartbeat.light,
-            ring=self._heartbeat.ring,
-            rang_at=lambda: self._heartbeat.rang_at,
-        )
-        return notify.Listener(
-            self._session("listener"),
-            worker_id=self._heartbeat.worker_id,
-            queues=self._config.queues,
-            calls=calls,
-        )
-
     def _errand(self, work: Coroutine[Any, Any, Any]) -> None:
         errand = asyncio.ensure_future(work)
         self._errands.add(errand)
         errand.add_done_callback(self._errands.discard)
-
-    def _session(self, purpose: str) -> Session:
-        return Session(self._info(purpose), purpose=purpose, reach=self._reach)
-
-    def _line(self, purpose: str) -> Line:
-        return Line(self._info(purpose), purpose=purpose, reach=self._reach)
-
-    def _info(self, purpose: str) -> str:
-        # Each under a name of its own, for whoever looks into pg_stat_activity.
-        return connect.conninfo(self._config.database_url, application_name=f"orchestrator {purpose}")

@@ -24,6 +24,9 @@ OF_EACH: dict[str, tuple[str, object]] = {
     "pool_size": ("3", 3),
     "pool_timeout_seconds": ("1e-1", 0.1),
     "transaction_pool_size": ("4", 4),
+    "metrics_port": ("9100", 9100),
+    "metrics_host": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - not listened on
+    "log_payloads": ("yes", True),
 }
 
 
@@ -37,7 +40,7 @@ def faults_of(environment: Mapping[str, str] | None = None, /, **given: Any) -> 
 def test_every_setting_has_its_variable() -> None:
     """The name with the prefix, in capitals; this table names them all."""
     assert list(OF_EACH) == [field.name for field in fields(Config)]
-    assert set(LEAST) == set(OF_EACH) - {"database_url", "queues"}
+    assert set(LEAST) == set(OF_EACH) - {"database_url", "queues", "metrics_host", "log_payloads"}
 
 
 @pytest.mark.parametrize("name", OF_EACH)
@@ -54,7 +57,8 @@ def test_a_setting_is_read_from_its_variable(name: str) -> None:
 def test_an_argument_beats_the_environment(name: str) -> None:
     """And None among the arguments means: not given."""
     text, expected = OF_EACH[name]
-    other = "postgresql://other" if name == "database_url" else "other" if name == "queues" else "9"
+    others = {"database_url": "postgresql://other", "queues": "other", "log_payloads": "off"}
+    other = others.get(name, "9")
 
     assert expected == getattr(Config.load({PREFIX + name.upper(): other}, **{name: expected}), name)
     assert expected == getattr(Config.load({PREFIX + name.upper(): text}, **{name: None}), name)

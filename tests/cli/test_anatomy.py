@@ -17,7 +17,6 @@ from tests.worker.processes import (
     REPOSITORY,
     command,
     eventually,
-    run,
     surroundings,
     worker,
 )
@@ -57,9 +56,9 @@ def test_what_is_right_or_somebody_elses_is_let_by(name: str) -> None:
 
 def test_a_slip_in_a_flags_variable_is_a_sentence() -> None:
     """Whatever command is run: silence would be found in production."""
-    done = run("migrate", "--check", ORCHESTRATOR_WORKER_CONCURENCY="3")
+    done = inside.run("migrate", "--check", ORCHESTRATOR_WORKER_CONCURENCY="3")
 
-    assert (1, "") == (done.returncode, done.stdout)
+    assert (1, "") == (done.code, done.out)
     assert (
         "error: ORCHESTRATOR_WORKER_CONCURENCY is not a flag's variable; "
         "did you mean ORCHESTRATOR_WORKER_CONCURRENCY?\n" == done.stderr
@@ -68,7 +67,7 @@ def test_a_slip_in_a_flags_variable_is_a_sentence() -> None:
 
 def test_a_version_in_the_environment_is_no_flag(database_url: str) -> None:
     """It is how deployments call what they deploy."""
-    assert 0 == run("migrate", "--check", url=database_url, ORCHESTRATOR_VERSION="1.2.3").returncode
+    assert 0 == inside.run("migrate", "--check", url=database_url, ORCHESTRATOR_VERSION="1.2.3").code
 
 
 def test_children_have_what_was_given_once(database_url: str, tmp_path: Path) -> None:
@@ -93,18 +92,18 @@ def test_children_have_what_was_given_once(database_url: str, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["wroker"], "No such command 'wroker'. Did you mean orchestrator worker?"),
+        (["wroker"], "No such command 'wroker'. Did you mean orchestrator worker or orchestrator workers?"),
         (["migrat"], "Did you mean orchestrator migrate?"),
         (["\x1b[2Jzzzz"], "No such command '\\x1b[2Jzzzz'."),
     ],
 )
 def test_an_unknown_command_is_answered_with_what_was_meant(words: list[str], sentence: str) -> None:
     """Exit code 2, and nothing of a stranger's reaches the terminal."""
-    done = run(*words)
+    done = inside.run(*words)
 
-    assert (2, "") == (done.returncode, done.stdout)
-    assert sentence in done.stderr
-    assert "\x1b" not in done.stderr
+    assert (2, "") == (done.code, done.out)
+    assert sentence in done.err
+    assert "\x1b" not in done.err
 
 
 def test_a_command_is_found_wherever_it_is() -> None:

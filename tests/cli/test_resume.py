@@ -88,10 +88,7 @@ def test_without_tables_there_is_nothing_to_resume(empty_database_url: str) -> N
     done = run("resume", "--after-restore", "--yes", url=empty_database_url)
 
     assert (1, "") == (done.returncode, done.stdout)
-    assert (
-        "error: this database has no orchestrator schema, or an older one; run `orchestrator migrate`\n"
-        == done.stderr
-    )
+    assert "error: this database has no orchestrator schema yet; run `orchestrator migrate`\n" == done.stderr
 
 
 @pytest.mark.parametrize(("role", "code"), [("operator", 0), ("reader", 1), ("worker", 1)])

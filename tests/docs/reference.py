@@ -20,11 +20,13 @@ import click
 import psycopg
 
 import orchestrator
-from orchestrator import Context, Orchestrator
+from orchestrator import Context, Orchestrator, events
 from orchestrator.cli import orchestrator as command_line
 from orchestrator.cli.group import walked
 from orchestrator.config import LEAST, PREFIX, Config
 from orchestrator.enqueue import Options
+from orchestrator.observe.catalogue import METRICS
+from orchestrator.observe.log import is_told, level_of
 from orchestrator.operate import TaskState
 from orchestrator.postgres import embedded
 from orchestrator.schema import migrate
@@ -42,10 +44,11 @@ WIDTH = 80
 
 # Called by the schema's own functions and triggers, or by the leader, and hardly by anybody else.
 INNER = (
-    "call_workers", "check_payload", "enqueue_alike", "enqueue_each", "fill_new_task", "guard_hands_update",
-    "insert_task", "move_in", "place_worker", "purge_attempts", "purge_audit", "purge_dead_letters", "purge_finished",
-    "purge_keys", "purge_workers", "record_hands_delete", "record_hands_update", "ring", "set_queue_state", "take_key",
-    "tell_undeclared", "up_since",
+    "add_histograms", "call_workers", "check_payload", "enqueue_alike", "enqueue_each", "ensure_queue", "fill_new_task",
+    "guard_hands_update", "insert_task", "move_in", "place_worker", "purge_attempts", "purge_audit",
+    "purge_dead_letters", "purge_finished", "purge_keys", "purge_statistics", "purge_workers",
+    "record_hands_delete", "record_hands_update", "ring", "set_queue_state", "take_key", "tell_undeclared",
+    "up_since",
 )  # fmt: skip
 
 # Of a context: what its worker asks, and no handler.
@@ -91,6 +94,8 @@ def all_writers(connection: psycopg.Connection[Any]) -> dict[str, dict[str, Writ
         "docs/reference/python.md": python_writers(),
         "docs/reference/rights.md": {"rights": constant(f"```text\n{matrix(granted(connection))}```\n")},
         "docs/reference/settings.md": {"settings": settings},
+        "docs/reference/events.md": {"events": constant(events_table())},
+        "docs/reference/metrics.md": {"metrics": constant(metrics_table())},
         "docs/reference/cli.md": {
             f"command {name}": helper(command, name) for name, command in all_commands()
         },
@@ -131,6 +136,36 @@ def python_writers() -> dict[str, Writer]:
         "backoff": table_writer(["Field", "Default", "Meaning"], defaults_of(Backoff)),
         "exceptions": constant(drawing()),
     }
+
+
+def events_table() -> str:
+    """Write down every event: its docstring is when it happens."""
+    made = (kind for kind in vars(events).values() if isinstance(kind, type) and kind in events.kinds())
+    rows = [
+        [
+            f"`{kind.__name__}`",
+            ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)),
+            level_of(kind) if is_told(kind) else "–",
+            one_line(inspect.getdoc(kind) or ""),
+        ]
+        for kind in sorted(made, key=lambda kind: (kind.__module__, kind.__name__))
+    ]
+    header = ["Event", "Fields", "Level of its line", "When"]
+    return lines_of([header, ["---"] * len(header), *rows])
+
+
+def metrics_table() -> str:
+    """Write down every number, out of the catalogue that all are made from."""
+    rows = [
+        [f"`{one.full_name}`", one.kind, ", ".join(f"`{name}`" for name in one.labels) or "–", one.what]
+        for one in METRICS
+    ]
+    header = ["Metric", "Kind", "Labels", "What it is"]
+    return lines_of([header, ["---"] * len(header), *rows])
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 def settings(body: str) -> str:
@@ -255,6 +290,10 @@ def default_text(default: object) -> str:
     match default:
         case "":
             return "none: must be given"
+        case None:
+            return "none"
+        case bool():
+            return f"`{str(default).lower()}`"
         case tuple():
             return f"`{','.join(map(str, default))}`" if default else "those of the application's tasks"
         case float():

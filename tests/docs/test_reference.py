@@ -12,6 +12,8 @@ PAGES = (
     "docs/reference/rights.md",
     "docs/reference/settings.md",
     "docs/reference/cli.md",
+    "docs/reference/events.md",
+    "docs/reference/metrics.md",
 )
 RENEW = "run `python -m tests.docs.reference`, and write what is new about it"
 

@@ -2,14 +2,17 @@
 
 import io
 import json
+import logging
 import sys
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 import structlog
 
-from orchestrator import events, observe
-from orchestrator.observe import log
+from orchestrator import Context, Orchestrator, events, observe
+from orchestrator.observe import lines, log
+from tests.worker.running import run_until_empty
 
 
 class Unbuffered(io.StringIO):
@@ -29,6 +32,8 @@ def stderr(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unbuffered]:
     """Standard error, with lines for events on it."""
     file = Unbuffered()
     monkeypatch.setattr(sys, "stderr", file)
+    # pytest's own handlers on the root logger are nobody's wish.
+    monkeypatch.setattr(lines, "logging_is_configured", lambda: False)
     structlog.reset_defaults()
     stop = observe.follow()
     yield file
@@ -60,3 +65,149 @@ def test_what_was_said_is_not_remembered_without_end() -> None:
         assert 0 == news.of(events.ConnectionLost("claims", f"reason {n}"))
 
     assert log.SAID_MAX == len(news._said)
+
+
+def lines_of(file: Unbuffered) -> list[dict[str, object]]:
+    return [json.loads(line) for line in file.writes]
+
+
+def test_a_line_says_which_task_where_and_for_how_long(
+    stderr: Unbuffered, database_url: str, connection: psycopg.Connection
+) -> None:
+    """What a handler logs has the same names, its secrets masked; successes and payloads are not there."""
+    app = Orchestrator(database_url)
+
+    @app.task(name="fail", queue="mail", max_attempts=1)
+    async def fail(password: str, context: Context) -> None:
+        context.log.info("about to", password=password, url=f"https://u:{password}@h/")
+        raise ValueError(f"no: password={password}")
+
+    @app.task(name="work", queue="mail")
+    async def work() -> None: ...
+
+    fail.enqueue(password="hunter2")  # noqa: S106 - it is looked for
+    work.enqueue()
+    run_until_empty(app)
+    app.close()
+
+    told = lines_of(stderr)
+    (said,) = (line for line in told if line["event"] == "about to")
+    (buried,) = (line for line in told if line["event"] == "task buried")
+    assert ("***", "https://u:***@h/") == (said["password"], said["url"])
+    for name in ("task_id", "type", "queue", "attempt"):
+        assert said[name] == buried[name]
+    (worker_id,) = {line["worker_id"] for line in told if "worker_id" in line}
+    assert (worker_id, "no: password=***") == (buried["worker_id"], buried["message"])
+    assert isinstance(buried["duration_seconds"], float)
+    assert "hunter2" not in str(told)
+    assert not [line for line in told if line["event"] in ("task completed", "task payload")]
+
+
+def test_payloads_are_logged_when_that_is_asked_for(stderr: Unbuffered, database_url: str) -> None:
+    """A line for each attempt, its secrets masked."""
+    app = Orchestrator(database_url, log_payloads=True)
+
+    @app.task(name="work")
+    async def work(user: dict[str, str]) -> None: ...
+
+    work.enqueue(user={"name": "jane", "api_key": "hunter2"})
+    run_until_empty(app)
+    app.close()
+
+    (line,) = (line for line in lines_of(stderr) if line["event"] == "task payload")
+    assert {"user": {"name": "jane", "api_key": "***"}} == json.loads(str(line["payload"]))
+
+
+class Kept(logging.Handler):
+    """Keeps its records."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep it."""
+        self.records.append(record)
+
+
+@pytest.fixture
+def kept() -> Iterator[Kept]:
+    """A handler of the user's on our logger, at INFO."""
+    structlog.reset_defaults()
+    handler, ours = Kept(), logging.getLogger("orchestrator")
+    before = ours.level
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    yield handler
+    ours.removeHandler(handler)
+    ours.setLevel(before)
+    structlog.reset_defaults()
+
+
+FAILED = events.TaskFailed(
+    7, "mail.send", "mail", 1, "ValueError", "token=abcd at\n100 %s", 2.0, duration_seconds=0.1234567
+)
+
+
+def test_who_has_configured_logging_gets_records(kept: Kept, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of the level, with the fields in the message and beside it, and nothing goes to standard error by itself."""
+    stop = observe.follow(minimum="debug")
+    events.emit(FAILED)
+    events.emit(events.TaskCompleted(8, "mail.send", "mail", 1))
+    try:
+        raise ValueError("no")
+    except ValueError:
+        observe.logger(task_id=7).exception("failed", name="jane", args=(1,), password="hunter2")  # noqa: S106 - it is looked for
+    stop()
+
+    failed, excepted = kept.records
+    assert ("orchestrator", logging.WARNING) == (failed.name, failed.levelno)
+    assert (
+        "task failed task_id=7 type=mail.send queue=mail attempt=1 duration_seconds=0.123457"
+        " error_class=ValueError message='token=*** at\\n100 %s' retry_after_seconds=2.0"
+    ) == failed.getMessage()
+    assert 7 == vars(failed)["orchestrator"]["task_id"]
+    assert "failed task_id=7 name=jane args=[1] password=***" == excepted.getMessage()
+    assert excepted.exc_info is not None
+    assert ("", "") == capfd.readouterr()
+
+
+def test_who_has_configured_structlog_is_asked_first(kept: Kept) -> None:
+    """Whatever else there is; secrets are masked before the user's processors see them."""
+    seen: list[dict[str, object]] = []
+
+    def keep(_logger: object, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
+        seen.append(dict(line))
+        raise structlog.DropEvent
+
+    structlog.configure(processors=[keep])
+    stop = observe.follow()
+    events.emit(FAILED)
+    observe.logger(task_id=7).info("said", token="hunter2")  # noqa: S106 - it is looked for
+    stop()
+
+    assert [] == kept.records
+    assert [("task failed", 7), ("said", 7)] == [(line["event"], line["task_id"]) for line in seen]
+    assert "***" == seen[1]["token"]
+    assert "abcd" not in str(seen)
+
+
+def test_a_library_s_null_handler_is_nobody_s_wish(
+    stderr: Unbuffered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is a handler that our records would not reach."""
+    monkeypatch.undo()
+    ours = logging.getLogger("orchestrator")
+    null, elsewhere = logging.NullHandler(), Kept()
+    ours.addHandler(null)
+    logging.getLogger("elsewhere").addHandler(elsewhere)
+    ours.propagate = False
+    try:
+        assert not lines.logging_is_configured()
+        ours.addHandler(elsewhere)
+        assert lines.logging_is_configured()
+    finally:
+        ours.propagate = True
+        for handler in (null, elsewhere):
+            ours.removeHandler(handler)
+        logging.getLogger("elsewhere").removeHandler(elsewhere)

@@ -1,14 +1,24 @@
 """What happens is counted, once, under labels that no task can make up."""
 
-from uuid import uuid4
+from dataclasses import replace
+from math import inf
+from uuid import UUID, uuid4
 
+import pytest
 from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator import events, observe
+from orchestrator.observe.catalogue import METRICS, MOMENTS, OF_SAMPLE, PREFIX, PROCESSES
+from orchestrator.observe.metrics import folded
+from orchestrator.observe.names import NAMES_MAX
+from orchestrator.observe.vitals import Vitals, readings
+from orchestrator.task.buckets import BOUNDS, EMPTY, bounds, histogram
+from orchestrator.task.tally import Tally
 
 
-def counted(*happened: events.Event) -> dict[str, float]:
-    """Let these happen, and return every counter that is not at zero."""
+def told(*happened: events.Event) -> dict[str, float]:
+    """Let these happen, and return every line that Prometheus would read."""
     registry = CollectorRegistry()
     stop = observe.count(registry)
     try:
@@ -17,8 +27,12 @@ def counted(*happened: events.Event) -> dict[str, float]:
     finally:
         stop()
     lines = [line for line in generate_latest(registry).decode().splitlines() if not line.startswith("#")]
-    values = dict(line.rsplit(" ", 1) for line in lines if "_created" not in line)
-    return {name: float(value) for name, value in values.items() if float(value)}
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def counted(*happened: events.Event) -> dict[str, float]:
+    """Let these happen, and return every counter that is not at zero."""
+    return {name: value for name, value in told(*happened).items() if value and "_total" in name}
 
 
 def test_late_writes_are_counted_by_queue() -> None:
@@ -40,6 +54,7 @@ def test_what_was_recovered_is_counted_in_tasks() -> None:
         'orchestrator_tasks_recovered_total{outcome="returned"}': 7.0,
         'orchestrator_tasks_recovered_total{outcome="buried"}': 1.0,
         'orchestrator_timeouts_enforced_total{outcome="buried"}': 4.0,
+        "orchestrator_workers_lost_total": 2.0,
     } == counted(*recovered)
 
 
@@ -67,6 +82,146 @@ def test_duties_losses_and_lost_connections_are_counted() -> None:
     } == counted(*happened)
 
 
-def test_a_success_is_not_counted_here() -> None:
+def test_a_success_is_not_counted_by_itself() -> None:
     """There are hundreds of thousands of them: they are added up per batch, where they are written."""
     assert {} == counted(events.TaskCompleted(1, "t", "mail", 1))
+
+
+def test_a_batch_is_counted_by_queue_type_and_outcome() -> None:
+    """And what it took, what its tasks waited for and how long they ran is in the histograms, nothing lost."""
+    waited, ran = histogram([0.0005, 0.003, 40_000.0]), histogram([0.02])
+    batch = [Tally("mail", "t", {"completed": 2, "failed": 1}, waited, ran, EMPTY)]
+
+    lines = told(events.OutcomesWritten(uuid4(), 0.01, tuple(batch)))
+
+    name = 'queue="mail",type="t"'
+    assert 2.0 == lines[f'orchestrator_attempts_ended_total{{outcome="completed",{name}}}']
+    assert 1.0 == lines[f'orchestrator_attempts_ended_total{{outcome="failed",{name}}}']
+    assert [1.0, 2.0, 2.0, 3.0] == [
+        lines[f'orchestrator_task_wait_seconds_bucket{{le="{le}",{name}}}']
+        for le in ("0.001024", "0.004096", "17179.869184", "+Inf")
+    ]
+    assert 40_000.0035 == pytest.approx(lines[f"orchestrator_task_wait_seconds_sum{{{name}}}"])
+    assert 1.0 == lines[f"orchestrator_task_run_seconds_count{{{name}}}"]
+    assert 1.0 == lines["orchestrator_finish_batch_seconds_count"]
+
+
+@pytest.mark.parametrize("number", range(0, len(BOUNDS), 7))
+def test_a_bucket_of_a_batch_lies_within_one_of_prometheus(number: int) -> None:
+    """So that none of it is put into the wrong one."""
+    begin, end = bounds(number)
+    (place,) = (n for n, count in enumerate(folded({number: 1})) if count)
+
+    assert begin >= (0.0, *MOMENTS)[place]
+    assert end <= (*MOMENTS, inf)[place]
+
+
+def test_what_has_no_labels_is_there_from_the_start() -> None:
+    """A rate of what appears with a 1 is 0."""
+    assert 0.0 == told()["orchestrator_ghost_claims_released_total"]
+
+
+def test_more_names_than_two_hundred_are_one() -> None:
+    """Anybody may make up names of types; Prometheus keeps each of them for weeks."""
+    batches = [Tally("mail", f"type {n}", {"completed": 1}) for n in range(NAMES_MAX + 50)]
+
+    kinds = {
+        name: value
+        for name, value in told(events.OutcomesWritten(uuid4(), None, tuple(batches))).items()
+        if name.startswith("orchestrator_attempts_ended_total")
+    }
+
+    assert NAMES_MAX + 1 == len(kinds)
+    assert 50.0 == kinds['orchestrator_attempts_ended_total{outcome="completed",queue="mail",type="other"}']
+
+
+@pytest.mark.parametrize(
+    "kind", ['a"} 1\norchestrator_forged 1', "\\", "\r\n# HELP x", "\x1b[2J", "x" * 5000, "\u202e"]
+)
+def test_a_name_forges_no_line(kind: str) -> None:
+    """Whatever a type is called, it is one label's value, in one line, of a length that is bearable."""
+    registry = CollectorRegistry()
+    stop = observe.count(registry)
+    events.emit(events.TasksEnqueued(kind, 3))
+    stop()
+    text = generate_latest(registry).decode()
+
+    (metric,) = (m for m in text_string_to_metric_families(text) if m.name == "orchestrator_tasks_enqueued")
+    assert [3.0] == [sample.value for sample in metric.samples]
+    assert all(line.isprintable() and len(line) < 600 for line in text.split("\n"))
+
+
+SAMPLE = events.GaugesSampled(
+    (("mail", "pending", 7),), (("mail", 61.5),), (("mail", 2),), (("running", 3),), 0.25, 900, 12.0, 6, 0.01
+)
+
+
+def test_the_leader_tells_of_the_cluster_and_nobody_else_does() -> None:
+    """Who leads no more drops what it had sampled: an old number is worse than none."""
+    worker_id = uuid4()
+    elected = events.LeaderElected(worker_id, 41)
+
+    leading = told(elected, SAMPLE)
+    deposed = told(elected, SAMPLE, events.LeaderSteppedDown(worker_id, 41))
+    too_late = told(elected, events.LeaderSteppedDown(worker_id, 41), SAMPLE)
+
+    assert 7.0 == leading['orchestrator_queue_tasks{queue="mail",status="pending"}']
+    assert 61.5 == leading['orchestrator_queue_oldest_ready_seconds{queue="mail"}']
+    assert (1.0, 41.0) == (leading["orchestrator_is_leader"], leading["orchestrator_leader_term"])
+    for later in (deposed, too_late):
+        assert (0.0, 0.0) == (later["orchestrator_is_leader"], later["orchestrator_leader_term"])
+        assert not [name for name in later for metric in OF_SAMPLE if name.startswith(metric.full_name)]
+
+
+def test_queues_beyond_two_hundred_are_added_up() -> None:
+    """The depth of all of them together is still right."""
+    queues = tuple((f"q{n:04}", "pending", 1) for n in range(NAMES_MAX + 30))
+
+    lines = told(events.LeaderElected(uuid4(), 1), replace(SAMPLE, tasks=queues))
+
+    assert 30.0 == lines['orchestrator_queue_tasks{queue="other",status="pending"}']
+
+
+def test_every_number_in_the_catalogue_is_told_as_it_is_described() -> None:
+    """By name, kind and labels; a worker and a leader tell all of them."""
+    registry = CollectorRegistry()
+    stop = observe.count(registry)
+    observe.ask(lambda: readings(VITALS), registry)
+    one_of_each(uuid4())
+    stop()
+
+    found = {
+        family.name: (family.type, {frozenset(sample.labels) - {"le"} for sample in family.samples})
+        for family in registry.collect()
+    }
+    assert {
+        PREFIX + metric.name: (metric.kind, {frozenset(metric.labels)})
+        for metric in METRICS
+        if metric is not PROCESSES  # a parent's
+    } == found
+
+
+VITALS = Vitals(
+    is_registered=True, is_stopping=False, is_placed=True, hears=True, silent_seconds=0.1, silent_seconds_max=15.0,
+    loop_lag_seconds=0.0, slots=20, busy=3, waiting=1, unwritten=0,
+)  # fmt: skip
+
+
+def one_of_each(worker_id: UUID) -> None:
+    """Let everything happen that has labels."""
+    some = histogram([0.1])
+    for event in (
+        events.OutcomesWritten(worker_id, 0.1, (Tally("q", "t", {"lost": 1}, some, some, some),)),
+        events.TasksEnqueued("t", 1),
+        events.StaleOutcome(1, "t", "q"),
+        events.LeaseLost(1, "t", "q", "cancelled"),
+        events.TasksRecovered(1, 1, 1),
+        events.TimeoutsEnforced(1, 1),
+        events.WorkerCutOff(uuid4(), uuid4(), 31.0),
+        events.DutyFailed("recover", "ValueError", "no"),
+        events.ConnectionLost("claims", "gone"),
+        events.ConnectionRestored("claims", 2),
+        events.LeaderElected(worker_id, 3),
+        SAMPLE,
+    ):
+        events.emit(event)

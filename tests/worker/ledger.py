@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator import Context, Orchestrator
 from orchestrator.app.task import TaskFunction
-from orchestrator.worker.worker import Worker
+from orchestrator.worker.connections import Connections
 from tests.worker.running import value
 
 TABLE: LiteralString = "CREATE TABLE ledger (task_id bigint NOT NULL, attempt integer NOT NULL)"
@@ -80,13 +80,13 @@ def one_each(connection: psycopg.Connection, tasks: int) -> bool:
 @contextmanager
 def led_through(monkeypatch: pytest.MonkeyPatch, url: str) -> Any:
     """Lead the connections of the handlers' transactions, and no others, through another URL."""
-    direct = Worker._info
+    direct = Connections.info
 
-    def info(self: Worker, purpose: str) -> str:
+    def info(self: Connections, purpose: str) -> str:
         if purpose != "transactions":
             return direct(self, purpose)
         return psycopg.conninfo.make_conninfo(url, application_name="orchestrator transactions")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Worker, "_info", info)
+        patch.setattr(Connections, "info", info)
         yield

@@ -26,7 +26,10 @@ CREATE TABLE orchestrator.settings (
         CONSTRAINT settings_keep_audit_check CHECK (keep_audit BETWEEN interval '0' AND interval '1000 years'),
     -- The rows of workers that stopped or died.
     keep_workers interval NOT NULL DEFAULT interval '1 day'
-        CONSTRAINT settings_keep_workers_check CHECK (keep_workers BETWEEN interval '0' AND interval '1000 years')
+        CONSTRAINT settings_keep_workers_check CHECK (keep_workers BETWEEN interval '0' AND interval '1000 years'),
+    -- By the hour; those by the minute for two days at most.
+    keep_statistics interval NOT NULL DEFAULT interval '14 days'
+        CONSTRAINT settings_keep_statistics_check CHECK (keep_statistics BETWEEN interval '0' AND interval '1000 years')
 );
 INSERT INTO orchestrator.settings (oldest_code) VALUES (1);
 
@@ -205,6 +208,22 @@ CREATE TABLE orchestrator.idempotency_keys (
 );
 CREATE INDEX idempotency_keys_expires_idx ON orchestrator.idempotency_keys (expires_at);
 
+-- What the leader counted last, a row a queue: so that a look at the whole costs nothing where to count is dear. Each
+-- sample replaces the one before. `took` is what counting took, of all queues.
+CREATE TABLE orchestrator.samples (
+    queue text PRIMARY KEY,
+    pending bigint NOT NULL,
+    scheduled bigint NOT NULL,
+    blocked bigint NOT NULL,
+    claimed bigint NOT NULL,
+    running bigint NOT NULL,
+    dead_letters bigint NOT NULL,
+    oldest_ready_at timestamptz,
+    next_due_at timestamptz,
+    sampled_at timestamptz NOT NULL,
+    took interval NOT NULL
+) WITH (fillfactor = 50);
+
 -- Who did what by hand. No foreign key: the record outlives the task.
 CREATE TABLE orchestrator.audit (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -218,3 +237,45 @@ CREATE TABLE orchestrator.audit (
 );
 CREATE INDEX audit_task_idx ON orchestrator.audit (task_id);
 CREATE INDEX audit_at_idx ON orchestrator.audit (at);
+
+-- What workers have counted, by the minute and, for looking further back, by the hour: of a day that is a sixtieth of the
+-- rows (docs/decisions/0015-histograms-by-the-minute-and-the-hour.md). Written by record_statistics() alone, over and
+-- over while their time lasts: so there is room in each page for new versions, which need no new index entry.
+CREATE TABLE orchestrator.statistics (
+    minute timestamptz NOT NULL,
+    queue text NOT NULL,
+    type text NOT NULL,
+    completed bigint NOT NULL DEFAULT 0,
+    failed bigint NOT NULL DEFAULT 0,
+    timed_out bigint NOT NULL DEFAULT 0,
+    buried bigint NOT NULL DEFAULT 0,
+    cancelled bigint NOT NULL DEFAULT 0,
+    snoozed bigint NOT NULL DEFAULT 0,
+    put_back bigint NOT NULL DEFAULT 0,
+    released bigint NOT NULL DEFAULT 0,
+    lost bigint NOT NULL DEFAULT 0,
+    wait_seconds double precision NOT NULL DEFAULT 0,
+    run_seconds double precision NOT NULL DEFAULT 0,
+    wait jsonb NOT NULL DEFAULT '{}',
+    run jsonb NOT NULL DEFAULT '{}',
+    PRIMARY KEY (minute, queue, type)
+) WITH (fillfactor = 70);
+CREATE TABLE orchestrator.statistics_by_hour (
+    hour timestamptz NOT NULL,
+    queue text NOT NULL,
+    type text NOT NULL,
+    completed bigint NOT NULL DEFAULT 0,
+    failed bigint NOT NULL DEFAULT 0,
+    timed_out bigint NOT NULL DEFAULT 0,
+    buried bigint NOT NULL DEFAULT 0,
+    cancelled bigint NOT NULL DEFAULT 0,
+    snoozed bigint NOT NULL DEFAULT 0,
+    put_back bigint NOT NULL DEFAULT 0,
+    released bigint NOT NULL DEFAULT 0,
+    lost bigint NOT NULL DEFAULT 0,
+    wait_seconds double precision NOT NULL DEFAULT 0,
+    run_seconds double precision NOT NULL DEFAULT 0,
+    wait jsonb NOT NULL DEFAULT '{}',
+    run jsonb NOT NULL DEFAULT '{}',
+    PRIMARY KEY (hour, queue, type)
+) WITH (fillfactor = 70);

@@ -3,7 +3,9 @@ DROP VIEW orchestrator.day_leaves, orchestrator.dead_letters, orchestrator.insta
     orchestrator.live_workers,
     orchestrator.queue_summary, orchestrator.running_tasks, orchestrator.task_history;
 DROP TABLE orchestrator.tasks, orchestrator.audit, orchestrator.idempotency_keys, orchestrator.attempts,
-    orchestrator.workers, orchestrator.types, orchestrator.queues, orchestrator.home, orchestrator.settings;
+    orchestrator.workers, orchestrator.types, orchestrator.queues, orchestrator.home, orchestrator.settings,
+    orchestrator.statistics, orchestrator.statistics_by_hour,
+    orchestrator.samples;
 DROP SEQUENCE orchestrator.tasks_id_seq, orchestrator.term_seq;
 DO $$
 DECLARE

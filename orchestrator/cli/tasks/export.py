@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import click
 
+from orchestrator import observe
 from orchestrator.cli import secrets
 from orchestrator.cli.database import connected, database_option
 from orchestrator.cli.table import plain
@@ -24,12 +25,12 @@ Row = Sequence[Any]
 
 @click.command()
 @filter_options
-@click.option("--format", "kind", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
 @click.option("--limit", type=click.IntRange(min=1), help="At most so many, the oldest first.")
 @click.option("--unmasked", is_flag=True, help="With the values of keys that look like secrets.")
 @database_option
 def export(
-    kind: Literal["jsonl", "csv"], limit: int | None, url: str | None, *, unmasked: bool, **given: Any
+    form: Literal["jsonl", "csv"], limit: int | None, url: str | None, *, unmasked: bool, **given: Any
 ) -> None:
     """Write tasks whole to standard output, a line each.
 
@@ -37,9 +38,9 @@ def export(
     changes meanwhile may be in it or not. Values whose key looks like a secret are masked.
     """
     ask = asked(given)
-    write = {"jsonl": json_line, "csv": csv_line}[kind]
+    write = {"jsonl": json_line, "csv": csv_line}[form]
     with connected(url, "tasks export") as connection:
-        if kind == "csv":
+        if form == "csv":
             click.echo(written(FIELDS), nl=False)
         for row in find.export(connection, ask.at(connection), most=limit):
             click.echo(write(row, unmasked=unmasked), nl=False)
@@ -73,7 +74,7 @@ def cell(name: str, value: Any, *, unmasked: bool) -> str:
     if name in find.JSON_FIELDS:
         return json_of(name, value, unmasked=unmasked)
     found = plain(value)
-    return found if isinstance(found, str) else secrets.json(found)
+    return observe.printable(found) if isinstance(found, str) else secrets.json(found)
 
 
 def guarded(text: str) -> str:

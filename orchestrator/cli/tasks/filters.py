@@ -74,7 +74,8 @@ def asked(given: Mapping[str, Any]) -> Asked:
         for age in (given["older_than"], given["newer_than"]):
             if age is not None:
                 filters.moment(age, now=datetime.now(UTC))
-        ids = tuple(filters.task_id(word) for word in given["words"] if "=" not in word)
+        conditions = [word for word in given["words"] if word.startswith("payload.") or "=" in word]
+        ids = tuple(filters.task_id(word) for word in given["words"] if word not in conditions)
         search = Search(
             ids=ids,
             statuses=tuple(filters.status(word) for text in given["status"] for word in text.split(",")),
@@ -84,7 +85,7 @@ def asked(given: Mapping[str, Any]) -> Asked:
             keys=texts(given["key"]),
             error_classes=texts(given["error_class"]),
             error_text=text(given["error"]),
-            payload=tuple(filters.condition(word) for word in given["words"] if "=" in word),
+            payload=tuple(filters.condition(word) for word in conditions),
             worker=text(given["worker"]),
         )
     return Asked(search, given["older_than"], given["newer_than"])

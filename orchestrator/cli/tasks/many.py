@@ -73,9 +73,9 @@ def do(connection: psycopg.Connection[Any], many: Many, wanted: Search) -> None:
 
 def preview(connection: psycopg.Connection[Any], many: Many, search: Search, number: Number) -> None:
     """Say how many, and show some of them."""
-    found = find.page(connection, search, after=None, most=SAMPLE)
-    click.echo(f"{counted(number, many.limit)} will {WORDS[many.deed][0]}; the newest:")
-    table(lines(found.tasks, find.now(connection)), COLUMNS, as_json=False, empty="-")
+    found = find.first(connection, search, most=SAMPLE)
+    click.echo(f"{counted(number, many.limit)} will {WORDS[many.deed][0]}; the first:")
+    table(lines(found, find.now(connection)), COLUMNS, as_json=False, empty="-")
 
 
 def counted(number: Number, limit: int | None) -> str:

@@ -11,7 +11,8 @@ from orchestrator.operate import Search, find
 
 def matches(connection: psycopg.Connection[Any], search: Search) -> str:
     """Return the sentence for an empty list."""
-    return ". ".join(["no task matches", *hints(connection, search)])
+    statuses = f"{' or '.join(search.statuses)} " if search.statuses else ""
+    return ". ".join([f"no {statuses}task matches", *hints(connection, search)])
 
 
 def hints(connection: psycopg.Connection[Any], search: Search) -> Iterator[str]:

@@ -9,7 +9,8 @@ import click
 from orchestrator import operate
 from orchestrator.cli import figures, secrets
 from orchestrator.cli.database import connected, database_option, json_option
-from orchestrator.cli.table import Column, print_json, table
+from orchestrator.cli.table import Column, as_records, print_json, table
+from orchestrator.cli.table import show as lay
 from orchestrator.cli.tasks.filters import typed
 from orchestrator.errors import TaskExpired
 from orchestrator.observe import printable
@@ -67,8 +68,8 @@ def screens(task_id: int, detail: Detail, *, full: bool, unmasked: bool) -> None
 
 def heads(task: Task) -> None:
     click.echo(click.style(f"task {task.id}  {printable(task.status)}", bold=True))
-    for name, value in facts(task):
-        click.echo(f"  {name:<13}{printable(value)}")
+    names, values = zip(*facts(task), strict=True)
+    lay(as_records([Column(name) for name in names], [[printable(value) for value in values]]))
 
 
 def facts(task: Task) -> Iterator[tuple[str, str]]:

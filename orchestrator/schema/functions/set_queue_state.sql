@@ -1,5 +1,4 @@
 -- What pause_queue, resume_queue and drain_queue share: the row, the audit, the wake-up. Returns the new state.
--- A queue that exists only because tasks or types name it gets its row here; any other name is taken for a slip.
 CREATE OR REPLACE FUNCTION orchestrator.set_queue_state(queue text, new_state text, reason text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -14,17 +13,7 @@ BEGIN
             MESSAGE = format('a queue cannot be %s', quote_nullable(set_queue_state.new_state)),
             HINT = 'It is active, paused or draining.';
     END IF;
-    IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue) THEN
-        IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = set_queue_state.queue)
-            AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_queue_state.queue)
-        THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'OR005',
-                MESSAGE = format('there is no queue %s', quote_nullable(set_queue_state.queue)),
-                HINT = (SELECT format('Known are %s.', string_agg(q.name, ', ' ORDER BY q.name)) FROM orchestrator.queues AS q);
-        END IF;
-        INSERT INTO orchestrator.queues (name) VALUES (set_queue_state.queue) ON CONFLICT DO NOTHING;
-    END IF;
+    PERFORM orchestrator.ensure_queue(set_queue_state.queue);
     SELECT q.state INTO old_state FROM orchestrator.queues AS q WHERE q.name = set_queue_state.queue FOR UPDATE;
     UPDATE orchestrator.queues AS q
     SET state = set_queue_state.new_state, state_since = orchestrator.clock(),

@@ -1,6 +1,5 @@
 -- Say how long a queue keeps its finished tasks and its dead letters; what is not given stays as it is. Returns what
--- holds now. A queue that exists only because tasks or types name it gets its row here; any other name is taken
--- for a slip. What is shortened is deleted in the rounds that follow, and cannot be had back.
+-- holds now. What is shortened is deleted in the rounds that follow, and cannot be had back.
 CREATE OR REPLACE FUNCTION orchestrator.set_retention(
     queue text,
     INOUT keep_finished interval DEFAULT NULL,
@@ -30,18 +29,7 @@ BEGIN
             ),
             HINT = 'To keep everything, say 1000 years.';
     END IF;
-    IF NOT EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = set_retention.queue) THEN
-        IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = set_retention.queue)
-            AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = set_retention.queue)
-            AND NOT EXISTS (SELECT FROM orchestrator.tasks_dead AS t WHERE t.queue = set_retention.queue)
-        THEN
-            RAISE EXCEPTION USING
-                ERRCODE = 'OR005',
-                MESSAGE = format('there is no queue %s', quote_nullable(set_retention.queue)),
-                HINT = (SELECT format('Known are %s.', string_agg(q.name, ', ' ORDER BY q.name)) FROM orchestrator.queues AS q);
-        END IF;
-        INSERT INTO orchestrator.queues (name) VALUES (set_retention.queue) ON CONFLICT DO NOTHING;
-    END IF;
+    PERFORM orchestrator.ensure_queue(set_retention.queue);
     SELECT * INTO old FROM orchestrator.queues AS q WHERE q.name = set_retention.queue FOR UPDATE;
     keep_finished := coalesce(set_retention.keep_finished, old.keep_finished);
     keep_dead := coalesce(set_retention.keep_dead, old.keep_dead);

@@ -83,8 +83,8 @@ MUTANTS = (
     mutant(
         "swept-for-others-and-nobody-told",
         "orchestrator/worker/intake.py",
-        "        if foreign or swept.moved > self._slots.free:",
-        "        if foreign and swept.moved < 0:",
+        "        if rings := bool(foreign) or swept.moved > self._slots.free:",
+        "        if rings := bool(foreign) and swept.moved < 0:",
         why="Of a thousand tasks that fall due at once, one worker runs all; and other queues' wait for their polls.",
         suites=("worker/test_serving.py::test_what_falls_due_for_others_is_rung_for",),
     ),

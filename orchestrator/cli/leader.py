@@ -1,0 +1,31 @@
+"""`orchestrator leader`: who does the maintenance."""
+
+import click
+
+from orchestrator.cli import figures
+from orchestrator.cli.database import connected, database_option, json_option
+from orchestrator.cli.table import print_json
+from orchestrator.observe import printable
+from orchestrator.operate.status import leader as look
+
+
+@click.command()
+@database_option
+@json_option
+def leader(url: str | None, *, as_json: bool) -> None:
+    """Say which worker leads, and in which term.
+
+    The leader takes back what dead workers held, enforces timeouts, keeps the tables in order. Any worker can: when it
+    goes, another follows within seconds.
+    """
+    with connected(url, "leader") as connection:
+        found = look(connection)
+    if as_json:
+        print_json(found)
+    elif found is None:
+        click.echo("nobody leads: no worker runs, or the last leader has just gone")
+    else:
+        heard = f"last heard of {figures.span(found.beat_age)} ago"
+        click.echo(
+            printable(f"{found.host}:{found.pid} leads, in term {found.term}; {heard} (worker {found.id})")
+        )

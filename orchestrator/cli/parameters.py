@@ -1,0 +1,60 @@
+"""What a person may write for a value: spans of time, moments, JSON. A slip gets a sentence with an example."""
+
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+
+from orchestrator.errors import PayloadRefused
+from orchestrator.task import duration, payload
+
+# Sixty times what a payload may have: more is not read to be refused.
+INPUT_BYTES_MAX = 16_000_000
+
+
+def span(text: str) -> timedelta:
+    """Read a span of time: 90s, 5m, 1h30m, 2d, 1w, or a number of seconds."""
+    try:
+        return timedelta(seconds=duration.seconds("it", number_or_text(text)))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no span of time; write 90s, 5m, 1h30m, 2d or 1w") from None
+
+
+def time(text: str) -> datetime:
+    """Read a point in time in ISO 8601; without a zone it would be another one in every session."""
+    example = f"write for example {datetime.now(UTC):%Y-%m-%dT%H:%M}Z"
+    try:
+        read = datetime.fromisoformat(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no point in time; {example}") from None
+    if read.utcoffset() is None:
+        raise click.BadParameter(f"{text!r} has no time zone; {example}")
+    return read
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """Read a JSON object; `-` reads it from standard input."""
+    try:
+        return payload.decode(read_input() if text == "-" else text)
+    except PayloadRefused as error:
+        reason = error.reason.removeprefix("cannot be read back: ")
+        raise click.BadParameter(f"write a JSON object, for example '{{\"user_id\": 1}}': {reason}") from None
+
+
+def read_input() -> str:
+    data = sys.stdin.buffer.read(INPUT_BYTES_MAX + 1)
+    if len(data) > INPUT_BYTES_MAX:
+        raise click.BadParameter(f"what comes in on standard input is longer than {INPUT_BYTES_MAX:,} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise click.BadParameter("what comes in on standard input is not UTF-8") from None
+
+
+def number_or_text(text: str) -> float | str:
+    """Take a bare number for seconds."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,115 @@
+"""`orchestrator status`: the whole on one screen, once or live."""
+
+import json
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+import click
+import psycopg
+from rich.live import Live
+
+from orchestrator.cli import table
+from orchestrator.cli.database import connected, database_option, json_option
+from orchestrator.cli.overview import Overview, Trends
+from orchestrator.cli.told import worded
+from orchestrator.errors import DatabaseUnavailable
+from orchestrator.operate.status import status as look
+from orchestrator.postgres import connect
+from orchestrator.version import __version__
+
+REDRAWN_PER_SECOND = 4
+
+
+@click.command()
+@database_option
+@json_option
+@click.option("-w", "--watch", is_flag=True, help="Go on, live; Ctrl-C ends it.")
+@click.option(
+    "--every", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, metavar="SECONDS",
+    help="How often to look, with --watch.",
+)  # fmt: skip
+@click.option("--exact", is_flag=True, help="Count every task, however long it takes.")
+def status(url: str | None, every: float, *, as_json: bool, watch: bool, exact: bool) -> None:
+    """Queues, workers, the leader, and what needs attention.
+
+    Where there are many tasks the queues' figures are those of the leader's last count, and it says how old they are.
+    With --json and --watch it prints one document a line.
+    """
+    if watch and not as_json and not sys.stdout.isatty():
+        raise click.UsageError(
+            "--watch draws on a terminal, and there is none; add --json for one line a look"
+        )
+    if watch:
+        follow(url, every, as_json=as_json, exact=exact)
+        return
+    with connected(url, "status") as connection:
+        found, title = look(connection, exact=exact), titled(connection)
+    if as_json:
+        table.print_json(found)
+    else:
+        table.show(Overview(found, title))
+
+
+def follow(url: str | None, every: float, *, as_json: bool, exact: bool) -> None:
+    """Look again and again, until interrupted; a database that is away is waited for."""
+    with interrupted_quietly():
+        if as_json:
+            for each in looks(url, every, exact=exact):
+                click.echo(json.dumps(table.plain(each.status)))
+            return
+        last: Overview | None = None
+        try:
+            with Live(console=table.screen(), screen=True, refresh_per_second=REDRAWN_PER_SECOND) as live:
+                for last in looks(url, every, exact=exact):
+                    live.update(last, refresh=True)
+        finally:
+            # The live screen is gone with all that was on it; what was seen last stays to be read.
+            if last is not None:
+                table.show(Overview(last.status, last.title))
+
+
+def looks(url: str | None, every: float, *, exact: bool) -> Iterator[Overview]:
+    """Yield a look at each interval; while the database is away, the last one, and why. Ends: never."""
+    last: Overview | None = None
+    trends = Trends()
+    while True:
+        try:
+            with connected(url, "status") as connection:
+                while True:
+                    found = look(connection, exact=exact)
+                    trends.note(found)
+                    last = Overview(found, titled(connection), trends)
+                    yield last
+                    time.sleep(every)
+        except (DatabaseUnavailable, psycopg.OperationalError) as error:
+            if last is None:
+                raise
+            said = worded(error) if isinstance(error, psycopg.Error) else str(error)
+            yield Overview(last.status, last.title, trends, trouble=f"{said.splitlines()[0]} (trying again)")
+            time.sleep(every)
+
+
+def titled(connection: psycopg.Connection) -> str:
+    return f"{connect.describe(connection.info.dsn)}  orchestrator {__version__}"
+
+
+@contextmanager
+def interrupted_quietly() -> Iterator[None]:
+    """Take Ctrl-C, and being told to end, for what they are here: the way to leave, with the screen in order."""
+
+    def leave(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    except KeyboardInterrupt:
+        return
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,132 @@
+"""`orchestrator workers …`: look at the workers, and let one end."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import psycopg
+
+from orchestrator.cli import figures
+from orchestrator.cli.database import connected, database_option, json_option, reason_option
+from orchestrator.cli.group import Commands
+from orchestrator.cli.table import Column, fields_of, table
+from orchestrator.observe import printable
+from orchestrator.operate import workers as operating
+from orchestrator.operate.workers import Worker
+
+WORKERS = (
+    Column("name", "worker"),
+    Column("id"),
+    Column("version"),
+    Column("state"),
+    Column("slots", "busy", right=True),
+    Column("beat_age", "last beat", right=True),
+    Column("started_at", "started"),
+    Column("queues", folds=True),
+)
+LOOK_SECONDS = 0.25
+
+
+@click.group(cls=Commands)
+def workers() -> None:
+    """Look at the workers, and drain or stop one."""
+
+
+@workers.command("list")
+@database_option
+@json_option
+@click.option(
+    "--all", "everyone", is_flag=True, help="Also those that have stopped or died, while on record."
+)
+def list_workers(url: str | None, *, as_json: bool, everyone: bool) -> None:
+    """The workers: where they run, what they hold, when they were last heard of."""
+    with connected(url, "workers list") as connection:
+        found = operating.workers(connection, everyone=everyone)
+    rows: Sequence[Any] = found if as_json else [shown(each) for each in found]
+    table(rows, WORKERS, as_json=as_json, empty="no worker runs; orchestrator worker MODULE:APP starts one")
+
+
+@workers.command()
+@click.argument("names", metavar="WORKER...", nargs=-1, required=True)
+@database_option
+@reason_option
+def drain(names: Sequence[str], url: str | None, reason: str | None) -> None:
+    """Let workers finish what they run, and end.
+
+    They claim nothing more, and give back what is not done after their grace. WORKER is an id or the beginning of one,
+    a pid, host:pid, or a host, which names all that run there. One under --processes is not started again.
+    """
+    with connected(url, "workers drain", writes=True) as connection:
+        for each in chosen(connection, names):
+            began = operating.drain(connection, each, reason=reason)
+            click.echo(
+                f"{told(each)} {'drains' if began else 'is ending already'}: it holds {tasks(each.holds)}"
+            )
+
+
+@workers.command()
+@click.argument("names", metavar="WORKER...", nargs=-1, required=True)
+@click.option(
+    "--grace", type=click.FloatRange(min=0), default=10.0, show_default=True, metavar="SECONDS",
+    help="Wait so long for what runs.",
+)  # fmt: skip
+@database_option
+@reason_option
+def stop(names: Sequence[str], url: str | None, reason: str | None, grace: float) -> None:
+    """Let workers end, and give what they still hold to others.
+
+    Like drain; but what is not done after --grace is taken from them, and runs elsewhere with fresh attempts, while
+    what their handlers still write counts for nothing. It works through the database, and kills no process.
+    """
+    with connected(url, "workers stop", writes=True) as connection:
+        ending = chosen(connection, names)
+        for each in ending:
+            operating.drain(connection, each, reason=reason)
+            click.echo(f"{told(each)} drains: it holds {tasks(each.holds)}")
+        deadline = time.monotonic() + grace
+        for each in ending:
+            if ended(connection, each, deadline):
+                click.echo(f"{told(each)} has ended")
+                continue
+            given_back = operating.stop(connection, each, reason=reason)
+            click.echo(
+                f"{told(each)} had to give back {tasks(given_back)}, and ends when its handlers let it"
+            )
+
+
+def chosen(connection: psycopg.Connection[Any], names: Sequence[str]) -> list[Worker]:
+    """Return whom the names mean; all of them, before anything is done to one."""
+    found = operating.workers(connection)
+    return list({each.id: each for name in names for each in operating.named(found, name)}.values())
+
+
+def ended(connection: psycopg.Connection[Any], worker: Worker, deadline: float) -> bool:
+    """Wait until the worker has ended, at most until then; tell whether it has."""
+    while operating.workers(connection, worker_id=worker.id):
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(LOOK_SECONDS, left))
+    return True
+
+
+def tasks(number: int) -> str:
+    return "1 task" if number == 1 else f"{number:,} tasks"
+
+
+def told(worker: Worker) -> str:
+    return f"worker {printable(worker.name)}"
+
+
+def shown(worker: Worker) -> dict[str, Any]:
+    states = [worker.state, *(["leads"] if worker.leads else [])]
+    if worker.state in ("running", "draining") and not worker.live:
+        states.append("silent")
+    return {
+        **fields_of(worker),
+        "name": worker.name,
+        "state": ", ".join(states),
+        "slots": f"{worker.busy}/{worker.capacity}",
+        "beat_age": figures.span(worker.beat_age),
+    }

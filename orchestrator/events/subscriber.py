@@ -1,0 +1,144 @@
+"""Tell users' subscribers, on a thread of each one's own: who is slow, or raises, or hangs, hurts neither a task nor
+the other subscribers.
+
+    emit ──► queue, bounded ──► the subscriber's thread ──► the subscriber
+
+A full queue takes nothing more: what is dropped is counted, and told every `TELL_EVERY_SECONDS`. The thread begins with
+the first event, and again in a process that was forked, where it is missing. When a worker stops, what is queued is
+handed over first (`settle`), for as long as it has patience.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from inspect import iscoroutine
+from queue import SimpleQueue
+from typing import Any
+
+from orchestrator.events.bus import emit, subscribe
+from orchestrator.events.event import Event
+
+QUEUE_MAX = 10_000
+TELL_EVERY_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class EventsDropped(Event):
+    """A subscriber of the user's is so slow that its queue was full: it was not told of so many events."""
+
+    subscriber: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriberFailed(Event):
+    """A subscriber of the user's raised; it goes on with the next event."""
+
+    subscriber: str
+    kind: str
+    error_class: str
+    message: str
+
+
+# Of these a subscriber that fails, or is too slow, is not told about itself: it could go on for ever.
+OF_OURSELVES = (EventsDropped, SubscriberFailed)
+
+
+class Aside:
+    """One subscriber, its queue and its thread."""
+
+    def __init__(self, subscriber: Callable[[Any], object], *, queue_max: int = QUEUE_MAX) -> None:
+        self._subscriber = subscriber
+        self._name = getattr(subscriber, "__qualname__", None) or type(subscriber).__name__
+        self._queue_max = queue_max
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._queue: SimpleQueue[Event | threading.Event | None] = SimpleQueue()
+        self._dropped = 0
+        self._told_at = float("-inf")
+
+    def take(self, event: Event) -> None:
+        """Queue an event; called by whoever emits, so it never waits."""
+        if self._thread is None or not self._thread.is_alive():
+            self._start()
+        if self._queue.qsize() < self._queue_max:
+            self._queue.put(event)
+        elif not isinstance(event, OF_OURSELVES):
+            self._dropped += 1  # by several threads at once it may miss one: it is no account
+
+    def settle(self, seconds: float) -> bool:
+        """Wait until what is queued by now was handed over; tell whether it was in time."""
+        if self._thread is None or not self._thread.is_alive():
+            return True
+        done = threading.Event()
+        self._queue.put(done)
+        return done.wait(max(0.0, seconds))
+
+    def end(self) -> None:
+        """Hand over what is queued, and end the thread."""
+        self._queue.put(None)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None or not self._thread.is_alive():
+                # In a forked process what was queued before belongs to the other.
+                self._queue = SimpleQueue()
+                self._thread = threading.Thread(
+                    target=self._run, name=f"orchestrator subscriber {self._name}", daemon=True
+                )
+                self._thread.start()
+
+    def _run(self) -> None:
+        queue = self._queue
+        while (event := queue.get()) is not None:
+            if isinstance(event, threading.Event):
+                event.set()
+            else:
+                self._tell(event)
+            if self._dropped and time.monotonic() - self._told_at > TELL_EVERY_SECONDS:
+                self._told_at = time.monotonic()
+                count, self._dropped = self._dropped, 0
+                emit(EventsDropped(self._name, count))
+
+    def _tell(self, event: Event) -> None:
+        try:
+            answer = self._subscriber(event)
+            if iscoroutine(answer):
+                answer.close()
+                raise TypeError("returned a coroutine, which nobody awaits; call asyncio.run() in it")
+        except BaseException as error:  # a SystemExit, too, ends no thread of ours
+            if not isinstance(event, OF_OURSELVES):
+                emit(SubscriberFailed(self._name, type(event).__name__, type(error).__name__, str(error)))
+
+
+_asides: list[Aside] = []
+
+
+def aside(
+    subscriber: Callable[[Any], object],
+    *,
+    to: Iterable[type[Event]] | None = None,
+    queue_max: int = QUEUE_MAX,
+) -> Callable[[], None]:
+    """Call this for every event from now on, or for those of some kinds, on a thread of its own; returns what ends
+    it."""
+    one = Aside(subscriber, queue_max=queue_max)
+    unsubscribe = subscribe(one.take, to=to)
+    _asides.append(one)
+
+    def end() -> None:
+        if one in _asides:
+            unsubscribe()
+            _asides.remove(one)
+            one.end()
+
+    return end
+
+
+def settle(seconds: float) -> bool:
+    """Wait until all of them were told what is queued by now, for so long at most; tell whether they were."""
+    deadline = time.monotonic() + seconds
+    # All of them are asked, also after one that was not in time.
+    told = [one.settle(deadline - time.monotonic()) for one in tuple(_asides)]
+    return all(told)

@@ -1,0 +1,82 @@
+"""What the leader has told of the whole cluster: kept while it leads, so that a scrape asks the database nothing.
+
+A worker that leads no more knows nothing of the cluster any more, and drops the sample: an old number is worse than
+none. The sample of a reign that ended while it was taken is not taken in, and one that nothing followed ages visibly.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from uuid import UUID
+
+from orchestrator import events
+from orchestrator.observe import catalogue
+from orchestrator.observe.numbers import Reading
+
+
+class Cluster:
+    """The reigns of this process's workers, and their last sample."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._terms: dict[UUID, int] = {}
+        self._sample: tuple[events.GaugesSampled, float] | None = None
+
+    def learn(self, event: events.Event) -> None:
+        """Take note of what concerns us."""
+        with self._lock:
+            match event:
+                case events.LeaderElected(worker_id=worker_id, term=term):
+                    self._terms[worker_id] = term
+                case (
+                    events.LeaderResigned(worker_id=worker_id)
+                    | events.LeaderSteppedDown(worker_id=worker_id)
+                    | events.WorkerDeclaredDead(worker_id=worker_id)
+                    | events.WorkerCutOff(worker_id=worker_id)
+                    | events.WorkerStopped(worker_id=worker_id)
+                ):
+                    self._terms.pop(worker_id, None)
+                case events.GaugesSampled() if self._terms:
+                    self._sample = event, time.monotonic()
+            if not self._terms:
+                self._sample = None
+
+    def readings(self) -> Iterator[Reading]:
+        """Return whether we lead, and if so what was sampled."""
+        with self._lock:
+            term, kept = max(self._terms.values(), default=0), self._sample
+        yield catalogue.LEADS, (), float(term > 0)
+        yield catalogue.TERM, (), float(term)
+        if kept is not None:
+            yield from of_sample(*kept)
+
+
+LEARNT: frozenset[type[events.Event]] = frozenset(
+    {
+        events.LeaderElected,
+        events.LeaderResigned,
+        events.LeaderSteppedDown,
+        events.WorkerDeclaredDead,
+        events.WorkerCutOff,
+        events.WorkerStopped,
+        events.GaugesSampled,
+    }
+)
+
+
+def of_sample(sample: events.GaugesSampled, at: float) -> Iterator[Reading]:
+    for queue, status, count in sample.tasks:
+        yield catalogue.DEPTH, (queue, status), count
+    for queue, seconds in sample.oldest_ready_seconds:
+        yield catalogue.OLDEST, (queue,), seconds
+    for queue, count in sample.dead_letters:
+        yield catalogue.DEAD, (queue,), count
+    for state, count in sample.workers:
+        yield catalogue.WORKERS, (state,), count
+    # Nobody holds a snapshot: that is the best of news, and no gap in a graph.
+    yield catalogue.HORIZON, (), sample.oldest_snapshot_seconds or 0.0
+    yield catalogue.HORIZON_XIDS, (), sample.oldest_snapshot_transactions or 0
+    yield catalogue.NOTIFY_USAGE, (), sample.notification_queue_usage
+    yield catalogue.LEAVES, (), sample.leaves_ahead
+    yield catalogue.SAMPLE_TOOK, (), sample.took_seconds
+    yield catalogue.SAMPLE_AGE, (), time.monotonic() - at

@@ -1,0 +1,152 @@
+"""The numbers of several processes as one: each tells its own once a second, and one port speaks for all.
+
+    child ── snapshot, as JSON, over the line to its parent ──► Family ──► /metrics of the parent
+
+Counters and histograms are added up, and what a process had counted stays when it is gone: if the sum went down, that
+would look to Prometheus like a restart, and all of the rest would count again. A gauge of ours is combined as the
+catalogue says, and one of the application's own, or of Python's, is told for each process. Who is killed takes along
+what it counted in its last second. Nothing is kept in a file: nobody has to clean up, and nobody counts one twice.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from orchestrator.observe import catalogue
+
+ADDED = ("counter", "histogram", "summary")
+ACROSS = {
+    catalogue.PREFIX + metric.name: metric.across for metric in catalogue.METRICS if metric.kind == "gauge"
+}
+# Older than this, a process hangs, or what it says does not arrive.
+SILENT_SECONDS_MAX = 10.0
+
+Snapshot = Sequence[Any]
+"""What a registry holds, as JSON can: name, help, kind and samples of each family; name, labels and value of each."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+def snapshot(registry: CollectorRegistry = REGISTRY, *, ours: bool = False) -> Snapshot:
+    """Return all that a registry holds, or of that only what is ours."""
+    return [
+        [
+            family.name,
+            family.documentation,
+            family.type,
+            [[s.name, s.labels, s.value] for s in family.samples],
+        ]
+        for family in registry.collect()
+        if not ours or family.name.startswith(catalogue.PREFIX)
+    ]
+
+
+class Sums:
+    """Families that are being put together."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, tuple[str, str]] = {}
+        self.values: dict[str, dict[tuple[str, Labels], float]] = {}
+
+    def add(self, told: Snapshot, *, process: str | None = None) -> None:
+        """Add what one process has told; without its gauges, where it is not said who it is."""
+        for name, what, kind, samples in told:
+            if kind not in ADDED and process is None:
+                continue
+            self.heads.setdefault(name, (what, kind))
+            values = self.values.setdefault(name, {})
+            across = "sum" if kind in ADDED else ACROSS.get(name)
+            for sample, labels, value in samples:
+                if across is None:
+                    labels = {**labels, "process": process}
+                key = sample, tuple(labels.items())
+                old = values.get(key)
+                values[key] = value if old is None else old + value if across == "sum" else max(old, value)
+
+    def told(self) -> Snapshot:
+        """Return the sum as if one process had told it."""
+        return [
+            [
+                name,
+                what,
+                kind,
+                [[sample, dict(labels), value] for (sample, labels), value in self.values[name].items()],
+            ]
+            for name, (what, kind) in self.heads.items()
+        ]
+
+
+class Family(Collector):
+    """What the children of one parent have told. `own` is what the parent has counted itself."""
+
+    def __init__(self, own: Callable[[], Snapshot] = list) -> None:
+        self._own = own
+        self._lock = threading.Lock()
+        self._past = Sums()
+        self._told: dict[int, tuple[Snapshot, Mapping[str, Any], float]] = {}
+        self._expected: set[int] = set()
+
+    def begin(self, place: int) -> None:
+        """A process takes a place: it is expected to become ready."""
+        with self._lock:
+            self._expected.add(place)
+
+    def heard(self, place: int, told: Mapping[str, Any]) -> None:
+        """Take in what a process has told of itself."""
+        with self._lock:
+            self._told[place] = told["numbers"], told["ready"], time.monotonic()
+
+    def gone(self, place: int, *, for_good: bool) -> None:
+        """A process has ended; another may take its place. What it had counted has been counted."""
+        with self._lock:
+            if place in self._told:
+                self._past.add(self._told.pop(place)[0])
+            if for_good:
+                self._expected.discard(place)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the numbers of all of them."""
+        sums = Sums()
+        with self._lock:
+            sums.add(self._past.told())
+            told = dict(self._told)
+        sums.add(self._own(), process="parent")
+        for place, (numbers, _, _) in sorted(told.items()):
+            sums.add(numbers, process=str(place))
+        processes = len(told)
+        sums.add([own_count(processes)], process="parent")
+        for name, what, kind, samples in sums.told():
+            metric = Metric(name, what, kind)
+            for sample, labels, value in samples:
+                metric.add_sample(sample, labels, value)
+            yield metric
+
+    def readiness(self) -> dict[str, Any]:
+        """Say whether every process that is to serve does."""
+        with self._lock:
+            told, expected = dict(self._told), sorted(self._expected)
+        processes = {str(place): said(told.get(place)) for place in expected}
+        return {
+            "ready": bool(processes) and all(one["ready"] for one in processes.values()),
+            "processes": processes,
+        }
+
+
+def own_count(processes: int) -> Sequence[Any]:
+    name = catalogue.PREFIX + catalogue.PROCESSES.name
+    return [name, catalogue.PROCESSES.what, "gauge", [[name, {}, processes]]]
+
+
+def said(told: tuple[Snapshot, Mapping[str, Any], float] | None) -> dict[str, Any]:
+    if told is None:
+        return {"ready": False, "says": "starting"}
+    _, ready, at = told
+    silent = time.monotonic() - at
+    if silent > SILENT_SECONDS_MAX:
+        return {"ready": False, "says": f"has said nothing for {silent:.0f} s"}
+    return dict(ready)

@@ -1,0 +1,43 @@
+"""What is served: /metrics, /healthz, /readyz."""
+
+import json
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from orchestrator.observe.family import Family
+from orchestrator.observe.server import Answer, Page
+from orchestrator.observe.vitals import Vitals, is_ready, readiness
+
+
+def own_pages(vitals: Callable[[], Vitals], registry: CollectorRegistry = REGISTRY) -> dict[str, Page]:
+    """Return the pages of a worker that speaks for itself alone."""
+    return pages(registry, lambda: readiness(vitals()))
+
+
+def family_pages(family: Family) -> dict[str, Page]:
+    """Return the pages of a parent, which speaks for its children."""
+    registry = CollectorRegistry()
+    registry.register(family)
+    return pages(registry, family.readiness)
+
+
+def pages(registry: CollectorRegistry, ready: Callable[[], Mapping[str, Any]]) -> dict[str, Page]:
+    """Return the pages of whoever has these numbers, and knows whether all is ready."""
+
+    def metrics(accept: str) -> Answer:
+        encoder, content_type = choose_encoder(accept)
+        return Answer(encoder(registry), content_type)
+
+    def healthz(_accept: str) -> Answer:
+        return Answer(b'{"alive": true}\n', "application/json")
+
+    def readyz(_accept: str) -> Answer:
+        said = ready()
+        status = HTTPStatus.OK if is_ready(said) else HTTPStatus.SERVICE_UNAVAILABLE
+        return Answer(json.dumps(said).encode() + b"\n", "application/json", status)
+
+    return {"/metrics": metrics, "/healthz": healthz, "/readyz": readyz}

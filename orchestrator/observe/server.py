@@ -1,0 +1,160 @@
+"""A very small HTTP server, on a thread of its own: pages that are asked for now and then, by Prometheus and by probes.
+
+Whoever can reach the port may be clumsy or mean, and must not cost a task anything: a request has so many bytes and so
+long in all, there are so many at once, each connection is closed after its answer, and nothing of what was sent is
+looked at but the first line and `Accept`. It shares the interpreter with the handlers: who holds that makes this wait.
+"""
+
+import asyncio
+import errno
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from orchestrator import events
+from orchestrator.errors import ConfigError
+
+REQUEST_BYTES_MAX = 8_192
+REQUEST_SECONDS = 5.0
+REQUESTS_MAX = 32
+# For the caller to take the answer; else what it still sends would reset the connection under it.
+LINGER_SECONDS = 1.0
+BACKLOG = 64
+STOP_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is sent back."""
+
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    status: HTTPStatus = HTTPStatus.OK
+
+
+Page = Callable[[str], Answer]
+"""Makes an answer; it is told what the caller accepts."""
+
+
+class Server:
+    """Serves pages by their paths."""
+
+    def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
+        self._host, self._port = host, port
+        self._pages = pages
+        self._open = 0
+        self._stopping = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="orchestrator metrics", daemon=True)
+
+    def start(self) -> None:
+        """Take the port, and serve; ConfigError if it is not to be had."""
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((self._host, self._port), family=family, backlog=BACKLOG)
+        except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            why = "somebody else listens there" if taken else error.strerror or str(error)
+            raise ConfigError(
+                f"metrics cannot be served on port {self._port} of {self._host}: {why}; name another with "
+                "--metrics-port or ORCHESTRATOR_METRICS_PORT"
+                + ("" if taken else ", or another address with --metrics-host")
+            ) from None
+        self._loop = asyncio.SelectorEventLoop()
+        self._thread.start()
+        events.emit(events.MetricsServed(self._host, self.port))
+
+    @property
+    def port(self) -> int:
+        """The port that was taken."""
+        return int(self._socket.getsockname()[1])
+
+    def stop(self) -> None:
+        """Serve no more."""
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(STOP_SECONDS)
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(self._meet, sock=self._socket, limit=REQUEST_BYTES_MAX)
+        await self._stopping.wait()
+        server.close()
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        writer.transport.set_write_buffer_limits(0)  # to drain means that all of it has left us
+        try:
+            async with asyncio.timeout(REQUEST_SECONDS):
+                if self._open > REQUESTS_MAX:
+                    answer, method = refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once"), ""
+                else:
+                    answer, method = await self._answer(reader)
+                writer.write(written(answer, method=method))
+                await writer.drain()
+                writer.write_eof()
+            async with asyncio.timeout(LINGER_SECONDS):
+                while await reader.read(REQUEST_BYTES_MAX):  # ends: with the caller, or its second
+                    pass
+        except (OSError, TimeoutError, EOFError):
+            pass  # gone, or too slow: nobody is there to be told
+        finally:
+            self._open -= 1
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> tuple[Answer, str]:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the request is too long"), ""
+        first, *lines = head.decode("latin-1").split("\r\n")
+        match first.split(" "):
+            case [method, target, "HTTP/1.1" | "HTTP/1.0"] if target.startswith("/"):
+                return self._page(method, target.partition("?")[0], accepted(lines)), method
+            case _:
+                return refusal(HTTPStatus.BAD_REQUEST, "this is no HTTP/1.1 request"), ""
+
+    def _page(self, method: str, path: str, accept: str) -> Answer:
+        if method not in ("GET", "HEAD"):
+            return refusal(HTTPStatus.METHOD_NOT_ALLOWED, "only GET and HEAD")
+        page = self._pages.get(path)
+        if page is None:
+            return refusal(HTTPStatus.NOT_FOUND, f"there is {', '.join(self._pages)}")
+        try:
+            return page(accept)
+        except Exception as error:
+            # Metrics of the application's own stand in the same registry, and may raise anything.
+            return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__} while this was made")
+
+
+def accepted(lines: list[str]) -> str:
+    for line in lines:
+        name, _, value = line.partition(":")
+        if name.lower() == "accept":
+            return value.strip()
+    return ""
+
+
+def refusal(status: HTTPStatus, sentence: str) -> Answer:
+    return Answer(f"{sentence}\n".encode(), status=status)
+
+
+def written(answer: Answer, *, method: str) -> bytes:
+    """Write an answer down; to HEAD without its body."""
+    status = answer.status
+    lines = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        f"Content-Type: {answer.content_type}",
+        f"Content-Length: {len(answer.body)}",
+        "X-Content-Type-Options: nosniff",
+        "Cache-Control: no-store",
+        "Connection: close",
+        *(["Allow: GET, HEAD"] if status is HTTPStatus.METHOD_NOT_ALLOWED else []),
+    ]
+    head = "\r\n".join([*lines, "", ""]).encode("latin-1")
+    return head if method == "HEAD" else head + answer.body

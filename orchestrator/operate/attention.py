@@ -1,0 +1,172 @@
+"""What a person should do something about, and the command for it. Pure: rules over what one look has found.
+
+The most urgent first: nothing runs · somebody stopped it · nobody does it · it goes wrong · it is late · it is odd.
+"""
+
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from orchestrator.operate.queues import Queue
+from orchestrator.operate.workers import Worker
+
+# A queue that is served and has ready tasks older than this is short of workers, or stuck.
+LATE = timedelta(minutes=5)
+# A leader samples every quarter of a minute, and less often where that is dear: a twentieth of its time.
+STALE = timedelta(minutes=5)
+# Half of the silence after which a worker's tasks are given away: two beats are missing.
+SILENT = timedelta(seconds=15)
+# Of one kind; the rest is told as a number.
+NAMED_MAX = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Concern:
+    """One thing to do something about. `command`: what helps, or tells more."""
+
+    about: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What the rules look at."""
+
+    queues: Sequence[Queue]
+    workers: Sequence[Worker]
+    at: datetime
+    counted_at: datetime | None
+    led: bool
+    copied_from: str | None
+
+    @property
+    def live(self) -> list[Worker]:
+        return [each for each in self.workers if each.live]
+
+    def serves(self, queue: Queue) -> bool:
+        return any(queue.name in each.queues for each in self.live if each.state == "running")
+
+
+def concerns(
+    queues: Sequence[Queue],
+    workers: Sequence[Worker],
+    *,
+    at: datetime,
+    counted_at: datetime | None,
+    led: bool,
+    copied_from: str | None,
+) -> list[Concern]:
+    """Return what needs attention."""
+    scene = Scene(queues, workers, at, counted_at, led, copied_from)
+    return [concern for rule in RULES for concern in bounded(list(rule(scene)))]
+
+
+def bounded(found: list[Concern]) -> list[Concern]:
+    """Return the first few of one kind, and how many more there are."""
+    if len(found) <= NAMED_MAX:
+        return found
+    return [
+        *found[:NAMED_MAX],
+        Concern(f"and {len(found) - NAMED_MAX} more like this", "orchestrator queues list"),
+    ]
+
+
+def copy_not_resumed(scene: Scene) -> Iterator[Concern]:
+    if scene.copied_from is not None:
+        yield Concern(
+            f"nothing runs here: the tasks are a copy ({scene.copied_from})",
+            "orchestrator resume --after-restore",
+        )
+
+
+def held_by_hand(scene: Scene) -> Iterator[Concern]:
+    for queue in scene.queues:
+        if queue.state == "active":
+            continue
+        what = "paused" if queue.state == "paused" else "draining, and refuses new tasks,"
+        since = "" if queue.state_since is None else f" since {queue.state_since:%Y-%m-%d %H:%M} UTC"
+        by = f" by {queue.state_by}" if queue.state_by else ""
+        why = f" ({queue.state_reason})" if queue.state_reason else ""
+        yield Concern(
+            f"queue {queue.name} is {what}{since}{by}{why}: {tasks(queue.ready)} ready",
+            f"orchestrator queues resume {shlex.quote(queue.name)}",
+        )
+
+
+def unserved(scene: Scene) -> Iterator[Concern]:
+    for queue in scene.queues:
+        if queue.ready and queue.state != "paused" and not scene.serves(queue):
+            yield Concern(
+                f"no live worker serves queue {queue.name}: {tasks(queue.ready)} ready",
+                f"orchestrator worker MODULE:APP --queues {shlex.quote(queue.name)}",
+            )
+
+
+def nobody_leads(scene: Scene) -> Iterator[Concern]:
+    if scene.led:
+        return
+    if scene.live:
+        yield Concern("nobody leads: the tasks of dead workers are not taken back", "orchestrator doctor")
+    else:
+        yield Concern("no worker lives: nothing runs, and nobody leads", "orchestrator worker MODULE:APP")
+
+
+def silent(scene: Scene) -> Iterator[Concern]:
+    for worker in scene.workers:
+        if worker.beat_age > SILENT:
+            yield Concern(
+                f"worker {worker.name} was last heard of {round(worker.beat_age.total_seconds()):,} s ago, and holds "
+                f"{tasks(worker.holds)}: it is given up after 30 s",
+                f"orchestrator workers stop {worker.id}",
+            )
+
+
+def dead(scene: Scene) -> Iterator[Concern]:
+    for queue in scene.queues:
+        if queue.dead_letters:
+            yield Concern(
+                f"queue {queue.name} has {queue.dead_letters:,} dead letter{plural(queue.dead_letters)}",
+                f"orchestrator failures --queue {shlex.quote(queue.name)}",
+            )
+
+
+def late(scene: Scene) -> Iterator[Concern]:
+    for queue in scene.queues:
+        age = queue.oldest_ready_age
+        if age is not None and age > LATE and queue.state != "paused" and scene.serves(queue):
+            yield Concern(
+                f"the oldest ready task of queue {queue.name} waits for {round(age.total_seconds() / 60):,} min: its "
+                "workers are too few, or busy with more urgent tasks",
+                f"orchestrator tasks list --queue {shlex.quote(queue.name)} --status pending",
+            )
+
+
+def versions(scene: Scene) -> Iterator[Concern]:
+    found = sorted({each.version for each in scene.live})
+    if len(found) > 1:
+        yield Concern(f"workers run {len(found)} versions: {', '.join(found)}", "orchestrator workers list")
+
+
+def stale(scene: Scene) -> Iterator[Concern]:
+    if scene.counted_at is None and scene.queues:
+        yield Concern(
+            "there are too many tasks to count at each look, and no leader has yet",
+            "orchestrator status --exact",
+        )
+    elif scene.counted_at is not None and scene.at - scene.counted_at > STALE:
+        minutes = round((scene.at - scene.counted_at).total_seconds() / 60)
+        yield Concern(f"the figures of the queues are {minutes:,} min old", "orchestrator status --exact")
+
+
+def tasks(number: int | None) -> str:
+    return f"{number or 0:,} task{plural(number)}"
+
+
+def plural(number: int | None) -> str:
+    return "" if number == 1 else "s"
+
+
+RULES: tuple[Callable[[Scene], Iterator[Concern]], ...] = (
+    copy_not_resumed, held_by_hand, unserved, nobody_leads, silent, dead, late, versions, stale,
+)  # fmt: skip

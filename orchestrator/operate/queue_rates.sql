@@ -1,0 +1,11 @@
+-- How many tasks each queue has completed lately. Out: a row for each queue and minute of the last quarter of an hour in which
+-- there was one: the queue, how many minutes ago (0: the one that runs), how many; and how many seconds of it have passed.
+-- Path: statistics_pkey. Takes no lock.
+SELECT
+    s.queue,
+    (date_part('epoch', date_trunc('minute', orchestrator.clock()) - s.minute) / 60)::integer AS minutes_ago,
+    sum(s.completed)::bigint AS completed,
+    date_part('second', orchestrator.clock()) AS seconds
+FROM orchestrator.statistics AS s
+WHERE s.minute > date_trunc('minute', orchestrator.clock()) - interval '15 minutes' AND s.minute <= orchestrator.clock()
+GROUP BY s.queue, s.minute

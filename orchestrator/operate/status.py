@@ -1,0 +1,71 @@
+"""One look at the whole: queues, workers, the leader, and what a person should do something about.
+
+It must not be dear when things are bad, which is when it is asked for: a few short statements, none of which reads the
+tasks where there are many (orchestrator.queue_counts).
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import class_row, scalar_row
+
+from orchestrator.operate.attention import Concern, concerns
+from orchestrator.operate.queues import Queue, queues, with_rates
+from orchestrator.operate.workers import Worker, workers
+from orchestrator.postgres import statement
+from orchestrator.schema import fits
+
+LEADER = statement.load(__file__, "leader.sql")
+NOW = statement.load(__file__, "status_now.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The worker that leads."""
+
+    id: UUID
+    host: str
+    pid: int
+    term: int
+    leader_until: datetime
+    started_at: datetime
+    beat_age: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """All that one screen tells. `counted_at`: of the oldest figures; None: nobody has counted yet."""
+
+    at: datetime
+    counted_at: datetime | None
+    queues: list[Queue]
+    workers: list[Worker]
+    leader: Leader | None
+    attention: list[Concern]
+
+
+def status(connection: psycopg.Connection[Any], *, exact: bool = False) -> Status:
+    """Look at everything; `exact` counts, however long it takes."""
+    with connection.cursor(row_factory=scalar_row) as cursor:
+        (at,) = cursor.execute(NOW).fetchall()
+    every_queue = with_rates(connection, queues(connection, exact=exact))
+    crew, first = workers(connection), leader(connection)
+    counted = min((each.as_of for each in every_queue if each.as_of is not None), default=None)
+    found = concerns(
+        every_queue,
+        crew,
+        at=at,
+        counted_at=counted,
+        led=first is not None,
+        copied_from=fits.origins(connection),
+    )
+    return Status(at, counted, every_queue, crew, first, found)
+
+
+def leader(connection: psycopg.Connection[Any]) -> Leader | None:
+    """Return who leads."""
+    with connection.cursor(row_factory=class_row(Leader)) as cursor:
+        return cursor.execute(LEADER).fetchone()

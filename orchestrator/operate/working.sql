@@ -1,0 +1,7 @@
+-- Whether workers are at work beside us. Out: one row.
+-- Path: workers_live_idx.
+SELECT EXISTS (
+    SELECT
+    FROM orchestrator.workers AS w
+    WHERE w.state IN ('running', 'draining') AND w.beat_at > orchestrator.clock() - interval '1 minute'
+)

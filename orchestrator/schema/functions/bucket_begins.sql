@@ -1,0 +1,12 @@
+-- Where a bucket of a histogram of times begins, in seconds; it ends where the next one begins. Four to each doubling from
+-- 64 microseconds on; below that, all is bucket 0, and from 25 days on bucket 141. The same as orchestrator/task/buckets.py.
+CREATE OR REPLACE FUNCTION orchestrator.bucket_begins(bucket integer)
+RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    SELECT CASE WHEN bucket > 0
+        THEN (4 + (bucket - 1) % 4) * power(2::double precision, (bucket - 1) / 4 + 4) / 1000000
+        ELSE 0
+    END
+$$;

@@ -1,0 +1,26 @@
+-- See to it that a queue has its row. One that only tasks or types name gets it here; any other name is taken for a slip.
+-- A name that is nowhere is looked for in all live tasks.
+CREATE OR REPLACE FUNCTION orchestrator.ensure_queue(queue text)
+RETURNS void
+LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    IF EXISTS (SELECT FROM orchestrator.queues AS q WHERE q.name = ensure_queue.queue) THEN
+        RETURN;
+    END IF;
+    IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.queue = ensure_queue.queue)
+        AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = ensure_queue.queue)
+        AND NOT EXISTS (SELECT FROM orchestrator.tasks_dead AS t WHERE t.queue = ensure_queue.queue)
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR005',
+            MESSAGE = format('there is no queue %s', quote_nullable(ensure_queue.queue)),
+            HINT = (
+                SELECT format('Known are %s%s.', string_agg(k.name, ', ' ORDER BY k.name), CASE WHEN count(*) = 20 THEN ', …' END)
+                FROM (SELECT q.name FROM orchestrator.queues AS q ORDER BY q.name LIMIT 20) AS k
+            );
+    END IF;
+    INSERT INTO orchestrator.queues (name) VALUES (ensure_queue.queue) ON CONFLICT DO NOTHING;
+END
+$$;

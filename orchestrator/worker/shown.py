@@ -1,0 +1,34 @@
+"""What a worker shows of itself while it runs: gauges, and over HTTP its numbers and whether it is ready.
+
+The port is taken before anything else happens: where it is not free, the worker claims nothing and says so. At the end
+users' subscribers are told what is queued for them, for as long as that may take.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from orchestrator import events, observe
+from orchestrator.config import Config
+from orchestrator.observe.vitals import Vitals, readings
+
+SETTLE_SECONDS = 5.0
+
+
+@asynccontextmanager
+async def shown(config: Config, vitals: Callable[[], Vitals], *, serves: bool) -> AsyncIterator[None]:
+    """Show a worker for as long as the block lasts."""
+    server = None
+    if config.metrics_port is not None:
+        observe.count()
+        if serves:
+            server = observe.Server(config.metrics_host, config.metrics_port, observe.own_pages(vitals))
+            server.start()
+    unask = observe.ask(lambda: readings(vitals()))
+    try:
+        yield
+    finally:
+        unask()
+        if server is not None:
+            await asyncio.to_thread(server.stop)
+        await asyncio.to_thread(events.settle, SETTLE_SECONDS)

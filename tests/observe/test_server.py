@@ -1,0 +1,151 @@
+"""The small HTTP server: what it answers, and what it bears."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+
+from orchestrator import ConfigError
+from orchestrator.observe import server as module
+from orchestrator.observe.server import Answer, Server
+from tests.observe.http import get, said_to
+
+BIG = b"x" * 3_000_000
+
+
+def broken(_accept: str) -> Answer:
+    """A page that cannot be made."""
+    raise ValueError("hunter2")
+
+
+@pytest.fixture
+def served() -> Iterator[Server]:
+    """A server with a few pages."""
+    server = Server(
+        "127.0.0.1",
+        0,
+        {
+            "/page": lambda accept: Answer(f"for {accept}".encode()),
+            "/big": lambda _: Answer(BIG),
+            "/broken": broken,
+        },
+    )
+    server.start()
+    yield server
+    server.stop()
+    assert not [thread for thread in threading.enumerate() if thread.name == "orchestrator metrics"]
+
+
+def test_a_page_is_served_and_nobody_guesses_what_it_is(served: Server) -> None:
+    """With its length and kind, uncached; a query is not looked at."""
+    got = get(served.port, "/page?a=b", accept="text/plain")
+
+    assert (200, "for text/plain") == (got.status, got.body)
+    assert ("nosniff", "no-store", "close") == tuple(
+        got.headers[name] for name in ("X-Content-Type-Options", "Cache-Control", "Connection")
+    )
+
+
+def test_a_head_is_a_page_without_its_body(served: Server) -> None:
+    """Its length is that of the page."""
+    got = get(served.port, "/big", method="HEAD")
+
+    assert (200, str(len(BIG)), "") == (got.status, got.headers["Content-Length"], got.body)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
+def test_nothing_but_get_and_head(served: Server, method: str) -> None:
+    """There is nothing to change here."""
+    got = get(served.port, "/page", method=method)
+
+    assert (405, "GET, HEAD") == (got.status, got.headers["Allow"])
+
+
+def test_what_is_not_there_says_what_is(served: Server) -> None:
+    """A person who looks by hand finds the pages."""
+    assert (404, "there is /page, /big, /broken\n") == get(served.port, "/")[::2]
+
+
+def test_a_page_that_cannot_be_made_costs_itself_alone(served: Server) -> None:
+    """The error's kind is said, and none of its words."""
+    assert (500, "ValueError while this was made\n") == get(served.port, "/broken")[::2]
+    assert 200 == get(served.port, "/page").status
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET /page HTTP/9.9\r\n\r\n", b"400"),
+        (b"GET page HTTP/1.1\r\n\r\n", b"400"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n", b"400"),
+        (b"GET  /page HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /page HTTP/1.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n", b"431"),
+        (b"x" * 100_000, b"431"),
+        (b"GET /../../etc/passwd HTTP/1.1\r\n\r\n", b"404"),
+        (b"POST /page HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello", b"405"),
+    ],
+)
+def test_a_bad_request_is_refused(served: Server, request_: bytes, status: bytes) -> None:
+    """With an answer that says what is wrong with it, and the server serves on."""
+    assert said_to(served.port, request_).startswith(b"HTTP/1.1 " + status)
+    assert 200 == get(served.port, "/page").status
+
+
+def test_who_goes_away_in_the_middle_is_forgotten(served: Server) -> None:
+    """Before it asked, while it asks, and before it has read the answer."""
+    for request in (b"", b"GET /pa", b"GET /big HTTP/1.1\r\n\r\n"):
+        with socket.create_connection(("127.0.0.1", served.port)) as line:
+            line.sendall(request)
+
+    assert 200 == get(served.port, "/page").status
+
+
+def test_who_is_slow_holds_nobody_up(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crowd that sends nothing gets no answer, is sent away after its time, and others are served meanwhile."""
+    monkeypatch.setattr(module, "REQUEST_SECONDS", 2.0)
+    with ExitStack() as stack:
+        crowd = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", served.port), timeout=30))
+            for _ in range(module.REQUESTS_MAX - 1)
+        ]
+        for line in crowd:
+            line.sendall(b"GET /page HTTP/1.1\r\nX: ")
+        assert 200 == get(served.port, "/page").status
+        assert [b""] * len(crowd) == [line.recv(100) for line in crowd]
+
+
+def test_a_crowd_is_told_to_come_again(served: Server) -> None:
+    """One more than may ask at once is refused, and not kept waiting."""
+    with ExitStack() as stack:
+        for _ in range(module.REQUESTS_MAX):
+            stack.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+        # Until the server has met all of them, it may still answer.
+        while (answer := said_to(served.port, b"GET /page HTTP/1.1\r\n\r\n")[:12]) == b"HTTP/1.1 200":
+            pass
+        assert b"HTTP/1.1 503" == answer
+
+
+def test_many_at_once_get_whole_answers(served: Server) -> None:
+    """Also long ones."""
+    with ThreadPoolExecutor(8) as crowd:
+        lengths = [len(got.body) for got in crowd.map(lambda _: get(served.port, "/big"), range(16))]
+
+    assert [len(BIG)] * 16 == lengths
+
+
+@pytest.mark.parametrize(
+    ("host", "sentence"),
+    [
+        ("127.0.0.1", "somebody else listens there"),
+        ("192.0.2.1", "--metrics-host"),
+        ("nowhere.invalid", "--metrics-host"),
+    ],
+)
+def test_a_port_that_is_not_to_be_had_is_a_sentence(served: Server, host: str, sentence: str) -> None:
+    """Said before anything else is done."""
+    with pytest.raises(ConfigError, match=sentence):
+        Server(host, served.port, {}).start()

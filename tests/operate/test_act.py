@@ -1,0 +1,117 @@
+"""Acts on one task that somebody has named, and all that is known of it."""
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from orchestrator import operate
+from orchestrator.errors import OperationRefused, TaskExpired
+from orchestrator.operate import Deed
+from orchestrator.task.status import Status
+from tests.schema.rows import one, put, read
+
+
+@pytest.mark.parametrize(
+    ("deed", "before", "after"),
+    [
+        (Deed.REQUEUE, "dead_letter", "pending"),
+        (Deed.REQUEUE, "running", "pending"),
+        (Deed.CANCEL, "pending", "cancelled"),
+        (Deed.CANCEL, "running", "cancelled"),
+        (Deed.PRIORITY, "scheduled", "scheduled"),
+    ],
+)
+def test_it_is_done_and_recorded(connection: psycopg.Connection, deed: Deed, before: str, after: str) -> None:
+    """With who did it, and why."""
+    task_id = put(connection, before)
+
+    operate.act(connection, deed, task_id, priority=90, reason="asked for")
+
+    assert (after, 90 if deed is Deed.PRIORITY else 50) == read(connection, task_id, "status", "priority")
+    assert [(deed.value, "asked for", True)] == connection.execute(
+        "SELECT action, reason, actor = session_user FROM orchestrator.audit"
+    ).fetchall()
+
+
+def test_a_task_is_deleted_wherever_it_lies(connection: psycopg.Connection) -> None:
+    """In every status; what it leaves is the record."""
+    for status in Status:
+        operate.act(connection, Deed.DELETE, put(connection, status), reason="a test")
+
+    assert 0 == one(connection, "SELECT count(*) FROM orchestrator.tasks")
+    assert len(Status) == one(connection, "SELECT count(*) FROM orchestrator.audit WHERE reason = 'a test'")
+
+
+@pytest.mark.parametrize("deed", list(Deed))
+def test_an_unknown_task_is_an_error(connection: psycopg.Connection, deed: Deed) -> None:
+    """A slip must not look like success."""
+    with pytest.raises(TaskExpired, match="there is no task 4711"):
+        operate.act(connection, deed, 4711, priority=1)
+
+
+@pytest.mark.parametrize(
+    ("deed", "status", "advice"),
+    [
+        (Deed.CANCEL, "dead_letter", "DELETE it"),
+        (Deed.CANCEL, "completed", "set status = 'pending'"),
+        (Deed.PRIORITY, "completed", "requeue it"),
+        (Deed.PRIORITY, "running", "has its worker already"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_advice(
+    connection: psycopg.Connection, deed: Deed, status: str, advice: str
+) -> None:
+    """And nothing is changed."""
+    task_id = put(connection, status)
+
+    with pytest.raises(OperationRefused, match=advice):
+        operate.act(connection, deed, task_id, priority=90)
+
+    assert (status, 50) == read(connection, task_id, "status", "priority")
+
+
+def test_all_that_is_known_of_a_task_is_shown(connection: psycopg.Connection) -> None:
+    """Its row, its timeline in order, and every attempt that failed."""
+    task_id = put(connection, "dead_letter", payload=Jsonb({"a": 1}), idempotency_key="k", tags=["t"])
+    connection.execute(
+        "INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error) VALUES"
+        ' (%s, 1, \'failed\', \'q\', \'t\', \'{"class": "E", "message": "m", "traceback": "T"}\')',
+        [task_id],
+    )
+    operate.act(connection, Deed.REQUEUE, task_id, reason="why")
+
+    detail = operate.detail(connection, task_id)
+
+    assert detail.task is not None
+    assert (task_id, "pending", '{"a": 1}', "k", ["t"]) == (
+        detail.task.id, detail.task.status, detail.task.payload, detail.task.key, detail.task.tags,
+    )  # fmt: skip
+    assert {"created", "attempt failed"} == {each.event for each in detail.timeline[:-1]}
+    assert "requeue" == detail.timeline[-1].event
+    assert [("E", "m", "T")] == [(a.error_class, a.error_message, a.error_traceback) for a in detail.attempts]
+
+
+def test_of_a_task_that_is_gone_the_records_are_shown(connection: psycopg.Connection) -> None:
+    """As long as they are kept."""
+    task_id = put(connection)
+    operate.act(connection, Deed.DELETE, task_id, reason="not wanted")
+
+    detail = operate.detail(connection, task_id)
+
+    assert detail.task is None
+    assert [("delete", "not wanted")] == [(each.event, each.detail) for each in detail.timeline]
+
+
+def test_a_payload_that_prints_as_megabytes_is_not_read(connection: psycopg.Connection) -> None:
+    """Its size is told instead."""
+    task_id = put(connection, payload=Jsonb({}))
+    connection.execute(
+        "UPDATE orchestrator.tasks_live SET payload = jsonb_build_object('n', array_fill(1e100000::numeric, ARRAY[20]))"
+        " WHERE id = %s",
+        [task_id],
+    )
+
+    task = operate.detail(connection, task_id).task
+
+    assert task is not None
+    assert (None, True) == (task.payload, task.payload_bytes > 2_000_000)

@@ -1,0 +1,249 @@
+"""Acts on many tasks: whole steps, nothing twice, whoever else is at work on the same tasks."""
+
+import threading
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg.errors import QueryCanceled
+from psycopg.types.json import Jsonb
+
+from orchestrator.errors import DatabaseUnavailable
+from orchestrator.operate import Deed, Search, bulk, filters
+from orchestrator.operate.bulk import Step
+from orchestrator.task.status import FINISHED, Status
+from tests.schema.rows import one, put, read
+from tests.schema.test_operator_functions import DEAD_LETTERS
+
+DEAD = Search(statuses=(Status.DEAD_LETTER,))
+
+
+@pytest.fixture(autouse=True)
+def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a few tasks are many steps."""
+    monkeypatch.setattr(bulk, "BATCH", 10)
+    monkeypatch.setattr(bulk, "STRETCH", 4)
+
+
+def done(connection: psycopg.Connection, deed: Deed, wanted: Search, **options: Any) -> Step:
+    """Walk to the end."""
+    *_, last = [Step(0, 0), *bulk.walk(connection, deed, bulk.meant(deed, wanted), **options)]
+    return last
+
+
+def statuses(connection: psycopg.Connection) -> dict[str, int]:
+    return dict(
+        connection.execute("SELECT status, count(*) FROM orchestrator.tasks GROUP BY status").fetchall()
+    )
+
+
+def requeues(connection: psycopg.Connection) -> Counter[int]:
+    """Return how often each task was requeued by hand."""
+    found = connection.execute("SELECT task_id FROM orchestrator.audit WHERE action = 'requeue'").fetchall()
+    return Counter(task_id for (task_id,) in found)
+
+
+def test_every_task_that_matches_is_requeued_once_and_recorded(connection: psycopg.Connection) -> None:
+    """In steps, whatever lies between them, with the actor and the reason."""
+    connection.execute(DEAD_LETTERS, [73])
+    others = [put(connection, status) for status in Status if status is not Status.DEAD_LETTER]
+
+    assert Step(73, 0) == done(connection, Deed.REQUEUE, Search(types=("ma*",)), reason="the server is back")
+    assert [1] * 73 == list(requeues(connection).values())
+    assert not requeues(connection).keys() & set(others)
+    assert [("the server is back", True)] == connection.execute(
+        "SELECT DISTINCT reason, actor = session_user FROM orchestrator.audit"
+    ).fetchall()
+
+
+@pytest.mark.parametrize("deed", list(Deed))
+def test_a_deed_takes_what_it_is_for(connection: psycopg.Connection, deed: Deed) -> None:
+    """Of all statuses those that make sense; what runs, and what is deleted, has to be said."""
+    ids = {status: put(connection, status) for status in Status}
+    usual = {
+        Deed.REQUEUE: {"dead_letter"}, Deed.CANCEL: {"scheduled", "blocked", "pending"}, Deed.DELETE: set(),
+        Deed.PRIORITY: {"scheduled", "blocked", "pending"},
+    }[deed]  # fmt: skip
+
+    if usual:
+        assert len(usual) == done(connection, deed, Search(types=("mail",)), priority=90).done
+    else:
+        with pytest.raises(ValueError, match="say the status"):
+            bulk.meant(deed, Search(types=("mail",)))
+    changed = {status for status, task_id in ids.items() if has_changed(connection, task_id, status)}
+    assert usual == changed
+
+
+def has_changed(connection: psycopg.Connection, task_id: int, status: str) -> bool:
+    return bool((status, 50) != read(connection, task_id, "status", "priority"))
+
+
+@pytest.mark.parametrize(
+    ("deed", "status", "advice"),
+    [
+        (Deed.REQUEUE, Status.PENDING, "ready to run already"),
+        (Deed.CANCEL, Status.DEAD_LETTER, "delete it"),
+        (Deed.CANCEL, Status.COMPLETED, "requeue it"),
+        (Deed.PRIORITY, Status.RUNNING, "has its worker already"),
+        (Deed.PRIORITY, Status.CANCELLED, "requeue it"),
+    ],
+)
+def test_a_deed_that_makes_no_sense_is_refused_with_advice(deed: Deed, status: Status, advice: str) -> None:
+    """Before anything is looked for."""
+    with pytest.raises(ValueError, match=advice):
+        bulk.meant(deed, Search(statuses=(Status.SCHEDULED, status)))
+
+
+@pytest.mark.parametrize("deed", [Deed.REQUEUE, Deed.CANCEL, Deed.DELETE])
+def test_what_can_be_said_can_be_done(connection: psycopg.Connection, deed: Deed) -> None:
+    """With a status named, also to what a worker holds."""
+    for status in Status:
+        put(connection, status)
+    takes = tuple(status for status in Status if status in bulk.RULES[deed].takes)
+
+    assert Step(len(takes), 0) == done(connection, deed, Search(statuses=takes))
+    assert len(Status) - (len(takes) if deed is Deed.DELETE else 0) == sum(statuses(connection).values())
+
+
+def test_no_more_than_the_limit_and_the_oldest_first(connection: psycopg.Connection) -> None:
+    """To the task."""
+    connection.execute(DEAD_LETTERS, [40])
+
+    assert Step(23, 0) == done(connection, Deed.REQUEUE, DEAD, most=23)
+    assert {"pending": 23, "dead_letter": 17} == statuses(connection)
+    assert one(connection, "SELECT max(id) FROM orchestrator.tasks_live") < one(
+        connection, "SELECT min(id) FROM orchestrator.tasks_dead"
+    )
+
+
+def test_a_walk_that_ends_half_way_is_gone_on_with(connection: psycopg.Connection) -> None:
+    """Each step is whole: the next walk does the rest, and nothing twice."""
+    connection.execute(DEAD_LETTERS, [50])
+    walk = bulk.walk(connection, Deed.REQUEUE, DEAD)
+    first = next(step for step in walk if step.done >= 20)
+    walk.close()
+
+    rest = done(connection, Deed.REQUEUE, DEAD)
+
+    assert 50 == first.done + rest.done
+    assert [1] * 50 == list(requeues(connection).values())
+
+
+def test_what_failed_again_since_is_not_taken_again(connection: psycopg.Connection) -> None:
+    """A walk takes what had ended when it was decided."""
+    connection.execute(DEAD_LETTERS, [5])
+    pinned = bulk.pinned(connection, DEAD)
+    put(
+        connection, "dead_letter", finished_at=pinned.before + timedelta(seconds=1) if pinned.before else None
+    )
+
+    assert Step(5, 0) == done(connection, Deed.REQUEUE, pinned)
+    assert pinned == bulk.pinned(connection, replace(pinned))
+
+
+def test_two_at_once_share_the_work(connection: psycopg.Connection, database_url: str) -> None:
+    """Nothing is done twice, and neither waits for the other for ever."""
+    connection.execute(DEAD_LETTERS, [300])
+    steps: list[Step] = []
+
+    def walk() -> None:
+        with psycopg.connect(database_url, autocommit=True) as mine:
+            steps.append(done(mine, Deed.REQUEUE, DEAD))
+
+    threads = [threading.Thread(target=walk) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert 300 == sum(step.done for step in steps)
+    assert [1] * 300 == list(requeues(connection).values())
+
+
+def test_what_somebody_has_locked_is_passed_over_and_told(
+    connection: psycopg.Connection, database_url: str
+) -> None:
+    """And done the next time."""
+    connection.execute(DEAD_LETTERS, [30])
+    with psycopg.connect(database_url) as hand:
+        hand.execute("SELECT FROM orchestrator.tasks_dead ORDER BY id LIMIT 7 FOR UPDATE")
+        assert Step(23, 7) == done(connection, Deed.REQUEUE, DEAD)
+
+    assert Step(7, 0) == done(connection, Deed.REQUEUE, DEAD)
+
+
+def test_a_lock_on_the_table_is_given_up_on_with_a_sentence(
+    connection: psycopg.Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody's DDL: not waited for, since everybody would queue behind us."""
+    monkeypatch.setattr(bulk, "TRIES", 2)
+    monkeypatch.setattr(bulk, "WAIT_SECONDS", 0)
+    connection.execute(DEAD_LETTERS, [1])
+    with psycopg.connect(database_url) as hand:
+        hand.execute("LOCK TABLE orchestrator.tasks_dead IN SHARE MODE")
+        with pytest.raises(DatabaseUnavailable, match="somebody else's lock was in the way 2 times"):
+            done(connection, Deed.REQUEUE, DEAD)
+
+
+def test_ids_that_lie_far_apart_cost_few_steps(connection: psycopg.Connection) -> None:
+    """A walk steps over a gap."""
+    put(connection, "dead_letter", id=1)
+    put(connection, "dead_letter", id=2**62)
+
+    steps = list(bulk.walk(connection, Deed.REQUEUE, DEAD))
+
+    assert Step(2, 0) == steps[-1]
+    assert len(steps) < 5
+
+
+def test_a_step_that_takes_too_long_is_made_shorter(
+    connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement timeout halves the stretch, and does not end the walk."""
+    connection.execute(DEAD_LETTERS, [20])
+    attempts = bulk.attempt
+    stretches: list[int] = []
+
+    def slow(session: Any, asked: Any, reason: str | None) -> Any:
+        stretches.append(asked[1]["upto"] - asked[1]["after"])
+        if stretches[-1] > 2:
+            raise QueryCanceled("canceling statement due to statement timeout")
+        return attempts(session, asked, reason)
+
+    monkeypatch.setattr(bulk, "attempt", slow)
+
+    *_, last = bulk.walk(connection, Deed.REQUEUE, DEAD)
+
+    assert Step(20, 0) == last
+
+
+def test_a_condition_on_the_payload_holds_in_the_act(connection: psycopg.Connection) -> None:
+    """What is shown is what is done."""
+    chosen = put(connection, "dead_letter", payload=Jsonb({"user": {"id": 42}}))
+    other = put(connection, "dead_letter", payload=Jsonb({"user": {"id": "42"}}))
+
+    assert (
+        1 == done(connection, Deed.REQUEUE, Search(payload=(filters.condition("payload.user.id=42"),))).done
+    )
+    assert ("pending", "dead_letter") == (
+        read(connection, chosen, "status"),
+        read(connection, other, "status"),
+    )
+
+
+def test_a_priority_that_stands_already_is_no_change(connection: psycopg.Connection) -> None:
+    """The second time nothing is done, and nothing recorded."""
+    put(connection)
+
+    counts = [done(connection, Deed.PRIORITY, Search(), priority=90).done for _ in range(2)]
+
+    assert [1, 0] == counts
+    assert 1 == one(connection, "SELECT count(*) FROM orchestrator.audit")
+
+
+def test_every_status_lies_somewhere() -> None:
+    """The rules know all of them."""
+    assert set(Status) == bulk.WAITING | FINISHED | {Status.CLAIMED, Status.RUNNING}
