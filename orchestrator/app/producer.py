@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 
-from orchestrator import enqueue, operate
+from orchestrator import enqueue, observe, operate
 from orchestrator.config import Config
-from orchestrator.enqueue import AsyncTarget, Enqueued, Many, Request, Target
+from orchestrator.enqueue import AsyncTarget, Enqueued, Many, Marker, Request, Target, Tracing
 from orchestrator.operate import TaskState
 from orchestrator.postgres.pools import Pools
 
@@ -32,25 +32,45 @@ class Producer:
 
     def send(self, request: Request, held: object) -> Enqueued:
         """Enqueue one task."""
-        if held is not None:
-            return enqueue.send(enqueue.synchronous(held), request)
-        with self.target(None) as target:
-            return enqueue.send(target, request)
+        spans: Tracing | None = observe.tracing()
+        if spans is None:
+            return self._send(request, held)
+        with spans.send(*enqueue.destination(request[0])) as span:
+            enqueued = self._send(Marker(span.carrier).mark(request), held)
+            span.sent(enqueued.id)
+        return enqueued
 
     async def asend(self, request: Request, held: object) -> Enqueued:
         """The same on the event loop."""
-        async with self.atarget(held) as target:
-            return await enqueue.asend(target, request)
+        spans: Tracing | None = observe.tracing()
+        if spans is None:
+            return await self._asend(request, held)
+        with spans.send(*enqueue.destination(request[0])) as span:
+            enqueued = await self._asend(Marker(span.carrier).mark(request), held)
+            span.sent(enqueued.id)
+        return enqueued
 
     def send_many(self, requests: Iterable[Request], held: object) -> Many:
         """Enqueue a set, all or nothing."""
-        with self.target(held) as target:
-            return enqueue.send_many(target, requests)
+        spans: Tracing | None = observe.tracing()
+        if spans is None:
+            return self._send_many(requests, held)
+        with spans.send() as span:
+            marker = Marker(span.carrier)
+            many = self._send_many(map(marker.mark, requests), held)
+            span.sent_many(len(many), marker.queue)
+        return many
 
     async def asend_many(self, requests: Iterable[Request], held: object) -> Many:
         """The same on the event loop."""
-        async with self.atarget(held) as target:
-            return await enqueue.asend_many(target, requests)
+        spans: Tracing | None = observe.tracing()
+        if spans is None:
+            return await self._asend_many(requests, held)
+        with spans.send() as span:
+            marker = Marker(span.carrier)
+            many = await self._asend_many(map(marker.mark, requests), held)
+            span.sent_many(len(many), marker.queue)
+        return many
 
     def look(self, task_id: int, within_seconds: float | None = None) -> TaskState | None:
         """Return a task as it stands; None where there is none. Waits no longer than that for a connection."""
@@ -89,6 +109,24 @@ class Producer:
         """Close the connections opened on this loop, if any were."""
         if "pools" in self.__dict__:
             await self.pools.aclose()
+
+    def _send(self, request: Request, held: object) -> Enqueued:
+        if held is not None:
+            return enqueue.send(enqueue.synchronous(held), request)
+        with self.target(None) as target:
+            return enqueue.send(target, request)
+
+    async def _asend(self, request: Request, held: object) -> Enqueued:
+        async with self.atarget(held) as target:
+            return await enqueue.asend(target, request)
+
+    def _send_many(self, requests: Iterable[Request], held: object) -> Many:
+        with self.target(held) as target:
+            return enqueue.send_many(target, requests)
+
+    async def _asend_many(self, requests: Iterable[Request], held: object) -> Many:
+        async with self.atarget(held) as target:
+            return await enqueue.asend_many(target, requests)
 
     @contextmanager
     def target(self, held: object) -> Iterator[Target]:

@@ -170,7 +170,8 @@ class TaskFunction(Generic[P, R]):
 
     def using(self, held: object = None, /, **options: Any) -> Sender:
         """Say on what, and how: queue, priority, run_at, delay, key, key_window, max_attempts, timeout, tags,
-        metadata. Holds a psycopg connection or cursor, a session or connection of SQLAlchemy, a Django alias."""
+        metadata, trace_context. Holds a psycopg connection or cursor, a session or connection of SQLAlchemy, a Django
+        alias."""
         if held is not None:
             enqueue.target_of(held)
         if options:

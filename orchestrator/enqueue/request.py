@@ -41,6 +41,7 @@ class Options:
     timeout: Duration | None = None
     tags: Sequence[str] | None = None
     metadata: Mapping[str, Any] | None = None
+    trace_context: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class Envelope:
     """The key's members, to follow those; empty without a key."""
     columns: Mapping[str, str | None] | None
     """The arguments of `enqueue`, if it takes these options as texts; to take an object apart costs it 8 µs."""
+    is_traced: bool = False
+    """Whether a trace context is among the options."""
 
     def around(self, body: str) -> str:
         """Return one item for `enqueue_many`."""
@@ -90,6 +93,10 @@ def envelope(kind: str, options: Options, *, bytes_max: int) -> Envelope:
         members["priority"] = priority_number(options.priority)
     if options.metadata is not None:
         members["metadata"] = raw(payload.encode(options.metadata, bytes_max=bytes_max, root="metadata"))
+    if options.trace_context is not None:
+        members["trace_context"] = raw(
+            payload.encode(options.trace_context, bytes_max=bytes_max, root="trace_context")
+        )
     if options.tags is not None:
         members["tags"] = tags(options.tags)
     if options.queue is not None:
@@ -99,7 +106,10 @@ def envelope(kind: str, options: Options, *, bytes_max: int) -> Envelope:
     if options.max_attempts is not None:
         members["max_attempts"] = attempts(options.max_attempts)
     following = f", {as_json(key)[1:-1]}" if key else ""
-    return Envelope(members["type"], as_json(members), following, None if key else columns_of(members))
+    columns = None if key else columns_of(members)
+    return Envelope(
+        members["type"], as_json(members), following, columns, is_traced="trace_context" in members
+    )
 
 
 def columns_of(members: Mapping[str, Any]) -> Mapping[str, str | None] | None:
@@ -111,7 +121,7 @@ def columns_of(members: Mapping[str, Any]) -> Mapping[str, str | None] | None:
 
 def stays(options: Options) -> bool:
     """Tell that an envelope written once will do for every task: nothing in these options can be changed meanwhile."""
-    return options.tags is None and options.metadata is None
+    return options.tags is None and options.metadata is None and options.trace_context is None
 
 
 def as_json(members: Mapping[str, Any]) -> str:

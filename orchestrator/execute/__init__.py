@@ -12,6 +12,7 @@ from orchestrator.execute.context import Context, Services
 from orchestrator.execute.declare import declare
 from orchestrator.execute.executors import Executors
 from orchestrator.execute.registry import Handler, Registry
+from orchestrator.execute.traced import Spans, Traced
 
 __all__ = [
     "Attempt",
@@ -20,6 +21,8 @@ __all__ = [
     "Handler",
     "Registry",
     "Services",
+    "Spans",
+    "Traced",
     "begin",
     "begin_now",
     "declare",

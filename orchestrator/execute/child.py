@@ -26,7 +26,11 @@ from orchestrator.execute.wire import ANSWERS, LENGTH, Answer, Order, framed
 # The worker's own path, so that a child finds what the worker has found. -P: and nothing in the folder it starts in;
 # -u: what a handler prints is not lost when it is killed.
 INTERPRETER_OPTIONS = ("-P", "-u")
-PROGRAM = "import sys; sys.path[:] = sys.argv[4:]; from orchestrator.execute import inside; inside.main()"
+# It is the program of a process, and wires two rooms as a conductor would.
+PROGRAM = (
+    "import sys; sys.path[:] = sys.argv[4:]; from orchestrator.execute import inside; "
+    "from orchestrator.observe import continued; inside.main(continued)"
+)
 
 # A handler works on what its payload names; the worker's own access to the database is nothing for it.
 SECRETS = frozenset({"ORCHESTRATOR_DATABASE_URL", "PGPASSWORD", "PGPASSFILE"})

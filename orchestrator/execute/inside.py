@@ -1,6 +1,6 @@
 """What a child process does: run the handlers it is told to, one after another, until its worker is gone.
 
-    python -c "…; inside.main()" <line> <life> <pid of the worker> <entries of its sys.path>
+    python -c "…; inside.main(continued)" <line> <life> <pid of the worker> <entries of its sys.path>
 
 It looks for nothing by itself: no settings, no database. What a handler prints goes where the worker's goes. Ctrl-C
 and SIGTERM are the worker's to act upon: they may reach a whole terminal or control group, and a child that ended
@@ -16,7 +16,8 @@ import socket
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 
 from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
 from orchestrator.execute import context, fault, registry
@@ -38,8 +39,11 @@ LOOK_SECONDS = 0.5
 
 found = functools.cache(registry.found)
 
+Continued = Callable[[str | None], AbstractContextManager[None]]
+"""Goes on in the trace of a task for a block."""
 
-def main() -> None:
+
+def main(continued: Continued) -> None:
     """Serve one worker."""
     line_number, life, worker_pid = (int(argument) for argument in sys.argv[1:4])
     for number in (line_number, life):
@@ -54,7 +58,7 @@ def main() -> None:
         # Ends: the worker closes the line.
         while (order := next_order(line)) is not None:
             line.sendall(framed(None))
-            line.sendall(framed(performed(order)))
+            line.sendall(framed(performed(order, continued)))
 
 
 def die_with(worker_pid: int, life: int) -> None:
@@ -96,7 +100,7 @@ def received(line: socket.socket, count: int) -> bytes:
     return b"".join(parts)
 
 
-def performed(order: Order) -> Answer:
+def performed(order: Order, continued: Continued) -> Answer:
     """Run the handler; whatever it does, say how it ended."""
     task = order.task
     try:
@@ -111,7 +115,8 @@ def performed(order: Order) -> Answer:
     except BaseException as error:  # binding runs the user's constructors
         return Broken(fault.of(error))
     try:
-        value = handler.function(**arguments)
+        with continued(task.trace_context):
+            value = handler.function(**arguments)
         if value is None:
             return Returned(own.result_text)
         return Returned(payload.encode_result(value, bytes_max=order.result_bytes_max))

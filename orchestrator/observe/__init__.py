@@ -1,5 +1,5 @@
 """Turn events into lines and numbers, serve the numbers, and keep statistics in the database. The only room that knows
-structlog and prometheus-client; stations emit, they neither log nor count.
+structlog, prometheus-client and OpenTelemetry; stations emit, they neither log nor count nor trace.
 
     log       which event is a line, at which level        lines      where lines go: the user's way, or ours
     metrics   which event counts for which number          masking    what of a line nobody should read
@@ -8,6 +8,7 @@ structlog and prometheus-client; stations emit, they neither log nor count.
     vitals    whether a worker is ready                    family     the numbers of several processes
     server    HTTP                                         pages      what is served by it
     statistics  what happened, by the minute, in the database
+    tracing   whether to trace                             spans      what is told of a trace
 """
 
 from orchestrator.observe.family import Family, snapshot
@@ -19,12 +20,14 @@ from orchestrator.observe.pages import family_pages, own_pages
 from orchestrator.observe.printable import printable
 from orchestrator.observe.server import Server
 from orchestrator.observe.statistics import Statistics
+from orchestrator.observe.tracing import continued, tracing
 
 __all__ = [
     "Family",
     "Server",
     "Statistics",
     "ask",
+    "continued",
     "count",
     "family_pages",
     "follow",
@@ -34,4 +37,5 @@ __all__ = [
     "own_pages",
     "printable",
     "snapshot",
+    "tracing",
 ]

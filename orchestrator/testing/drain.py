@@ -122,7 +122,7 @@ async def adrain(
         # Ends: nothing is ready, or the limit is reached.
         while (task := await drainer.next(given)) is not None:
             if sum(counts.values()) >= limit:
-                await drainer.finish(task, Released())
+                await drainer.finish(Outcome(task, Released()))
                 raise Endless(limit)
             end, error = await drainer.run(task)
             counts[end] += 1
@@ -182,22 +182,21 @@ class Drainer:
         if handler is None:
             reason = f"the application that is drained has no handler for type {task.type}"
             end: End = PutBack(Fault("UnknownType", reason), UNKNOWN_SECONDS, (task.put_back or 0) + 1)
-            return await self.finish(task, end), None
+            return await self.finish(Outcome(task, end)), None
         attempt = Watched(
             task, handler, self.worker_id, self._executors, self._result_bytes_max, services=self._services
         )
         end = await attempt.ended()
-        return await self.finish(task, end, attempt.begun_at), attempt.raised or error_of(task, end)
+        return await self.finish(attempt.outcome(end)), attempt.raised or error_of(task, end)
 
-    async def finish(self, task: Claimed, end: End, begun_at: float | None = None) -> str:
+    async def finish(self, outcome: Outcome) -> str:
         """Write an end down; return what it counts as."""
-        outcome = Outcome(task, end, begun_at)
-        if not isinstance(end, Recorded):
+        if not isinstance(outcome.end, Recorded):
             work = partial(finish.record, outcomes=[outcome], worker_id=self.worker_id)
             if await self._session.run(work, give_up_on=always):
                 return "stale"
-        finish.announce(outcome)
-        return name_of(end)
+        finish.announce([outcome], worker_id=self.worker_id)
+        return name_of(outcome.end)
 
     def stop(self) -> None:
         """End the threads and the processes that handlers ran in."""

@@ -14,6 +14,7 @@ from orchestrator.execute.context import Logger
 from orchestrator.postgres.lender import Lender
 from orchestrator.postgres.reach import Reach
 from orchestrator.postgres.session import Session
+from orchestrator.task import trace
 from orchestrator.task.model import Claimed
 from orchestrator.worker.progress import Progress
 from orchestrator.worker.transaction import Transaction
@@ -57,9 +58,11 @@ class Services:
 
     def logger(self, task: Claimed) -> Logger:
         """Return a logger that names the task."""
+        traced = trace.id_of(task.trace_context)
         bound: Logger = observe.logger(
-            task_id=task.id, type=task.type, queue=task.queue, attempt=task.attempt
-        )
+            task_id=task.id, type=task.type, queue=task.queue, attempt=task.attempt,
+            **({} if traced is None else {"trace_id": traced}),
+        )  # fmt: skip
         return bound
 
     def _new_session(self) -> Session:

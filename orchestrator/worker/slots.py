@@ -14,11 +14,12 @@ import contextvars
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from uuid import UUID
 
-from orchestrator import events
+from orchestrator import events, observe
 from orchestrator.config import Config
-from orchestrator.execute import Attempt, Executors, Registry, Services
+from orchestrator.execute import Attempt, Executors, Registry, Services, Spans, Traced
 from orchestrator.execute.context import NOWHERE
 from orchestrator.finish import Outbox, announce
 from orchestrator.task import trace
@@ -47,6 +48,9 @@ class Slots:
         self._outbox = outbox
         self._freed = freed
         self._services = services
+        # Chosen once: who does not trace pays nothing for those who do.
+        spans: Spans | None = observe.tracing()
+        self._attempt: Callable[..., Attempt] = Attempt if spans is None else partial(Traced, spans=spans)
         self._executors = Executors(
             registry, size=config.concurrency, result_bytes_max=config.result_bytes_max
         )
@@ -235,7 +239,7 @@ class Slots:
             return None
         handler = self._registry.find(task.type)
         assert handler is not None  # nosec B101 # noqa: S101 - the caller has asked `knows`; a registry never forgets
-        attempt = Attempt(
+        attempt = self._attempt(
             task,
             handler,
             worker_id,

@@ -12,6 +12,7 @@ from django.core.exceptions import SynchronousOnlyOperation
 from django.db import IntegrityError, connections, transaction
 from django.db.transaction import TransactionManagementError
 
+from orchestrator import testing
 from orchestrator.errors import EnqueueRefused
 from tests.producers.holding import django_on, sending
 from tests.worker.running import value
@@ -183,3 +184,13 @@ def test_an_alias_that_is_none_is_refused_with_those_that_are(note: Any) -> None
         note.using("defualt")
     with pytest.raises(TypeError, match="Django's database 'lite' is sqlite; tasks live in PostgreSQL"):
         note.using("lite")
+
+
+def test_a_test_looks_into_its_own_atomic_block(note: Any) -> None:
+    """What Django's TestCase never commits can be asserted all the same."""
+    with transaction.atomic():
+        note.using("default").enqueue(number=1)
+        testing.assert_enqueued(note.using("default"), number=1)
+        testing.refute_enqueued(note)
+        transaction.set_rollback(True)
+    testing.refute_enqueued(note.using("default"))

@@ -1,0 +1,75 @@
+"""Keep with a task where it was enqueued: the trace context goes into its envelope, as any option does.
+
+Tasks that shared an envelope share the marked one, so that a set stays as cheap as it was. Who has given a context of
+his own keeps it.
+"""
+
+import dataclasses
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from orchestrator.enqueue.request import Envelope, Request
+
+
+class Sending(Protocol):
+    """The span of an enqueue; nothing of it raises."""
+
+    carrier: str | None
+
+    def sent(self, task_id: int) -> None:
+        """Say which task was enqueued."""
+
+    def sent_many(self, count: int, queue: str | None) -> None:
+        """Say how many were enqueued, and where, if that was one queue."""
+
+
+class Tracing(Protocol):
+    """Makes them."""
+
+    def send(self, queue: str | None = None, kind: str | None = None) -> AbstractContextManager[Sending]:
+        """Make the span of an enqueue, current in the block."""
+
+
+class Destination(NamedTuple):
+    """Where a task goes; None: its type says so, in the database."""
+
+    queue: str | None
+    kind: str
+
+
+def destination(envelope: Envelope) -> Destination:
+    """Read where a task goes."""
+    said: dict[str, Any] = msgspec.json.decode(envelope.alike)
+    return Destination(said.get("queue"), envelope.type)
+
+
+class Marker:
+    """Marks requests with a trace context, as JSON text, and notes where they go."""
+
+    def __init__(self, carrier: str | None) -> None:
+        self._carrier = carrier
+        self._last: Envelope | None = None
+        self._marked: Envelope | None = None
+        self._queues: set[str | None] = set()
+
+    def mark(self, request: Request) -> Request:
+        """Return a request that keeps the context."""
+        envelope, body = request
+        if self._marked is None or envelope is not self._last:
+            self._last, self._marked = envelope, marked(envelope, self._carrier)
+            self._queues.add(destination(envelope).queue)
+        return self._marked, body
+
+    @property
+    def queue(self) -> str | None:
+        """The queue of all that were marked, if they have one in common."""
+        return next(iter(self._queues)) if len(self._queues) == 1 else None
+
+
+def marked(envelope: Envelope, carrier: str | None) -> Envelope:
+    if carrier is None or envelope.is_traced:
+        return envelope
+    alike = f'{envelope.alike[:-1]}, "trace_context": {carrier}}}'
+    return dataclasses.replace(envelope, alike=alike, columns=None, is_traced=True)

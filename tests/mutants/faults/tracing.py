@@ -1,0 +1,64 @@
+"""Traces that break off, and tracing that costs a task; helpers for users' tests that let everything pass."""
+
+from tests.mutants.mutant import mutant
+
+SPANS = "orchestrator/observe/spans.py"
+
+MUTANTS = (
+    mutant(
+        "trace-ends-at-the-row",
+        "orchestrator/enqueue/traced.py",
+        "    if carrier is None or envelope.is_traced:\n",
+        "    if carrier is None or envelope.is_traced or True:\n",
+        why="The row keeps no context, so a request and its tasks are two traces.",
+        suites=("observe/test_tracing.py::test_a_task_goes_on_in_the_trace_it_was_enqueued_in",),
+    ),
+    mutant(
+        "given-context-overwritten",
+        "orchestrator/enqueue/traced.py",
+        "    if carrier is None or envelope.is_traced:\n",
+        "    if carrier is None:\n",
+        why="Who forwards somebody else's trace finds his own there.",
+        suites=("observe/test_tracing.py::test_a_context_that_was_given_stays",),
+    ),
+    mutant(
+        "stranger-stops-the-tracing",
+        SPANS,
+        "    if not isinstance(said, dict):\n        return Context()\n",
+        "",
+        why="One row with a list for a trace context fails its attempt, again and again.",
+        suites=("observe/test_tracing.py::test_what_a_hand_writes_costs_no_task",),
+    ),
+    mutant(
+        "tracer-costs-a-task",
+        SPANS,
+        "        except Exception as error:\n            SPANS.give_up(error)\n",
+        "        except ZeroDivisionError as error:\n            SPANS.give_up(error)\n",
+        why="A tracer that fails is an error of every handler.",
+        suites=("observe/test_tracing.py::test_a_tracer_that_fails_costs_no_task",),
+    ),
+    mutant(
+        "span-never-ends",
+        "orchestrator/execute/traced.py",
+        "            return end\n        finally:\n            self._close(end)\n",
+        "            return end\n        finally:\n            pass\n",
+        why="An attempt with a context is traced and never exported.",
+        suites=("observe/test_tracing.py::test_an_attempt_that_completes_its_task_itself_ends_its_span",),
+    ),
+    mutant(
+        "drained-and-kept",
+        "orchestrator/testing/drain.py",
+        "                await drainer.finish(Outcome(task, Released()))\n",
+        "",
+        why="What a drain took beyond its limit is held by a worker that is gone.",
+        suites=("testing/test_drain.py::test_a_task_that_enqueues_itself_comes_to_an_end",),
+    ),
+    mutant(
+        "clock-stands-for-ever",
+        "orchestrator/testing/clock.py",
+        "        finally:\n            go_on(connection)\n",
+        "        finally:\n            pass\n",
+        why="After a test nothing in that database is ever due again.",
+        suites=("testing/test_clock.py::test_the_clock_goes_on_afterwards",),
+    ),
+)

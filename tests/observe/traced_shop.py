@@ -1,0 +1,25 @@
+"""An application whose children trace, as one does whose module sets OpenTelemetry up when it is imported."""
+
+import os
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+
+from orchestrator import Orchestrator
+
+if os.environ.get("SHOP_TRACES"):
+    trace.set_tracer_provider(TracerProvider())
+
+app = Orchestrator()
+
+
+@app.task(name="traced.child", executor="process")
+def child() -> dict[str, str]:
+    """Say in which trace this runs."""
+    return now()
+
+
+def now() -> dict[str, str]:
+    """Return the trace and the span that are current."""
+    here = trace.get_current_span().get_span_context()
+    return {"trace": f"{here.trace_id:032x}", "span": f"{here.span_id:016x}"}
