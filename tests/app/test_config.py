@@ -27,6 +27,7 @@ OF_EACH: dict[str, tuple[str, object]] = {
     "metrics_port": ("9100", 9100),
     "metrics_host": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - not listened on
     "log_payloads": ("yes", True),
+    "statistics_seconds": ("30", 30.0),
 }
 
 
