@@ -11,8 +11,19 @@ holds; the worker's beat tells it, and what is in its name and not in its hands 
 
 from orchestrator.claim.batch import Answer, batch, new_lease
 from orchestrator.claim.memory import Memory
+from orchestrator.claim.plan import faults_of_plan
 from orchestrator.claim.remaining import remaining
 from orchestrator.claim.sweep import BATCH_SIZE as SWEEP_BATCH_SIZE
 from orchestrator.claim.sweep import Swept, sweep
 
-__all__ = ["SWEEP_BATCH_SIZE", "Answer", "Memory", "Swept", "batch", "new_lease", "remaining", "sweep"]
+__all__ = [
+    "SWEEP_BATCH_SIZE",
+    "Answer",
+    "Memory",
+    "Swept",
+    "batch",
+    "faults_of_plan",
+    "new_lease",
+    "remaining",
+    "sweep",
+]

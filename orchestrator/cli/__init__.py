@@ -24,7 +24,9 @@ import click
 from orchestrator.cli.bench import bench
 from orchestrator.cli.demo import demo
 from orchestrator.cli.dev import dev
+from orchestrator.cli.doctor import doctor
 from orchestrator.cli.enqueue import enqueue
+from orchestrator.cli.explain import explain
 from orchestrator.cli.failures import failures
 from orchestrator.cli.group import CommandLine
 from orchestrator.cli.leader import leader
@@ -75,7 +77,8 @@ def orchestrator() -> None:
 
 
 for command in (
-    bench, demo, dev, enqueue, failures, leader, migrate, queues, resume, sql, status, tasks, version, worker, workers,
+    bench, demo, dev, doctor, enqueue, explain, failures, leader, migrate, queues, resume, sql, status, tasks, version,
+    worker, workers,
 ):  # fmt: skip
     orchestrator.add_command(command)
 name_variables(orchestrator, PREFIX)

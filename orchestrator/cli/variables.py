@@ -1,8 +1,8 @@
 """Every flag has a variable: that of `tasks list --status` is ORCHESTRATOR_TASKS_LIST_STATUS. A slip is told.
 
 They are named here, by the flag as one types it; click's own `auto_envvar_prefix` would name them by our parameters
-(--json is `as_json` there). And it reads only what some flag is called by, so that a slip would be silence: it is looked
-for here, as `Config.load` looks among the settings.
+(--json is `as_json` there). And it reads only what some flag is called by, so that a slip would be silence: it is
+looked for here, as `Config.load` looks among the settings.
 """
 
 from collections.abc import Iterator, Mapping

@@ -8,6 +8,8 @@ there.
 
 from orchestrator.operate.act import act
 from orchestrator.operate.detail import Attempt, Detail, Moment, Task, detail
+from orchestrator.operate.doctor import Finding, Patient, examine
+from orchestrator.operate.explain import Explanation, explain
 from orchestrator.operate.failures import Group
 from orchestrator.operate.filters import Search
 from orchestrator.operate.find import Found, Number, Page
@@ -20,11 +22,14 @@ __all__ = [
     "Copy",
     "Deed",
     "Detail",
+    "Explanation",
+    "Finding",
     "Found",
     "Group",
     "Moment",
     "Number",
     "Page",
+    "Patient",
     "Resumed",
     "Search",
     "Task",
@@ -36,5 +41,7 @@ __all__ = [
     "copied",
     "current",
     "detail",
+    "examine",
+    "explain",
     "resume_after_restore",
 ]

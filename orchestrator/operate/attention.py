@@ -127,7 +127,7 @@ def dead(scene: Scene) -> Iterator[Concern]:
         if queue.dead_letters:
             yield Concern(
                 f"queue {queue.name} has {queue.dead_letters:,} dead letter{plural(queue.dead_letters)}",
-                f"orchestrator failures --queue {shlex.quote(queue.name)}",
+                "orchestrator failures",
             )
 
 

@@ -115,6 +115,7 @@ BEGIN
             orchestrator.purge_workers(integer),
             orchestrator.purge_statistics(integer),
             orchestrator.at_home(),
+            orchestrator.up_since(),
             orchestrator.hold_after_restore(text),
             orchestrator.resume_after_restore(text),
             orchestrator.normalised(text),
@@ -145,5 +146,23 @@ BEGIN
             orchestrator.queue_counts(boolean)
             TO orchestrator_reader;
     END IF;
+
+    IF to_regrole('orchestrator_worker') IS NOT NULL THEN
+        GRANT EXECUTE ON FUNCTION orchestrator.beacon_is_out(uuid) TO orchestrator_worker;
+    END IF;
+
+    -- Why a task does not run: whoever may look at it may ask.
+    FOREACH role_name IN ARRAY ARRAY['orchestrator_operator', 'orchestrator_reader'] LOOP
+        CONTINUE WHEN to_regrole(role_name) IS NULL;
+        -- Which ids were given out, and none can be drawn by it.
+        EXECUTE format('GRANT SELECT ON SEQUENCE orchestrator.tasks_id_seq TO %I', role_name);
+        EXECUTE format(
+            'GRANT EXECUTE ON FUNCTION orchestrator.explain(bigint), orchestrator.explanation(bigint),'
+            ' orchestrator.explain_absent(bigint), orchestrator.explain_ended(bigint), orchestrator.explain_held(bigint),'
+            ' orchestrator.explain_scheduled(bigint), orchestrator.explain_ready(bigint), orchestrator.in_words(interval),'
+            ' orchestrator.beacon_is_out(uuid), orchestrator.worker_command(text) TO %I',
+            role_name
+        );
+    END LOOP;
 END
 $$;

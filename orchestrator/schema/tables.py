@@ -134,6 +134,7 @@ workers = Table(
     Column("pid", Integer, nullable=False),
     Column("version", Text, nullable=False),
     Column("queues", ARRAY(Text), nullable=False),
+    Column("types", ARRAY(Text)),
     Column("capacity", Integer, nullable=False),
     Column("state", Text, server_default="running", nullable=False),
     Column("started_at", MOMENT, server_default=CLOCK, nullable=False),

@@ -286,6 +286,7 @@ class Heartbeat:
                 "pid": os.getpid(),
                 "version": __version__,
                 "queues": list(self._config.queues),
+                "types": [handler.type for handler in self._registry],
                 "capacity": self._config.concurrency,
             },
         )

@@ -16,6 +16,9 @@ import click
 from orchestrator import cli
 from orchestrator.cli.group import walked
 
+UNKNOWN_ID = "999999999"
+NOTHING = click.Command("nothing")
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -97,7 +100,11 @@ def read(stream: io.TextIOWrapper) -> str:
 def leaves() -> list[tuple[str, click.Command]]:
     """Return every command that does something, by its words."""
     found = walked(cli.orchestrator)
-    return [(words, command) for words, command in found if not isinstance(command, click.Group)]
+    return [
+        (words, command)
+        for words, command in found
+        if not isinstance(command, click.Group) or command.invoke_without_command
+    ]
 
 
 def words_for(words: str, command: click.Command, given: dict[str, str]) -> list[str]:
@@ -107,13 +114,13 @@ def words_for(words: str, command: click.Command, given: dict[str, str]) -> list
     arguments = [each for each in command.params if isinstance(each, click.Argument) and each.required]
     return [
         *words.split(),
-        *("999999999" if of_number(each) else "nothing-of-this-name" for each in arguments),
+        *(UNKNOWN_ID if names_task(each) else "nothing-of-this-name" for each in arguments),
     ]
 
 
-def of_number(argument: click.Argument) -> bool:
-    return isinstance(argument.type, type(click.INT) | click.IntRange) or argument.name in (
-        "id",
-        "ids",
-        "task_id",
+def names_task(argument: click.Parameter) -> bool:
+    """Tell whether an argument is a task's id, which is a number."""
+    return (
+        isinstance(argument, click.Argument)
+        and argument.make_metavar(click.Context(NOTHING)).strip("[]") == "ID"
     )

@@ -12,6 +12,7 @@ from orchestrator.cli.group import Commands, walked
 from orchestrator.cli.variables import meant
 from orchestrator.config import COMMANDS, PREFIX, Config
 from orchestrator.errors import ConfigError
+from tests.cli import inside
 from tests.worker.processes import (
     PATIENCE_SECONDS,
     REPOSITORY,
@@ -61,7 +62,7 @@ def test_a_slip_in_a_flags_variable_is_a_sentence() -> None:
     assert (1, "") == (done.code, done.out)
     assert (
         "error: ORCHESTRATOR_WORKER_CONCURENCY is not a flag's variable; "
-        "did you mean ORCHESTRATOR_WORKER_CONCURRENCY?\n" == done.stderr
+        "did you mean ORCHESTRATOR_WORKER_CONCURRENCY?\n" == done.err
     )
 
 

@@ -29,7 +29,7 @@ def test_status_as_json_is_all_that_the_screen_tells(
     assert ["default", "mail"] == [queue["name"] for queue in by_flag["queues"]]
     assert {
         "about": "queue mail has 1 dead letter",
-        "command": "orchestrator failures --queue mail",
+        "command": "orchestrator failures",
     } in by_flag["attention"]
     assert (None, []) == (by_flag["leader"], by_flag["workers"])
     assert by_flag.keys() == by_variable.keys()

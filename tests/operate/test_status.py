@@ -185,7 +185,7 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
         (leaderless, "nobody leads: the tasks of dead workers are not taken back", "doctor"),
         (lifeless, "no worker lives: nothing runs, and nobody leads", "worker MODULE:APP"),
         (silent, "was last heard of 20 s ago, and holds 1 task: it is given up after 30 s", "workers stop .*"),
-        (given_up, "queue default has 1 dead letter", "failures --queue default"),
+        (given_up, "queue default has 1 dead letter", "failures"),
         (late, "the oldest ready task of queue default waits for 7 min", "tasks list .*"),
         (mixed, "workers run 2 versions: 1, 2", "workers list"),
     ],

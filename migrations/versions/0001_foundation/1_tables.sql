@@ -160,6 +160,9 @@ CREATE TABLE orchestrator.workers (
     pid integer NOT NULL,
     version text NOT NULL,
     queues text[] NOT NULL,
+    -- What it has handlers for, so that it can be said of a task that nobody has one; NULL: it did not say. Long lists are
+    -- stored apart, and a beat copies none of them.
+    types text[],
     capacity integer NOT NULL,
     state text NOT NULL DEFAULT 'running'
         CONSTRAINT workers_state_check CHECK (state IN ('running', 'draining', 'stopped', 'dead')),

@@ -30,6 +30,35 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT coalesce((SELECT bool_and(i.at_home) FROM orchestrator.installation AS i), false) $$;
 
+-- Whether a worker's beacon is out, though its row says that one is held: its process has ended, or has lost its LISTEN
+-- session. Seconds later the leader takes back what it holds; its beat would be missed only after 30 s. Read in pg_locks:
+-- nothing is locked here, as the leader does (maintain/gone.sql). False where that tells nothing: the server is young, or
+-- a standby; and for who may not read beacons.
+CREATE OR REPLACE FUNCTION orchestrator.beacon_is_out(worker_id uuid)
+RETURNS boolean
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    key bigint;
+BEGIN
+    IF pg_is_in_recovery() OR NOT has_column_privilege('orchestrator.workers', 'beacon', 'SELECT') THEN
+        RETURN false;
+    END IF;
+    SELECT hashtextextended(w.id::text, w.beacon) INTO key
+    FROM orchestrator.workers AS w
+    WHERE w.id = beacon_is_out.worker_id AND w.beacon IS NOT NULL
+        AND NOT statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND interval '30 seconds';
+    RETURN key IS NOT NULL AND NOT EXISTS (
+        SELECT
+        FROM pg_locks AS l
+        WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+            AND l.classid = ((key >> 32) & 4294967295)::oid AND l.objid = (key & 4294967295)::oid
+            AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+    );
+END
+$$;
+
 -- Where a bucket of a histogram of times begins, in seconds; it ends where the next one begins. Four to each doubling from
 -- 64 microseconds on; below that, all is bucket 0, and from 25 days on bucket 141. The same as orchestrator/task/buckets.py.
 CREATE OR REPLACE FUNCTION orchestrator.bucket_begins(bucket integer)
@@ -761,6 +790,517 @@ BEGIN
 END
 $$;
 
+-- Why is this task not running? One answer in words, and the command that helps, if there is one, on a line of its own:
+-- SELECT orchestrator.explain(42). A program asks explanation(42), which says the reason as a word too.
+CREATE OR REPLACE FUNCTION orchestrator.explain(task_id bigint)
+RETURNS text
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$ SELECT concat_ws(E'\n', e.says, e.command) FROM orchestrator.explanation(explain.task_id) AS e $$;
+
+-- The part of explanation() about a task that is not there: deleted by hand, never enqueued, forgotten by retention, or
+-- in a transaction that is not committed, or never will be.
+CREATE OR REPLACE FUNCTION orchestrator.explain_absent(task_id bigint)
+RETURNS TABLE (reason text, says text, command text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    newest bigint;
+    found_row record;
+    writers integer[];
+BEGIN
+    SELECT a.actor, a.at, a.reason AS why INTO found_row
+    FROM orchestrator.audit AS a
+    WHERE a.task_id = explain_absent.task_id AND a.action = 'delete'
+    ORDER BY a.id DESC
+    LIMIT 1;
+    IF FOUND THEN
+        RETURN QUERY SELECT
+            'deleted',
+            format('there is no task %s: %s deleted it at %s', explain_absent.task_id, found_row.actor, found_row.at::timestamptz(0))
+            || coalesce(': ' || left(found_row.why, 300), ''),
+            NULL;
+        RETURN;
+    END IF;
+
+    IF has_sequence_privilege('orchestrator.tasks_id_seq', 'SELECT') THEN
+        SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END INTO newest FROM orchestrator.tasks_id_seq AS s;
+    END IF;
+    IF explain_absent.task_id > newest OR explain_absent.task_id < 1 THEN
+        RETURN QUERY SELECT
+            'never_existed',
+            format('there is no task %s, and there has been none: ', explain_absent.task_id)
+            || CASE WHEN newest > 0 THEN format('the newest has the id %s', newest) ELSE 'ids begin at 1' END,
+            NULL;
+        RETURN;
+    END IF;
+
+    SELECT a.outcome, a.finished_at, a.type, a.queue INTO found_row
+    FROM orchestrator.attempts AS a
+    WHERE a.task_id = explain_absent.task_id
+    ORDER BY a.id DESC
+    LIMIT 1;
+    IF FOUND THEN
+        RETURN QUERY SELECT
+            'forgotten',
+            format(
+                'there is no task %s any more: it was a %s in queue %s, its last recorded attempt ended at %s (%s), and what has'
+                ' ended is kept for as long as its queue says',
+                explain_absent.task_id, left(found_row.type, 200), left(found_row.queue, 200),
+                found_row.finished_at::timestamptz(0), found_row.outcome
+            ),
+            NULL;
+        RETURN;
+    END IF;
+
+    -- Who enqueues has the root locked until the end of the transaction; a worker's statements name leaves.
+    SELECT array_agg(w.pid) INTO writers
+    FROM (
+        SELECT l.pid
+        FROM pg_locks AS l
+        WHERE l.locktype = 'relation' AND l.relation = 'orchestrator.tasks'::regclass AND l.mode = 'RowExclusiveLock'
+            AND l.granted AND l.pid <> pg_backend_pid()
+            AND l.database = (SELECT d.oid FROM pg_database AS d WHERE d.datname = current_database())
+        ORDER BY l.pid
+        LIMIT 5
+    ) AS w;
+    RETURN QUERY SELECT
+        'absent',
+        format(
+            'there is no task %s, though the id was given out: the transaction that enqueued it is not committed yet, or was'
+            ' rolled back; or it ended, and retention has deleted it', explain_absent.task_id
+        )
+        || CASE
+            WHEN writers IS NULL THEN '. No transaction that writes to tasks is open now'
+            ELSE '. Transactions that have written to tasks are open now:'
+        END,
+        CASE WHEN writers IS NOT NULL THEN format(
+            'SELECT pid, application_name, state, xact_start FROM pg_stat_activity WHERE pid IN (%s);', array_to_string(writers, ', ')
+        ) END;
+END
+$$;
+
+-- The part of explanation() about a task that has ended: completed, cancelled, or a dead letter, when, how and why.
+CREATE OR REPLACE FUNCTION orchestrator.explain_ended(task_id bigint)
+RETURNS TABLE (reason text, says text, command text)
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    SELECT
+        t.status,
+        CASE t.status
+            WHEN 'completed' THEN format(
+                'task %s has completed, at %s (%s ago), in attempt %s of %s%s. To run it once more:',
+                t.id, t.finished_at::timestamptz(0), s.ago, t.attempt, t.max_attempts,
+                ', after ' || orchestrator.in_words(t.finished_at - t.started_at)
+            )
+            WHEN 'cancelled' THEN format(
+                'task %s was cancelled at %s (%s ago)%s. To run it all the same:', t.id, t.finished_at::timestamptz(0), s.ago,
+                CASE WHEN t.error ->> 'class' = 'Cancelled'
+                    THEN ' by its handler' || coalesce(': ' || left(t.error ->> 'message', 300), '')
+                    ELSE (
+                        SELECT ' by ' || a.actor || coalesce(': ' || left(a.reason, 300), '')
+                        FROM orchestrator.audit AS a
+                        WHERE a.task_id = t.id AND a.action = 'cancel'
+                        ORDER BY a.id DESC
+                        LIMIT 1
+                    )
+                END
+            )
+            ELSE format(
+                'task %s is a dead letter since %s (%s ago): %s%s. When the cause is mended:',
+                t.id, t.finished_at::timestamptz(0), s.ago,
+                CASE
+                    WHEN t.error ->> 'class' = 'WorkerLost' THEN format('%s workers died while they ran it', t.losses)
+                    WHEN t.attempt < t.max_attempts THEN 'it was given up for good'
+                    ELSE format('all of its %s attempts have failed', t.max_attempts)
+                END,
+                coalesce(': ' || left(t.error ->> 'class', 200), '') || coalesce(': ' || left(t.error ->> 'message', 300), '')
+            )
+        END,
+        format('SELECT orchestrator.requeue(%s);', t.id)
+    FROM orchestrator.tasks AS t
+    CROSS JOIN LATERAL (SELECT orchestrator.in_words(orchestrator.clock() - t.finished_at) AS ago) AS s
+    WHERE t.id = explain_ended.task_id
+    LIMIT 1
+$$;
+
+-- The part of explanation() about a task that a worker holds: by whom, since when, until when; and if that worker is gone,
+-- who takes the task back, and how soon. Gone is who said so, was declared dead, has not beaten for 30 s, or whose
+-- beacon is out.
+CREATE OR REPLACE FUNCTION orchestrator.explain_held(task_id bigint)
+RETURNS TABLE (reason text, says text, command text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    now CONSTANT timestamptz := orchestrator.clock();
+    dead_after CONSTANT interval := interval '30 seconds';
+    task record;
+    who text;
+    is_dark boolean;
+    leader text;
+    peers integer;
+    soon text;
+    left_over interval;
+BEGIN
+    SELECT t.id, t.status, t.attempt, t.max_attempts, t.losses, t.timeout, t.claimed_at, t.started_at, t.worker_id,
+        w.id IS NOT NULL AND w.state IN ('running', 'draining') AS lives, w.state, w.beat_at, w.host, w.pid, w.capacity
+    INTO task
+    FROM orchestrator.tasks_live AS t
+    LEFT JOIN orchestrator.workers AS w ON w.id = t.worker_id
+    WHERE t.id = explain_held.task_id;
+    who := format('worker %s (%s, pid %s)', task.worker_id, left(coalesce(task.host, 'unknown'), 200), coalesce(task.pid::text, 'unknown'));
+
+    is_dark := task.lives AND orchestrator.beacon_is_out(task.worker_id);
+    IF NOT task.lives OR is_dark OR task.beat_at < now - dead_after THEN
+        SELECT format('%s, pid %s', left(l.host, 200), l.pid) INTO leader
+        FROM orchestrator.leader AS l
+        WHERE l.id <> task.worker_id;
+        SELECT count(*) INTO peers FROM orchestrator.live_workers AS w
+        WHERE w.id <> task.worker_id AND NOT orchestrator.beacon_is_out(w.id);
+        -- Who stopped may have left a claim on its way; it is looked for when its beat is too old.
+        soon := CASE
+            WHEN task.state = 'stopped' AND task.beat_at > now - dead_after THEN 'in ' || orchestrator.in_words(task.beat_at + dead_after - now)
+            ELSE 'within seconds'
+        END;
+        RETURN QUERY SELECT
+            'worker_gone',
+            format('task %s is held by %s, which is gone: ', task.id, who)
+            || CASE
+                WHEN task.state IS NULL THEN 'it is not on the list of workers any more'
+                WHEN NOT task.lives THEN format('it is %s', CASE task.state WHEN 'dead' THEN 'declared dead' ELSE task.state END)
+                WHEN is_dark THEN 'its process has ended, or lost its connection'
+                ELSE format('its last beat was %s ago', orchestrator.in_words(now - task.beat_at))
+            END
+            || CASE
+                WHEN leader IS NOT NULL THEN format('. The leader (%s) takes it back ', leader) || soon
+                WHEN peers > 0 THEN '. The other workers elect a leader, which takes it back ' || soon
+                ELSE '. No other worker lives; the next one that starts takes it back'
+            END
+            || CASE WHEN leader IS NULL AND peers = 0 THEN '. Start one:' ELSE '' END,
+            CASE WHEN leader IS NULL AND peers = 0 THEN 'orchestrator worker MODULE:APP' END;
+        RETURN;
+    END IF;
+
+    left_over := task.started_at + task.timeout - now;
+    RETURN QUERY SELECT
+        task.status,
+        CASE
+            WHEN task.status = 'running' THEN format(
+                'task %s runs: attempt %s of %s, for %s, at %s', task.id, task.attempt, task.max_attempts,
+                orchestrator.in_words(now - task.started_at), who
+            )
+            ELSE format('task %s is held by %s for %s, and has not begun as far as is known: ', task.id, who, orchestrator.in_words(now - task.claimed_at))
+            || CASE
+                WHEN task.losses >= 2 THEN format('%s workers died of it, so it waits until it can run there alone', task.losses)
+                ELSE format(
+                    'it has just started, or waits there for one of %s slots, among the %s tasks that this worker holds',
+                    task.capacity,
+                    (SELECT count(*) FROM (SELECT FROM orchestrator.tasks_live AS t WHERE t.worker_id = task.worker_id LIMIT 10000) AS h)
+                )
+            END
+        END
+        || CASE
+            WHEN task.status = 'claimed' THEN ''
+            WHEN task.timeout = interval '0' THEN '; it has no timeout'
+            WHEN left_over > interval '0' THEN format('; its timeout of %s ends it in %s', orchestrator.in_words(task.timeout), orchestrator.in_words(left_over))
+            ELSE format(
+                '; its timeout of %s was over %s ago: if its worker does not end it, the leader does',
+                orchestrator.in_words(task.timeout), orchestrator.in_words(-left_over)
+            )
+        END
+        || CASE
+            WHEN now - task.beat_at > dead_after / 2 THEN format(
+                '. That worker has not been heard of for %s; in %s it counts as dead, and the task goes to another',
+                orchestrator.in_words(now - task.beat_at), orchestrator.in_words(task.beat_at + dead_after - now)
+            )
+            WHEN task.state = 'draining' THEN '. That worker is about to stop, and gives back what it does not finish'
+            ELSE ''
+        END
+        || '. To stop the task:',
+        format('SELECT orchestrator.cancel(%s);', task.id);
+END
+$$;
+
+-- The part of explanation() about a task that is due, in the order in which it may be kept: its queue is paused, no live
+-- worker serves it, none of those knows the type, somebody's transaction has the row locked, it has cost two workers
+-- their lives, all slots are busy; or nothing keeps it, and it is said how many are ahead of it.
+-- What no worker has said of its types (an older one) is no reason. The number of those ahead is counted to 10,000.
+-- In two halves: PostgreSQL 15 reads on for (position, id) < (…) while the positions are the same, and those of tasks that
+-- were enqueued together are (230 ms for the first of a million, 2 ms in halves).
+-- Paths: tasks_live_pkey, tasks_live_claim_idx, tasks_live_worker_idx, whatever the statistics say.
+CREATE OR REPLACE FUNCTION orchestrator.explain_ready(task_id bigint)
+RETURNS TABLE (reason text, says text, command text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET jit = off
+AS $$
+DECLARE
+    now CONSTANT timestamptz := orchestrator.clock();
+    at_most CONSTANT integer := 10000;
+    task record;
+    queue record;
+    crew record;
+    locker record;
+    ready text;
+    named text;
+    ahead bigint;
+    held bigint;
+    are_ahead text;
+    tail text;
+BEGIN
+    SELECT t.id, t.queue, t.type, t.status, t.run_at, t.position, t.losses, t.priority, t.xmax::text AS locked_by INTO task
+    FROM orchestrator.tasks_live AS t
+    WHERE t.id = explain_ready.task_id;
+    ready := format('task %s is ready since %s (%s)', task.id, task.run_at::timestamptz(0), orchestrator.in_words(now - task.run_at));
+    named := left(task.queue, 200);
+
+    SELECT q.state, q.state_since, q.state_by, q.state_reason INTO queue FROM orchestrator.queues AS q WHERE q.name = task.queue;
+    IF queue.state = 'paused' THEN
+        RETURN QUERY SELECT
+            'queue_paused',
+            format(
+                '%s, but its queue %s is paused, by %s since %s (%s)', ready, named, coalesce(queue.state_by, 'somebody'),
+                queue.state_since::timestamptz(0), orchestrator.in_words(now - queue.state_since)
+            ) || coalesce(': ' || left(queue.state_reason, 300), '') || '. To let it run:',
+            format('SELECT orchestrator.resume_queue(%L);', task.queue);
+        RETURN;
+    END IF;
+
+    SELECT
+        count(*) AS living,
+        count(*) FILTER (WHERE task.queue = ANY (w.queues)) AS serving,
+        count(*) FILTER (WHERE task.queue = ANY (w.queues) AND l.state = 'running') AS claiming,
+        count(*) FILTER (WHERE task.queue = ANY (w.queues) AND l.state = 'running' AND k.knows) AS knowing,
+        sum(w.capacity) FILTER (WHERE task.queue = ANY (w.queues) AND l.state = 'running' AND k.knows) AS slots,
+        array_agg(w.id) FILTER (WHERE task.queue = ANY (w.queues) AND l.state = 'running' AND k.knows) AS ids,
+        min(format('%s, pid %s', left(w.host, 200), w.pid)) FILTER (WHERE task.type = ANY (w.types)) AS elsewhere
+    INTO crew
+    FROM orchestrator.workers AS w
+    JOIN orchestrator.live_workers AS l ON l.id = w.id
+    CROSS JOIN LATERAL (SELECT coalesce(task.type = ANY (w.types), true) AS knows) AS k
+    WHERE NOT orchestrator.beacon_is_out(w.id);
+    IF crew.claiming = 0 THEN
+        RETURN QUERY SELECT
+            'no_worker',
+            format('%s, but no live worker serves its queue %s: ', ready, named)
+            || CASE
+                WHEN crew.serving > 0 THEN format('those that did (%s) are draining, and about to stop', crew.serving)
+                WHEN crew.living > 0 THEN format('those that live (%s) serve others', crew.living)
+                ELSE 'none lives at all'
+            END || '. Start one:',
+            orchestrator.worker_command(task.queue);
+        RETURN;
+    ELSIF crew.knowing = 0 THEN
+        RETURN QUERY SELECT
+            'no_handler',
+            format('%s, but no live worker of its queue %s (workers: %s) knows the type %s', ready, named, crew.claiming, left(task.type, 200))
+            || CASE
+                WHEN crew.elsewhere IS NOT NULL THEN format('; one that serves other queues does (%s)', crew.elsewhere)
+                WHEN EXISTS (SELECT FROM orchestrator.types AS y WHERE y.name = task.type) THEN ''
+                ELSE ' (nor has any ever declared it: it may be misspelt)'
+            END || '. Start one that does:',
+            orchestrator.worker_command(task.queue);
+        RETURN;
+    END IF;
+
+    -- Who has the row locked, and not for a moment, as a claim has: claims go round it. (Of a row that several share, xmax is
+    -- the number of their group, and nobody is found.)
+    SELECT l.pid, a.application_name, a.xact_start INTO locker
+    FROM pg_locks AS l
+    LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
+    WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.transactionid::text = task.locked_by
+        AND l.pid <> pg_backend_pid()
+    LIMIT 1;
+    IF FOUND AND coalesce(locker.xact_start, '-infinity') < clock_timestamp() - interval '1 second' THEN
+        RETURN QUERY SELECT
+            'row_locked',
+            format('%s, but somebody''s transaction has its row locked, and workers go round it: pid %s', ready, locker.pid)
+            || coalesce(format(' (%s)', nullif(left(locker.application_name, 200), '')), '')
+            || coalesce(', open for ' || orchestrator.in_words(clock_timestamp() - locker.xact_start), '')
+            || '. To end that session:',
+            format('SELECT pg_terminate_backend(%s);', locker.pid);
+        RETURN;
+    END IF;
+
+    tail := CASE WHEN queue.state = 'draining' THEN '. (The queue is draining: it takes no new tasks, and runs those it has)' ELSE '' END;
+    IF task.losses >= 2 THEN
+        RETURN QUERY SELECT
+            'suspect',
+            format(
+                '%s, but has cost %s workers their lives: it waits for one that lets all else come to its end, and runs it alone%s.'
+                ' If it is not wanted:', ready, task.losses, tail
+            ),
+            format('SELECT orchestrator.cancel(%s);', task.id);
+        RETURN;
+    END IF;
+
+    SELECT count(*) INTO ahead
+    FROM (
+        SELECT t.id FROM orchestrator.tasks_live AS t
+        WHERE t.queue = task.queue AND t.status = 'pending' AND t.position < task.position
+        UNION ALL
+        SELECT t.id FROM orchestrator.tasks_live AS t
+        WHERE t.queue = task.queue AND t.status = 'pending' AND t.position = task.position AND t.id < task.id
+        LIMIT at_most + 1
+    ) AS before;
+    SELECT count(*) INTO held
+    FROM (SELECT FROM orchestrator.tasks_live AS t WHERE t.worker_id = ANY (crew.ids) LIMIT greatest(crew.slots, at_most)) AS h;
+    are_ahead := CASE
+        WHEN ahead = 0 THEN 'it is the next'
+        WHEN ahead > at_most THEN format('more than %s are ahead of it', at_most)
+        ELSE format('%s %s ahead of it', ahead, CASE ahead WHEN 1 THEN 'is' ELSE 'are' END)
+    END;
+    IF held >= crew.slots THEN
+        RETURN QUERY SELECT
+            'busy',
+            format(
+                '%s, but all %s slots for its queue %s are busy (workers: %s), and %s%s. %s',
+                ready, crew.slots, named, crew.knowing, are_ahead, tail,
+                CASE WHEN task.priority < 100 AND ahead > 0 THEN 'To put it first:' ELSE 'To run more at once:' END
+            ),
+            CASE WHEN task.priority < 100 AND ahead > 0
+                THEN format('UPDATE orchestrator.tasks SET priority = 100 WHERE id = %s;', task.id)
+                ELSE orchestrator.worker_command(task.queue)
+            END;
+    ELSIF ahead = 0 AND now - task.run_at > interval '30 seconds' THEN
+        RETURN QUERY SELECT
+            'stuck',
+            format(
+                '%s, it is the next, and its queue %s is served (workers: %s) with free slots: nothing that the database'
+                ' knows of keeps it%s. Look at their logs, and at what this finds:', ready, named, crew.knowing, tail
+            ),
+            'orchestrator doctor';
+    ELSE
+        RETURN QUERY SELECT
+            'ready', format('%s; %s, and nothing keeps it: workers are at it%s', ready, are_ahead, tail), NULL::text;
+    END IF;
+END
+$$;
+
+-- The part of explanation() about a task that is not due yet, and why: its time was given; it was given back, since a
+-- worker did not know its type; it has cost two workers their lives, and none was free to run it alone; an attempt
+-- failed, and the next one waits; its handler put it off.
+CREATE OR REPLACE FUNCTION orchestrator.explain_scheduled(task_id bigint)
+RETURNS TABLE (reason text, says text, command text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    task record;
+    failed record;
+    due text;
+    error text;
+    knower text;
+    now_then text;
+BEGIN
+    SELECT t.id, t.queue, t.type, t.attempt, t.max_attempts, t.losses, t.run_at, t.claimed_at, t.error INTO task
+    FROM orchestrator.tasks_live AS t
+    WHERE t.id = explain_scheduled.task_id;
+    due := format('due at %s, in %s', task.run_at::timestamptz(0), orchestrator.in_words(task.run_at - orchestrator.clock()));
+    error := coalesce(': ' || left(task.error ->> 'class', 200), '') || coalesce(': ' || left(task.error ->> 'message', 300), '');
+    now_then := format('UPDATE orchestrator.tasks SET status = ''pending'' WHERE id = %s;', task.id);
+
+    IF task.error ? 'put_back' THEN
+        SELECT format('%s, pid %s', left(w.host, 200), w.pid) INTO knower
+        FROM orchestrator.live_workers AS l
+        JOIN orchestrator.workers AS w ON w.id = l.id
+        WHERE w.state = 'running' AND task.queue = ANY (w.queues) AND task.type = ANY (w.types)
+        LIMIT 1;
+        RETURN QUERY SELECT
+            'unknown_type',
+            format(
+                'task %s was given back %s, because no worker that took it knows the type %s; it is %s. ',
+                task.id, CASE task.error ->> 'put_back' WHEN '1' THEN 'once' ELSE left(task.error ->> 'put_back', 9) || ' times' END, left(task.type, 200), due
+            )
+            || CASE
+                WHEN knower IS NULL THEN format('No live worker of queue %s knows that type. Start one that does:', left(task.queue, 200))
+                ELSE format('A worker that knows it lives now (%s). To try it now:', knower)
+            END,
+            CASE WHEN knower IS NULL THEN orchestrator.worker_command(task.queue) ELSE now_then END;
+        RETURN;
+    END IF;
+    IF task.losses >= 2 AND task.error ->> 'class' = 'WorkerLost' THEN
+        RETURN QUERY SELECT
+            'suspect',
+            format(
+                'task %s has cost %s workers their lives, so it runs with nothing else beside it, and the worker that took it'
+                ' had other tasks that would not end; it is tried again: %s. If it is not wanted:', task.id, task.losses, due
+            ),
+            format('SELECT orchestrator.cancel(%s);', task.id);
+        RETURN;
+    END IF;
+    SELECT a.outcome, a.finished_at INTO failed
+    FROM orchestrator.attempts AS a
+    WHERE a.task_id = task.id
+    ORDER BY a.id DESC
+    LIMIT 1;
+    IF task.attempt > 0 AND failed.finished_at >= task.claimed_at THEN
+        RETURN QUERY SELECT
+            'retry',
+            format(
+                'task %s waits for its next attempt, %s: attempt %s of %s ended at %s (%s)%s. To try it now:',
+                task.id, due, task.attempt, task.max_attempts, failed.finished_at::timestamptz(0), failed.outcome, error
+            ),
+            now_then;
+    ELSIF task.claimed_at IS NOT NULL THEN
+        RETURN QUERY SELECT 'snoozed', format('task %s was put off by its handler; it is %s. To run it now:', task.id, due), now_then;
+    ELSE
+        RETURN QUERY SELECT 'not_due', format('task %s is %s. To run it now:', task.id, due), now_then;
+    END IF;
+END
+$$;
+
+-- Why is this task not running? One row: the reason as a word, one answer in words, and the statement or command that
+-- helps (NULL: nothing need be done, or nothing can). The first of what is true, in the order in which it would stop
+-- the task: ended; a copy of the database; held by a worker; blocked; not due; and then what keeps a ready one.
+-- All that it asks, it asks in one snapshot, and it writes and locks nothing: it may be asked on a standby.
+-- Cheap whatever waits: what it counts, it counts to 10,000 (measured: 2 to 32 ms anywhere among a
+-- million ready tasks, PostgreSQL 15 and 18).
+CREATE OR REPLACE FUNCTION orchestrator.explanation(task_id bigint)
+RETURNS TABLE (reason text, says text, command text)
+LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    task record;
+BEGIN
+    SELECT t.status, t.run_at, t.finished_at INTO task FROM orchestrator.tasks_live AS t WHERE t.id = explanation.task_id;
+    IF NOT FOUND THEN
+        SELECT t.status, t.run_at, t.finished_at INTO task FROM orchestrator.tasks AS t WHERE t.id = explanation.task_id;
+    END IF;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT a.reason, a.says, a.command FROM orchestrator.explain_absent(explanation.task_id) AS a;
+    ELSIF task.finished_at IS NOT NULL THEN
+        RETURN QUERY SELECT e.reason, e.says, e.command FROM orchestrator.explain_ended(explanation.task_id) AS e;
+    ELSIF NOT orchestrator.at_home() THEN
+        RETURN QUERY SELECT
+            'copy',
+            format(
+                'task %s is %s, and nothing runs here: this database is a copy, and nobody has resumed it. Make sure that no'
+                ' worker runs the same tasks in the original, then:',
+                explanation.task_id, task.status
+            ),
+            'orchestrator resume --after-restore';
+    ELSIF task.status IN ('claimed', 'running') THEN
+        RETURN QUERY SELECT h.reason, h.says, h.command FROM orchestrator.explain_held(explanation.task_id) AS h;
+    ELSIF task.status = 'blocked' THEN
+        RETURN QUERY SELECT
+            'blocked',
+            format('task %s is blocked: it waits for other tasks. To run it without them:', explanation.task_id),
+            format('UPDATE orchestrator.tasks SET status = ''pending'' WHERE id = %s;', explanation.task_id);
+    ELSIF task.status = 'scheduled' AND task.run_at > orchestrator.clock() THEN
+        RETURN QUERY SELECT s.reason, s.says, s.command FROM orchestrator.explain_scheduled(explanation.task_id) AS s;
+    ELSE
+        RETURN QUERY SELECT r.reason, r.says, r.command FROM orchestrator.explain_ready(explanation.task_id) AS r;
+    END IF;
+END
+$$;
+
 -- What goes wrong, by fault: the newest dead letters, and the tasks among the newest failed attempts that will be tried
 -- again, so many of each; grouped by type, error class and normalised message. It looks at no more than that, whatever
 -- the tables hold, and counts only what it looked at. first_seen and last_seen are of these; sample_id is the newest.
@@ -1085,6 +1625,23 @@ BEGIN
     INSERT INTO orchestrator.audit (action, reason) VALUES ('hold_after_restore', hold_after_restore.reason);
     RETURN true;
 END
+$$;
+
+-- How long, for a person: 0.4 s, 12 s, 3 min 20 s, 5 min, 2 h 5 min, 3 d 4 h. Less than nothing is 0 s.
+CREATE OR REPLACE FUNCTION orchestrator.in_words(span interval)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    SELECT CASE
+        WHEN s.seconds < 0.05 THEN '0 s'
+        WHEN s.seconds < 9.95 THEN round(s.seconds, 1) || ' s'
+        WHEN s.seconds < 60 THEN floor(s.seconds) || ' s'
+        WHEN s.seconds < 3600 THEN floor(s.seconds / 60) || ' min' || coalesce(' ' || nullif(floor(mod(s.seconds, 60)), 0) || ' s', '')
+        WHEN s.seconds < 86400 THEN floor(s.seconds / 3600) || ' h' || coalesce(' ' || nullif(floor(mod(s.seconds, 3600) / 60), 0) || ' min', '')
+        ELSE floor(s.seconds / 86400) || ' d' || coalesce(' ' || nullif(floor(mod(s.seconds, 86400) / 3600), 0) || ' h', '')
+    END
+    FROM (SELECT extract(epoch FROM in_words.span) AS seconds) AS s
 $$;
 
 -- Insert one task whose key, if it has one, is already taken for this id. The integers are judged here, since
@@ -2239,4 +2796,14 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
     SELECT greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp(), b.stats_reset) FROM pg_stat_bgwriter AS b
+$$;
+
+-- The command that starts a worker for a queue, to be pasted into a shell: a name that is no plain word is quoted.
+CREATE OR REPLACE FUNCTION orchestrator.worker_command(queue text)
+RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    SELECT 'orchestrator worker MODULE:APP --queues '
+        || CASE WHEN queue ~ '^[A-Za-z0-9_.-]+$' THEN queue ELSE '''' || replace(queue, '''', '''\''''') || '''' END
 $$;

@@ -1,0 +1,2 @@
+-- Out: one row: who answers.
+SELECT pg_backend_pid()

@@ -1,0 +1,91 @@
+"""All checks, one after the other: none that cannot be made keeps the others from being made."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import psycopg
+from psycopg import errors
+
+from orchestrator.errors import OrchestratorError
+from orchestrator.operate.doctor import crew, notifications, server, sessions, tables, waiting
+from orchestrator.operate.doctor.finding import Finding, Patient, skipped
+from orchestrator.postgres import statement
+
+BOUNDS = statement.load(__file__, "examine.sql")
+
+Check = Callable[[Patient], Finding]
+
+CHECKS: tuple[Check, ...] = (
+    server.server_version,
+    server.takes_writes,
+    tables.schema,
+    tables.roles,
+    tables.copy,
+    server.durability,
+    server.session_settings,
+    server.transaction_ids,
+    sessions.connections,
+    sessions.tls,
+    sessions.clock,
+    sessions.driver,
+    notifications.notifications,
+    notifications.notification_queue,
+    tables.indexes,
+    tables.claim_plan,
+    tables.autovacuum,
+    tables.dead_rows,
+    sessions.horizon,
+    tables.index_bloat,
+    tables.day_leaves,
+    crew.workers,
+    crew.leader,
+    crew.worker_versions,
+    waiting.unserved_queues,
+    waiting.paused_queues,
+    waiting.unknown_types,
+    waiting.suspects,
+)
+
+
+def examine(patient: Patient) -> list[Finding]:
+    """Make every check, in the order in which one rests on the other."""
+    return [make(check, patient) for check in CHECKS]
+
+
+def make(check: Check, patient: Patient) -> Finding:
+    """Make one check; what cannot be looked at is skipped, with the reason."""
+    try:
+        with patient.connection.transaction(force_rollback=True):
+            patient.connection.execute(BOUNDS)
+            found = check(patient)
+    except OrchestratorError as error:
+        found = skipped(str(error))
+    except psycopg.Error as error:
+        if patient.connection.closed:
+            raise
+        found = skipped(reason(error))
+    return replace(found, name=name_of(check))
+
+
+def name_of(check: Check) -> str:
+    """Return what a check is called."""
+    return check.__name__.replace("_", " ")
+
+
+def reason(error: psycopg.Error) -> str:
+    """Say why a check could not be made."""
+    said = error.diag.message_primary or str(error).strip()
+    match error:
+        case errors.InsufficientPrivilege():
+            return f"this role may not look: {said}"
+        case (
+            errors.UndefinedTable()
+            | errors.UndefinedFunction()
+            | errors.UndefinedColumn()
+            | errors.InvalidSchemaName()
+        ):
+            return f"the schema is not there, or not this version's: {said}"
+        case errors.QueryCanceled() | errors.LockNotAvailable():
+            return f"the server took too long: {said}"
+        case _:
+            return f"it could not be asked: {said}"

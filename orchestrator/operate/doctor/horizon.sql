@@ -1,0 +1,29 @@
+-- Who keeps dead rows from being removed: sessions, prepared transactions and replication slots with a snapshot, the oldest
+-- first, but for ourselves and those who vacuum. Out: kind; pid or name; application and user; state; age in transactions;
+-- age in seconds (NULL for a slot); the statement that ends it. Of other roles' sessions nothing is seen without
+-- pg_read_all_stats; then the first row has kind 'blind', and the statement that lets see.
+SELECT 'blind', NULL, NULL, NULL, 2147483647, NULL, format('GRANT pg_read_all_stats TO %%I;', current_user)
+WHERE NOT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
+UNION ALL
+SELECT
+    'session', a.pid::text, format('%%s, user %%s', coalesce(nullif(a.application_name, ''), 'no name'), coalesce(a.usename, '?')), a.state,
+    age(a.backend_xmin), date_part('epoch', clock_timestamp() - a.xact_start),
+    format('SELECT pg_terminate_backend(%%s);', a.pid)
+FROM pg_stat_activity AS a
+WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid()
+    AND (a.datname = current_database() OR a.datname IS NULL)
+    AND coalesce(a.backend_type, '') NOT IN ('autovacuum worker', 'parallel worker')
+UNION ALL
+SELECT
+    'prepared transaction', p.gid, format('user %%s', p.owner), NULL, age(p.transaction),
+    date_part('epoch', clock_timestamp() - p.prepared), format('ROLLBACK PREPARED %%L;', p.gid)
+FROM pg_prepared_xacts AS p
+WHERE p.database = current_database()
+UNION ALL
+SELECT
+    'replication slot', s.slot_name, s.slot_type, CASE WHEN s.active THEN 'active' ELSE 'inactive' END, age(s.xmin), NULL,
+    format('SELECT pg_drop_replication_slot(%%L);', s.slot_name)
+FROM pg_replication_slots AS s
+WHERE s.xmin IS NOT NULL
+ORDER BY 5 DESC, 6 DESC NULLS LAST
+LIMIT 20

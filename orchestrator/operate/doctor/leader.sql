@@ -1,0 +1,5 @@
+-- Out: one row: who leads, or NULL; and whether anything is ready or held, for which a worker would be needed.
+SELECT
+    (SELECT format('%%s, pid %%s', l.host, l.pid) FROM orchestrator.leader AS l),
+    EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.status = 'pending')
+    OR EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.worker_id IS NOT NULL)

@@ -1,0 +1,2 @@
+-- Hear what ring.sql sends.
+LISTEN orchestrator_doctor

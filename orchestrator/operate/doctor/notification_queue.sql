@@ -1,0 +1,14 @@
+-- Out: one row: how full the queue of notifications is, from 0 to 1; and, if there is one, the session with the oldest transaction, which may be
+-- the one that keeps them (a session that listens takes none in while its transaction is open): its name, and the statement that ends it.
+SELECT
+    pg_notification_queue_usage(), a.pid IS NOT NULL,
+    format('%%s, pid %%s', coalesce(nullif(a.application_name, ''), 'no name'), a.pid),
+    format('SELECT pg_terminate_backend(%%s);', a.pid)
+FROM (SELECT) AS one
+LEFT JOIN LATERAL (
+    SELECT s.pid, s.application_name
+    FROM pg_stat_activity AS s
+    WHERE s.xact_start IS NOT NULL AND s.pid <> pg_backend_pid() AND s.backend_type = 'client backend'
+    ORDER BY s.xact_start
+    LIMIT 1
+) AS a ON true

@@ -1,0 +1,48 @@
+"""Checks of what wakes a sleeping worker: does a notification arrive, and is there room for more."""
+
+import secrets
+from contextlib import closing
+
+from orchestrator.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from orchestrator.postgres import statement
+
+LISTEN = statement.load(__file__, "listen.sql")
+RING = statement.load(__file__, "ring.sql")
+BACKEND = statement.load(__file__, "backend.sql")
+QUEUE = statement.load(__file__, "notification_queue.sql")
+
+HEAR_SECONDS = 3.0
+QUEUE_WARN = 0.1
+QUEUE_FAIL = 0.5
+
+
+def notifications(patient: Patient) -> Finding:
+    """What one session sends, another one hears: sessions are the server's own, and no pooler's."""
+    word = secrets.token_hex(8)
+    with closing(patient.another()) as listener, closing(patient.another()) as ringer:
+        listener.execute(LISTEN)
+        ringer.execute(RING, {"word": word})
+        heard = any(note.payload == word for note in listener.notifies(timeout=HEAR_SECONDS, stop_after=1))
+        (backend,) = listener.execute(BACKEND).fetchall()[0]
+        pooled = backend != listener.info.backend_pid
+    if not heard:
+        return warn(
+            f"no notification arrives{' through this pooler' if pooled else ''}: workers with this URL look for new "
+            "tasks once a second, and a worker that was killed is missed after 30 s instead of 2",
+            "Give workers a URL that leads to the server itself, or to a pool in session mode; producers may use this "
+            "one.",
+        )
+    return ok("a notification arrives")
+
+
+def notification_queue(patient: Patient) -> Finding:
+    """A full queue would fail every commit that notifies, those of the application among them."""
+    usage, is_one, oldest, cure = patient.row(QUEUE)
+    says = f"the queue of notifications is {usage:.0%} full; when it is full, commits that notify fail"
+    advice = "A session that listens has a transaction open: end that."
+    if is_one:
+        advice += f" The oldest transaction is that of {oldest}:"
+    found = fail if usage >= QUEUE_FAIL else warn
+    if usage >= QUEUE_WARN:
+        return found(says, advice, cure if is_one else None)
+    return ok("the queue of notifications is empty" if usage == 0 else f"{usage:.2%} full")

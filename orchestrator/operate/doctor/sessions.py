@@ -1,0 +1,130 @@
+"""Checks of the sessions on the server: how many, how they get there, and which of them hold the others up."""
+
+from ipaddress import ip_address
+from typing import Any
+
+from psycopg import pq
+
+from orchestrator.operate.doctor.finding import Finding, Patient, fail, ok, skipped, warn
+from orchestrator.postgres import statement
+
+CONNECTIONS = statement.load(__file__, "connections.sql")
+CLOCK = statement.load(__file__, "clock.sql")
+HORIZON = statement.load(__file__, "horizon.sql")
+
+# A worker has five sessions or so, and more for handlers' own transactions.
+FREE_FAIL = 5
+FREE_SHARE_WARN = 0.2
+# Nothing is decided by this host's clock; but who compares log lines with rows is misled.
+SKEW_SECONDS = 5.0
+HORIZON_WARN_SECONDS = 300.0
+HORIZON_FAIL_SECONDS = 3600.0
+# Of a slot no time is known.
+HORIZON_WARN_TRANSACTIONS = 1_000_000
+UNVERIFIED = ("disable", "allow", "prefer", "require")
+
+
+def connections(patient: Patient) -> Finding:
+    """There is room for more workers, and for a person in need."""
+    used, at_most, who = patient.row(CONNECTIONS)
+    free = at_most - used
+    says = f"{used} of {at_most} sessions are in use"
+    advice = "Raise max_connections (needs a restart), or put a pooler before the producers (workers listen directly)."
+    if free < FREE_FAIL:
+        return fail(says, advice, who)
+    if free < at_most * FREE_SHARE_WARN:
+        return warn(says, advice, who)
+    return ok(says)
+
+
+def tls(patient: Patient) -> Finding:
+    """What leaves this machine is encrypted, and the server has proved who it is."""
+    link = patient.connection.pgconn
+    options = {option.keyword: option.val for option in link.info}
+    mode = (options.get(b"sslmode") or b"prefer").decode()
+    return judged(
+        patient.connection.info.host, patient.connection.info.hostaddr, mode, encrypted=bool(link.ssl_in_use)
+    )
+
+
+def judged(host: str, address: str, mode: str, *, encrypted: bool) -> Finding:
+    """Judge the way to a host."""
+    if is_here(host, address):
+        return ok("the server is on this machine")
+    advice = "Say sslmode=verify-full and sslrootcert=FILE in the URL: docs/howto/tls.md."
+    if not encrypted:
+        return warn(
+            f"sessions to {host} are not encrypted: passwords and payloads can be read on the way", advice
+        )
+    if mode in UNVERIFIED:
+        return warn(
+            f"sessions to {host} are encrypted, but with sslmode={mode} anybody may answer in its place",
+            advice,
+        )
+    return ok(f"encrypted, and the server is known by its certificate (sslmode={mode})")
+
+
+def is_here(host: str, address: str) -> bool:
+    """Tell whether a session stays on this machine: by a socket in the file system, or the loopback."""
+    if not address:
+        return not host or host.startswith(("/", "@")) or host == "localhost"
+    return ip_address(address.partition("%")[0]).is_loopback
+
+
+def clock(patient: Patient) -> Finding:
+    """This host and the server agree on the time."""
+    before = patient.now()
+    (servers,) = patient.row(CLOCK)
+    after = patient.now()
+    skew = float(servers) - (before + after) / 2
+    # What the way there took may have passed all before, or all after.
+    certain = max(0.0, abs(skew) - (after - before) / 2)
+    if certain >= SKEW_SECONDS:
+        return warn(
+            f"this host's clock is {abs(skew):.1f} s {'behind' if skew > 0 else 'ahead of'} the server's",
+            "Let both follow a time server (chrony). Tasks run by the server's clock alone; log lines and rows will "
+            "not agree.",
+        )
+    return ok(f"this host and the server agree to {max(abs(skew), 0.001):.3f} s")
+
+
+def driver(_patient: Patient) -> Finding:
+    """The driver is the compiled one."""
+    if pq.__impl__ == "python":
+        return warn(
+            "psycopg runs without its compiled part, at a fraction of its speed",
+            'Install it: pip install "psycopg[binary]", or psycopg[c].',
+        )
+    return ok(f"psycopg's compiled part ({pq.__impl__}), libpq {pq.version() // 10_000}")
+
+
+def horizon(patient: Patient) -> Finding:
+    """Nobody keeps the rows of finished tasks from being removed."""
+    rows = patient.rows(HORIZON)
+    blind = bool(rows) and rows[0][0] == "blind"
+    holders = [row for row in rows if row[0] != "blind"]
+    worst = max(holders, key=lambda row: (weight(row), row[4] or 0), default=None)
+    if worst is None or not weight(worst):
+        if blind:
+            return skipped(
+                "this role sees the snapshots of its own sessions only",
+                "Let it see all:",
+                rows[0][6],
+            )
+        return ok("no snapshot is held for long")
+    kind, name, who, state, transactions, seconds, cure = worst
+    says = f"{kind} {name} ({who}{', ' + state if state else ''}) holds a snapshot"
+    says += f" for {seconds:,.0f} s" if seconds is not None else ""
+    says += (
+        f", {transactions:,} transactions old: dead rows pile up in the tables of tasks, and every claim pays"
+    )
+    found = fail if weight(worst) > 1 else warn
+    return found(says, "End it, if it is not needed:", cure)
+
+
+def weight(row: Any) -> int:
+    """Return how bad a holder is: 0, 1 or 2."""
+    transactions, seconds = row[4], row[5]
+    if seconds is None:
+        return int((transactions or 0) >= HORIZON_WARN_TRANSACTIONS)
+    return int(seconds >= HORIZON_WARN_SECONDS) + int(seconds >= HORIZON_FAIL_SECONDS)

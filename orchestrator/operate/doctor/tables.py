@@ -1,0 +1,158 @@
+"""Checks of our own schema: is it whole, are its rows found by their indexes, is it vacuumed."""
+
+from orchestrator.errors import SchemaError
+from orchestrator.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from orchestrator.postgres import statement
+from orchestrator.schema import fits, migrate
+
+REVISION = statement.load(__file__, "revision.sql")
+ROLES = statement.load(__file__, "roles.sql")
+INDEXES = statement.load(__file__, "indexes.sql")
+AUTOVACUUM = statement.load(__file__, "autovacuum.sql")
+DEAD_ROWS = statement.load(__file__, "dead_rows.sql")
+INDEX_BLOAT = statement.load(__file__, "index_bloat.sql")
+DAY_LEAVES = statement.load(__file__, "day_leaves.sql")
+
+# A busy hour leaves so many between two vacuums; it is their staying that slows claims down.
+DEAD_ROWS_WARN = 100_000
+VACUUMED_SECONDS = 600
+# What a backlog has left of an index is used again; it is worth a rebuild when it is much, and mostly air.
+BLOAT_BYTES_MIN = 256 * 2**20
+BLOAT_TIMES = 8
+ENTRY_BYTES = 64
+LEAVES_AHEAD_WARN = 2
+
+
+def schema(patient: Patient) -> Finding:
+    """The revision that this version brings."""
+    try:
+        fits.require_revision(patient.connection)
+    except SchemaError as error:
+        return fail(str(error), "Without it there is nothing to examine but the server.")
+    (revision,) = patient.row(REVISION)
+    newest = int(migrate.head())
+    if revision < newest:
+        return warn(
+            f"the schema is at revision {revision:04}; this version brings {newest:04}",
+            "Run `orchestrator migrate`; workers of both go on meanwhile.",
+        )
+    return ok(f"at revision {revision:04}")
+
+
+def roles(patient: Patient) -> Finding:
+    """The roles that have the grants."""
+    missing, cure = patient.row(ROLES)
+    if missing:
+        return warn(
+            f"this server has no role {', '.join(missing)}: nobody can be given those rights",
+            "Create it as a superuser, then run `orchestrator migrate` again for the grants.",
+            cure,
+        )
+    return ok("all four are there")
+
+
+def copy(patient: Patient) -> Finding:
+    """Not a copy that nobody has resumed."""
+    if (came_from := fits.origins(patient.connection)) is not None:
+        return fail(
+            f"this database is a copy ({came_from}): nothing runs here before a person says so",
+            "Make sure that no worker runs these tasks in the original, then: orchestrator resume --after-restore",
+        )
+    return ok("none: the tasks are at home here")
+
+
+def indexes(patient: Patient) -> Finding:
+    """Every index is there, and valid."""
+    rows = patient.rows(INDEXES)
+    if not rows:
+        return ok("all are there, and valid")
+    says = ", ".join(f"{name} is {'not valid' if there else 'missing'}" for name, there, _ in rows)
+    cures = "\n".join(cure for *_, cure in rows)
+    return fail(says, "Build it, which takes a while; workers go on meanwhile:", cures)
+
+
+def claim_plan(patient: Patient) -> Finding:
+    """Claims find ready tasks by their index."""
+    faults = patient.faults_of_claim(patient.connection)
+    if faults:
+        return fail(
+            f"a claim does not take its path: {', '.join(faults)}",
+            "See `indexes`. If all are there, let the statistics be made anew: ANALYZE orchestrator.tasks_live;",
+        )
+    return ok("a claim finds its tasks by tasks_live_claim_idx")
+
+
+def autovacuum(patient: Patient) -> Finding:
+    """Dead rows are removed by themselves."""
+    is_on, counts, turned_off, tuned, turn_on, tune = patient.row(AUTOVACUUM)
+    if not (is_on and counts):
+        name = "track_counts" if is_on else "autovacuum"
+        return fail(
+            f"{name} is off: dead rows stay, and claims become slower by the hour",
+            "Turn it on:",
+            f"ALTER SYSTEM SET {name} = on; SELECT pg_reload_conf();",
+        )
+    if turned_off:
+        return fail(
+            f"autovacuum is turned off for {', '.join(turned_off)}",
+            "Turn it on:",
+            turn_on,
+        )
+    if not tuned:
+        return warn(
+            "tasks_live has lost its own settings: it would be vacuumed when a fifth of it is dead, far too late",
+            "Give them back:",
+            tune,
+        )
+    return ok("on for all tables")
+
+
+def dead_rows(patient: Patient) -> Finding:
+    """They are few, or were removed a moment ago."""
+    rows = patient.rows(DEAD_ROWS)
+    piles = [
+        (table, dead, cure)
+        for table, dead, live, seconds, cure in rows
+        if dead >= DEAD_ROWS_WARN and dead > live and (seconds is None or seconds > VACUUMED_SECONDS)
+    ]
+    if piles:
+        says = ", ".join(f"{table} has {dead:,}" for table, dead, _ in piles)
+        return warn(
+            f"dead rows pile up: {says}, and no vacuum has ended in the last {VACUUMED_SECONDS // 60} minutes",
+            "See who holds them (horizon), then:",
+            "\n".join(cure for *_, cure in piles),
+        )
+    return ok(f"{sum(dead for _, dead, *_ in rows):,} in all, and vacuums come by")
+
+
+def index_bloat(patient: Patient) -> Finding:
+    """The indexes are as large as their entries."""
+    rows = patient.rows(INDEX_BLOAT)
+    bloated = [
+        (name, size, cure)
+        for name, size, entries, cure in rows
+        if size >= BLOAT_BYTES_MIN and entries >= 0 and size > BLOAT_TIMES * ENTRY_BYTES * entries
+    ]
+    if bloated:
+        says = ", ".join(f"{name} has {size // 2**20:,} MB" for name, size, _ in bloated)
+        return warn(
+            f"mostly air: {says}",
+            "The room is used again by the next backlog. To have it back:",
+            "\n".join(cure for *_, cure in bloated),
+        )
+    return ok(f"{sum(size for _, size, *_ in rows) // 2**20:,} MB in all, none mostly air")
+
+
+def day_leaves(patient: Patient) -> Finding:
+    """There is room for what finishes today and in the next days."""
+    today, ahead, by_hand = patient.row(DAY_LEAVES)
+    advice = "The leader makes them; see `leader`. By hand, for today and tomorrow:"
+    if not today:
+        return fail(
+            "tasks_done has no leaf for today: hands cannot cancel, workers make it themselves",
+            advice,
+            by_hand,
+        )
+    if ahead < LEAVES_AHEAD_WARN:
+        return warn(f"tasks_done has leaves for {ahead} days ahead", advice, by_hand)
+    return ok(f"made for {ahead} days ahead")

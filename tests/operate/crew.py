@@ -1,0 +1,41 @@
+"""Rows of workers, as they are registered and left behind."""
+
+from collections.abc import Sequence
+from uuid import UUID, uuid4
+
+import psycopg
+
+REGISTER = """
+INSERT INTO orchestrator.workers (
+    id, host, pid, version, queues, types, capacity, state, is_leader, leader_until, term, beat_at
+)
+VALUES (
+    %(id)s, %(host)s, 4711, %(version)s, %(queues)s, %(types)s, %(capacity)s, %(state)s, %(leads)s,
+    CASE WHEN %(leads)s THEN orchestrator.clock() + interval '10 s' END, CASE WHEN %(leads)s THEN 1 END,
+    orchestrator.clock() - make_interval(secs => %(silent)s)
+)
+"""
+
+
+def hired(
+    connection: psycopg.Connection,
+    *queues: str,
+    types: Sequence[str] | None = ("mail",),
+    capacity: int = 1,
+    state: str = "running",
+    silent: float = 0,
+    leads: bool = False,
+    host: str = "app-1",
+    version: str = "0",
+) -> UUID:
+    """Add the row of a worker, who beat `silent` seconds ago; return its id."""
+    worker_id = uuid4()
+    connection.execute(
+        REGISTER,
+        {
+            "id": worker_id, "host": host, "version": version, "queues": list(queues or ("default",)),
+            "types": None if types is None else list(types), "capacity": capacity, "state": state,
+            "leads": leads, "silent": silent,
+        },
+    )  # fmt: skip
+    return worker_id

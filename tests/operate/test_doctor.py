@@ -1,0 +1,685 @@
+"""The checks of `orchestrator doctor`: each is provoked on a real server, and what it advises is done where a statement
+can; and on an installation in order all of them say so."""
+
+import asyncio
+import dataclasses
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+import pytest
+from click.testing import CliRunner, Result
+from psycopg import pq, sql
+from psycopg.conninfo import make_conninfo
+from psycopg.types.json import Jsonb
+
+from orchestrator import Orchestrator
+from orchestrator.cli import orchestrator
+from orchestrator.operate import Finding, Patient, examine
+from orchestrator.operate.doctor import crew, notifications, server, sessions, tables, waiting
+from orchestrator.operate.doctor.examine import CHECKS, make, name_of
+from orchestrator.schema import migrate
+from orchestrator.version import __version__
+from tests import bouncer
+from tests.docs.pages import REPOSITORY
+from tests.operate.clinic import clinic as opened
+from tests.operate.clinic import patient_of, slot_with_a_snapshot
+from tests.operate.crew import hired
+from tests.schema.logins import logins
+from tests.schema.rows import one, put
+from tests.servers import Server
+from tests.worker.processes import eventually
+from tests.worker.running import until, working
+
+LOST = Jsonb({"class": "WorkerLost", "message": "worker a was gone while it ran this"})
+FILL: LiteralString = """
+INSERT INTO orchestrator.tasks (type, queue, status, priority, max_attempts, timeout, aging_us, run_at)
+SELECT 'mail', 'default', 'pending', 50, 4, '5 min', 0, '2026-01-01' FROM generate_series(1, %s)
+"""
+
+
+@pytest.fixture
+def patient(connection: psycopg.Connection, database_url: str) -> Patient:
+    """The test's database, examined by its owner."""
+    return patient_of(connection, database_url)
+
+
+@pytest.fixture(scope="module")
+def clinic(server_url: str) -> Iterator[Server]:
+    """A server of our own, with our schema in its database `postgres`."""
+    with opened(server_url) as server:
+        migrate.upgrade(server.url())
+        yield server
+
+
+@pytest.fixture
+def inmate(clinic: Server) -> Iterator[Patient]:
+    """The database of that server."""
+    with psycopg.connect(clinic.url(), autocommit=True) as connection:
+        yield patient_of(connection, clinic.url())
+
+
+def follow(patient: Patient, found: Finding) -> None:
+    """Do what is advised."""
+    assert found.statement is not None
+    for statement in found.statement.split(";\n"):
+        patient.connection.execute(statement.encode())
+
+
+@contextmanager
+def with_setting(patient: Patient, name: str, value: str) -> Iterator[Patient]:
+    """Give the same database with a setting of its own, seen by new sessions."""
+    database = sql.Identifier(patient.connection.info.dbname)
+    patient.connection.execute(
+        sql.SQL("ALTER DATABASE {} SET {} = {}").format(database, sql.Identifier(name), sql.Literal(value))
+    )
+    with patient.another() as connection:
+        yield dataclasses.replace(patient, connection=connection)
+        connection.rollback()
+    patient.connection.execute("SET default_transaction_read_only = off")
+    patient.connection.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(database))
+
+
+# An installation in order.
+
+
+def test_an_installation_in_order_is_well(clinic: Server) -> None:
+    """With a real worker, on a server as it is delivered: every check is ok, and strict, too, it exits with 0."""
+    app = Orchestrator(clinic.url(), heartbeat_seconds=0.2, dead_after_seconds=30.0)
+
+    async def look() -> tuple[Result, Result]:
+        with psycopg.connect(clinic.url(), autocommit=True) as connection:
+            async with working(app):
+                await until(lambda: one(connection, "SELECT count(*) FROM orchestrator.leader"), "it leads")
+                return await asyncio.to_thread(doctor, "--json", "--strict"), await asyncio.to_thread(doctor)
+
+    def doctor(*words: str) -> Result:
+        return CliRunner().invoke(orchestrator, ["doctor", *words, "--url", clinic.url()])
+
+    strict, shown = asyncio.run(look())
+    app.close()
+
+    findings = json.loads(strict.stdout)
+    assert [] == [found for found in findings if found["verdict"] != "ok"]
+    assert [name_of(check) for check in CHECKS] == [found["name"] for found in findings]
+    assert (0, 0) == (strict.exit_code, shown.exit_code)
+    assert f"{len(CHECKS)} well" == shown.stdout.splitlines()[-1]
+    assert all(line.startswith("✓ ") for line in shown.stdout.splitlines()[:-1])
+
+
+@pytest.mark.parametrize(("words", "status"), [((), 0), (("--strict",), 1)])
+def test_what_is_wrong_is_said_first_with_what_to_do(
+    inmate: Patient, words: tuple[str, ...], status: int
+) -> None:
+    """A warning is no failure unless one is strict. What strangers have written is escaped."""
+    put(inmate.connection, queue="\x1b[2Jmail")
+    inmate.connection.execute("SELECT orchestrator.pause_queue(%s)", ["\x1b[2Jmail"])
+    hired(inmate.connection, leads=True, version=__version__)
+
+    done = CliRunner().invoke(orchestrator, ["doctor", "--url", inmate.connection.info.dsn, *words])
+    inmate.connection.execute("DELETE FROM orchestrator.tasks")
+    inmate.connection.execute("DELETE FROM orchestrator.workers")
+    inmate.connection.execute("DELETE FROM orchestrator.queues WHERE name <> 'default'")
+
+    assert status == done.exit_code
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("! paused queues       1 paused with ready tasks: \\x1b[2Jmail, by postgres")
+    assert ["Resume it, if the reason is gone:", "SELECT orchestrator.resume_queue('\\x1b[2Jmail');"] == [
+        line.strip() for line in lines[1:3]
+    ]
+    assert f"1 to look into, {len(CHECKS) - 1} well" == lines[-1]
+
+
+# The server.
+
+
+def test_an_old_server_is_told(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if more were needed: none that is older runs here."""
+    assert "ok" == make(server.server_version, patient).verdict
+    monkeypatch.setattr(server, "OLDEST_SERVER", 99)
+
+    found = make(server.server_version, patient)
+
+    assert "fail" == found.verdict
+    assert "orchestrator needs 99 or newer" in found.says
+
+
+def test_sessions_that_may_not_write(patient: Patient) -> None:
+    """A failover often leaves them so."""
+    with with_setting(patient, "default_transaction_read_only", "on") as hurt:
+        found = make(server.takes_writes, hurt)
+
+    assert ("fail", "takes writes") == (found.verdict, found.name)
+    assert "sessions may not write" in found.says
+
+
+def test_a_server_that_forgets(patient: Patient, inmate: Patient) -> None:
+    """The servers of tests are such; and one that confirms before it has written."""
+    assert "fsync is off" in make(server.durability, patient).says
+    assert "ok" == make(server.durability, inmate).verdict
+    with with_setting(inmate, "synchronous_commit", "off") as careless:
+        found = make(server.durability, careless)
+
+    assert "warn" == found.verdict
+    assert "synchronous_commit is off" in found.says
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("idle_session_timeout", "60000"),
+        ("transaction_timeout", "5000"),
+        ("default_transaction_isolation", "repeatable read"),
+    ],
+)
+def test_a_setting_that_hurts(patient: Patient, name: str, value: str) -> None:
+    """The statement takes it away, for this role."""
+    if name == "transaction_timeout" and patient.connection.info.server_version < 170_000:
+        pytest.skip("PostgreSQL 17 brought it")
+    with with_setting(patient, name, value) as hurt:
+        found = make(server.session_settings, hurt)
+
+    assert "warn" == found.verdict
+    assert f"{name} is {value}: it " in found.says
+    # Not followed here: it would stay with the role, for all databases.
+    with patient.connection.transaction(force_rollback=True):
+        follow(patient, found)
+
+
+def test_the_wraparound(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the age of what is not frozen."""
+    monkeypatch.setattr(server, "TRANSACTION_IDS_WARN", 1)
+    assert "warn" == make(server.transaction_ids, patient).verdict
+    monkeypatch.setattr(server, "TRANSACTION_IDS_FAIL", 1)
+
+    found = make(server.transaction_ids, patient)
+
+    assert "fail" == found.verdict
+    follow(patient, found)
+
+
+# Sessions.
+
+
+def test_few_sessions_are_left(inmate: Patient) -> None:
+    """First a warning, then it is urgent."""
+    assert "ok" == make(sessions.connections, inmate).verdict
+    used, at_most, _ = inmate.row(sessions.CONNECTIONS)
+    others = [inmate.another() for _ in range(at_most - used - sessions.FREE_FAIL)]
+    scarce = make(sessions.connections, inmate)
+    others.append(inmate.another())
+    urgent = make(sessions.connections, inmate)
+    for other in others:
+        other.close()
+
+    assert ("warn", "fail") == (scarce.verdict, urgent.verdict)
+    follow(inmate, urgent)
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "mode", "encrypted", "verdict"),
+    [
+        ("/run/postgresql", "", "prefer", False, "ok"),
+        ("localhost", "127.0.0.1", "prefer", False, "ok"),
+        ("localhost", "::1", "prefer", False, "ok"),
+        ("db", "10.0.0.7", "disable", False, "warn"),
+        ("db", "10.0.0.7", "prefer", False, "warn"),
+        ("db", "10.0.0.7", "prefer", True, "warn"),
+        ("db", "10.0.0.7", "require", True, "warn"),
+        ("db", "fe80::1%eth0", "require", True, "warn"),
+        ("db", "10.0.0.7", "verify-ca", True, "ok"),
+        ("db", "10.0.0.7", "verify-full", True, "ok"),
+    ],
+)
+def test_the_way_to_the_server(host: str, address: str, mode: str, encrypted: bool, verdict: str) -> None:
+    """Off this machine only what is encrypted and verified is well."""
+    assert verdict == sessions.judged(host, address, mode, encrypted=encrypted).verdict
+
+
+def test_a_socket_and_the_loopback_need_no_tls(patient: Patient, inmate: Patient) -> None:
+    """Of which the first is by a socket, if it is the embedded server, and the second by the loopback."""
+    assert ["ok", "ok"] == [make(sessions.tls, each).verdict for each in (patient, inmate)]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"), [(-60, "s behind the server's"), (60, "s ahead of the server's")]
+)
+def test_a_clock_that_is_wrong(patient: Patient, seconds: float, says: str) -> None:
+    """That of this host: the server's is the one that counts."""
+    found = make(sessions.clock, dataclasses.replace(patient, now=lambda: time.time() + seconds))
+
+    assert "warn" == found.verdict
+    assert says in found.says
+
+
+def test_the_driver_without_its_compiled_part(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is a fraction as fast."""
+    monkeypatch.setattr(pq, "__impl__", "python")
+
+    assert "warn" == make(sessions.driver, patient).verdict
+
+
+def test_a_snapshot_that_is_held(inmate: Patient, clinic: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a session, a prepared transaction, a slot: each is named, and its statement ends it."""
+    assert "ok" == make(sessions.horizon, inmate).verdict
+    monkeypatch.setattr(sessions, "HORIZON_WARN_SECONDS", 0.0)
+    monkeypatch.setattr(sessions, "HORIZON_WARN_TRANSACTIONS", 0)
+    reader = psycopg.connect(clinic.url(), application_name="a report")
+    reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+    reader.execute("SELECT")
+    pid = reader.info.backend_pid
+    session = make(sessions.horizon, inmate)
+    follow(inmate, session)
+    reader.close()
+    eventually(lambda: make(sessions.horizon, inmate).verdict == "ok", "it is gone")
+    inmate.connection.execute("BEGIN; CREATE TABLE left_over (); PREPARE TRANSACTION 'it''s left'")
+    prepared = make(sessions.horizon, inmate)
+    follow(inmate, prepared)
+    with slot_with_a_snapshot(
+        clinic.url(), "forgotten", one(inmate.connection, "SELECT txid_current()::bigint")
+    ):
+        eventually(lambda: make(sessions.horizon, inmate).verdict == "warn", "the slot has its snapshot")
+    eventually(lambda: make(sessions.horizon, inmate).says.count("inactive"), "its follower has gone")
+    slot = make(sessions.horizon, inmate)
+    follow(inmate, slot)
+
+    assert f"session {pid} (a report, user postgres, idle in transaction) holds a snapshot" in session.says
+    assert "prepared transaction it's left (user postgres) holds a snapshot" in prepared.says
+    assert "replication slot forgotten (physical, inactive) holds a snapshot" in slot.says
+    assert "ok" == make(sessions.horizon, inmate).verdict
+
+
+# Notifications.
+
+
+def test_a_pooler_in_transaction_mode(
+    patient: Patient, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LISTEN succeeds there, and hears nothing."""
+    if bouncer.PROGRAM is None:
+        pytest.skip("pgbouncer is not installed; Debian: apt-get install pgbouncer")
+    assert "ok" == make(notifications.notifications, patient).verdict
+    monkeypatch.setattr(notifications, "HEAR_SECONDS", 0.5)
+    with bouncer.bouncing(database_url, tmp_path) as url, psycopg.connect(url, autocommit=True) as through:
+        findings = {found.name: found for found in examine(patient_of(through, url))}
+
+    assert "warn" == findings["notifications"].verdict
+    assert "no notification arrives through this pooler" in findings["notifications"].says
+    assert set() == {found.name for found in findings.values() if found.verdict == "skipped"}
+
+
+def test_a_full_queue_of_notifications(
+    patient: Patient, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A listener that has a transaction open takes none in; ended, the queue empties."""
+    monkeypatch.setattr(notifications, "QUEUE_WARN", 1e-9)
+    with closing(psycopg.connect(database_url, autocommit=True, application_name="deaf")) as deaf:
+        deaf.execute("LISTEN nothing")
+        deaf.execute("BEGIN")
+        for _ in range(4):
+            patient.connection.execute(
+                "SELECT pg_notify('nothing', repeat('x', 7900) || clock_timestamp()::text)"
+            )
+        warned = make(notifications.notification_queue, patient)
+        monkeypatch.setattr(notifications, "QUEUE_FAIL", 1e-9)
+        failed = make(notifications.notification_queue, patient)
+        follow(patient, failed)
+
+    assert ("warn", "fail") == (warned.verdict, failed.verdict)
+    assert "The oldest transaction is that of deaf, pid " in (failed.advice or "")
+
+    def is_well() -> bool:
+        patient.connection.execute(
+            "SELECT pg_notify('nothing', repeat('x', 7900) || clock_timestamp()::text)"
+        )
+        return make(notifications.notification_queue, patient).verdict == "ok"
+
+    eventually(is_well, "the queue is empty again")
+
+
+# The tables.
+
+
+def test_a_database_without_our_schema(empty_database_url: str) -> None:
+    """What can be examined is; what rests on the schema is skipped, and nothing crashes."""
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        findings = {found.name: found for found in examine(patient_of(connection, empty_database_url))}
+
+    assert "fail" == findings["schema"].verdict
+    assert "run `orchestrator migrate`" in findings["schema"].says
+    assert {"copy", "leader", "day leaves", "suspects"} <= {
+        f.name for f in findings.values() if f.verdict == "skipped"
+    }
+    assert "ok" == findings["connections"].verdict == findings["horizon"].verdict
+
+
+def test_a_schema_that_is_behind(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of both versions go on; but somebody forgot to migrate."""
+    monkeypatch.setattr(migrate, "head", lambda: "0002")
+
+    found = make(tables.schema, patient)
+
+    assert ("warn", "the schema is at revision 0001; this version brings 0002") == (found.verdict, found.says)
+
+
+def test_a_role_that_is_missing(inmate: Patient) -> None:
+    """The migrating role may not have been allowed to make it."""
+    inmate.connection.execute("ALTER ROLE orchestrator_reader RENAME TO somebody_else")
+    try:
+        found = make(tables.roles, inmate)
+        with inmate.connection.transaction(force_rollback=True):
+            follow(inmate, found)
+    finally:
+        inmate.connection.execute("ALTER ROLE somebody_else RENAME TO orchestrator_reader")
+
+    assert "warn" == found.verdict
+    assert "this server has no role orchestrator_reader" in found.says
+
+
+def test_a_copy_that_nobody_has_resumed(patient: Patient) -> None:
+    """Nothing runs there."""
+    patient.connection.execute("SELECT orchestrator.hold_after_restore('a drill')")
+
+    found = make(tables.copy, patient)
+
+    assert "fail" == found.verdict
+    assert "orchestrator resume --after-restore" in (found.advice or "")
+
+
+def test_an_index_that_is_missing_or_not_valid(patient: Patient) -> None:
+    """The statements bring both back; claims are planned around the missing one."""
+    patient.connection.execute("DROP INDEX orchestrator.tasks_live_claim_idx")
+    patient.connection.execute(
+        "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'orchestrator.tasks_dead_queue_idx'::regclass"
+    )
+
+    found, plan = make(tables.indexes, patient), make(tables.claim_plan, patient)
+    follow(patient, found)
+
+    assert ("fail", "fail") == (found.verdict, plan.verdict)
+    assert "tasks_live_claim_idx is missing" in found.says
+    assert "tasks_dead_queue_idx is not valid" in found.says
+    assert "tasks_live_claim_idx is not used" in plan.says
+    assert ("ok", "ok") == (make(tables.indexes, patient).verdict, make(tables.claim_plan, patient).verdict)
+
+
+def test_every_index_is_on_the_list(patient: Patient) -> None:
+    """With everything dropped that can be, all of ours are missed, by the definitions that they had."""
+    defined: LiteralString = (
+        "SELECT indexname, replace(indexdef, ' USING btree', '') FROM pg_indexes"
+        " WHERE schemaname = 'orchestrator' AND tablename <> 'alembic_version' ORDER BY indexname"
+    )
+    before = patient.connection.execute(defined).fetchall()
+    for table, constraint in patient.connection.execute(
+        "SELECT conrelid::regclass::text, conname FROM pg_constraint"
+        " WHERE contype = 'p' AND connamespace = 'orchestrator'::regnamespace"
+        " AND conrelid <> 'orchestrator.alembic_version'::regclass"
+    ).fetchall():
+        patient.connection.execute(
+            sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(sql.SQL(table), sql.Identifier(constraint))
+        )
+    for (name,) in patient.connection.execute(
+        "SELECT indexname FROM pg_indexes WHERE schemaname = 'orchestrator' AND tablename <> 'alembic_version'"
+    ).fetchall():
+        patient.connection.execute(sql.SQL("DROP INDEX orchestrator.{}").format(sql.Identifier(name)))
+
+    missing = {name for name, *_ in patient.rows(tables.INDEXES)}
+    follow(patient, make(tables.indexes, patient))
+
+    assert {name for name, _ in before} == missing
+    assert before == patient.connection.execute(defined).fetchall()
+
+
+def test_tables_that_are_not_vacuumed(patient: Patient) -> None:
+    """Turned off for one, or its own settings lost."""
+    patient.connection.execute("ALTER TABLE orchestrator.tasks_live SET (autovacuum_enabled = off)")
+    off = make(tables.autovacuum, patient)
+    follow(patient, off)
+    patient.connection.execute("ALTER TABLE orchestrator.tasks_live RESET (autovacuum_vacuum_scale_factor)")
+    lost = make(tables.autovacuum, patient)
+    follow(patient, lost)
+
+    assert ("fail", "warn") == (off.verdict, lost.verdict)
+    assert "autovacuum is turned off for tasks_live" in off.says
+    assert "ok" == make(tables.autovacuum, patient).verdict
+
+
+def test_a_server_that_does_not_vacuum(inmate: Patient) -> None:
+    """The statements turn it on again."""
+    for name in ("autovacuum", "track_counts"):
+        inmate.connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
+        inmate.connection.execute("SELECT pg_reload_conf()")
+        eventually(lambda: make(tables.autovacuum, inmate).verdict == "fail", "the server has heard")
+        found = make(tables.autovacuum, inmate)
+        assert f"{name} is off" in found.says
+        for statement in (found.statement or "").split("; "):
+            inmate.connection.execute(statement.encode())
+        eventually(lambda: make(tables.autovacuum, inmate).verdict == "ok", "it is on again")
+
+
+def test_dead_rows_that_pile_up(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until they are vacuumed."""
+    monkeypatch.setattr(tables, "DEAD_ROWS_WARN", 500)
+    patient.connection.execute("ALTER TABLE orchestrator.tasks_live SET (autovacuum_enabled = off)")
+    patient.connection.execute(FILL, [1000])
+    patient.connection.execute("DELETE FROM orchestrator.tasks_live")
+    patient.connection.execute("SELECT pg_stat_force_next_flush()")
+
+    found = make(tables.dead_rows, patient)
+    follow(patient, found)
+
+    assert "warn" == found.verdict
+    assert "tasks_live has 1,000" in found.says
+    assert "ok" == make(tables.dead_rows, patient).verdict
+
+
+def test_an_index_that_is_mostly_air(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left by a backlog; built anew it is small."""
+    monkeypatch.setattr(tables, "BLOAT_BYTES_MIN", 100_000)
+    patient.connection.execute(FILL, [5000])
+    patient.connection.execute("DELETE FROM orchestrator.tasks_live")
+    patient.connection.execute("VACUUM orchestrator.tasks_live")
+
+    found = make(tables.index_bloat, patient)
+    follow(patient, found)
+
+    assert "warn" == found.verdict
+    assert "tasks_live_claim_idx" in found.says
+    assert "ok" == make(tables.index_bloat, patient).verdict
+
+
+def test_day_leaves_run_out(patient: Patient) -> None:
+    """First those of the days to come, then today's."""
+
+    def drop(first: int) -> None:
+        leaves = patient.connection.execute("SELECT leaf FROM orchestrator.day_leaves").fetchall()
+        for (leaf,) in leaves:
+            if leaf >= f"tasks_done_{datetime.now(UTC) + timedelta(days=first):%Y%m%d}":
+                patient.connection.execute(sql.SQL("DROP TABLE orchestrator.{}").format(sql.Identifier(leaf)))
+
+    drop(2)
+    few = make(tables.day_leaves, patient)
+    drop(0)
+    none = make(tables.day_leaves, patient)
+    follow(patient, none)
+
+    assert ("warn", "fail") == (few.verdict, none.verdict)
+    assert "warn" == make(tables.day_leaves, patient).verdict
+
+
+# The workers.
+
+
+def test_no_worker_lives(patient: Patient) -> None:
+    """It matters more when something waits."""
+    idle, nobody = make(crew.workers, patient), make(crew.leader, patient)
+    put(patient.connection)
+
+    assert ("warn", "warn", "fail") == (idle.verdict, nobody.verdict, make(crew.workers, patient).verdict)
+
+
+def test_nobody_leads(patient: Patient) -> None:
+    """Though there are workers, and for longer than an election takes."""
+    hired(patient.connection)
+    started = make(crew.leader, patient)
+    patient.connection.execute(
+        "UPDATE orchestrator.workers SET started_at = started_at - interval '1 minute'"
+    )
+    late = make(crew.leader, patient)
+    hired(patient.connection, leads=True, host="app-2")
+
+    assert ("ok", "fail") == (started.verdict, late.verdict)
+    assert "nobody leads, though workers live (1)" in late.says
+    assert ("ok", "app-2, pid 4711 leads") == (
+        make(crew.leader, patient).verdict,
+        make(crew.leader, patient).says,
+    )
+
+
+def test_workers_of_several_versions(patient: Patient) -> None:
+    """During a deployment that is as it should be; and who examines may be of another one still."""
+    assert "ok" == make(crew.worker_versions, patient).verdict
+    hired(patient.connection, version="0.1", host="app-1")
+    other = make(crew.worker_versions, patient)
+    hired(patient.connection, version=__version__, host="app-2")
+
+    found = make(crew.worker_versions, patient)
+
+    assert ("warn", "warn") == (other.verdict, found.verdict)
+    assert f"the workers are of version 0.1, this command of {__version__}" == other.says
+    assert "0.1 (app-1 pid 4711)" in found.says
+
+
+# What waits.
+
+
+def test_a_queue_that_nobody_serves(patient: Patient) -> None:
+    """Among those that have ready tasks; a paused one is another matter."""
+    hired(patient.connection, "default")
+    for queue in ("default", "mial", "held"):
+        put(patient.connection, queue=queue)
+    patient.connection.execute("SELECT orchestrator.pause_queue('held')")
+
+    found = make(waiting.unserved_queues, patient)
+
+    assert "fail" == found.verdict
+    assert found.says.endswith("no live worker serves their queues: mial")
+
+
+def test_a_pause_that_was_forgotten(patient: Patient) -> None:
+    """By whom, for how long, why; a name is quoted as SQL wants it."""
+    put(patient.connection, queue="o'mail")
+    patient.connection.execute("SELECT orchestrator.pause_queue('o''mail', 'provider maintenance')")
+    patient.connection.execute("UPDATE orchestrator.queues SET state_since = state_since - interval '26 h'")
+
+    found = make(waiting.paused_queues, patient)
+    follow(patient, found)
+
+    assert "warn" == found.verdict
+    assert "1 paused with ready tasks: o'mail, by postgres for 26.0 h (provider maintenance)" == found.says
+    assert "ok" == make(waiting.paused_queues, patient).verdict
+
+
+def test_a_type_that_workers_do_not_know(patient: Patient) -> None:
+    """Told from a retry, and from what is due in an hour."""
+    soon = datetime.now(UTC) + timedelta(minutes=4)
+    for error in ({"class": "UnknownType", "put_back": 3}, {"class": "ValueError"}):
+        put(patient.connection, "scheduled", type="ma'il", run_at=soon, error=Jsonb(error))
+
+    found = make(waiting.unknown_types, patient)
+    follow(patient, found)
+
+    assert "warn" == found.verdict
+    assert "ma'il (1 in queue default)" in found.says
+
+
+@pytest.mark.parametrize("state", ["pending", "dead_letter"])
+def test_a_task_that_kills_workers(patient: Patient, state: str) -> None:
+    """Before it has taken the third one along, and a day after."""
+    task_id = put(patient.connection, state, losses=2 + (state == "dead_letter"), error=LOST)
+    for attempt in (1, 2):
+        patient.connection.execute(
+            "INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type)"
+            " VALUES (%s, %s, 'lost', 'default', 'mail')",
+            [task_id, attempt],
+        )
+
+    found = make(waiting.suspects, patient)
+    follow(patient, found)
+
+    assert "warn" == found.verdict
+    assert f"task {task_id} (mail) cost " in found.says
+    assert ("is a dead letter" in found.says) == (state == "dead_letter")
+
+
+# What cannot be looked at, and what must not happen.
+
+
+@pytest.mark.parametrize("role", ["operator", "reader", "worker", "producer", "public"])
+def test_a_role_that_may_not_look_is_told_so(
+    patient: Patient, administrator: psycopg.Connection, database_url: str, role: str
+) -> None:
+    """A check that cannot be made is skipped with the reason, whoever asks, and the rest is made."""
+    with logins(administrator, database_url) as log_in:
+        person = log_in(role)
+        findings = {found.name: found for found in examine(patient_of(person, make_conninfo(database_url)))}
+
+    assert len(CHECKS) == len(findings)
+    assert "ok" == findings["server version"].verdict == findings["notifications"].verdict
+    skipped = {name for name, found in findings.items() if found.verdict == "skipped"}
+    assert "horizon" in skipped
+    assert ("claim plan" in skipped) == (role != "worker")
+    assert ("day leaves" in skipped) == (role in ("producer", "public"))
+    assert all(findings[name].says for name in skipped)
+
+
+def test_nothing_is_changed(patient: Patient) -> None:
+    """Neither a row nor a setting of the session."""
+    put(patient.connection)
+    settings: LiteralString = (
+        "SELECT name, setting FROM pg_settings WHERE name NOT IN ('transaction_isolation') ORDER BY 1"
+    )
+    before = (
+        patient.connection.execute(settings).fetchall(),
+        patient.connection.execute("TABLE orchestrator.tasks").fetchall(),
+    )
+
+    examine(patient)
+
+    assert before == (
+        patient.connection.execute(settings).fetchall(),
+        patient.connection.execute("TABLE orchestrator.tasks").fetchall(),
+    )
+
+
+def test_a_check_that_takes_too_long_is_skipped(patient: Patient, database_url: str) -> None:
+    """As when somebody has a table locked; the next one is made."""
+    with psycopg.connect(database_url) as locker:
+        locker.execute("LOCK TABLE orchestrator.workers IN ACCESS EXCLUSIVE MODE")
+
+        found = make(crew.workers, patient)
+
+    assert "skipped" == found.verdict
+    assert "the server took too long: canceling statement due to lock timeout" == found.says
+    assert "ok" == make(server.server_version, patient).verdict
+
+
+def test_a_server_that_goes_away_is_no_finding(patient: Patient, administrator: psycopg.Connection) -> None:
+    """The command says that the connection is lost."""
+    administrator.execute("SELECT pg_terminate_backend(%s)", [patient.connection.info.backend_pid])
+
+    with pytest.raises(psycopg.OperationalError):
+        make(server.takes_writes, patient)
+
+
+def test_the_page_tells_of_every_check() -> None:
+    """In the order in which they are made."""
+    page = (REPOSITORY / "docs" / "howto" / "check-the-server.md").read_text()
+
+    assert [name_of(check) for check in CHECKS] == re.findall(r"^\| `([\w ]+)` \|", page, re.MULTILINE)
