@@ -2,7 +2,7 @@
 
 import subprocess  # nosec B404 # each call says what it starts
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -38,6 +38,8 @@ class Crew:
         concurrency: int = CONCURRENCY,
         queues: Sequence[str] = ("default",),
         info: str | None = None,
+        words: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self._ground = ground
         self._size = size
@@ -50,7 +52,9 @@ class Crew:
             ",".join(queues),
             "--grace",
             "0",
+            *words,
         ]
+        self._settings = settings or {}
         self._info = info or ground.info
         self._processes: list[subprocess.Popen[bytes]] = []
 
@@ -87,7 +91,12 @@ class Crew:
     def _start(self) -> None:
         for _ in range(self._size):
             started = spawn(
-                self._ground, "orchestrator.demo.tether", *self._words, url=self._info, answers=False
+                self._ground,
+                "orchestrator.demo.tether",
+                *self._words,
+                url=self._info,
+                answers=False,
+                settings=self._settings,
             )
             self._processes.append(started)
 

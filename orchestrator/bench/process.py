@@ -7,6 +7,7 @@ workers, and so is the database that they name.
 import os
 import subprocess  # nosec B404 # each call says what it starts
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from orchestrator.bench.ground import Ground
@@ -16,11 +17,17 @@ LOG_TAIL_CHARACTERS = 1_000
 
 
 def spawn(
-    ground: Ground, module: str, *words: str, url: str | None = None, answers: bool = True
+    ground: Ground,
+    module: str,
+    *words: str,
+    url: str | None = None,
+    answers: bool = True,
+    settings: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a module, with a pipe to it, by whose end it knows of ours. It answers through another pipe, and what else
     it says goes to a log. The URL goes through the environment, since everybody may read a command line."""
     environment = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+    environment |= settings or {}
     if url is not None:
         environment[f"{PREFIX}DATABASE_URL"] = url
     with log_of(ground).open("ab") as log:

@@ -20,6 +20,7 @@ from orchestrator.observe.printable import printable
 LEVELS: dict[type[events.Event], str] = {
     events.TaskStarted: "debug",
     events.TaskCompleted: "debug",
+    events.OutcomesWritten: "debug",
     events.TaskSnoozed: "debug",
     events.LeaderElected: "debug",
     events.LeaderResigned: "debug",

@@ -21,8 +21,16 @@ TABLES: dict[Kind, str] = {
     "audit": "audit",
     "keys": "idempotency_keys",
     "workers": "workers",
+    "statistics": "statistics",
 }
-DAYS: dict[Kind, int] = {"dead_letters": 30, "attempts": 30, "audit": 90, "keys": 1, "workers": 1}
+DAYS: dict[Kind, int] = {
+    "dead_letters": 30,
+    "attempts": 30,
+    "audit": 90,
+    "keys": 1,
+    "workers": 1,
+    "statistics": 2,
+}
 """How long each is kept where nobody has said anything; a key for as long as `grow` asks."""
 
 # In: count, queue. Out: so many rows, made at this moment by the database's clock.
@@ -47,6 +55,9 @@ GROW: dict[Kind, LiteralString] = {
         INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, state)
         SELECT gen_random_uuid(), 'host', 1, '0', ARRAY[%(queue)s], 1, (ARRAY['stopped', 'dead'])[1 + n %% 2]
         FROM generate_series(1, %(count)s) AS n""",
+    "statistics": """
+        INSERT INTO orchestrator.statistics (minute, queue, type)
+        SELECT orchestrator.clock(), %(queue)s, gen_random_uuid()::text FROM generate_series(1, %(count)s)""",
 }
 
 
@@ -170,11 +181,29 @@ def test_the_periods_of_audit_and_workers_are_settings(connection: psycopg.Conne
     assert 0 == left(connection, "workers")
 
 
+def test_hours_are_kept_for_as_long_as_statistics_are(connection: psycopg.Connection, clock: Clock) -> None:
+    """Fourteen days, or as the setting says; minutes no longer than that, and two days at most."""
+    tell = 'SELECT orchestrator.record_statistics(\'[{"queue": "q", "type": "t", "completed": 1}]\')'
+    both = (
+        "SELECT (SELECT count(*) FROM orchestrator.statistics), count(*) FROM orchestrator.statistics_by_hour"
+    )
+    seen = []
+    for keep, days in (("14 days", 13), ("14 days", 2), ("6 hours", 0.2), ("6 hours", 0.1)):
+        connection.execute("UPDATE orchestrator.settings SET keep_statistics = %s", [keep])
+        connection.execute(tell)
+        clock.advance(days=days)
+        do(connection, partial(retention, kind="statistics"))
+        seen.append(connection.execute(both).fetchone())
+
+    assert [(0, 1), (0, 1), (1, 1), (1, 1)] == seen
+
+
 PATHS: dict[Kind, list[str]] = {
     "dead_letters": ["tasks_dead_pkey", "tasks_dead_queue_idx"],
     "attempts": ["attempts_pkey", "attempts_queue_idx"],
     "audit": ["audit_at_idx", "audit_pkey"],
     "keys": ["idempotency_keys_expires_idx"],
+    "statistics": ["statistics_pkey"],
 }
 
 
