@@ -81,7 +81,9 @@ async def open_async(info: str) -> psycopg.AsyncConnection[Any]:
 
 def unavailable(info: str, error: psycopg.OperationalError) -> DatabaseUnavailable:
     """Say where we tried to connect and what came back, without the password."""
-    return DatabaseUnavailable(f"cannot connect to {describe(info)}: {str(error).strip()}")
+    # libpq breaks the line before its advice, and indents it.
+    said = str(error).strip().replace("\n\t", ". ")
+    return DatabaseUnavailable(f"cannot connect to {describe(info)}: {said}")
 
 
 def describe(info: str) -> str:
