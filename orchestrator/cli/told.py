@@ -62,4 +62,4 @@ def worded(error: psycopg.Error) -> str:
 
 def say(message: str) -> None:
     """Print a message, which may quote what a stranger has written."""
-    click.echo("error: " + printable(message, keeping="\n"), err=True)
+    click.echo("error: " + printable(message, keeping="\n\t"), err=True)

@@ -17,12 +17,13 @@ from orchestrator.operate.workers import Worker
 
 WORKERS = (
     Column("name", "worker"),
-    Column("id"),
+    # The beginning will do wherever a worker is named; with --json it is whole.
+    Column("id", shown=lambda worker_id: str(worker_id)[:8]),
     Column("version"),
     Column("state"),
     Column("slots", "busy", right=True),
     Column("beat_age", "last beat", right=True),
-    Column("started_at", "started"),
+    Column("age", "up", right=True),
     Column("queues", folds=True),
 )
 LOOK_SECONDS = 0.25

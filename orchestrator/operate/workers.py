@@ -38,6 +38,7 @@ class Worker:
     busy: int
     holds: int
     started_at: datetime
+    age: timedelta
     beat_age: timedelta
     live: bool
     leads: bool

@@ -3,7 +3,8 @@
 -- Path: tasks_live_worker_idx. Takes no lock.
 SELECT
     w.id, w.host, w.pid, w.version, w.queues, w.state, w.capacity,
-    least(h.holds, w.capacity) AS busy, h.holds, w.started_at, orchestrator.clock() - w.beat_at AS beat_age,
+    least(h.holds, w.capacity) AS busy, h.holds, w.started_at, orchestrator.clock() - w.started_at AS age,
+    orchestrator.clock() - w.beat_at AS beat_age,
     w.state IN ('running', 'draining') AND w.beat_at > orchestrator.clock() - interval '30 seconds' AS live,
     w.is_leader AND w.leader_until > orchestrator.clock() AS leads, w.term
 FROM orchestrator.workers AS w
