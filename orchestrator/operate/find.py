@@ -27,6 +27,7 @@ WITHIN = statement.load(__file__, "within.sql")
 Asked = tuple[sql.Composed | bytes, Mapping[str, object]]
 
 COUNT_MAX = 100_000
+COUNT_LEAST = 1_000
 COUNT_SECONDS = 2.0
 # A payload has at most 256 KiB, unless it was put there by hand: a page is seldom more than a few megabytes.
 EXPORT_PAGE = 200
@@ -70,10 +71,11 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """How many there are; an estimate where counting them would take long."""
+    """How many there are; where counting them would take long an estimate, or how many there are at least."""
 
     count: int
     exact: bool
+    at_least: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +117,28 @@ def first(connection: psycopg.Connection[Any], wanted: Search, *, most: int) -> 
 
 
 def count(connection: psycopg.Connection[Any], wanted: Search) -> Number:
-    """Count to a hundred thousand, for two seconds; beyond that, say what the planner thinks."""
+    """Count to a hundred thousand, for two seconds; where that takes longer, to a thousand, and ask the planner."""
+    for most in (COUNT_MAX, COUNT_LEAST):
+        counted = counted_to(connection, wanted, most + 1)
+        if counted is not None and counted <= most:
+            return Number(counted, exact=True)
+        if counted is not None:
+            break
+    planned = rows(connection, search.estimate(wanted))[0][0][0]["Plan"]["Plan Rows"]
+    # Of a filter on an error's text the planner knows nothing, and guesses few.
+    least = counted or 0
+    return Number(max(planned, least), exact=False, at_least=planned <= least)
+
+
+def counted_to(connection: psycopg.Connection[Any], wanted: Search, most: int) -> int | None:
+    """Count to so many; None where that takes too long."""
     try:
         with connection.transaction():
             rows(connection, (WITHIN, {"milliseconds": f"{round(COUNT_SECONDS * 1000)}"}))
-            counted = rows(connection, search.count(wanted, most=COUNT_MAX + 1))[0][0]
+            counted: int = rows(connection, search.count(wanted, most=most))[0][0]
+            return counted
     except QueryCanceled:
-        counted = None
-    if counted is not None and counted <= COUNT_MAX:
-        return Number(counted, exact=True)
-    planned = rows(connection, search.estimate(wanted))[0][0][0]["Plan"]["Plan Rows"]
-    return Number(max(planned, counted or 0), exact=False)
+        return None
 
 
 def export(

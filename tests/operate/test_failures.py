@@ -111,6 +111,8 @@ def test_only_the_newest_are_looked_at(connection: psycopg.Connection) -> None:
         dead(connection, f"no {number}")
 
     assert [2] == [group.dead_letters for group in failures.groups(connection, newest=2)]
+    assert () == failures.groups(connection, newest=-1)
+    assert 5 == one(connection, "SELECT dead_letters FROM orchestrator.failure_groups(NULL)")
 
 
 def test_a_group_is_acted_on_whole(connection: psycopg.Connection) -> None:

@@ -80,7 +80,8 @@ def preview(connection: psycopg.Connection[Any], many: Many, search: Search, num
 
 def counted(number: Number, limit: int | None) -> str:
     """Write how many tasks there are, and how many of them are meant."""
-    tasks = f"{'' if number.exact else 'about '}{number.count:,} task{'' if number.count == 1 else 's'}"
+    roughly = "" if number.exact else "at least " if number.at_least else "about "
+    tasks = f"{roughly}{number.count:,} task{'' if number.count == 1 else 's'}"
     return f"{limit:,} of {tasks}" if limit is not None and limit < number.count else tasks
 
 

@@ -25,11 +25,16 @@ AS $$
         SELECT t.id, t.type, t.error, t.finished_at AS seen_at, 1 AS dead, 0 AS retrying
         FROM orchestrator.tasks_dead AS t
         ORDER BY t.finished_at DESC
-        LIMIT failure_groups.newest
+        LIMIT greatest(coalesce(failure_groups.newest, 10000), 0)
     ),
     failed AS (
         SELECT n.task_id, max(n.finished_at) AS seen_at
-        FROM (SELECT a.task_id, a.finished_at FROM orchestrator.attempts AS a ORDER BY a.id DESC LIMIT failure_groups.newest) AS n
+        FROM (
+            SELECT a.task_id, a.finished_at
+            FROM orchestrator.attempts AS a
+            ORDER BY a.id DESC
+            LIMIT greatest(coalesce(failure_groups.newest, 10000), 0)
+        ) AS n
         GROUP BY n.task_id
     ),
     seen AS (
