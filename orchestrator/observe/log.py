@@ -17,6 +17,7 @@ from orchestrator.observe.masking import masked_payload
 LEVELS: dict[type[events.Event], str] = {
     events.TaskStarted: "debug",
     events.TaskCompleted: "debug",
+    events.OutcomesWritten: "debug",
     events.TaskSnoozed: "debug",
     events.LeaderElected: "debug",
     events.LeaderResigned: "debug",

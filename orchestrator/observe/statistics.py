@@ -15,9 +15,8 @@ was done, and it is not sent again; a worker that is killed has not told of its 
 import random
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 from uuid import UUID
 
 import msgspec
@@ -25,8 +24,7 @@ import psycopg
 
 from orchestrator import events
 from orchestrator.postgres import statement, transient
-from orchestrator.task.buckets import added
-from orchestrator.task.tally import Tally
+from orchestrator.task.buckets import Histogram
 
 STATISTICS = statement.load(__file__, "statistics.sql")
 
@@ -35,8 +33,31 @@ KEYS_MAX = 1000
 OTHER_TYPES = "(other)"
 JITTER = 0.1
 
+T = TypeVar("T")
+
+
+class Sum:
+    """What is known of one type in one queue. Added to in place: a batch changes few of its buckets."""
+
+    __slots__ = ("counts", "run", "run_seconds", "wait", "wait_seconds")
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.wait: dict[int, int] = {}
+        self.run: dict[int, int] = {}
+        self.wait_seconds = self.run_seconds = 0.0
+
+    def add(self, counts: Mapping[Any, int], wait: Histogram, run: Histogram) -> None:
+        """Add some more."""
+        increase(self.counts, counts)
+        increase(self.wait, wait.buckets)
+        increase(self.run, run.buckets)
+        self.wait_seconds += wait.seconds
+        self.run_seconds += run.seconds
+
+
 Key = tuple[str, str]
-Sums = dict[Key, Tally]
+Sums = dict[Key, Sum]
 
 
 class Statistics:
@@ -84,8 +105,10 @@ class Statistics:
             if connection.closed:
                 raise
             with self._lock:
-                for tally in sending.values():
-                    add(self._waiting, tally)
+                for key, known in sending.items():
+                    wait = Histogram(known.wait, known.wait_seconds)
+                    run = Histogram(known.run, known.run_seconds)
+                    sum_of(self._waiting, key).add(known.counts, wait, run)
             if isinstance(error, transient.IN_THE_WAY):
                 events.emit(events.DutyPutOff("statistics", transient.reason(error)))
             else:
@@ -95,37 +118,38 @@ class Statistics:
         if isinstance(event, events.OutcomesWritten) and event.worker_id in self._ids:
             with self._lock:
                 for tally in event.tallies:
-                    add(self._waiting, tally)
+                    sum_of(self._waiting, (tally.queue, tally.type)).add(tally.counts, tally.wait, tally.run)
 
     def _put_off(self, share: float) -> None:
         self._due_at = time.monotonic() + share * self._every_seconds
 
 
-def add(sums: Sums, tally: Tally) -> None:
-    """Add a tally to what is known of its queue and type; when there are too many, under one name."""
-    key = (tally.queue, tally.type)
+def increase(known: dict[T, int], more: Mapping[T, int]) -> None:
+    for name, count in more.items():
+        known[name] = known.get(name, 0) + count
+
+
+def sum_of(sums: Sums, key: Key) -> Sum:
+    """Return what is known of a queue and type; when there are too many, of the rest under one name."""
     if key not in sums and len(sums) >= KEYS_MAX:
-        key = (tally.queue, OTHER_TYPES) if len(sums) < 2 * KEYS_MAX else (OTHER_TYPES, OTHER_TYPES)
-    before = sums.get(key)
-    sums[key] = Tally(
-        *key,
-        counts=Counter(before.counts if before else {}) + Counter(tally.counts),
-        wait=added(before.wait, tally.wait) if before else tally.wait,
-        run=added(before.run, tally.run) if before else tally.run,
-    )
+        key = (key[0], OTHER_TYPES) if len(sums) < 2 * KEYS_MAX else (OTHER_TYPES, OTHER_TYPES)
+    known = sums.get(key)
+    if known is None:
+        known = sums[key] = Sum()
+    return known
 
 
 def rows(sums: Sums) -> list[dict[str, Any]]:
     """Say them as record_statistics() takes them."""
     return [
         {
-            "queue": tally.queue,
-            "type": tally.type,
-            **{str(word): count for word, count in tally.counts.items()},
-            "wait": tally.wait.buckets,
-            "run": tally.run.buckets,
-            "wait_seconds": tally.wait.seconds,
-            "run_seconds": tally.run.seconds,
+            "queue": queue,
+            "type": kind,
+            **known.counts,
+            "wait": known.wait,
+            "run": known.run,
+            "wait_seconds": known.wait_seconds,
+            "run_seconds": known.run_seconds,
         }
-        for tally in sums.values()
+        for (queue, kind), known in sums.items()
     ]

@@ -56,11 +56,3 @@ def histogram(times: Iterable[float]) -> Histogram:
         found[number] = end - begin
         begin = end
     return Histogram(found, sum(ordered))
-
-
-def added(one: Histogram, other: Histogram) -> Histogram:
-    """Add two histograms up."""
-    buckets = dict(one.buckets)
-    for number, count in other.buckets.items():
-        buckets[number] = buckets.get(number, 0) + count
-    return Histogram(buckets, one.seconds + other.seconds)

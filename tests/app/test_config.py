@@ -24,6 +24,7 @@ OF_EACH: dict[str, tuple[str, object]] = {
     "pool_size": ("3", 3),
     "pool_timeout_seconds": ("1e-1", 0.1),
     "transaction_pool_size": ("4", 4),
+    "statistics_seconds": ("30", 30.0),
     "metrics_port": ("9100", 9100),
     "metrics_host": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - not listened on
     "log_payloads": ("yes", True),

@@ -1,5 +1,6 @@
 """Claiming: in which order, how many, and never what another one has."""
 
+import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -274,3 +275,24 @@ def backlog(connection: psycopg.Connection, queue: str, count: int) -> None:
         " SELECT 'mail', %s, 50, 4, '5 minutes', 0, now() FROM generate_series(1, %s)",
         [queue, count],
     )
+
+
+def test_a_claim_tells_how_long_the_task_has_waited(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """From when it could run, by the database's clock; never less than nothing, and however long; and its trace."""
+    trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}
+    ages = {
+        put(connection, run_at=clock.now - timedelta(seconds=seconds)): seconds for seconds in (90.5, 0, -90)
+    }
+    ancient = put(connection, run_at="0044-03-15 BC", trace_context=Jsonb(trace))
+
+    tasks = {task.id: task for task in worker.claim()}
+
+    waited = {task_id: task.waited_seconds for task_id, task in tasks.items()}
+
+    assert {task_id: max(0, seconds) for task_id, seconds in ages.items()} == {
+        task_id: seconds for task_id, seconds in waited.items() if task_id != ancient
+    }
+    assert waited[ancient] > 2000 * 365 * 86400
+    assert trace == json.loads(tasks[ancient].trace_context or "null")

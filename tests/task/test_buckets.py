@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from orchestrator.task.buckets import BOUNDS, END, Histogram, added, bounds, bucket, histogram
+from orchestrator.task.buckets import BOUNDS, END, bounds, bucket, histogram
 
 times = st.floats(min_value=-1, max_value=1e9, allow_nan=False)
 
@@ -39,14 +39,3 @@ def test_a_histogram_counts_each_time_once(some: list[float]) -> None:
 
     assert expected == dict(found.buckets)
     assert math.isclose(sum(some), found.seconds, abs_tol=1e-6)
-
-
-@given(st.lists(times), st.lists(times))
-def test_histograms_add_up(some: list[float], more: list[float]) -> None:
-    """Two of them come to that of all times at once."""
-    whole = histogram([*some, *more])
-
-    both = added(histogram(some), histogram(more))
-
-    assert dict(whole.buckets) == dict(both.buckets)
-    assert Histogram({}, 0.0) == added(histogram([]), histogram([]))

@@ -12,6 +12,7 @@ from orchestrator import Cancel, Context, Discard, Orchestrator, Retry, Snooze, 
 from orchestrator.task.backoff import Backoff
 from tests.worker.running import (
     AT_ONCE,
+    PATIENCE_SECONDS,
     attempts,
     recorded,
     run_until_empty,
@@ -122,6 +123,35 @@ def test_success_on_the_second_try_clears_the_old_error(
     assert ("completed", "sent", None, 2) == (row.status, row.result, row.error, row.attempt)
     assert [(1, "failed")] == attempts(connection, enqueued.id)
     assert [events.TaskFailed, events.TaskCompleted] == [type(event) for event in happened]
+
+
+def test_an_event_tells_which_worker_for_how_long_and_in_which_trace(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """Of each attempt; and one event tells of all that were written together, with counts and times."""
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+    @app.task(name="shaky", backoff=AT_ONCE)
+    def shaky(context: Context) -> None:
+        if context.attempt == 1:
+            raise ConnectionError
+
+    connection.execute(
+        "INSERT INTO orchestrator.tasks (type, trace_context) VALUES ('shaky', %s)",
+        [f'{{"traceparent": "00-{trace_id}-00f067aa0ba902b7-01"}}'],
+    )
+    kinds = (events.TaskStarted, events.TaskFailed, events.TaskCompleted)
+    with recorded(*kinds) as seen, recorded(events.OutcomesWritten) as batches:
+        run_until_empty(app)
+
+    (worker_id,) = value(connection, "SELECT array_agg(id) FROM orchestrator.workers")
+    started, failed, _, completed = seen
+    assert [(worker_id, trace_id)] * 4 == [(event.worker_id, event.trace_id) for event in seen]
+    assert [events.TaskStarted, events.TaskFailed] == [type(started), type(failed)]
+    assert 0 < failed.duration_seconds < PATIENCE_SECONDS
+    assert 0 < completed.duration_seconds < PATIENCE_SECONDS
+    assert [{"failed": 1}, {"completed": 1}] == [dict(batch.tallies[0].counts) for batch in batches]
+    assert all(batch.worker_id == worker_id and batch.took_seconds > 0 for batch in batches)
 
 
 def test_the_wait_before_a_retry_grows(app: Orchestrator, connection: psycopg.Connection) -> None:

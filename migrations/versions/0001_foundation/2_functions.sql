@@ -1412,7 +1412,7 @@ $$;
 -- How a queue has done, or every queue: what became of how many attempts, how many tasks a second were completed, which part
 -- of the attempts went wrong, and how long they had waited and run (in seconds; half, 95 and 99 of a hundred were faster).
 -- One row a queue, whose type is NULL, and one for each of its types. What happened in the last `window`: from the
--- beginning of a minute on, or of an hour where the window is longer than three hours.
+-- beginning of a minute on, or of an hour where the window is longer than one hour.
 -- Reads statistics, and no task. Percentiles are read from histograms: right to a tenth. With 50 types: a day in tens of
 -- milliseconds.
 CREATE OR REPLACE FUNCTION orchestrator.queue_metrics(
@@ -1443,7 +1443,7 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
     WITH span AS (
         SELECT q.unit, date_trunc(q.unit, orchestrator.clock() - queue_metrics."window", 'UTC') AS since
-        FROM (SELECT CASE WHEN queue_metrics."window" > interval '3 hours' THEN 'hour' ELSE 'minute' END AS unit) AS q
+        FROM (SELECT CASE WHEN queue_metrics."window" > interval '1 hour' THEN 'hour' ELSE 'minute' END AS unit) AS q
     ),
     part AS MATERIALIZED (
         SELECT
@@ -1472,31 +1472,36 @@ AS $$
         FROM part AS p
         GROUP BY GROUPING SETS ((p.queue), (p.queue, p.type))
     ),
-    sized AS (
-        SELECT p.queue, p.type, t.what, t.bucket::integer AS bucket, sum(t.count::bigint) AS count
+    -- Added up as double precision: the sum of a bigint is numeric, and takes twice as long.
+    sized AS MATERIALIZED (
+        SELECT p.queue, p.type, t.what, t.bucket, sum(t.count::double precision) AS count
         FROM part AS p
         CROSS JOIN LATERAL (
             SELECT 'wait', w.key, w.value FROM jsonb_each_text(p.wait) AS w
             UNION ALL
             SELECT 'run', r.key, r.value FROM jsonb_each_text(p.run) AS r
         ) AS t (what, bucket, count)
-        GROUP BY GROUPING SETS ((p.queue, t.what, t.bucket), (p.queue, p.type, t.what, t.bucket))
+        GROUP BY p.queue, p.type, t.what, t.bucket
     ),
     ranked AS (
         SELECT
             s.queue, s.type, s.what, s.bucket, s.count,
             sum(s.count) OVER (PARTITION BY s.queue, s.type, s.what ORDER BY s.bucket) AS upto,
             sum(s.count) OVER (PARTITION BY s.queue, s.type, s.what) AS total
-        FROM sized AS s
+        FROM (
+            SELECT z.queue, z.type, z.what, z.bucket::integer AS bucket, z.count FROM sized AS z
+            UNION ALL
+            SELECT z.queue, NULL, z.what, z.bucket::integer, sum(z.count) FROM sized AS z GROUP BY z.queue, z.what, z.bucket
+        ) AS s
     ),
     found AS (
         -- As if the times in a bucket lay evenly between its ends.
         SELECT r.queue, r.type, r.what, q.part,
             orchestrator.bucket_begins(r.bucket)
             + (orchestrator.bucket_begins(r.bucket + 1) - orchestrator.bucket_begins(r.bucket))
-                * ((q.part * r.total - (r.upto - r.count)) / r.count)::double precision AS seconds
+                * ((q.part * r.total - (r.upto - r.count)) / r.count) AS seconds
         FROM ranked AS r
-        CROSS JOIN (VALUES (0.5), (0.95), (0.99)) AS q (part)
+        CROSS JOIN unnest(ARRAY[0.5, 0.95, 0.99]::double precision[]) AS q (part)
         WHERE r.upto >= q.part * r.total AND r.upto - r.count < q.part * r.total
     ),
     percentiles AS (

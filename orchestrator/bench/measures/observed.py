@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from orchestrator.bench import backlog
 from orchestrator.bench.crew import Crew
 from orchestrator.bench.ground import Ground
-from orchestrator.bench.result import Goal, Result, cost
-from orchestrator.bench.rounds import Round, Rounds, by_turns
+from orchestrator.bench.result import Cost, Goal, Result, cost
+from orchestrator.bench.rounds import Round, by_turns
 
 WATCHED, ALONE = ("default",), ("alone",)
 # Of the one that is watched; statistics are on by default, and so are lines of level info.
 WORDS: tuple[str, ...] = ("--metrics-port", "0")
 UNWATCHED = {"ORCHESTRATOR_STATISTICS_SECONDS": "0"}
-GOAL = Goal(least=0.95)
+GOALS = (Goal(least=0.95), Goal(of="CPU ×", most=1.05))
 
 
 def observed(ground: Ground) -> Iterator[Result]:
@@ -35,14 +35,21 @@ def observed(ground: Ground) -> Iterator[Result]:
     with watched, alone:
         own, least = by_turns(ground, line, lambda: drain(watched, WATCHED), lambda: drain(alone, ALONE))
     backlog.clear(connection)
-    times = {"worker µs": microseconds(own, tasks), "without µs": microseconds(least, tasks)}
     yield Result(
-        line=line, unit="tasks/s", ours=own, floor=least, floor_is="ours without", tasks=tasks, goals=(GOAL,),
-        details={name: value for name, value in times.items() if value is not None},
+        line=line, unit="tasks/s", ours=own, floor=least, floor_is="ours without", tasks=tasks, goals=GOALS,
+        details=compared(cost(own, tasks), cost(least, tasks)),
     )  # fmt: skip
 
 
-def microseconds(rounds: Rounds, tasks: int) -> float | None:
-    """Return the CPU time that the worker took for a task."""
-    seconds = cost(rounds, tasks).client_seconds
-    return None if seconds is None else seconds * 100
+def compared(own: Cost, least: Cost) -> dict[str, float]:
+    """Return what the worker takes for a task, in µs, and how much more it and the server take together."""
+    found = dict[str, float]()
+    if own.client_seconds is not None and least.client_seconds is not None:
+        found = {"worker µs": own.client_seconds * 100, "without µs": least.client_seconds * 100}
+        if own.server_seconds is not None and least.server_seconds is not None:
+            ours, theirs = (
+                own.client_seconds + own.server_seconds,
+                least.client_seconds + least.server_seconds,
+            )
+            found["CPU ×"] = ours / theirs
+    return found

@@ -1,6 +1,16 @@
 """The list. Each names first the tests that need the least time; `tests/` is left out."""
 
-from tests.mutants.faults import claiming, doing, enqueueing, finishing, hands, leading, recovering, waking
+from tests.mutants.faults import (
+    claiming,
+    counting,
+    doing,
+    enqueueing,
+    finishing,
+    hands,
+    leading,
+    recovering,
+    waking,
+)
 
 MUTANTS = (
     *claiming.MUTANTS,
@@ -11,4 +21,5 @@ MUTANTS = (
     *doing.MUTANTS,
     *hands.MUTANTS,
     *enqueueing.MUTANTS,
+    *counting.MUTANTS,
 )
