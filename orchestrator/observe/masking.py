@@ -21,7 +21,7 @@ SECRET = re.compile(NAMES, re.IGNORECASE)
 # All bounded, so that a long text of a stranger's costs no more than its length.
 IN_URL = re.compile(r"(://[^\s:/@]{0,200}:)[^\s@]{1,200}@")
 IN_TEXT = re.compile(
-    rf"((?:\w{{0,40}}[-_])?(?:{NAMES})\w{{0,40}}[\"']?\s{{0,3}}[=:]\s{{0,3}})"
+    rf"((?:{NAMES})\w{{0,40}}[\"']?\s{{0,3}}[=:]\s{{0,3}})"
     r"(?!//)(?:\"[^\"\n]{0,500}\"|'[^'\n]{0,500}'|(?:(?:bearer|basic|digest) )?[^\s,;&\"'}\])]{1,500})",
     re.IGNORECASE,
 )

@@ -18,9 +18,9 @@ SETTLE_SECONDS = 5.0
 @asynccontextmanager
 async def shown(config: Config, vitals: Callable[[], Vitals], *, serves: bool) -> AsyncIterator[None]:
     """Show a worker for as long as the block lasts."""
-    server = None
+    server = uncount = None
     if config.metrics_port is not None:
-        observe.count()
+        uncount = observe.count()
         if serves:
             server = observe.Server(config.metrics_host, config.metrics_port, observe.own_pages(vitals))
             server.start()
@@ -29,6 +29,8 @@ async def shown(config: Config, vitals: Callable[[], Vitals], *, serves: bool) -
         yield
     finally:
         unask()
+        if uncount is not None:
+            uncount()
         if server is not None:
             await asyncio.to_thread(server.stop)
         await asyncio.to_thread(events.settle, SETTLE_SECONDS)
