@@ -7,6 +7,7 @@ the environment. All faults are listed together, since mending them one at a tim
 import difflib
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -16,6 +17,11 @@ from orchestrator.errors import ConfigError
 PREFIX = "ORCHESTRATOR_"
 # Of the test suite and of nothing else; not a slip of the pen.
 FOREIGN = frozenset({"ORCHESTRATOR_TEST_SERVER"})
+
+# Set by Kubernetes in each pod, for each service there is: one called `orchestrator-worker` is no slip of ours.
+OF_KUBERNETES = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$"
+)
 
 # Said to a command, and by no application: `orchestrator worker` reads it before it loads one.
 OF_COMMANDS = ("processes",)
@@ -66,7 +72,7 @@ class Config:
         values: dict[str, Any] = {}
         known = {f.name: f for f in fields(cls)}
         for name, text in (os.environ if environment is None else environment).items():
-            if name.startswith(PREFIX) and name not in FOREIGN:
+            if name.startswith(PREFIX) and name not in FOREIGN and not is_of_kubernetes(name, text):
                 setting = name.removeprefix(PREFIX).lower()
                 if setting in known:
                     values[setting] = parsed(name, text, known[setting].default, faults)
@@ -170,6 +176,11 @@ def is_of_a_command(setting: str) -> bool:
     """Tell whether a variable is said to a command, and to no application."""
     command, _, flag = setting.partition("_")
     return setting in OF_COMMANDS or (command in COMMANDS and flag != "")
+
+
+def is_of_kubernetes(name: str, text: str) -> bool:
+    """Tell whether a variable says where a service of a cluster is to be found."""
+    return OF_KUBERNETES.search(name) is not None or (name.endswith("_PORT") and "://" in text)
 
 
 def names_of(value: object) -> object:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 import click
 
-from orchestrator.config import PREFIX, did_you_mean
+from orchestrator.config import PREFIX, did_you_mean, is_of_kubernetes
 from orchestrator.errors import ConfigError
 
 
@@ -27,8 +27,10 @@ def refuse_slips(whole: click.Group, environment: Mapping[str, str]) -> None:
     """Raise what was probably meant by the variables that belong to a command and to no flag of it."""
     faults = [
         f"{name} is not a flag's variable; did you mean {close}?"
-        for name in sorted(environment)
-        if name.startswith(PREFIX) and (close := meant(whole, name, PREFIX)) is not None
+        for name, text in sorted(environment.items())
+        if name.startswith(PREFIX)
+        and not is_of_kubernetes(name, text)
+        and (close := meant(whole, name, PREFIX)) is not None
     ]
     if faults:
         raise ConfigError("; ".join(faults))

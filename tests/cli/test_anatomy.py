@@ -9,7 +9,7 @@ import pytest
 
 from orchestrator.cli import orchestrator
 from orchestrator.cli.group import Commands, walked
-from orchestrator.cli.variables import meant
+from orchestrator.cli.variables import meant, refuse_slips
 from orchestrator.config import COMMANDS, PREFIX, Config
 from orchestrator.errors import ConfigError
 from tests.cli import inside
@@ -51,8 +51,22 @@ def test_real_slips_are_still_refused() -> None:
 )  # fmt: skip
 def test_what_is_right_or_somebody_elses_is_let_by(name: str) -> None:
     """A cluster puts names of its own beside ours."""
-    assert meant(orchestrator, name, PREFIX) is None
+    refuse_slips(orchestrator, {name: "1"})
     assert Config() == Config.load({name: "1"})
+
+
+@pytest.mark.parametrize("service", ["ORCHESTRATOR", "ORCHESTRATOR_WORKER", "ORCHESTRATOR_METRICS"])
+def test_services_of_kubernetes_are_let_by(service: str) -> None:
+    """It tells each pod of each service, and one may be called as ours are."""
+    told = {
+        "SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "9464", "SERVICE_PORT_METRICS": "9464", "PORT": "tcp://10.0.0.1:9464",
+        "PORT_9464_TCP": "tcp://10.0.0.1:9464", "PORT_9464_TCP_ADDR": "10.0.0.1", "PORT_9464_TCP_PROTO": "tcp",
+    }  # fmt: skip
+    environment = {f"{service}_{name}": text for name, text in told.items()}
+
+    refuse_slips(orchestrator, environment)
+
+    assert Config() == Config.load(environment)
 
 
 def test_a_slip_in_a_flags_variable_is_a_sentence() -> None:

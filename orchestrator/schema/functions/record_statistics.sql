@@ -76,5 +76,11 @@ BEGIN
         run_seconds = s.run_seconds + excluded.run_seconds,
         wait = orchestrator.add_histograms(s.wait, excluded.wait),
         run = orchestrator.add_histograms(s.run, excluded.run);
+EXCEPTION
+    WHEN data_exception OR integrity_constraint_violation OR cardinality_violation THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = 'record_statistics takes a JSON array with one object for each queue and type',
+            HINT = 'For example [{"queue": "mail", "type": "mail.welcome", "completed": 2, "run": {"40": 2}, "run_seconds": 0.1}].';
 END
 $$;
