@@ -21,27 +21,11 @@ import sys
 
 import click
 
-from orchestrator.cli.bench import bench
-from orchestrator.cli.demo import demo
-from orchestrator.cli.dev import dev
-from orchestrator.cli.doctor import doctor
-from orchestrator.cli.enqueue import enqueue
-from orchestrator.cli.explain import explain
-from orchestrator.cli.failures import failures
 from orchestrator.cli.group import CommandLine
-from orchestrator.cli.leader import leader
-from orchestrator.cli.migrate import migrate
-from orchestrator.cli.queues import queues
-from orchestrator.cli.resume import resume
-from orchestrator.cli.sql import sql
-from orchestrator.cli.status import status
-from orchestrator.cli.tasks import tasks
+from orchestrator.cli.shelf import Shelf
 from orchestrator.cli.told import told
-from orchestrator.cli.variables import name_variables, refuse_slips
-from orchestrator.cli.version import version
-from orchestrator.cli.worker import worker
-from orchestrator.cli.workers import workers
-from orchestrator.config import PREFIX
+from orchestrator.cli.variables import refuse_slips
+from orchestrator.config import COMMANDS
 from orchestrator.version import __version__
 
 
@@ -76,12 +60,7 @@ def orchestrator() -> None:
     refuse_slips(orchestrator, os.environ)
 
 
-for command in (
-    bench, demo, dev, doctor, enqueue, explain, failures, leader, migrate, queues, resume, sql, status, tasks, version,
-    worker, workers,
-):  # fmt: skip
-    orchestrator.add_command(command)
-name_variables(orchestrator, PREFIX)
+orchestrator.commands = Shelf(COMMANDS)
 
 
 def main() -> None:

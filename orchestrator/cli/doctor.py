@@ -8,12 +8,13 @@ from contextlib import closing
 
 import click
 
-from orchestrator import claim, operate
+from orchestrator import claim
 from orchestrator.cli.database import STATEMENT_SECONDS, database_option, json_option, settle
 from orchestrator.cli.table import ENDLESS, print_json
 from orchestrator.config import Config
 from orchestrator.observe import printable
-from orchestrator.operate import Finding
+from orchestrator.operate import doctor as examining
+from orchestrator.operate.doctor import Finding
 from orchestrator.postgres import connect, embedded_end
 
 # What needs somebody comes first.
@@ -47,8 +48,8 @@ def examined(url: str) -> list[Finding]:
         info = connect.conninfo(url, application_name="orchestrator doctor")
         with closing(connect.open_sync(info)) as connection:
             settle(connection, STATEMENT_SECONDS)
-            patient = operate.Patient(connection, lambda: connect.open_sync(info), claim.faults_of_plan)
-            return operate.examine(patient)
+            patient = examining.Patient(connection, lambda: connect.open_sync(info), claim.faults_of_plan)
+            return examining.examine(patient)
     finally:
         embedded_end.leave(url)
 

@@ -39,9 +39,9 @@ def refuse_slips(whole: click.Group, environment: Mapping[str, str]) -> None:
 def meant(command: click.Command, name: str, prefix: str) -> str | None:
     """Return the variable that was probably meant; None where the name is right, or like none."""
     if isinstance(command, click.Group):
-        for word, inner in command.commands.items():
+        for word in command.commands:
             if name.startswith(below(prefix, word)):
-                return meant(inner, name, below(prefix, word))
+                return meant(command.commands[word], name, below(prefix, word))
         return None
     # The flag alone is compared: what stands before it is equal, and would make anything look alike.
     close = did_you_mean(name.removeprefix(prefix), map(variable_of, flags(command)))

@@ -3,12 +3,12 @@ change their priority, one or a million; see what goes wrong; and let them run i
 
 One function an act, over the SQL objects that psql would call; only `search` composes statements, from the filters
 that a person gave. Reads and acts in transactions of its own, so a task that its producer has not committed yet is not
-there.
+there. `doctor` is a room of its own, and is asked for by its name: it knows Alembic, and no application that only
+enqueues should load that.
 """
 
 from orchestrator.operate.act import act
 from orchestrator.operate.detail import Attempt, Detail, Moment, Task, detail
-from orchestrator.operate.doctor import Finding, Patient, examine
 from orchestrator.operate.explain import Explanation, explain
 from orchestrator.operate.failures import Group
 from orchestrator.operate.filters import Search
@@ -23,13 +23,11 @@ __all__ = [
     "Deed",
     "Detail",
     "Explanation",
-    "Finding",
     "Found",
     "Group",
     "Moment",
     "Number",
     "Page",
-    "Patient",
     "Resumed",
     "Search",
     "Task",
@@ -41,7 +39,6 @@ __all__ = [
     "copied",
     "current",
     "detail",
-    "examine",
     "explain",
     "resume_after_restore",
 ]

@@ -10,7 +10,7 @@ from psycopg import pq
 from psycopg.conninfo import make_conninfo
 
 from orchestrator import claim
-from orchestrator.operate import Patient
+from orchestrator.operate.doctor import Patient
 from tests.dumps import binaries
 from tests.servers import Server, temporary_directory
 
