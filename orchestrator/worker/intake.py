@@ -61,12 +61,10 @@ class Intake:
         self._outbox = outbox
         self._rest = rest
         self._ahead = Ahead(slots)
-        self._until_empty = until_empty
+        self._until_empty, self._stopping = until_empty, False
         self._look = look
-        self._stopping = False
         self.flight = Flight(session, config.queues)
-        self._suspects: list[Claimed] = []
-        self._marking: list[Claimed] = []
+        self._suspects, self._marking = list[Claimed](), list[Claimed]()
         self._patient_until = 0.0
         self.worker_id = worker_id
 
@@ -192,6 +190,8 @@ class Intake:
             self._slots.add(fresh, worker_id=worker_id)
         if past:
             self._slots.add_past(past, worker_id=worker_id)
+        if past or suspects:
+            self._rest.wake()  # They begin at the next turn, which else would come with a poll.
 
     async def _begin_past(self) -> None:
         """Let tasks that have a past begin, where there are slots for them."""

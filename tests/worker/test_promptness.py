@@ -9,12 +9,13 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 from typing import LiteralString
 
 import psycopg
 
-from orchestrator import Context, Orchestrator, events
+from orchestrator import Backoff, Context, Orchestrator, events
 from tests.worker.running import asleep, recorded, statuses, until, value, working
 
 LOW: int = 100_000
@@ -32,6 +33,14 @@ FILL: LiteralString = """
 INSERT INTO orchestrator.tasks_live (type, queue, priority, max_attempts, timeout, aging_us, run_at, status, payload)
 SELECT %s, 'default', 25, 4, '5 minutes', 31557600000000000, now() - n * interval '1 us', 'pending', '{}'
 FROM generate_series(1, %s) AS n
+"""
+
+SUSPECT: LiteralString = """
+WITH rung AS (SELECT pg_notify('orchestrator', 'default'))
+INSERT INTO orchestrator.tasks_live (
+    type, queue, priority, max_attempts, timeout, aging_us, run_at, status, payload, losses, error
+)
+SELECT 'suspect', 'default', 50, 4, '5 minutes', 31557600000000000, now(), 'pending', '{}', 2, '{}' FROM rung
 """
 
 
@@ -160,6 +169,54 @@ def test_a_delayed_task_starts_at_its_moment(
     record_property("late_ms", told(lateness))
     assert min(lateness) > -0.05
     assert max(lateness) < LATE_SECONDS
+
+
+def test_a_retry_starts_at_its_moment(
+    database_url: str, connection: psycopg.Connection, record_property: Callable[[str, object], None]
+) -> None:
+    """On a worker that has nothing else, and sleeps: what was claimed for it must not wait for the next poll."""
+    app, starts = Orchestrator(database_url, poll_seconds=30.0), list[float]()
+
+    @app.task(name="third time lucky", backoff=Backoff(base_seconds=0.3, factor=1.0, jitter=0.0))
+    async def third_time_lucky() -> None:
+        starts.append(time.monotonic())
+        if len(starts) < 3:
+            raise ValueError
+
+    async def main() -> None:
+        async with working(app):
+            await until(lambda: asleep(connection), "it sleeps")
+            third_time_lucky.enqueue()
+            await until(lambda: len(starts) == 3, "the third attempt has started", seconds=20)
+        await app.aclose()
+
+    asyncio.run(main())
+
+    late = [after - before - 0.3 for before, after in pairwise(starts)]
+    record_property("late_ms", told(late))
+    assert max(late) < LATE_SECONDS
+
+
+def test_a_suspect_starts_at_once_where_nothing_else_runs(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """It has cost two workers their lives, and goes alone; an idle worker has nothing to wait for."""
+    app, starts = Orchestrator(database_url, poll_seconds=30.0), Starts()
+
+    @app.task(name="suspect")
+    async def suspect(context: Context) -> None:
+        starts.note(context)
+
+    async def main() -> float:
+        async with working(app):
+            await until(lambda: asleep(connection), "it sleeps")
+            begun = time.monotonic()
+            connection.execute(SUSPECT)
+            await until(lambda: starts.at, "it starts", seconds=20)
+        await app.aclose()
+        return next(iter(starts.at.values())) - begun
+
+    assert asyncio.run(main()) < LATE_SECONDS
 
 
 def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
