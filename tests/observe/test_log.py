@@ -197,6 +197,9 @@ def test_a_library_s_null_handler_is_nobody_s_wish(
 ) -> None:
     """Nor is a handler that our records would not reach."""
     monkeypatch.undo()
+    monkeypatch.setattr(
+        logging.getLogger(), "handlers", []
+    )  # an earlier test, or pytest, may have put some there
     ours = logging.getLogger("orchestrator")
     null, elsewhere = logging.NullHandler(), Kept()
     ours.addHandler(null)

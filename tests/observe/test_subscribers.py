@@ -53,6 +53,7 @@ def test_a_base_stands_for_all_of_its_kinds(app: Orchestrator) -> None:
     completed = events.TaskCompleted(1, "t", "q", 1)
     events.emit(completed)
     events.emit(GONE)
+    assert events.settle(PATIENCE_SECONDS)
     app.off(everything.append)
     events.emit(completed)
     assert events.settle(PATIENCE_SECONDS)

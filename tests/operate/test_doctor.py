@@ -20,8 +20,17 @@ from psycopg.types.json import Jsonb
 
 from orchestrator import Orchestrator
 from orchestrator.cli import orchestrator
-from orchestrator.operate.doctor import Finding, Patient, examine
-from orchestrator.operate.doctor import crew, notifications, server, sessions, tables, waiting
+from orchestrator.operate.doctor import (
+    Finding,
+    Patient,
+    crew,
+    examine,
+    notifications,
+    server,
+    sessions,
+    tables,
+    waiting,
+)
 from orchestrator.operate.doctor.examine import CHECKS, make, name_of
 from orchestrator.schema import migrate
 from orchestrator.version import __version__

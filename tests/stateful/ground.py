@@ -116,7 +116,14 @@ class Ground:
     # Workers
 
     def register(self, worker: int) -> None:
-        given = {"host": "host", "pid": worker, "version": "0", "queues": list(QUEUES), "capacity": 3}
+        given = {
+            "host": "host",
+            "pid": worker,
+            "version": "0",
+            "queues": list(QUEUES),
+            "types": [],
+            "capacity": 3,
+        }
         self._worker.execute(REGISTER, given | {"id": UUID(int=worker)})
 
     def sweep(self) -> tuple[int, tuple[str, ...], float | None]:

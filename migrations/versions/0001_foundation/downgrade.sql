@@ -1,5 +1,5 @@
 -- Take away everything 1_tables to 5_leaves made, the tasks with it.
-DROP VIEW orchestrator.day_leaves, orchestrator.dead_letters, orchestrator.installation, orchestrator.leader,
+DROP VIEW orchestrator.day_leaves, orchestrator.dead_letters, orchestrator.failures, orchestrator.installation, orchestrator.leader,
     orchestrator.live_workers,
     orchestrator.queue_summary, orchestrator.running_tasks, orchestrator.task_history;
 DROP TABLE orchestrator.tasks, orchestrator.audit, orchestrator.idempotency_keys, orchestrator.attempts,
