@@ -1,5 +1,6 @@
 """The small HTTP server: what it answers, and what it bears."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -135,6 +136,30 @@ def test_many_at_once_get_whole_answers(served: Server) -> None:
         lengths = [len(got.body) for got in crowd.map(lambda _: get(served.port, "/big"), range(16))]
 
     assert [len(BIG)] * 16 == lengths
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
+def test_a_process_that_a_handler_forks_does_not_keep_the_port() -> None:
+    """However long it lives: whoever comes after the worker takes the port."""
+    first = Server("127.0.0.1", 0, {})
+    first.start()
+    port = first.port
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        if (child := os.fork()) == 0:
+            theirs.sendall(b"forked")
+            ours.close()
+            theirs.recv(1)  # ends: with the parent's
+            os._exit(0)
+        try:
+            ours.recv(6)
+            first.stop()
+            second = Server("127.0.0.1", port, {})
+            second.start()
+            second.stop()
+        finally:
+            ours.shutdown(socket.SHUT_RDWR)
+            os.waitpid(child, 0)
 
 
 @pytest.mark.parametrize(
