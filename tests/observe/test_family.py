@@ -102,6 +102,24 @@ def test_gauges_of_ours_are_combined_and_others_are_told_for_each() -> None:
     } == numbers(family)
 
 
+def test_who_says_nothing_any_more_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that hangs is neither ready nor leads, whatever it said last; what it counted stays counted."""
+    family = Family()
+    hear(
+        family,
+        1,
+        told(
+            counted(2),
+            gauged("orchestrator_worker_ready", 1),
+            gauged("orchestrator_is_leader", 1),
+            gauged("stock", 10),
+        ),
+    )
+    monkeypatch.setattr(module, "SILENT_SECONDS_MAX", -1.0)
+
+    assert {"orders_total shop=a": 2.0, "orchestrator_processes": 1.0} == numbers(family)
+
+
 def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that starts, hangs or is not ready counts, one whose place stays empty does not; nobody is not ready."""
     family = Family()
