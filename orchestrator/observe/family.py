@@ -34,13 +34,13 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def snapshot(registry: CollectorRegistry = REGISTRY, *, ours: bool = False) -> Snapshot:
-    """Return all that a registry holds, or of that only what is ours."""
+    """Return all that a registry holds, or of that only what is ours; not when each began, which cannot be added up."""
     return [
         [
             family.name,
             family.documentation,
             family.type,
-            [[s.name, s.labels, s.value] for s in family.samples],
+            [[s.name, s.labels, s.value] for s in family.samples if s.name != f"{family.name}_created"],
         ]
         for family in registry.collect()
         if not ours or family.name.startswith(catalogue.PREFIX)
