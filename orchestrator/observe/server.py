@@ -104,8 +104,10 @@ class Server:
             async with asyncio.timeout(LINGER_SECONDS):
                 while await reader.read(REQUEST_BYTES_MAX):  # ends: with the caller, or its second
                     pass
-        except (OSError, TimeoutError, EOFError):
-            pass  # gone, or too slow: nobody is there to be told
+        except (OSError, TimeoutError, EOFError, asyncio.CancelledError):
+            # Gone, or too slow, or we end: nobody is there to be told. Nobody waits for this task either, and of one
+            # that ends as cancelled Python 3.11 prints a traceback.
+            pass
         finally:
             self._open -= 1
             writer.transport.abort()

@@ -12,7 +12,7 @@ import pytest
 from orchestrator import ConfigError
 from orchestrator.observe import server as module
 from orchestrator.observe.server import Answer, Server
-from tests.observe.http import get, said_to
+from tests.observe.http import PATIENCE_SECONDS, get, said_to
 
 BIG = b"x" * 3_000_000
 
@@ -136,6 +136,19 @@ def test_many_at_once_get_whole_answers(served: Server) -> None:
         lengths = [len(got.body) for got in crowd.map(lambda _: get(served.port, "/big"), range(16))]
 
     assert [len(BIG)] * 16 == lengths
+
+
+def test_who_is_connected_at_the_end_is_cut_off_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody is told of it, least of all by a traceback."""
+    server = Server("127.0.0.1", 0, {"/page": lambda _: Answer(b"")})
+    server.start()
+    with socket.create_connection(("127.0.0.1", server.port)) as line:
+        get(server.port, "/page")  # by then it has met the other one, too
+        server.stop()
+        line.settimeout(PATIENCE_SECONDS)
+        assert b"" == line.recv(1)
+
+    assert [] == caplog.records
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
