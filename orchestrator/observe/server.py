@@ -90,14 +90,15 @@ class Server:
         server.close()
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._open >= REQUESTS_MAX:
+            # Not a word: to say it, and to wait until it is read, would cost as much as to answer.
+            writer.transport.abort()
+            return
         self._open += 1
         writer.transport.set_write_buffer_limits(0)  # to drain means that all of it has left us
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                if self._open > REQUESTS_MAX:
-                    answer, method = refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once"), ""
-                else:
-                    answer, method = await self._answer(reader)
+                answer, method = await self._answer(reader)
                 writer.write(written(answer, method=method))
                 await writer.drain()
                 writer.write_eof()
