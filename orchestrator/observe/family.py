@@ -4,8 +4,9 @@
 
 Counters and histograms are added up, and what a process had counted stays when it is gone: if the sum went down, that
 would look to Prometheus like a restart, and all of the rest would count again. A gauge of ours is combined as the
-catalogue says, and one of the application's own, or of Python's, is told for each process. Who is killed takes along
-what it counted in its last second. Nothing is kept in a file: nobody has to clean up, and nobody counts one twice.
+catalogue says, and one of the application's own, or of Python's, is told for each process; of a process that hangs none
+is told. Who is killed takes along what it counted in its last second. Nothing is kept in a file: nobody has to clean
+up, and nobody counts one twice.
 """
 
 import threading
@@ -33,13 +34,13 @@ Labels = tuple[tuple[str, str], ...]
 
 
 def snapshot(registry: CollectorRegistry = REGISTRY, *, ours: bool = False) -> Snapshot:
-    """Return all that a registry holds, or of that only what is ours."""
+    """Return all that a registry holds, or of that only what is ours; not when each began, which cannot be added up."""
     return [
         [
             family.name,
             family.documentation,
             family.type,
-            [[s.name, s.labels, s.value] for s in family.samples],
+            [[s.name, s.labels, s.value] for s in family.samples if s.name != f"{family.name}_created"],
         ]
         for family in registry.collect()
         if not ours or family.name.startswith(catalogue.PREFIX)
@@ -116,8 +117,9 @@ class Family(Collector):
             sums.add(self._past.told())
             told = dict(self._told)
         sums.add(self._own(), process="parent")
-        for place, (numbers, _, _) in sorted(told.items()):
-            sums.add(numbers, process=str(place))
+        for place, (numbers, _, at) in sorted(told.items()):
+            # What it was when it last spoke it may not be any more: neither ready nor the leader.
+            sums.add(numbers, process=str(place) if silent_seconds(at) <= SILENT_SECONDS_MAX else None)
         processes = len(told)
         sums.add([own_count(processes)], process="parent")
         for name, what, kind, samples in sums.told():
@@ -146,7 +148,11 @@ def said(told: tuple[Snapshot, Mapping[str, Any], float] | None) -> dict[str, An
     if told is None:
         return {"ready": False, "says": "starting"}
     _, ready, at = told
-    silent = time.monotonic() - at
+    silent = silent_seconds(at)
     if silent > SILENT_SECONDS_MAX:
         return {"ready": False, "says": f"has said nothing for {silent:.0f} s"}
     return dict(ready)
+
+
+def silent_seconds(heard_at: float) -> float:
+    return time.monotonic() - heard_at

@@ -51,21 +51,25 @@ class Counts:
         self.cluster = Cluster()
         self.numbers.ask(self.cluster.readings)
         self.numbers.ask(lambda: [(catalogue.INFO, (__version__,), 1.0)])
-        self._is_counting = False
+        self._users = set[object]()
+        self._lock = threading.Lock()
+        self._unsubscribe: Callable[[], None] = lambda: None
         registry.register(self.numbers)
 
     def begin(self) -> Callable[[], None]:
-        """Count from now on, unless that is done already; returns what ends it."""
-        if self._is_counting:
-            return lambda: None
-        self._is_counting = True
-        unsubscribe = events.subscribe(self.count, to=COUNTED | LEARNT)
+        """Count from now on, if nobody has asked for that yet; returns what ends it when the last one says so."""
+        user = object()
+        with self._lock:
+            if not self._users:
+                self._unsubscribe = events.subscribe(self.count, to=COUNTED | LEARNT)
+            self._users.add(user)
+        return lambda: self._end(user)
 
-        def end() -> None:
-            self._is_counting = False
-            unsubscribe()
-
-        return end
+    def _end(self, user: object) -> None:
+        with self._lock:
+            self._users.discard(user)
+            if not self._users:
+                self._unsubscribe()
 
     def count(self, event: events.Event) -> None:
         """Count one event."""
@@ -159,7 +163,8 @@ _beginning = threading.Lock()
 
 
 def count(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
-    """Count every event from now on, in this registry; returns what ends it. Twice is once."""
+    """Count every event from now on, once, in this registry, until everybody who asked for it has called what this
+    returns."""
     return counts_of(registry).begin()
 
 

@@ -7,12 +7,14 @@ looked at but the first line and `Accept`. It shares the interpreter with the ha
 
 import asyncio
 import errno
+import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
+from weakref import WeakSet
 
 from orchestrator import events
 from orchestrator.errors import ConfigError
@@ -62,6 +64,7 @@ class Server:
                 "--metrics-port or ORCHESTRATOR_METRICS_PORT"
                 + ("" if taken else ", or another address with --metrics-host")
             ) from None
+        _listening.add(self._socket)
         self._loop = asyncio.SelectorEventLoop()
         self._thread.start()
         events.emit(events.MetricsServed(self._host, self.port))
@@ -87,22 +90,25 @@ class Server:
         server.close()
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._open >= REQUESTS_MAX:
+            # Not a word: to say it, and to wait until it is read, would cost as much as to answer.
+            writer.transport.abort()
+            return
         self._open += 1
         writer.transport.set_write_buffer_limits(0)  # to drain means that all of it has left us
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
-                if self._open > REQUESTS_MAX:
-                    answer, method = refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once"), ""
-                else:
-                    answer, method = await self._answer(reader)
+                answer, method = await self._answer(reader)
                 writer.write(written(answer, method=method))
                 await writer.drain()
                 writer.write_eof()
             async with asyncio.timeout(LINGER_SECONDS):
                 while await reader.read(REQUEST_BYTES_MAX):  # ends: with the caller, or its second
                     pass
-        except (OSError, TimeoutError, EOFError):
-            pass  # gone, or too slow: nobody is there to be told
+        except (OSError, TimeoutError, EOFError, asyncio.CancelledError):
+            # Gone, or too slow, or we end: nobody is there to be told. Nobody waits for this task either, and of one
+            # that ends as cancelled Python 3.11 prints a traceback.
+            pass
         finally:
             self._open -= 1
             writer.transport.abort()
@@ -130,6 +136,19 @@ class Server:
         except Exception as error:
             # Metrics of the application's own stand in the same registry, and may raise anything.
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__} while this was made")
+
+
+_listening: WeakSet[socket.socket] = WeakSet()
+
+
+def let_go() -> None:
+    """Close the ports in a process that was forked: it serves nothing, and may outlive who does, who then could not
+    be started again."""
+    for listening in tuple(_listening):
+        listening.close()
+
+
+os.register_at_fork(after_in_child=let_go)
 
 
 def accepted(lines: list[str]) -> str:

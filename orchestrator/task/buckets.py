@@ -8,6 +8,7 @@ same to the last digit (schema/functions/bucket_begins.sql).
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
+from math import isfinite
 from typing import NamedTuple
 
 # Powers of two, in microseconds.
@@ -45,14 +46,19 @@ def bounds(number: int) -> tuple[float, float]:
 
 def histogram(times: Iterable[float]) -> Histogram:
     """Sort times into buckets. To have them sorted by size and to look for each bucket's end costs a bucket something,
-    and a time next to nothing: of a batch most fall into few."""
+    and a time next to nothing: of a batch most fall into few. One that is infinite counts as the longest that is told
+    apart, and one that is no number as 0."""
     ordered = sorted(times)
+    seconds = sum(ordered)
+    if not isfinite(seconds):
+        ordered = sorted(min(max(0.0, time), BOUNDS[-1]) for time in ordered)
+        seconds = sum(ordered)
     found: dict[int, int] = {}
     begin = 0
-    # Ends: a bucket holds the time for which it was looked up.
+    # Ends: a bucket holds the time for which it was looked up, as that is finite.
     while begin < len(ordered):
         number = bucket(ordered[begin])
         end = bisect_left(ordered, bounds(number)[1], begin)
         found[number] = end - begin
         begin = end
-    return Histogram(found, sum(ordered))
+    return Histogram(found, seconds)

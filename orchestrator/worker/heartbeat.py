@@ -161,20 +161,22 @@ class Heartbeat:
         return old, self.worker_id
 
     def stop(self) -> None:
-        """Stop beating, tell what has been counted and take the row off the list of the living."""
+        """Stop beating, take the row off the list of the living and tell what has been counted."""
         self._statistics.stop()
         self._stop.set()
         self._called.set()
         if self._thread.is_alive():
             self._thread.join()
+        duty = "deregister"
         try:
             if self._thread.ident is not None and self._registered:
                 with self._line.within(ANSWER_SECONDS):
-                    self._statistics.write(self._line.open())
                     self._line.open().execute(DEREGISTER, {"id": self.worker_id})
+                    duty = "statistics"
+                    self._statistics.write(self._line.open())
         except Exception as error:
-            # Nothing is lost: without a beat the row is declared dead in a while.
-            events.emit(events.DutyFailed("deregister", type(error).__name__, transient.reason(error)))
+            # Nothing is lost but some counts: without a beat the row is declared dead in a while.
+            events.emit(events.DutyFailed(duty, type(error).__name__, transient.reason(error)))
         finally:
             self._line.close()
 

@@ -6,7 +6,7 @@ users' subscribers are told what is queued for them, for as long as that may tak
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from orchestrator import events, observe
 from orchestrator.config import Config
@@ -18,19 +18,13 @@ SETTLE_SECONDS = 5.0
 @asynccontextmanager
 async def shown(config: Config, vitals: Callable[[], Vitals], *, serves: bool) -> AsyncIterator[None]:
     """Show a worker for as long as the block lasts."""
-    server = uncount = None
-    if config.metrics_port is not None:
-        uncount = observe.count()
-        if serves:
-            server = observe.Server(config.metrics_host, config.metrics_port, observe.own_pages(vitals))
-            server.start()
-    unask = observe.ask(lambda: readings(vitals()))
-    try:
+    async with AsyncExitStack() as ends:
+        ends.push_async_callback(asyncio.to_thread, events.settle, SETTLE_SECONDS)
+        if config.metrics_port is not None:
+            ends.callback(observe.count())
+            if serves:
+                server = observe.Server(config.metrics_host, config.metrics_port, observe.own_pages(vitals))
+                server.start()
+                ends.push_async_callback(asyncio.to_thread, server.stop)
+        ends.callback(observe.ask(lambda: readings(vitals())))
         yield
-    finally:
-        unask()
-        if uncount is not None:
-            uncount()
-        if server is not None:
-            await asyncio.to_thread(server.stop)
-        await asyncio.to_thread(events.settle, SETTLE_SECONDS)

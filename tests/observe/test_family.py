@@ -45,7 +45,6 @@ def numbers(family: Family) -> dict[str, float]:
         sample.name + "".join(f" {name}={value}" for name, value in sample.labels.items()): sample.value
         for metric in family.collect()
         for sample in metric.samples
-        if not sample.name.endswith("_created")
     }
 
 
@@ -55,7 +54,7 @@ def hear(family: Family, place: int, numbers: Snapshot) -> None:
 
 
 def test_counters_and_histograms_are_added_up() -> None:
-    """By their labels, and bucket by bucket; what is told again replaces what was told before."""
+    """By their labels, and bucket by bucket; what is told again replaces what was told before; no `_created` is."""
     family = Family()
     hear(family, 1, told(counted(1)))
     hear(family, 1, told(counted(3), spread(0.5, 1.5)))
@@ -100,6 +99,24 @@ def test_gauges_of_ours_are_combined_and_others_are_told_for_each() -> None:
         "stock process=1": 10.0,
         "stock process=2": 20.0,
     } == numbers(family)
+
+
+def test_who_says_nothing_any_more_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that hangs is neither ready nor leads, whatever it said last; what it counted stays counted."""
+    family = Family()
+    hear(
+        family,
+        1,
+        told(
+            counted(2),
+            gauged("orchestrator_worker_ready", 1),
+            gauged("orchestrator_is_leader", 1),
+            gauged("stock", 10),
+        ),
+    )
+    monkeypatch.setattr(module, "SILENT_SECONDS_MAX", -1.0)
+
+    assert {"orders_total shop=a": 2.0, "orchestrator_processes": 1.0} == numbers(family)
 
 
 def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,6 +151,20 @@ def test_a_name_forges_no_line(kind: str) -> None:
     assert all(line.isprintable() and len(line) < 600 for line in text.split("\n"))
 
 
+def test_it_is_counted_for_as_long_as_anybody_counts() -> None:
+    """Two workers in one process count each event once, and when the first has stopped the second counts on."""
+    registry = CollectorRegistry()
+    first, second = observe.count(registry), observe.count(registry)
+    events.emit(events.TasksEnqueued("t", 1))
+    first()
+    first()
+    events.emit(events.TasksEnqueued("t", 10))
+    second()
+    events.emit(events.TasksEnqueued("t", 100))
+
+    assert 11.0 == registry.get_sample_value("orchestrator_tasks_enqueued_total", {"type": "t"})
+
+
 SAMPLE = events.GaugesSampled(
     (("mail", "pending", 7),), (("mail", 61.5),), (("mail", 2),), (("running", 3),), 0.25, 900, 12.0, 6, 0.01
 )

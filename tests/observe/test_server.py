@@ -1,17 +1,18 @@
 """The small HTTP server: what it answers, and what it bears."""
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 
 from orchestrator import ConfigError
 from orchestrator.observe import server as module
 from orchestrator.observe.server import Answer, Server
-from tests.observe.http import get, said_to
+from tests.observe.http import PATIENCE_SECONDS, get, said_to
 
 BIG = b"x" * 3_000_000
 
@@ -118,15 +119,18 @@ def test_who_is_slow_holds_nobody_up(served: Server, monkeypatch: pytest.MonkeyP
         assert [b""] * len(crowd) == [line.recv(100) for line in crowd]
 
 
-def test_a_crowd_is_told_to_come_again(served: Server) -> None:
-    """One more than may ask at once is refused, and not kept waiting."""
+def test_of_a_crowd_nobody_more_is_kept(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more than may ask at once is cut off without a word, and holds no descriptor."""
+    monkeypatch.setattr(module, "REQUEST_SECONDS", 2 * PATIENCE_SECONDS)
     with ExitStack() as stack:
-        for _ in range(module.REQUESTS_MAX):
-            stack.enter_context(socket.create_connection(("127.0.0.1", served.port)))
-        # Until the server has met all of them, it may still answer.
-        while (answer := said_to(served.port, b"GET /page HTTP/1.1\r\n\r\n")[:12]) == b"HTTP/1.1 200":
-            pass
-        assert b"HTTP/1.1 503" == answer
+        crowd = [
+            stack.enter_context(
+                socket.create_connection(("127.0.0.1", served.port), timeout=PATIENCE_SECONDS)
+            )
+            for _ in range(module.REQUESTS_MAX + 1)
+        ]
+        with suppress(ConnectionResetError):
+            assert b"" == crowd[-1].recv(1)
 
 
 def test_many_at_once_get_whole_answers(served: Server) -> None:
@@ -135,6 +139,43 @@ def test_many_at_once_get_whole_answers(served: Server) -> None:
         lengths = [len(got.body) for got in crowd.map(lambda _: get(served.port, "/big"), range(16))]
 
     assert [len(BIG)] * 16 == lengths
+
+
+def test_who_is_connected_at_the_end_is_cut_off_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody is told of it, least of all by a traceback."""
+    server = Server("127.0.0.1", 0, {"/page": lambda _: Answer(b"")})
+    server.start()
+    with socket.create_connection(("127.0.0.1", server.port)) as line:
+        get(server.port, "/page")  # by then it has met the other one, too
+        server.stop()
+        line.settimeout(PATIENCE_SECONDS)
+        assert b"" == line.recv(1)
+
+    assert [] == caplog.records
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
+def test_a_process_that_a_handler_forks_does_not_keep_the_port() -> None:
+    """However long it lives: whoever comes after the worker takes the port."""
+    first = Server("127.0.0.1", 0, {})
+    first.start()
+    port = first.port
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        if (child := os.fork()) == 0:
+            theirs.sendall(b"forked")
+            ours.close()
+            theirs.recv(1)  # ends: with the parent's
+            os._exit(0)
+        try:
+            ours.recv(6)
+            first.stop()
+            second = Server("127.0.0.1", port, {})
+            second.start()
+            second.stop()
+        finally:
+            ours.shutdown(socket.SHUT_RDWR)
+            os.waitpid(child, 0)
 
 
 @pytest.mark.parametrize(

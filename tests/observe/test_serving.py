@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 import threading
 from pathlib import Path
 
@@ -238,6 +239,20 @@ def test_with_processes_the_parent_must_be_told_the_port() -> None:
     served_by_parent(made, 9464)
 
     assert not made.serves
+
+
+def test_who_does_not_get_the_port_counts_nothing() -> None:
+    """Whoever counted before counts on, and nobody else does."""
+    before = events.wanted(events.ClaimAnswered)
+
+    async def show(port: int) -> None:
+        with pytest.raises(ConfigError, match="somebody else listens there"):
+            await Orchestrator("postgresql://nowhere/x", metrics_port=port).worker().run()
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        asyncio.run(show(taken.getsockname()[1]))
+
+    assert before == events.wanted(events.ClaimAnswered)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

@@ -17,7 +17,7 @@ from psycopg.rows import dict_row
 from orchestrator import events
 from orchestrator.events import bus
 from orchestrator.observe import Statistics
-from orchestrator.observe.statistics import KEYS_MAX, OTHER_TYPES
+from orchestrator.observe.statistics import KEYS_MAX, OTHER_TYPES, QUEUES_MAX
 from orchestrator.postgres.session import SETTINGS
 from orchestrator.task.buckets import BOUNDS, bounds, bucket, histogram
 from orchestrator.task.tally import WORDS, Tally
@@ -167,7 +167,7 @@ def test_what_may_have_been_written_is_not_written_again(
 
 
 def test_hostile_names_are_names_and_there_are_not_too_many(connection: psycopg.Connection) -> None:
-    """Whatever a stranger calls a task, it is one row; beyond a thousand names the rest has one."""
+    """Whatever a stranger calls a task, it is one row; beyond two hundred names the rest has one."""
     names = [
         "'; DROP TABLE orchestrator.statistics; --",
         "\x1b[2J",
@@ -188,6 +188,17 @@ def test_hostile_names_are_names_and_there_are_not_too_many(connection: psycopg.
     assert set(names) <= set(counts)
     assert (KEYS_MAX + 1 + len(names), 100) == (len(counts), counts[OTHER_TYPES])
     assert 2 * (KEYS_MAX + 50) + len(names) == sum(counts.values())
+
+
+def test_there_are_not_too_many_of_many_queues_either(connection: psycopg.Connection) -> None:
+    """Beyond the types of the first queues there is one row for all, and everything is counted."""
+    with counting() as statistics:
+        told(*(tally(queue=f"queue {n}", completed=1) for n in range(KEYS_MAX + QUEUES_MAX + 50)))
+        statistics.write(connection)
+
+    rows = read(connection, "SELECT queue, type, completed FROM orchestrator.statistics")
+    assert KEYS_MAX + QUEUES_MAX + 1 == len(rows) <= 300
+    assert [50] == [row["completed"] for row in rows if row["queue"] == OTHER_TYPES]
 
 
 def test_two_workers_never_wait_for_each_other(database_url: str, connection: psycopg.Connection) -> None:

@@ -39,3 +39,12 @@ def test_a_histogram_counts_each_time_once(some: list[float]) -> None:
 
     assert expected == dict(found.buckets)
     assert math.isclose(sum(some), found.seconds, abs_tol=1e-6)
+
+
+@given(st.lists(st.floats()))
+def test_any_floats_are_counted_and_come_to_something_finite(some: list[float]) -> None:
+    """Infinite ones and those that are no number, too: a task may be due at -infinity."""
+    found = histogram(some)
+
+    assert len(some) == sum(found.buckets.values())
+    assert math.isfinite(found.seconds)

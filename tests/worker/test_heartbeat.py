@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import LiteralString
 
 import psycopg
 import pytest
@@ -10,11 +12,19 @@ from orchestrator import Orchestrator, events
 from orchestrator.config import Config
 from orchestrator.postgres.line import Line
 from orchestrator.postgres.reach import Reach
+from orchestrator.task.buckets import EMPTY
+from orchestrator.task.tally import Tally
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.report import ask
 from orchestrator.worker.stall import Stall
 from tests.worker.processes import eventually
-from tests.worker.running import recorded, status, until, value, working
+from tests.worker.running import PATIENCE_SECONDS, recorded, status, until, value, working
+
+CUT_OFF: LiteralString = """
+SELECT count(pg_terminate_backend(l.pid))
+FROM pg_locks AS l
+WHERE NOT l.granted AND l.relation = 'orchestrator.statistics'::regclass
+"""
 
 
 @pytest.fixture
@@ -166,3 +176,20 @@ def test_a_registration_whose_answer_was_lost_is_no_end(
         assert [event.new_worker_id for event in died] == lost
 
     asyncio.run(main())
+
+
+def test_who_stops_is_off_the_list_whatever_becomes_of_its_statistics(
+    beating: Heartbeat, connection: psycopg.Connection, line: Line
+) -> None:
+    """Somebody has the table locked, and the connection breaks under the one who waits for that."""
+    line.open().execute("SET lock_timeout = 0")
+    some = Tally("default", "t", {"completed": 1}, EMPTY, EMPTY, EMPTY)
+    events.emit(events.OutcomesWritten(beating.worker_id, 0.1, (some,)))
+    with recorded(events.DutyFailed) as failed, ThreadPoolExecutor(1) as other, connection.transaction():
+        connection.execute("LOCK TABLE orchestrator.statistics")
+        stopping = other.submit(beating.stop)
+        eventually(lambda: value(connection, CUT_OFF) == 1, "it waits, and is cut off")
+        stopping.result(PATIENCE_SECONDS)
+
+    assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
+    assert ["statistics"] == [event.duty for event in failed]
