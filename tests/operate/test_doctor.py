@@ -293,6 +293,19 @@ def test_a_snapshot_that_is_held(inmate: Patient, clinic: Server, monkeypatch: p
     assert "ok" == make(sessions.horizon, inmate).verdict
 
 
+def test_a_transaction_that_has_written_and_idles(
+    inmate: Patient, clinic: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its statements it has no snapshot; its number alone holds the horizon."""
+    monkeypatch.setattr(sessions, "HORIZON_WARN_SECONDS", 0.0)
+    with psycopg.connect(clinic.url(), application_name="a form") as writer:
+        writer.execute("CREATE TABLE half_done ()")
+        pid, found = writer.info.backend_pid, make(sessions.horizon, inmate)
+        writer.rollback()
+
+    assert f"session {pid} (a form, user postgres, idle in transaction) holds" in found.says
+
+
 # Notifications.
 
 
