@@ -114,12 +114,17 @@ def nobody_leads(scene: Scene) -> Iterator[Concern]:
 
 def silent(scene: Scene) -> Iterator[Concern]:
     for worker in scene.workers:
-        if worker.beat_age > SILENT:
-            yield Concern(
-                f"worker {worker.name} was last heard of {round(worker.beat_age.total_seconds()):,} s ago, and holds "
-                f"{tasks(worker.holds)}: it is given up after 30 s",
-                f"orchestrator workers stop {worker.id}",
+        heard = f"last heard of {round(worker.beat_age.total_seconds()):,} s ago"
+        if not worker.live:
+            says = (
+                f"worker {worker.name} is gone ({heard}), and holds {tasks(worker.holds)}: the leader, or the next "
+                "worker that starts, takes them back"
             )
+        elif worker.beat_age > SILENT:
+            says = f"worker {worker.name} was {heard}, and holds {tasks(worker.holds)}: it is given up after 30 s"
+        else:
+            continue
+        yield Concern(says, f"orchestrator workers stop {worker.id}")
 
 
 def dead(scene: Scene) -> Iterator[Concern]:

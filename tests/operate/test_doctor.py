@@ -20,15 +20,24 @@ from psycopg.types.json import Jsonb
 
 from orchestrator import Orchestrator
 from orchestrator.cli import orchestrator
-from orchestrator.operate.doctor import Finding, Patient, examine
-from orchestrator.operate.doctor import crew, notifications, server, sessions, tables, waiting
+from orchestrator.operate.doctor import (
+    Finding,
+    Patient,
+    crew,
+    examine,
+    notifications,
+    server,
+    sessions,
+    tables,
+    waiting,
+)
 from orchestrator.operate.doctor.examine import CHECKS, make, name_of
 from orchestrator.schema import migrate
 from orchestrator.version import __version__
 from tests import bouncer
 from tests.operate.clinic import clinic as opened
 from tests.operate.clinic import patient_of, slot_with_a_snapshot
-from tests.operate.crew import hired
+from tests.operate.crew import darkened, hired
 from tests.schema.logins import logins
 from tests.schema.rows import one, put
 from tests.servers import Server
@@ -551,6 +560,14 @@ def test_nobody_leads(patient: Patient) -> None:
         make(crew.leader, patient).verdict,
         make(crew.leader, patient).says,
     )
+
+
+def test_a_leader_that_was_killed_does_not_lead(patient: Patient) -> None:
+    """Both checks go by its beacon, though its term is good for seconds yet."""
+    darkened(patient.connection, hired(patient.connection, leads=True))
+
+    assert "nobody leads, since no worker lives" == make(crew.leader, patient).says
+    assert "warn" == make(crew.workers, patient).verdict
 
 
 def test_workers_of_several_versions(patient: Patient) -> None:

@@ -20,7 +20,7 @@ from orchestrator import Backoff, Context, Orchestrator, Snooze, operate
 from orchestrator.cli import orchestrator
 from orchestrator.operate import Explanation
 from tests.clock import Clock
-from tests.operate.crew import hired
+from tests.operate.crew import darkened, hired
 from tests.schema.logins import logins
 from tests.schema.rows import insert, one, put
 from tests.worker import processes
@@ -384,7 +384,7 @@ def test_a_task_that_was_given_back_by_who_does_not_know_it(
     work_until(app, lambda: one(connection, given_back, [task_id]), "it was given back")
 
     found = why(connection, task_id)
-    hired(connection, types=["unheard of"], host="app-7")
+    knower = hired(connection, types=["unheard of"], host="app-7")
     known = why(connection, task_id)
 
     assert "unknown_type" == found.reason == known.reason
@@ -395,6 +395,9 @@ def test_a_task_that_was_given_back_by_who_does_not_know_it(
     assert "No live worker of queue default knows that type" in found.says
     assert "orchestrator worker MODULE:APP --queues default" == found.command
     assert "A worker that knows it lives now (app-7, pid 4711). To try it now:" in known.says
+    with connection.transaction(force_rollback=True):
+        darkened(connection, knower)
+        assert found.command == why(connection, task_id).command
     follow(connection, known)
     assert "pending" == status(connection, task_id)
 
