@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from orchestrator.operate.queues import Queue
+from orchestrator.operate.unknown_types import UnknownType
 from orchestrator.operate.workers import Worker
 
 # A queue that is served and has ready tasks older than this is short of workers, or stuck.
@@ -39,6 +40,7 @@ class Scene:
     counted_at: datetime | None
     led: bool
     copied_from: str | None
+    unknown_types: Sequence[UnknownType]
 
     @property
     def live(self) -> list[Worker]:
@@ -56,9 +58,10 @@ def concerns(
     counted_at: datetime | None,
     led: bool,
     copied_from: str | None,
+    unknown_types: Sequence[UnknownType],
 ) -> list[Concern]:
     """Return what needs attention."""
-    scene = Scene(queues, workers, at, counted_at, led, copied_from)
+    scene = Scene(queues, workers, at, counted_at, led, copied_from, unknown_types)
     return [concern for rule in RULES for concern in bounded(list(rule(scene)))]
 
 
@@ -127,6 +130,14 @@ def silent(scene: Scene) -> Iterator[Concern]:
         yield Concern(says, f"orchestrator workers stop {worker.id}")
 
 
+def unknown(scene: Scene) -> Iterator[Concern]:
+    for each in scene.unknown_types:
+        yield Concern(
+            f"workers give back {tasks(each.count)} of queue {each.queue}: they do not know the type {each.type}",
+            f"orchestrator explain {each.first}",
+        )
+
+
 def dead(scene: Scene) -> Iterator[Concern]:
     for queue in scene.queues:
         if queue.dead_letters:
@@ -173,5 +184,5 @@ def plural(number: int | None) -> str:
 
 
 RULES: tuple[Callable[[Scene], Iterator[Concern]], ...] = (
-    copy_not_resumed, held_by_hand, unserved, nobody_leads, silent, dead, late, versions, stale,
+    copy_not_resumed, held_by_hand, unserved, nobody_leads, silent, unknown, dead, late, versions, stale,
 )  # fmt: skip

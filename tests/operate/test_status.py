@@ -7,6 +7,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from orchestrator.maintain import sample
 from orchestrator.operate import queues
@@ -174,6 +175,15 @@ def given_up(connection: psycopg.Connection, clock: Clock) -> None:
     put(connection, "dead_letter")
 
 
+def unheard(connection: psycopg.Connection, clock: Clock) -> None:
+    serving(connection, "default")
+    for _ in range(2):
+        put(
+            connection, "scheduled", type="unheard of", run_at=clock.now + timedelta(minutes=2),
+            error=Jsonb({"class": "UnknownType", "message": "no handler", "put_back": 3}),
+        )  # fmt: skip
+
+
 def late(connection: psycopg.Connection, clock: Clock) -> None:
     serving(connection, "default")
     put(connection, run_at=clock.now - timedelta(minutes=7))
@@ -193,7 +203,8 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
         (leaderless, "nobody leads: the tasks of dead workers are not taken back", "doctor"),
         (lifeless, "no worker lives: nothing runs, and nobody leads", "worker MODULE:APP"),
         (silent, "was last heard of 20 s ago, and holds 1 task: it is given up after 30 s", "workers stop .*"),
-        (gone, r"worker host:1 is gone \(.*\), and holds 1 task: the leader, or the next worker that starts", "workers stop .*"),
+        (gone, r"worker host:1 is gone \(.*\), and holds 1 task: the leader, or the next worker", "workers stop .*"),
+        (unheard, r"workers give back 2 tasks of queue default: they do not know the type unheard of", r"explain \d+"),
         (given_up, "queue default has 1 dead letter", "failures"),
         (late, "the oldest ready task of queue default waits for 7 min", "tasks list .*"),
         (mixed, "workers run 2 versions: 1, 2", "workers list"),
