@@ -48,6 +48,10 @@ WAIT_SECONDS = 0.1
 WAITING = frozenset(Status) - FINISHED - LEASED
 
 
+class InTheWay(DatabaseUnavailable):
+    """Somebody else's lock was in the way; nothing was changed, and the connection is whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Which tasks a deed takes, and which it takes where nobody says a status."""
@@ -197,7 +201,7 @@ def attempt(connection: psycopg.Connection[Any], asked: find.Asked, reason: str 
                 return find.rows(connection, asked)
         except transient.IN_THE_WAY as error:
             if tries == TRIES - 1:
-                raise DatabaseUnavailable(
+                raise InTheWay(
                     f"somebody else's lock was in the way {TRIES} times ({transient.reason(error)}); try again later"
                 ) from error
             time.sleep(WAIT_SECONDS * (tries + 1))

@@ -12,6 +12,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from orchestrator.cli import main
+from orchestrator.operate import bulk
 from tests.demo.at_terminal import at_terminal
 from tests.operate.test_bulk import requeues
 from tests.schema.rows import one, put, sleeping_worker
@@ -192,6 +193,21 @@ def test_interrupted_it_says_how_to_go_on(database_url: str, connection: psycopg
 
     assert "stopped: " in screen.shown
     assert "To go on, the same command with --older-than 2" in screen.shown
+
+
+def test_a_task_that_is_locked_keeps_no_other_from_being_done(
+    say: Any, connection: psycopg.Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named; the others are done."""
+    monkeypatch.setattr(bulk, "TRIES", 1)
+    locked, free = put(connection), put(connection)
+    with psycopg.connect(database_url) as hand:
+        hand.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [locked])
+        said = say("tasks", "cancel", str(locked), str(free))
+
+    assert 1 == said.status
+    assert f"error: task {locked}: somebody else's lock was in the way" in said.told
+    assert f"task {free} cancelled\n" == said.printed
 
 
 def test_what_somebody_has_locked_is_told(
