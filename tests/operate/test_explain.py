@@ -504,6 +504,21 @@ def test_somebody_has_the_row_locked(connection: psycopg.Connection, database_ur
     assert "row_locked" != why(connection, task_id).reason
 
 
+def test_who_cannot_see_how_old_a_lock_is_accuses_nobody(
+    connection: psycopg.Connection, database_url: str, administrator: psycopg.Connection
+) -> None:
+    """A claim in flight locks the row too, and its session is no one's to end."""
+    hired(connection)
+    task_id = put(connection)
+    with logins(administrator, database_url) as log_in, psycopg.connect(database_url) as claims:
+        reader = log_in("reader")
+        claims.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [task_id])
+        found = operate.explain(reader, task_id)
+
+    assert "row_locked" != found.reason
+    assert "pg_terminate_backend" not in (found.command or "")
+
+
 def test_a_suspect_waits_to_run_alone(connection: psycopg.Connection) -> None:
     """Whoever takes it lets all else end first."""
     hired(connection)
