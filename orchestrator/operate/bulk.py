@@ -187,7 +187,8 @@ def step(
         # Over whatever gap there is: ids may lie far apart.
         state.after = min(max(state.after, find.span(connection, wanted, after=state.after)[0]), state.upto)
     if took > STEP_SECONDS:
-        state.stretch = max(STRETCH, state.stretch // 2)
+        # Down to the first step's; one that was cut below that stays so, or it would be cancelled again.
+        state.stretch = max(min(STRETCH, state.stretch), state.stretch // 2)
     elif found < size:
         state.stretch *= 2
 
