@@ -5,12 +5,13 @@ error: nothing is said, and the status is that of a process that SIGPIPE has end
 """
 
 import difflib
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import click
+
+from orchestrator.cli.told import write_nowhere
 
 NOBODY_READS_CODE = 141
 
@@ -44,11 +45,12 @@ class CommandLine(Commands):
     def invoke(self, context: click.Context) -> Any:
         """Run the command, and end quietly where nobody reads what it prints."""
         try:
-            return super().invoke(context)
+            result = super().invoke(context)
+            # At the end of the interpreter it would be too late to say in a sentence that it cannot be written.
+            sys.stdout.flush()
+            return result
         except BrokenPipeError:
-            # What is still buffered goes nowhere: the interpreter would complain of it at its end.
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, sys.stdout.fileno())
+            write_nowhere()
             raise click.exceptions.Exit(NOBODY_READS_CODE) from None
 
 

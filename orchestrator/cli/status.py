@@ -1,13 +1,10 @@
 """`orchestrator status`: the whole on one screen, once or live."""
 
 import json
-import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
-from typing import NoReturn
+from contextlib import suppress
 
 import click
 import psycopg
@@ -15,6 +12,7 @@ from rich.live import Live
 
 from orchestrator.cli import table
 from orchestrator.cli.database import connected, database_option, json_option
+from orchestrator.cli.leaving import as_by_ctrl_c
 from orchestrator.cli.overview import Overview, Trends
 from orchestrator.cli.told import worded
 from orchestrator.errors import DatabaseUnavailable
@@ -57,7 +55,8 @@ def status(url: str | None, every: float, *, as_json: bool, watch: bool, exact: 
 
 def follow(url: str | None, every: float, *, as_json: bool, exact: bool) -> None:
     """Look again and again, until interrupted; a database that is away is waited for."""
-    with interrupted_quietly():
+    # That, and being told to end, is the way to leave here, with the screen in order.
+    with suppress(KeyboardInterrupt), as_by_ctrl_c():
         if as_json:
             for each in looks(url, every, exact=exact):
                 click.echo(json.dumps(table.plain(each.status)))
@@ -96,20 +95,3 @@ def looks(url: str | None, every: float, *, exact: bool) -> Iterator[Overview]:
 
 def titled(connection: psycopg.Connection) -> str:
     return f"{connect.describe(connection.info.dsn)}  orchestrator {__version__}"
-
-
-@contextmanager
-def interrupted_quietly() -> Iterator[None]:
-    """Take Ctrl-C, and being told to end, for what they are here: the way to leave, with the screen in order."""
-
-    def leave(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    except KeyboardInterrupt:
-        return
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

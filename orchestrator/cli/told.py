@@ -3,6 +3,10 @@
 Of what PostgreSQL says the primary message alone is shown, and a hint that is ours: DETAIL may print a row.
 """
 
+import errno
+import os
+import sys
+
 import click
 import psycopg
 from psycopg import errors
@@ -12,6 +16,8 @@ from orchestrator.observe import printable
 
 # Our own SQLSTATEs: their hints are ours as well, and say what to do instead.
 OURS = "OR"
+# What may keep a disk, or whatever stands for one, from taking what is printed.
+UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 ROLES = (
     "to look, a role needs orchestrator_reader; to change things, orchestrator_operator; to enqueue, "
     "orchestrator_producer"
@@ -32,8 +38,22 @@ def told(error: Exception) -> int:
         case psycopg.Error():
             say(worded(error))
             return 1
+        case UnicodeEncodeError() if "\udc80" <= error.object[error.start] <= "\udcff":
+            # Not the text itself, which may be a URL and its password.
+            where = f"at character {error.start + 1} of it"
+            say(f"what was given is no text in UTF-8 ({where}), and PostgreSQL takes no other")
+            return 1
+        case OSError() if error.errno in UNWRITABLE and error.filename is None:
+            write_nowhere()
+            say(f"cannot write the output: {error.strerror}")
+            return 1
         case _:
             raise error
+
+
+def write_nowhere() -> None:
+    """Let what is still buffered go nowhere: the interpreter would complain of it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def worded(error: psycopg.Error) -> str:

@@ -58,9 +58,9 @@ crew AS (
     SELECT w.state, count(*) AS workers FROM orchestrator.workers AS w GROUP BY w.state
 ),
 snapshot AS (
-    SELECT age(a.backend_xmin) AS transactions, clock_timestamp() - a.xact_start AS span
+    SELECT greatest(age(a.backend_xid), age(a.backend_xmin)) AS transactions, clock_timestamp() - a.xact_start AS span
     FROM pg_stat_activity AS a
-    WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid()
+    WHERE num_nonnulls(a.backend_xid, a.backend_xmin) > 0 AND a.pid <> pg_backend_pid()
         AND (a.datname = current_database() OR a.datname IS NULL)
         AND coalesce(a.backend_type, '') NOT IN ('autovacuum worker', 'parallel worker')
     UNION ALL

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from orchestrator.operate.queues import Queue
+from orchestrator.operate.unknown_types import UnknownType
 from orchestrator.operate.workers import Worker
 
 # A queue that is served and has ready tasks older than this is short of workers, or stuck.
@@ -39,6 +40,7 @@ class Scene:
     counted_at: datetime | None
     led: bool
     copied_from: str | None
+    unknown_types: Sequence[UnknownType]
 
     @property
     def live(self) -> list[Worker]:
@@ -56,9 +58,10 @@ def concerns(
     counted_at: datetime | None,
     led: bool,
     copied_from: str | None,
+    unknown_types: Sequence[UnknownType],
 ) -> list[Concern]:
     """Return what needs attention."""
-    scene = Scene(queues, workers, at, counted_at, led, copied_from)
+    scene = Scene(queues, workers, at, counted_at, led, copied_from, unknown_types)
     return [concern for rule in RULES for concern in bounded(list(rule(scene)))]
 
 
@@ -114,12 +117,25 @@ def nobody_leads(scene: Scene) -> Iterator[Concern]:
 
 def silent(scene: Scene) -> Iterator[Concern]:
     for worker in scene.workers:
-        if worker.beat_age > SILENT:
-            yield Concern(
-                f"worker {worker.name} was last heard of {round(worker.beat_age.total_seconds()):,} s ago, and holds "
-                f"{tasks(worker.holds)}: it is given up after 30 s",
-                f"orchestrator workers stop {worker.id}",
+        heard = f"last heard of {round(worker.beat_age.total_seconds()):,} s ago"
+        if not worker.live:
+            says = (
+                f"worker {worker.name} is gone ({heard}), and holds {tasks(worker.holds)}: the leader, or the next "
+                "worker that starts, takes them back"
             )
+        elif worker.beat_age > SILENT:
+            says = f"worker {worker.name} was {heard}, and holds {tasks(worker.holds)}: it is given up after 30 s"
+        else:
+            continue
+        yield Concern(says, f"orchestrator workers stop {worker.id}")
+
+
+def unknown(scene: Scene) -> Iterator[Concern]:
+    for each in scene.unknown_types:
+        yield Concern(
+            f"workers give back {tasks(each.count)} of queue {each.queue}: they do not know the type {each.type}",
+            f"orchestrator explain {each.first}",
+        )
 
 
 def dead(scene: Scene) -> Iterator[Concern]:
@@ -168,5 +184,5 @@ def plural(number: int | None) -> str:
 
 
 RULES: tuple[Callable[[Scene], Iterator[Concern]], ...] = (
-    copy_not_resumed, held_by_hand, unserved, nobody_leads, silent, dead, late, versions, stale,
+    copy_not_resumed, held_by_hand, unserved, nobody_leads, silent, unknown, dead, late, versions, stale,
 )  # fmt: skip

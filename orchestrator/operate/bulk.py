@@ -48,6 +48,10 @@ WAIT_SECONDS = 0.1
 WAITING = frozenset(Status) - FINISHED - LEASED
 
 
+class InTheWay(DatabaseUnavailable):
+    """Somebody else's lock was in the way; nothing was changed, and the connection is whole."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """Which tasks a deed takes, and which it takes where nobody says a status."""
@@ -183,7 +187,8 @@ def step(
         # Over whatever gap there is: ids may lie far apart.
         state.after = min(max(state.after, find.span(connection, wanted, after=state.after)[0]), state.upto)
     if took > STEP_SECONDS:
-        state.stretch = max(STRETCH, state.stretch // 2)
+        # Down to the first step's; one that was cut below that stays so, or it would be cancelled again.
+        state.stretch = max(min(STRETCH, state.stretch), state.stretch // 2)
     elif found < size:
         state.stretch *= 2
 
@@ -197,7 +202,7 @@ def attempt(connection: psycopg.Connection[Any], asked: find.Asked, reason: str 
                 return find.rows(connection, asked)
         except transient.IN_THE_WAY as error:
             if tries == TRIES - 1:
-                raise DatabaseUnavailable(
+                raise InTheWay(
                     f"somebody else's lock was in the way {TRIES} times ({transient.reason(error)}); try again later"
                 ) from error
             time.sleep(WAIT_SECONDS * (tries + 1))

@@ -14,6 +14,7 @@ from psycopg.rows import class_row, scalar_row
 
 from orchestrator.operate.attention import Concern, concerns
 from orchestrator.operate.queues import Queue, queues, with_rates
+from orchestrator.operate.unknown_types import unknown_types
 from orchestrator.operate.workers import Worker, workers
 from orchestrator.postgres import statement
 from orchestrator.schema import fits
@@ -61,6 +62,7 @@ def status(connection: psycopg.Connection[Any], *, exact: bool = False) -> Statu
         counted_at=counted,
         led=first is not None,
         copied_from=fits.origins(connection),
+        unknown_types=unknown_types(connection),
     )
     return Status(at, counted, every_queue, crew, first, found)
 

@@ -26,7 +26,7 @@ PREFIX_LETTERS_MIN = 4
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker as the database knows it. `live`: it has beaten within 30 seconds."""
+    """A worker as the database knows it. `live`: it has beaten within 30 seconds, and its beacon is lit."""
 
     id: UUID
     host: str

@@ -1,11 +1,12 @@
 -- The workers. In: id, or NULL for all; everyone, whether also those that have ended. Out: rows, by host and pid. live: by the
--- heartbeat rule of orchestrator.live_workers. holds: the tasks in its hands, prefetched ones too; busy: of its slots.
+-- heartbeat rule of orchestrator.live_workers, and by its beacon. holds: the tasks in its hands, prefetched ones too; busy: of its slots.
 -- Path: tasks_live_worker_idx. Takes no lock.
 SELECT
     w.id, w.host, w.pid, w.version, w.queues, w.state, w.capacity,
     least(h.holds, w.capacity) AS busy, h.holds, w.started_at, orchestrator.clock() - w.started_at AS age,
     orchestrator.clock() - w.beat_at AS beat_age,
-    w.state IN ('running', 'draining') AND w.beat_at > orchestrator.clock() - interval '30 seconds' AS live,
+    w.state IN ('running', 'draining') AND w.beat_at > orchestrator.clock() - interval '30 seconds'
+        AND NOT orchestrator.beacon_is_out(w.id) AS live,
     w.is_leader AND w.leader_until > orchestrator.clock() AS leads, w.term
 FROM orchestrator.workers AS w
 CROSS JOIN LATERAL (SELECT count(*) AS holds FROM orchestrator.tasks_live AS t WHERE t.worker_id = w.id) AS h

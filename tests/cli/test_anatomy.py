@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import click
+import psycopg
 import pytest
 
 from orchestrator.cli import orchestrator
@@ -13,6 +14,7 @@ from orchestrator.cli.variables import meant, refuse_slips
 from orchestrator.config import COMMANDS, PREFIX, Config
 from orchestrator.errors import ConfigError
 from tests.cli import inside
+from tests.schema.rows import put
 from tests.worker.processes import (
     PATIENCE_SECONDS,
     REPOSITORY,
@@ -152,3 +154,38 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
         )  # fmt: skip
 
     assert (141, "") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize("words", ["status", "status --json", "tasks export", "bench --list"])
+def test_output_that_cannot_be_written_is_a_sentence(
+    database_url: str, connection: psycopg.Connection, words: str
+) -> None:
+    """A full disk: it says so, once, and the status is not that of a success."""
+    put(connection)
+    with open("/dev/full", "wb") as full_disk:
+        done = subprocess.run(
+            command(*words.split()), env=surroundings(database_url), cwd=REPOSITORY, stdout=full_disk,
+            stderr=subprocess.PIPE, text=True, timeout=PATIENCE_SECONDS, check=False,
+        )  # fmt: skip
+
+    assert (1, "error: cannot write the output: No space left on device\n") == (done.returncode, done.stderr)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("queues", "pause", "\udcff"),
+        ("queues", "pause", "a", "--reason", "\udcff"),
+        ("cancel", "12", "--reason", "\udcff"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_a_sentence(
+    database_url: str, connection: psycopg.Connection, words: tuple[str, ...]
+) -> None:
+    """Bytes that are not UTF-8 come in as halves of characters, which no database takes."""
+    put(connection, queue="a")
+    given = ("tasks", *words) if words[0] == "cancel" else words
+    ran = inside.run(*given, url=database_url)
+
+    assert 1 == ran.code
+    assert "error: what was given is no text in UTF-8" in ran.err

@@ -3,6 +3,8 @@
 import csv
 import io
 import json
+import re
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,12 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from orchestrator.cli import main
+from orchestrator.operate import bulk
 from tests.demo.at_terminal import at_terminal
 from tests.operate.test_bulk import requeues
 from tests.schema.rows import one, put, sleeping_worker
 from tests.schema.test_operator_functions import DEAD_LETTERS
-from tests.worker.processes import command, eventually, run, surroundings
+from tests.worker.processes import PATIENCE_SECONDS, command, eventually, run, surroundings
 
 HOSTILE = "\x1b[2J\u202e'\"%s {} \n=cmd|"
 
@@ -146,20 +149,21 @@ def test_at_a_terminal_a_person_is_asked(database_url: str, connection: psycopg.
 def test_killed_half_way_and_started_again_it_does_the_rest(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Nothing twice, nothing left."""
+    """Nothing twice, nothing left; and what has to be said for that was said before it began."""
     connection.execute(DEAD_LETTERS, [6000])
     sleeping_worker(connection, "default", seconds=3600)  # beside a worker it rests, and is met half-way
     words = ["tasks", "requeue", "--status", "dead_letter", "--yes"]
     process = subprocess.Popen(
-        command(*words), env=surroundings(database_url), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+        command(*words), env=surroundings(database_url), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
     try:
         eventually(
             lambda: one(connection, "SELECT count(*) FROM orchestrator.tasks_live") > 0, "it has begun"
         )
     finally:
         process.kill()
-        process.wait()
+        _, told = process.communicate()
     eventually(
         lambda: one(
             connection, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'orchestrator tasks%'"
@@ -170,6 +174,7 @@ def test_killed_half_way_and_started_again_it_does_the_rest(
 
     again = run(*words, url=database_url)
 
+    assert "if it is interrupted: to go on, the same command with --older-than 2" in told
     assert 0 == again.returncode, again.stderr
     assert 0 < half < 6000
     assert f"{6000 - half:,} tasks requeued" in again.stdout
@@ -191,7 +196,50 @@ def test_interrupted_it_says_how_to_go_on(database_url: str, connection: psycopg
         assert 130 == screen.ends()
 
     assert "stopped: " in screen.shown
-    assert "To go on, the same command with --older-than 2" in screen.shown
+    assert "to go on, the same command with --older-than 2" in screen.shown
+
+
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP])
+def test_told_to_end_it_says_how_to_go_on(
+    database_url: str, connection: psycopg.Connection, told: signal.Signals
+) -> None:
+    """As after Ctrl-C; and of a limit, what is left of it."""
+    connection.execute(DEAD_LETTERS, [6000])
+    sleeping_worker(connection, "default", seconds=3600)
+    words = ["tasks", "requeue", "--status", "dead_letter", "--limit", "5999", "--yes"]
+    process = subprocess.Popen(
+        command(*words), env=surroundings(database_url), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    try:
+        eventually(
+            lambda: one(connection, "SELECT count(*) FROM orchestrator.tasks_live") > 0, "it has begun"
+        )
+        process.send_signal(told)
+        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+
+    stopped = re.search(r"stopped: (\S+) requeued; to go on, .* --older-than 2\S+ --limit (\d+)", said)
+    assert 130 == process.returncode
+    assert stopped is not None, said
+    assert 5999 == int(stopped[1].replace(",", "")) + int(stopped[2])
+
+
+def test_a_task_that_is_locked_keeps_no_other_from_being_done(
+    say: Any, connection: psycopg.Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is named; the others are done."""
+    monkeypatch.setattr(bulk, "TRIES", 1)
+    locked, free = put(connection), put(connection)
+    with psycopg.connect(database_url) as hand:
+        hand.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [locked])
+        said = say("tasks", "cancel", str(locked), str(free))
+
+    assert 1 == said.status
+    assert f"error: task {locked}: somebody else's lock was in the way" in said.told
+    assert f"task {free} cancelled\n" == said.printed
 
 
 def test_what_somebody_has_locked_is_told(

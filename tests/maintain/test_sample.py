@@ -90,13 +90,19 @@ def test_leaves_ahead_are_counted(
     assert 1 == sampled(connection, heard).leaves_ahead
 
 
-def test_a_held_snapshot_shows_its_age(
-    connection: psycopg.Connection, database_url: str, heard: list[events.Event]
+@pytest.mark.parametrize(
+    "left_open",
+    [
+        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM orchestrator.tasks",
+        "INSERT INTO orchestrator.tasks (type) VALUES ('mail')",
+    ],
+)
+def test_a_held_horizon_shows_its_age(
+    connection: psycopg.Connection, database_url: str, heard: list[events.Event], left_open: str
 ) -> None:
-    """Of one that writes nothing too: it keeps every dead row since."""
+    """Of a snapshot that writes nothing; and of one who has written, and has no snapshot between statements."""
     with psycopg.connect(database_url) as report:
-        report.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        report.execute("SELECT count(*) FROM orchestrator.tasks")
+        report.execute(left_open)
         begun = time.monotonic()
         for _ in range(10):
             put(connection)

@@ -39,3 +39,12 @@ def hired(
         },
     )  # fmt: skip
     return worker_id
+
+
+def darkened(connection: psycopg.Connection, worker_id: UUID) -> None:
+    """Let a worker's beacon be out, as when its process was killed; and the server is not young, as far as is asked."""
+    connection.execute(
+        "CREATE OR REPLACE FUNCTION orchestrator.up_since() RETURNS timestamptz LANGUAGE sql STABLE"
+        " AS $$ SELECT statement_timestamp() - interval '1 day' $$"
+    )
+    connection.execute("UPDATE orchestrator.workers SET beacon = 71 WHERE id = %s", [worker_id])

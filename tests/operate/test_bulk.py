@@ -220,6 +220,39 @@ def test_a_step_that_takes_too_long_is_made_shorter(
     assert Step(20, 0) == last
 
 
+def test_a_stretch_that_was_cut_is_not_made_longer_by_a_slow_step(
+    connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be cancelled again, and every second step be lost."""
+    connection.execute(DEAD_LETTERS, [400])
+    attempts = bulk.attempt
+    stretches: list[int] = []
+
+    def slow(session: Any, asked: Any, reason: str | None) -> Any:
+        stretches.append(asked[1]["upto"] - asked[1]["after"])
+        if stretches[-1] > 10:
+            raise QueryCanceled("canceling statement due to statement timeout")
+        return attempts(session, asked, reason)
+
+    monkeypatch.setattr(bulk, "attempt", slow)
+    monkeypatch.setattr(bulk, "STEP_SECONDS", 0.0)
+    monkeypatch.setattr(bulk, "STRETCH", 160)
+    monkeypatch.setattr(bulk, "BATCH", 1_000)
+
+    state = bulk.Walk(0, 400, stretch=160)
+    for _ in range(4):
+        bulk.step(connection, Deed.REQUEUE, DEAD, state, size=1_000, priority=None, reason=None)
+
+    assert [160, 10, 10, 10] == stretches
+
+
+def test_a_step_is_given_seconds(connection: psycopg.Connection) -> None:
+    """And not the minute that a person's session waits: a stretch that is too long is cut soon."""
+    given: list[Any] = bulk.attempt(connection, (b"SELECT current_setting('statement_timeout')", {}), None)
+
+    assert [("5s",)] == given
+
+
 def test_a_condition_on_the_payload_holds_in_the_act(connection: psycopg.Connection) -> None:
     """What is shown is what is done."""
     chosen = put(connection, "dead_letter", payload=Jsonb({"user": {"id": 42}}))

@@ -37,7 +37,7 @@ from orchestrator.version import __version__
 from tests import bouncer
 from tests.operate.clinic import clinic as opened
 from tests.operate.clinic import patient_of, slot_with_a_snapshot
-from tests.operate.crew import hired
+from tests.operate.crew import darkened, hired
 from tests.schema.logins import logins
 from tests.schema.rows import one, put
 from tests.servers import Server
@@ -302,6 +302,19 @@ def test_a_snapshot_that_is_held(inmate: Patient, clinic: Server, monkeypatch: p
     assert "ok" == make(sessions.horizon, inmate).verdict
 
 
+def test_a_transaction_that_has_written_and_idles(
+    inmate: Patient, clinic: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between its statements it has no snapshot; its number alone holds the horizon."""
+    monkeypatch.setattr(sessions, "HORIZON_WARN_SECONDS", 0.0)
+    with psycopg.connect(clinic.url(), application_name="a form") as writer:
+        writer.execute("CREATE TABLE half_done ()")
+        pid, found = writer.info.backend_pid, make(sessions.horizon, inmate)
+        writer.rollback()
+
+    assert f"session {pid} (a form, user postgres, idle in transaction) holds" in found.says
+
+
 # Notifications.
 
 
@@ -547,6 +560,14 @@ def test_nobody_leads(patient: Patient) -> None:
         make(crew.leader, patient).verdict,
         make(crew.leader, patient).says,
     )
+
+
+def test_a_leader_that_was_killed_does_not_lead(patient: Patient) -> None:
+    """Both checks go by its beacon, though its term is good for seconds yet."""
+    darkened(patient.connection, hired(patient.connection, leads=True))
+
+    assert "nobody leads, since no worker lives" == make(crew.leader, patient).says
+    assert "warn" == make(crew.workers, patient).verdict
 
 
 def test_workers_of_several_versions(patient: Patient) -> None:

@@ -20,7 +20,7 @@ from orchestrator import Backoff, Context, Orchestrator, Snooze, operate
 from orchestrator.cli import orchestrator
 from orchestrator.operate import Explanation
 from tests.clock import Clock
-from tests.operate.crew import hired
+from tests.operate.crew import darkened, hired
 from tests.schema.logins import logins
 from tests.schema.rows import insert, one, put
 from tests.worker import processes
@@ -384,7 +384,7 @@ def test_a_task_that_was_given_back_by_who_does_not_know_it(
     work_until(app, lambda: one(connection, given_back, [task_id]), "it was given back")
 
     found = why(connection, task_id)
-    hired(connection, types=["unheard of"], host="app-7")
+    knower = hired(connection, types=["unheard of"], host="app-7")
     known = why(connection, task_id)
 
     assert "unknown_type" == found.reason == known.reason
@@ -395,6 +395,9 @@ def test_a_task_that_was_given_back_by_who_does_not_know_it(
     assert "No live worker of queue default knows that type" in found.says
     assert "orchestrator worker MODULE:APP --queues default" == found.command
     assert "A worker that knows it lives now (app-7, pid 4711). To try it now:" in known.says
+    with connection.transaction(force_rollback=True):
+        darkened(connection, knower)
+        assert found.command == why(connection, task_id).command
     follow(connection, known)
     assert "pending" == status(connection, task_id)
 
@@ -499,6 +502,21 @@ def test_somebody_has_the_row_locked(connection: psycopg.Connection, database_ur
 
     assert f"workers go round it: pid {pid} (a report), open for " in found.says
     assert "row_locked" != why(connection, task_id).reason
+
+
+def test_who_cannot_see_how_old_a_lock_is_accuses_nobody(
+    connection: psycopg.Connection, database_url: str, administrator: psycopg.Connection
+) -> None:
+    """A claim in flight locks the row too, and its session is no one's to end."""
+    hired(connection)
+    task_id = put(connection)
+    with logins(administrator, database_url) as log_in, psycopg.connect(database_url) as claims:
+        reader = log_in("reader")
+        claims.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [task_id])
+        found = operate.explain(reader, task_id)
+
+    assert "row_locked" != found.reason
+    assert "pg_terminate_backend" not in (found.command or "")
 
 
 def test_a_suspect_waits_to_run_alone(connection: psycopg.Connection) -> None:

@@ -7,12 +7,14 @@ from uuid import UUID
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from orchestrator.maintain import sample
 from orchestrator.operate import queues
 from orchestrator.operate.status import Status, leader, status
 from tests.clock import Clock
 from tests.maintain.rounds import do
+from tests.operate.crew import darkened
 from tests.schema.rows import one, put, sleeping_worker
 
 BULK = """
@@ -161,9 +163,25 @@ def silent(connection: psycopg.Connection, clock: Clock) -> None:
     serving(connection, "default")
 
 
+def gone(connection: psycopg.Connection, clock: Clock) -> None:
+    worker = serving(connection, "default", leads=False)
+    put(connection, "running", worker_id=worker)
+    darkened(connection, worker)
+    serving(connection, "default")
+
+
 def given_up(connection: psycopg.Connection, clock: Clock) -> None:
     serving(connection, "default")
     put(connection, "dead_letter")
+
+
+def unheard(connection: psycopg.Connection, clock: Clock) -> None:
+    serving(connection, "default")
+    for _ in range(2):
+        put(
+            connection, "scheduled", type="unheard of", run_at=clock.now + timedelta(minutes=2),
+            error=Jsonb({"class": "UnknownType", "message": "no handler", "put_back": 3}),
+        )  # fmt: skip
 
 
 def late(connection: psycopg.Connection, clock: Clock) -> None:
@@ -185,6 +203,8 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
         (leaderless, "nobody leads: the tasks of dead workers are not taken back", "doctor"),
         (lifeless, "no worker lives: nothing runs, and nobody leads", "worker MODULE:APP"),
         (silent, "was last heard of 20 s ago, and holds 1 task: it is given up after 30 s", "workers stop .*"),
+        (gone, r"worker host:1 is gone \(.*\), and holds 1 task: the leader, or the next worker", "workers stop .*"),
+        (unheard, r"workers give back 2 tasks of queue default: they do not know the type unheard of", r"explain \d+"),
         (given_up, "queue default has 1 dead letter", "failures"),
         (late, "the oldest ready task of queue default waits for 7 min", "tasks list .*"),
         (mixed, "workers run 2 versions: 1, 2", "workers list"),
@@ -203,6 +223,18 @@ def test_what_needs_attention_is_said_with_the_command_that_helps(
     (concern,) = status(connection).attention
     assert re.search(said, concern.about), concern
     assert re.fullmatch(f"orchestrator {command}", concern.command), concern
+
+
+def test_a_leader_that_was_killed_does_not_lead(connection: psycopg.Connection, clock: Clock) -> None:
+    """Its term and its beat are good for seconds yet; its beacon is out."""
+    worker = serving(connection, "default")
+    put(connection, run_at=clock.now)
+    darkened(connection, worker)
+    found = status(connection)
+
+    assert found.leader is None
+    assert [False] == [each.live for each in found.workers]
+    assert "no worker lives: nothing runs, and nobody leads" in about(found)
 
 
 def test_a_copy_is_the_first_thing_that_is_said(connection: psycopg.Connection, clock: Clock) -> None:

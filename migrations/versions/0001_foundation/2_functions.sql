@@ -1109,14 +1109,15 @@ BEGIN
     END IF;
 
     -- Who has the row locked, and not for a moment, as a claim has: claims go round it. (Of a row that several share, xmax is
-    -- the number of their group, and nobody is found.)
+    -- the number of their group, and nobody is found. And without pg_read_all_stats it is hidden since when
+    -- another role's transaction is open: then nobody is accused, since it may be a claim.)
     SELECT l.pid, a.application_name, a.xact_start INTO locker
     FROM pg_locks AS l
     LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
     WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted AND l.transactionid::text = task.locked_by
         AND l.pid <> pg_backend_pid()
     LIMIT 1;
-    IF FOUND AND coalesce(locker.xact_start, '-infinity') < clock_timestamp() - interval '1 second' THEN
+    IF FOUND AND coalesce(locker.xact_start, 'infinity') < clock_timestamp() - interval '1 second' THEN
         RETURN QUERY SELECT
             'row_locked',
             format('%s, but somebody''s transaction has its row locked, and workers go round it: pid %s', ready, locker.pid)
@@ -1210,6 +1211,7 @@ BEGIN
         FROM orchestrator.live_workers AS l
         JOIN orchestrator.workers AS w ON w.id = l.id
         WHERE w.state = 'running' AND task.queue = ANY (w.queues) AND task.type = ANY (w.types)
+            AND NOT orchestrator.beacon_is_out(w.id)
         LIMIT 1;
         RETURN QUERY SELECT
             'unknown_type',

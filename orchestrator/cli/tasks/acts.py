@@ -87,7 +87,7 @@ def run(deed: Deed, given: dict[str, Any], *, priority: int | None = None) -> No
 
 
 def named(many: Many, ids: tuple[int, ...], url: str | None) -> None:
-    """Do it to each of these, one by one; what is refused does not keep it from the others."""
+    """Do it to each of these, one by one; what is refused, or locked, does not keep it from the others."""
     refused = 0
     with connected(url, f"tasks {many.deed}", writes=not many.dry_run) as connection:
         for task_id in ids:
@@ -98,6 +98,9 @@ def named(many: Many, ids: tuple[int, ...], url: str | None) -> None:
                 operate.act(connection, many.deed, task_id, priority=many.priority, reason=many.reason)
             except (OperationRefused, TaskExpired) as error:
                 say(str(error))
+                refused += 1
+            except bulk.InTheWay as error:
+                say(f"task {task_id}: {error}")
                 refused += 1
             else:
                 click.echo(f"task {task_id} {WORDS[many.deed][1]}")

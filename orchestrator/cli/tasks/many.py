@@ -1,7 +1,8 @@
 """Do something to many tasks: show how many and which, ask, do it, and tell how far it has come.
 
 Nothing is done before a person has seen the number and some of the tasks, and has said yes, at a terminal or by --yes.
-The bar is drawn on standard error, and only where that is a terminal. Interrupted, it says how to go on.
+The bar is drawn on standard error, and only where that is a terminal. Interrupted, it says how to go on; and before it
+begins as well, since who is killed says nothing.
 """
 
 import sys
@@ -16,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from orchestrator.cli import figures
+from orchestrator.cli.leaving import as_by_ctrl_c
 from orchestrator.cli.table import table
 from orchestrator.cli.tasks import nothing
 from orchestrator.cli.tasks.listing import COLUMNS, lines
@@ -99,8 +101,10 @@ def act(connection: psycopg.Connection[Any], many: Many, search: Search, number:
     walk = bulk.walk(
         connection, many.deed, search, priority=many.priority, most=many.limit, reason=many.reason
     )
+    if total > bulk.BATCH:
+        click.echo(f"if it is interrupted: {going_on(search)}", err=True)
     try:
-        with Progress(
+        with as_by_ctrl_c(), Progress(
             TextColumn(WORDS[many.deed][1]), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
             console=Console(stderr=True), disable=total <= bulk.BATCH or not sys.stderr.isatty(), transient=True,
         ) as bar:  # fmt: skip
@@ -108,7 +112,8 @@ def act(connection: psycopg.Connection[Any], many: Many, search: Search, number:
             for step in walk:
                 bar.update(drawn, completed=step.done, total=max(step.done, total))
     except BaseException:
-        click.echo(f"stopped: {step.done:,} {WORDS[many.deed][1]}. {going_on(search)}", err=True)
+        rest = "" if many.limit is None else f" --limit {many.limit - step.done}"
+        click.echo(f"stopped: {step.done:,} {WORDS[many.deed][1]}; {going_on(search)}{rest}", err=True)
         raise
     took = figures.span(time.monotonic() - began)
     click.echo(f"{step.done:,} task{'' if step.done == 1 else 's'} {WORDS[many.deed][1]} in {took}")
@@ -121,5 +126,5 @@ def act(connection: psycopg.Connection[Any], many: Many, search: Search, number:
 def going_on(search: Search) -> str:
     """Say how to go on after an interruption; what has run and failed again since is not taken twice so."""
     if search.before is None:
-        return "The same command goes on"
-    return f"To go on, the same command with --older-than {search.before.isoformat().replace('+00:00', 'Z')}"
+        return "the same command goes on"
+    return f"to go on, the same command with --older-than {search.before.isoformat().replace('+00:00', 'Z')}"

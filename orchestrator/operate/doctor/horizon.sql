@@ -1,16 +1,17 @@
--- Who keeps dead rows from being removed: sessions, prepared transactions and replication slots with a snapshot, the oldest
--- first, but for ourselves and those who vacuum. Out: kind; pid or name; application and user; state; age in transactions;
--- age in seconds (NULL for a slot); the statement that ends it. Of other roles' sessions nothing is seen without
+-- Who keeps dead rows from being removed: sessions, prepared transactions and replication slots with a snapshot, or with a
+-- transaction that has written (idle between its statements it has a number and no snapshot), the oldest first, but for
+-- ourselves and those who vacuum. Out: kind; pid or name; application and user; state; age in transactions; age in seconds
+-- (NULL for a slot); the statement that ends it. Of other roles' sessions nothing is seen without
 -- pg_read_all_stats; then the first row has kind 'blind', and the statement that lets see.
 SELECT 'blind', NULL, NULL, NULL, 2147483647, NULL, format('GRANT pg_read_all_stats TO %%I;', current_user)
 WHERE NOT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
 UNION ALL
 SELECT
     'session', a.pid::text, format('%%s, user %%s', coalesce(nullif(a.application_name, ''), 'no name'), coalesce(a.usename, '?')), a.state,
-    age(a.backend_xmin), date_part('epoch', clock_timestamp() - a.xact_start),
+    greatest(age(a.backend_xid), age(a.backend_xmin)), date_part('epoch', clock_timestamp() - a.xact_start),
     format('SELECT pg_terminate_backend(%%s);', a.pid)
 FROM pg_stat_activity AS a
-WHERE a.backend_xmin IS NOT NULL AND a.pid <> pg_backend_pid()
+WHERE num_nonnulls(a.backend_xid, a.backend_xmin) > 0 AND a.pid <> pg_backend_pid()
     AND (a.datname = current_database() OR a.datname IS NULL)
     AND coalesce(a.backend_type, '') NOT IN ('autovacuum worker', 'parallel worker')
 UNION ALL

@@ -1,10 +1,10 @@
 """Checks of what waits though it need not: for a worker, for a person, for code that nobody has."""
 
 from orchestrator.operate.doctor.finding import NAMED_MAX, Finding, Patient, fail, named, ok, warn
+from orchestrator.operate.unknown_types import UNKNOWN_TYPES
 from orchestrator.postgres import statement
 
 READY_QUEUES = statement.load(__file__, "ready_queues.sql")
-UNKNOWN_TYPES = statement.load(__file__, "unknown_types.sql")
 SUSPECTS = statement.load(__file__, "suspects.sql")
 
 
@@ -40,7 +40,7 @@ def unknown_types(patient: Patient) -> Finding:
     """No worker has met a type that it does not know."""
     rows = patient.rows(UNKNOWN_TYPES)
     if rows:
-        says = ", ".join(f"{kind} ({count} in queue {queue})" for kind, queue, count, _ in rows[:NAMED_MAX])
+        says = ", ".join(f"{kind} ({count} in queue {queue})" for kind, queue, count, *_ in rows[:NAMED_MAX])
         return warn(
             f"workers gave tasks back whose type they do not know: {says}",
             "Deploy workers that know it, or cancel those tasks: SELECT orchestrator.explain(id) tells of each.",

@@ -1,0 +1,29 @@
+"""What workers have given back, since they do not know its type: the deployment lacks code, or a name is misspelt."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import tuple_row
+
+from orchestrator.postgres import statement
+
+UNKNOWN_TYPES = statement.load(__file__, "unknown_types.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownType:
+    """Tasks of one type and queue that nobody knew what to do with; `first`: the id of one."""
+
+    type: str
+    queue: str
+    count: int
+    first: int
+
+
+def unknown_types(connection: psycopg.Connection[Any]) -> list[UnknownType]:
+    """Return a few, the most frequent first."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        # An empty set of parameters, not None: %% is a sign of percent in it.
+        rows = cursor.execute(UNKNOWN_TYPES, {}).fetchall()
+    return [UnknownType(kind, queue, count, first) for kind, queue, count, _, first in rows]
