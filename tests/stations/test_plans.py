@@ -137,7 +137,7 @@ def plans(administrator: psycopg.Connection, server_url: str, template_database:
 
 def life(connection: psycopg.Connection) -> Plans:
     """Lead a database from empty to full to empty, and explain everything at each moment."""
-    connection.execute(SETTINGS)
+    settle(connection)
     connection.execute(REGISTER, [WORKER, "running"])
     for _ in range(300):
         connection.execute(REGISTER, [uuid4(), "stopped"])
@@ -163,6 +163,12 @@ def life(connection: psycopg.Connection) -> Plans:
     found |= explain_all(connection, MOMENTS[2])
     connection.execute("ANALYZE")
     return found | explain_all(connection, MOMENTS[3])
+
+
+def settle(connection: psycopg.Connection) -> None:
+    """Set what a worker sets, but wait for locks: autovacuum may be at a table just when we analyze it."""
+    connection.execute(SETTINGS)
+    connection.execute("SET lock_timeout = 0")
 
 
 def fill(connection: psycopg.Connection, status: str, count: int) -> None:
@@ -195,7 +201,7 @@ def explain_for_a_handler(connection: psycopg.Connection) -> Plan:
         for name, (kind, value) in PARAMETERS.items()
     }
     plan = explain(connection, ALONE, one)
-    connection.execute(SETTINGS)
+    settle(connection)
     return plan
 
 
