@@ -162,10 +162,14 @@ _counting: WeakKeyDictionary[CollectorRegistry, Counts] = WeakKeyDictionary()
 _beginning = threading.Lock()
 
 
-def count(registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
+def count(
+    registry: CollectorRegistry = REGISTRY, *, queues: Iterable[str] = (), types: Iterable[str] = ()
+) -> Callable[[], None]:
     """Count every event from now on, once, in this registry, until everybody who asked for it has called what this
-    returns."""
-    return counts_of(registry).begin()
+    returns. These queues and types have labels of their own, whoever comes."""
+    counts = counts_of(registry)
+    counts.numbers.know(queues, types)
+    return counts.begin()
 
 
 def ask(source: Source, registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:

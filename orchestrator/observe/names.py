@@ -1,7 +1,7 @@
 """What a queue or a type is called in a label: bounded in number and length, and harmless to show.
 
 Anybody may make names up, and each would be a series that Prometheus keeps for weeks. The first 200 of a kind keep
-theirs, all others are counted together.
+theirs, all others are counted together; a worker's own come before anybody's.
 """
 
 import threading

@@ -49,6 +49,12 @@ class Numbers(Collector):
         }
         self._sources: list[Source] = []
 
+    def know(self, queues: Iterable[str], types: Iterable[str]) -> None:
+        """Keep labels for these, before others take them."""
+        for label, names in (("queue", queues), ("type", types)):
+            for name in names:
+                self._names[label].of(name)
+
     def add(self, metric: Metric, *labels: str, count: float = 1) -> None:
         """Count some."""
         values = self._bounded(metric, labels)

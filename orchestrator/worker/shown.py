@@ -5,7 +5,7 @@ users' subscribers are told what is queued for them, for as long as that may tak
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from orchestrator import events, observe
@@ -16,12 +16,14 @@ SETTLE_SECONDS = 5.0
 
 
 @asynccontextmanager
-async def shown(config: Config, vitals: Callable[[], Vitals], *, serves: bool) -> AsyncIterator[None]:
+async def shown(
+    config: Config, vitals: Callable[[], Vitals], *, types: Iterable[str], serves: bool
+) -> AsyncIterator[None]:
     """Show a worker for as long as the block lasts."""
     async with AsyncExitStack() as ends:
         ends.push_async_callback(asyncio.to_thread, events.settle, SETTLE_SECONDS)
         if config.metrics_port is not None:
-            ends.callback(observe.count())
+            ends.callback(observe.count(queues=config.queues, types=types))
             if serves:
                 server = observe.Server(config.metrics_host, config.metrics_port, observe.own_pages(vitals))
                 server.start()

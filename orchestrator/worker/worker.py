@@ -92,7 +92,7 @@ class Worker:
 
     async def run(self) -> None:
         """Serve. When cancelled: stop cleanly first, then be cancelled."""
-        async with shown(self._config, self.vitals, serves=self.serves):
+        async with shown(self._config, self.vitals, types=self._types, serves=self.serves):
             await self._run()
 
     async def _run(self) -> None:

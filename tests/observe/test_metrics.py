@@ -135,6 +135,21 @@ def test_more_names_than_two_hundred_are_one() -> None:
     assert 50.0 == kinds['orchestrator_attempts_ended_total{outcome="completed",queue="mail",type="other"}']
 
 
+def test_no_crowd_of_names_takes_the_place_of_a_worker_s_own() -> None:
+    """Its queues and types have their labels from the start, whatever strangers have in theirs before they are met."""
+    registry = CollectorRegistry()
+    stop = observe.count(registry, queues=["mail"], types=["send"])
+    crowd = [
+        Tally(f"queue {n}", f"type {n}", {"completed": 1}, EMPTY, EMPTY, EMPTY) for n in range(NAMES_MAX)
+    ]
+    own = Tally("mail", "send", {"completed": 1}, EMPTY, EMPTY, EMPTY)
+    events.emit(events.OutcomesWritten(uuid4(), None, (*crowd, own)))
+    stop()
+
+    labels = {"queue": "mail", "type": "send", "outcome": "completed"}
+    assert 1.0 == registry.get_sample_value("orchestrator_attempts_ended_total", labels)
+
+
 @pytest.mark.parametrize(
     "kind", ['a"} 1\norchestrator_forged 1', "\\", "\r\n# HELP x", "\x1b[2J", "x" * 5000, "\u202e"]
 )
