@@ -66,6 +66,7 @@ class Aside:
             self._queue.put(event)
         elif not isinstance(event, OF_OURSELVES):
             self._dropped += 1  # by several threads at once it may miss one: it is no account
+            self._tell_of_dropped()
 
     def settle(self, seconds: float) -> bool:
         """Wait until what is queued by now was handed over; tell whether it was in time."""
@@ -96,10 +97,14 @@ class Aside:
                 event.set()
             else:
                 self._tell(event)
-            if self._dropped and time.monotonic() - self._told_at > TELL_EVERY_SECONDS:
-                self._told_at = time.monotonic()
-                count, self._dropped = self._dropped, 0
-                emit(EventsDropped(self._name, count))
+            self._tell_of_dropped()
+
+    def _tell_of_dropped(self) -> None:
+        """Called from both ends of the queue: our own thread may hang in the subscriber for ever."""
+        if self._dropped and time.monotonic() - self._told_at > TELL_EVERY_SECONDS:
+            self._told_at = time.monotonic()
+            count, self._dropped = self._dropped, 0
+            emit(EventsDropped(self._name, count))
 
     def _tell(self, event: Event) -> None:
         try:

@@ -131,8 +131,8 @@ def test_a_worker_ends_although_a_subscriber_hangs(
     wake.set()
 
 
-def test_what_a_full_queue_drops_is_counted_and_told() -> None:
-    """Once in a while, and not for each."""
+def test_what_a_full_queue_drops_is_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once in a while, and not for each; also while the subscriber hangs."""
     busy, wake = threading.Event(), threading.Event()
 
     def subscriber(_event: events.Event) -> None:
@@ -145,11 +145,13 @@ def test_what_a_full_queue_drops_is_counted_and_told() -> None:
         assert busy.wait(PATIENCE_SECONDS)
         for _ in range(12):
             aside.take(GONE)
+        assert [1] == [event.count for event in told]
+        monkeypatch.setattr("orchestrator.events.subscriber.TELL_EVERY_SECONDS", -1.0)
         wake.set()
         assert aside.settle(PATIENCE_SECONDS)
         aside.end()
 
-    assert [10] == [event.count for event in told]
+    assert [1, 9] == [event.count for event in told]
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
