@@ -83,10 +83,17 @@ def stop(names: Sequence[str], url: str | None, reason: str | None, grace: float
     with connected(url, "workers stop", writes=True) as connection:
         ending = chosen(connection, names)
         for each in ending:
+            if not each.live:
+                continue
             operating.drain(connection, each, reason=reason)
             click.echo(f"{told(each)} drains: it holds {tasks(each.holds)}")
         deadline = time.monotonic() + grace
         for each in ending:
+            if not each.live:
+                # Nobody is there who could end, and be waited for.
+                given_back = operating.stop(connection, each, reason=reason)
+                click.echo(f"{told(each)} is gone: it had to give back {tasks(given_back)}")
+                continue
             if ended(connection, each, deadline):
                 click.echo(f"{told(each)} has ended")
                 continue

@@ -252,6 +252,16 @@ def test_workers_are_listed_and_drained(database_url: str, connection: psycopg.C
     assert "worker db-1:7 had to give back 1 task, and ends when its handlers let it" in stopped.out
 
 
+def test_a_worker_that_is_dead_is_not_waited_for(database_url: str, connection: psycopg.Connection) -> None:
+    """Nobody is there who could end: what it holds goes to others at once."""
+    worker = sleeping_worker(connection, "mail")
+    connection.execute("UPDATE orchestrator.workers SET beat_at = beat_at - interval '1 minute'")
+    put(connection, "running", worker_id=worker)
+    stopped = run("workers", "stop", "host:1", "--grace", "5", url=database_url)
+
+    assert "worker host:1 is gone: it had to give back 1 task\n" == stopped.out
+
+
 def test_versions_are_told_with_and_without_a_database(database_url: str, empty_database_url: str) -> None:
     """Of the program, the schema, the server."""
     alone, there, empty = (
