@@ -93,7 +93,7 @@ def held_by_hand(scene: Scene) -> Iterator[Concern]:
         why = f" ({queue.state_reason})" if queue.state_reason else ""
         yield Concern(
             f"queue {queue.name} is {what}{since}{by}{why}: {tasks(queue.ready)} ready",
-            f"orchestrator queues resume {shlex.quote(queue.name)}",
+            f"orchestrator queues resume {argument(queue.name)}",
         )
 
 
@@ -173,6 +173,11 @@ def stale(scene: Scene) -> Iterator[Concern]:
     elif scene.counted_at is not None and scene.at - scene.counted_at > STALE:
         minutes = round((scene.at - scene.counted_at).total_seconds() / 60)
         yield Concern(f"the figures of the queues are {minutes:,} min old", "orchestrator status --exact")
+
+
+def argument(name: str) -> str:
+    """Return the name as a shell takes it, and a command that would take it for a flag."""
+    return f"-- {shlex.quote(name)}" if name.startswith("-") else shlex.quote(name)
 
 
 def tasks(number: int | None) -> str:

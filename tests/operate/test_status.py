@@ -225,6 +225,17 @@ def test_what_needs_attention_is_said_with_the_command_that_helps(
     assert re.fullmatch(f"orchestrator {command}", concern.command), concern
 
 
+def test_a_name_that_looks_like_a_flag_is_none_in_the_command(
+    connection: psycopg.Connection, clock: Clock
+) -> None:
+    """It can be pasted."""
+    serving(connection, "default")
+    connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('-x')")
+    queues.set_state(connection, "-x", "paused", reason=None)
+
+    assert ["orchestrator queues resume -- -x"] == [each.command for each in status(connection).attention]
+
+
 def test_a_leader_that_was_killed_does_not_lead(connection: psycopg.Connection, clock: Clock) -> None:
     """Its term and its beat are good for seconds yet; its beacon is out."""
     worker = serving(connection, "default")
