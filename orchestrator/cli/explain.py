@@ -6,12 +6,11 @@ from orchestrator import operate
 from orchestrator.cli.database import connected, database_option, json_option
 from orchestrator.cli.table import print_json
 from orchestrator.observe import printable
-
-ID_MAX = 2**63 - 1
+from orchestrator.operate import filters
 
 
 @click.command()
-@click.argument("task_id", metavar="ID", type=click.IntRange(1, ID_MAX))
+@click.argument("task_id", metavar="ID", type=click.IntRange(1, filters.ID_MAX))
 @database_option
 @json_option
 def explain(task_id: int, url: str | None, *, as_json: bool) -> None:

@@ -8,9 +8,13 @@ A word that cannot be read is a ValueError, whose sentence says what to type ins
 """
 
 import difflib
+import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any
 
 import msgspec
 
@@ -23,6 +27,9 @@ UUID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 UUID_DIGITS = 32
 ID_MAX = 2**63 - 1
 STEPS_MAX = 64
+# What jsonb takes of a number: digits before the point, and behind it.
+DIGITS_MAX = 131_072
+SCALE_MAX = 16_383
 PRIORITIES = {"low": 25, "normal": 50, "high": 75, "critical": 100}
 # What people call them.
 CALLED = {"dead": Status.DEAD_LETTER, "dead_letters": Status.DEAD_LETTER, "retrying": Status.SCHEDULED}
@@ -136,7 +143,34 @@ def json_of(value: str) -> str:
         msgspec.json.decode(value, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError):
         return msgspec.json.encode(value).decode()
+    try:
+        known_within(json.loads(value, parse_float=number, parse_int=number))
+    except RecursionError:
+        raise ValueError("the value is nested too deep; no payload is") from None
     return value
+
+
+def known_within(value: Any) -> None:
+    """Refuse a value with text that no database can hold."""
+    match value:
+        case str():
+            known(value)
+        case dict():
+            for each in (*value, *value.values()):
+                known_within(each)
+        case list():
+            for each in value:
+                known_within(each)
+
+
+def number(text: str) -> Decimal:
+    """Return a number that jsonb can hold; any other is in no payload."""
+    with suppress(InvalidOperation):
+        found = Decimal(text)
+        exponent = found.as_tuple().exponent
+        if found.adjusted() < DIGITS_MAX and isinstance(exponent, int) and exponent >= -SCALE_MAX:
+            return found
+    raise ValueError(f"{text[:40]} is no number that PostgreSQL can hold, and so in no payload")
 
 
 def moment(text: str, *, now: datetime) -> datetime:

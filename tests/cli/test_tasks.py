@@ -83,6 +83,7 @@ def test_a_list_says_why_nothing_is_there(say: Any, connection: psycopg.Connecti
         (["list", "payload.a"], "says no value"),
         (["show", "abc"], "is no id of a task"),
         (["show", "99999999999999999999"], "is no id of a task"),
+        (["list", "--after", "99999999999999999999"], "is not in the range"),
         (["requeue"], "say which"),
         (["requeue", "1", "--queue", "mail"], "not both"),
         (["requeue", "--status", "pending"], "ready to run already"),

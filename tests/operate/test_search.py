@@ -376,6 +376,10 @@ def test_finished_tasks_are_looked_for_in_their_days(ground: tuple[psycopg.Conne
         ('payload."a=1', "empty step"),
         ("queue=mail", "is no condition on the payload"),
         ("payload.a=\0", "NUL"),
+        ("payload.a=1e999999", "no number"),
+        ("payload.a=[1e-20000]", "no number"),
+        ("payload.a=1e" + "9" * 30, "no number"),
+        ('payload.a="\\u0000"', "NUL"),
         ("payload." + "a." * 70 + "b=1", "nested deeper"),
     ],
 )

@@ -12,7 +12,7 @@ from orchestrator.cli.database import connected, database_option, json_option
 from orchestrator.cli.table import Column, table
 from orchestrator.cli.tasks import nothing
 from orchestrator.cli.tasks.filters import asked, filter_options
-from orchestrator.operate import Found, find
+from orchestrator.operate import Found, filters, find
 
 COLUMNS = (
     Column("id", right=True),
@@ -32,7 +32,12 @@ LIST_SECONDS = 15.0
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many."
 )
-@click.option("--after", type=int, metavar="ID", help="Go on with those older than this one.")
+@click.option(
+    "--after",
+    type=click.IntRange(1, filters.ID_MAX),
+    metavar="ID",
+    help="Go on with those older than this one.",
+)
 @json_option
 @database_option
 def listing(limit: int, after: int | None, url: str | None, *, as_json: bool, **given: Any) -> None:
