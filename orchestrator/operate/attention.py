@@ -16,6 +16,8 @@ from orchestrator.operate.workers import Worker
 LATE = timedelta(minutes=5)
 # A leader samples every quarter of a minute, and less often where that is dear: a twentieth of its time.
 STALE = timedelta(minutes=5)
+# And where nobody leads nobody samples: it will not get better.
+STALE_UNLED = timedelta(minutes=1)
 # Half of the silence after which a worker's tasks are given away: two beats are missing.
 SILENT = timedelta(seconds=15)
 # Of one kind; the rest is told as a number.
@@ -170,9 +172,12 @@ def stale(scene: Scene) -> Iterator[Concern]:
             "there are too many tasks to count at each look, and no leader has yet",
             "orchestrator status --exact",
         )
-    elif scene.counted_at is not None and scene.at - scene.counted_at > STALE:
+    elif scene.counted_at is not None and scene.at - scene.counted_at > (STALE if scene.led else STALE_UNLED):
         minutes = round((scene.at - scene.counted_at).total_seconds() / 60)
-        yield Concern(f"the figures of the queues are {minutes:,} min old", "orchestrator status --exact")
+        yield Concern(
+            f"the figures of the queues are {minutes:,} min old; a queue that is newer is not among them",
+            "orchestrator status --exact",
+        )
 
 
 def argument(name: str) -> str:

@@ -88,7 +88,21 @@ def test_an_old_sample_is_told_as_one(connection: psycopg.Connection, clock: Clo
     do(connection, sample)
     clock.advance(minutes=90)
 
-    assert "the figures of the queues are 90 min old" in about(status(connection))
+    assert any("the figures of the queues are 90 min old" in each for each in about(status(connection)))
+
+
+def test_without_a_leader_figures_are_old_sooner(connection: psycopg.Connection, clock: Clock) -> None:
+    """Nobody counts, and a queue that is new is in no figure; a leader is given minutes."""
+    connection.execute(BULK, [MUCH])
+    do(connection, sample)
+    clock.advance(minutes=2)
+    put(connection, queue="new")
+    serving(connection, "default", leads=False)
+    unled = about(status(connection))
+    serving(connection, "default")
+
+    assert "the figures of the queues are 2 min old; a queue that is newer is not among them" in unled
+    assert not any("min old" in each for each in about(status(connection)))
 
 
 def test_a_sample_replaces_the_one_before(connection: psycopg.Connection, clock: Clock) -> None:
