@@ -50,7 +50,7 @@ EVERY = [
 ]
 every_command = pytest.mark.parametrize(("words", "command"), EVERY)
 # They print texts, or statements to be copied, as they are, however long a line is.
-WHOLE = {"doctor", "tasks export", "tasks show"}
+WHOLE = {"doctor", "explain", "tasks export", "tasks show"}
 HOSTILE = (
     "evil\x1b[2J\x1b]0;title\x07\x9b31m‮ [red]x[/] :smile:\r\n\tline two '; DROP TABLE \\ \u2028" + "w" * 90
 )
