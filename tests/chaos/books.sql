@@ -37,6 +37,7 @@ CREATE TABLE chaos.ledger (
     at timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (execution, what)
 );
+CREATE INDEX ON chaos.ledger (at);
 
 -- One row an effect, in the transaction that completes its task. No key: a second one must be seen.
 CREATE TABLE chaos.effects (

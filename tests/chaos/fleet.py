@@ -112,6 +112,14 @@ class Fleet:
             if place.hired is None or place.hired.ended.is_set():
                 self.hire(place)
 
+    def renew(self) -> None:
+        """Let workers of the next version follow those of the first."""
+        for place in self.workers:
+            if place.version % 2 == 0 and place.hired is not None:
+                place.version = 1
+                place.hired.stop()
+                self.hire(place)
+
     def stop(self, places: list[Place], seconds: float) -> list[Hired]:
         """Tell all in these places to stop, and return those that did not end in time."""
         self.open = [place for place in self.open if place not in places]

@@ -20,7 +20,7 @@ class Plan:
     defaults: bool = False
     calm_seconds: float = 120.0
     faults_min: int = 0
-    """Go on beyond these seconds, up to four times as long, until so many have struck."""
+    """Go on beyond these seconds, up to eight times as long, until so many have struck."""
 
 
 @dataclass(slots=True)
