@@ -68,6 +68,7 @@ def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     pieces = {
         id(piece) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for piece in node.values
     }
+    told_elsewhere = docstrings | pieces
     for node in ast.walk(tree):
         if isinstance(node, ast.JoinedStr):
             yield (
@@ -75,9 +76,7 @@ def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
                 "".join(str(v.value) if isinstance(v, ast.Constant) else "{}" for v in node.values),
             )
         elif (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and id(node) not in docstrings | pieces
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in told_elsewhere
         ):
             yield node.lineno, node.value
 
@@ -89,17 +88,17 @@ def sql_files(root: Path) -> list[Path]:
 
 def files_without_one_caller(root: Path) -> list[str]:
     """Name the .sql files, those of schema/ apart, that are not loaded by exactly one module beside them."""
-    return [
-        f"{path.relative_to(root)}: loaded by {sorted(caller.name for caller in callers) or 'nobody'}"
-        for path in sql_files(root)
-        if not path.is_relative_to(root / "orchestrator" / "schema")
-        if len(callers := [module for module in path.parent.glob("*.py") if names_file(module, path)]) != 1
-    ]
-
-
-def names_file(module: Path, path: Path) -> bool:
-    """Say whether a module holds the file's name as a string."""
-    return any(text == path.name for _, text in strings(parsed(module)))
+    wrong = []
+    folders = {path.parent for path in sql_files(root)}
+    for folder in sorted(folders):
+        if folder.is_relative_to(root / "orchestrator" / "schema"):
+            continue
+        names = {module.name: {text for _, text in strings(parsed(module))} for module in folder.glob("*.py")}
+        for path in sorted(folder.glob("*.sql")):
+            callers = sorted(name for name, texts in names.items() if path.name in texts)
+            if len(callers) != 1:
+                wrong.append(f"{path.relative_to(root)}: loaded by {callers or 'nobody'}")
+    return wrong
 
 
 def files_without_contract(root: Path) -> list[str]:
