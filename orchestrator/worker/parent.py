@@ -113,13 +113,14 @@ class Parent:
             settled = time.monotonic() - began >= self._settled_seconds
             deaths = 0 if status == codes.WORN_OUT_CODE else 1 if settled else deaths + 1
             wait_seconds = self._wait_seconds(status, deaths)
+            # Before it is said: who reads of it and asks the port is told the same.
+            if self._family is not None:
+                self._family.gone(place, for_good=wait_seconds is None)
             # Told to stop while it was still loading the application, it had nothing to end by itself.
             if status == codes.DONE or (self._stopping.is_set() and -status in codes.STOPPING):
                 events.emit(events.ChildEnded(place, pid))
             else:
                 events.emit(events.ChildDied(place, pid, how, wait_seconds))
-            if self._family is not None:
-                self._family.gone(place, for_good=wait_seconds is None)
             if wait_seconds is None:
                 break
             with suppress(TimeoutError):
