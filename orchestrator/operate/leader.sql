@@ -2,4 +2,3 @@
 SELECT l.id, l.host, l.pid, l.term, l.leader_until, w.started_at, orchestrator.clock() - w.beat_at AS beat_age
 FROM orchestrator.leader AS l
 JOIN orchestrator.workers AS w ON w.id = l.id
-WHERE NOT orchestrator.beacon_is_out(l.id)

@@ -1,5 +1,5 @@
--- The workers. In: id, or NULL for all; everyone, whether also those that have ended. Out: rows, by host and pid. live: by the
--- heartbeat rule of orchestrator.live_workers, and by its beacon. holds: the tasks in its hands, prefetched ones too; busy: of its slots.
+-- The workers. In: id, or NULL for all; everyone, whether also those that have ended. Out: rows, by host and pid. live: as in
+-- orchestrator.live_workers. holds: the tasks in its hands, prefetched ones too; busy: of its slots.
 -- Path: tasks_live_worker_idx. Takes no lock.
 SELECT
     w.id, w.host, w.pid, w.version, w.queues, w.state, w.capacity,

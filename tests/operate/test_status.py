@@ -260,6 +260,9 @@ def test_a_leader_that_was_killed_does_not_lead(connection: psycopg.Connection, 
     assert found.leader is None
     assert [False] == [each.live for each in found.workers]
     assert "no worker lives: nothing runs, and nobody leads" in about(found)
+    # The same by plain SQL.
+    assert [] == connection.execute("TABLE orchestrator.live_workers").fetchall()
+    assert [] == connection.execute("TABLE orchestrator.leader").fetchall()
 
 
 def test_a_copy_is_the_first_thing_that_is_said(connection: psycopg.Connection, clock: Clock) -> None:

@@ -958,8 +958,7 @@ BEGIN
         SELECT format('%s, pid %s', left(l.host, 200), l.pid) INTO leader
         FROM orchestrator.leader AS l
         WHERE l.id <> task.worker_id;
-        SELECT count(*) INTO peers FROM orchestrator.live_workers AS w
-        WHERE w.id <> task.worker_id AND NOT orchestrator.beacon_is_out(w.id);
+        SELECT count(*) INTO peers FROM orchestrator.live_workers AS w WHERE w.id <> task.worker_id;
         -- Who stopped may have left a claim on its way; it is looked for when its beat is too old.
         soon := CASE
             WHEN task.state = 'stopped' AND task.beat_at > now - dead_after THEN 'in ' || orchestrator.in_words(task.beat_at + dead_after - now)
@@ -1082,8 +1081,7 @@ BEGIN
     INTO crew
     FROM orchestrator.workers AS w
     JOIN orchestrator.live_workers AS l ON l.id = w.id
-    CROSS JOIN LATERAL (SELECT coalesce(task.type = ANY (w.types), true) AS knows) AS k
-    WHERE NOT orchestrator.beacon_is_out(w.id);
+    CROSS JOIN LATERAL (SELECT coalesce(task.type = ANY (w.types), true) AS knows) AS k;
     IF crew.claiming = 0 THEN
         RETURN QUERY SELECT
             'no_worker',
@@ -1211,7 +1209,6 @@ BEGIN
         FROM orchestrator.live_workers AS l
         JOIN orchestrator.workers AS w ON w.id = l.id
         WHERE w.state = 'running' AND task.queue = ANY (w.queues) AND task.type = ANY (w.types)
-            AND NOT orchestrator.beacon_is_out(w.id)
         LIMIT 1;
         RETURN QUERY SELECT
             'unknown_type',

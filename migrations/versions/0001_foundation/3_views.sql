@@ -62,14 +62,14 @@ CROSS JOIN LATERAL (
     WHERE d.datname = current_database()
 ) AS here;
 
--- The worker that holds the lead, if its term has not run out.
+-- The worker that holds the lead, if its term has not run out, nor its beacon gone out.
 CREATE OR REPLACE VIEW orchestrator.leader
 WITH (security_invoker = true) AS
 SELECT w.id, w.host, w.pid, w.term, w.leader_until
 FROM orchestrator.workers AS w
-WHERE w.is_leader AND w.leader_until > orchestrator.clock();
+WHERE w.is_leader AND w.leader_until > orchestrator.clock() AND NOT orchestrator.beacon_is_out(w.id);
 
--- The workers that are alive by the heartbeat rule: a beat within the last 30 seconds.
+-- The workers that are alive: a beat within the last 30 seconds, and no beacon that is out.
 CREATE OR REPLACE VIEW orchestrator.live_workers
 WITH (security_invoker = true) AS
 SELECT
@@ -86,6 +86,7 @@ SELECT
     w.is_leader
 FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining') AND w.beat_at > orchestrator.clock() - interval '30 seconds'
+    AND NOT orchestrator.beacon_is_out(w.id)
 ORDER BY w.host, w.pid;
 
 -- One row a queue: its state, how many tasks wait, run and were given up, and how long the oldest ready one waits.

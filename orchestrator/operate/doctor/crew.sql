@@ -1,6 +1,5 @@
--- The workers that live, also by their beacons, the longest-lived first. Out: host, pid, version, queues, whether it leads, seconds since it
+-- The workers that live, the longest-lived first. Out: host, pid, version, queues, whether it leads, seconds since it
 -- started.
 SELECT w.host, w.pid, w.version, w.queues, w.is_leader, date_part('epoch', orchestrator.clock() - w.started_at)
 FROM orchestrator.live_workers AS w
-WHERE NOT orchestrator.beacon_is_out(w.id)
 ORDER BY w.started_at

@@ -12,7 +12,7 @@ WITH RECURSIVE named AS (
     WHERE n.queue IS NOT NULL
 ),
 crew AS (
-    SELECT w.queues FROM orchestrator.live_workers AS w WHERE w.state = 'running' AND NOT orchestrator.beacon_is_out(w.id)
+    SELECT w.queues FROM orchestrator.live_workers AS w WHERE w.state = 'running'
 )
 SELECT
     n.queue, coalesce(q.state, 'active'), q.state_by, q.state_reason, date_part('epoch', orchestrator.clock() - q.state_since),

@@ -30,8 +30,7 @@ BEGIN
         SELECT format('%s, pid %s', left(l.host, 200), l.pid) INTO leader
         FROM orchestrator.leader AS l
         WHERE l.id <> task.worker_id;
-        SELECT count(*) INTO peers FROM orchestrator.live_workers AS w
-        WHERE w.id <> task.worker_id AND NOT orchestrator.beacon_is_out(w.id);
+        SELECT count(*) INTO peers FROM orchestrator.live_workers AS w WHERE w.id <> task.worker_id;
         -- Who stopped may have left a claim on its way; it is looked for when its beat is too old.
         soon := CASE
             WHEN task.state = 'stopped' AND task.beat_at > now - dead_after THEN 'in ' || orchestrator.in_words(task.beat_at + dead_after - now)

@@ -56,8 +56,7 @@ BEGIN
     INTO crew
     FROM orchestrator.workers AS w
     JOIN orchestrator.live_workers AS l ON l.id = w.id
-    CROSS JOIN LATERAL (SELECT coalesce(task.type = ANY (w.types), true) AS knows) AS k
-    WHERE NOT orchestrator.beacon_is_out(w.id);
+    CROSS JOIN LATERAL (SELECT coalesce(task.type = ANY (w.types), true) AS knows) AS k;
     IF crew.claiming = 0 THEN
         RETURN QUERY SELECT
             'no_worker',

@@ -26,7 +26,6 @@ BEGIN
         FROM orchestrator.live_workers AS l
         JOIN orchestrator.workers AS w ON w.id = l.id
         WHERE w.state = 'running' AND task.queue = ANY (w.queues) AND task.type = ANY (w.types)
-            AND NOT orchestrator.beacon_is_out(w.id)
         LIMIT 1;
         RETURN QUERY SELECT
             'unknown_type',

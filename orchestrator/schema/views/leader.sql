@@ -1,6 +1,6 @@
--- The worker that holds the lead, if its term has not run out.
+-- The worker that holds the lead, if its term has not run out, nor its beacon gone out.
 CREATE OR REPLACE VIEW orchestrator.leader
 WITH (security_invoker = true) AS
 SELECT w.id, w.host, w.pid, w.term, w.leader_until
 FROM orchestrator.workers AS w
-WHERE w.is_leader AND w.leader_until > orchestrator.clock();
+WHERE w.is_leader AND w.leader_until > orchestrator.clock() AND NOT orchestrator.beacon_is_out(w.id);

@@ -1,4 +1,4 @@
--- The workers that are alive by the heartbeat rule: a beat within the last 30 seconds.
+-- The workers that are alive: a beat within the last 30 seconds, and no beacon that is out.
 CREATE OR REPLACE VIEW orchestrator.live_workers
 WITH (security_invoker = true) AS
 SELECT
@@ -15,4 +15,5 @@ SELECT
     w.is_leader
 FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining') AND w.beat_at > orchestrator.clock() - interval '30 seconds'
+    AND NOT orchestrator.beacon_is_out(w.id)
 ORDER BY w.host, w.pid;
