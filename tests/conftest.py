@@ -4,6 +4,7 @@ With pytest-xdist each worker has its own server: one start more (0.5 s), and no
 """
 
 import os
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +16,17 @@ from psycopg import sql
 
 from orchestrator.schema import migrate
 from tests import servers
+
+
+def pytest_configure() -> None:
+    """Let what the tests start hear Ctrl-C and the end of a terminal, also when the tests were started to ignore them.
+
+    Who is started in the background ignores the one, who by nohup the other, and so do all whom they start. A handler,
+    though, does not outlive exec; and this one does nothing: the tests themselves go on.
+    """
+    for number in (signal.SIGINT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ FREEZES: LiteralString = "COPY chaos.freezes (since, who, until) FROM STDIN"
 ENDS: LiteralString = "COPY chaos.ends (at, who, status, expected) FROM STDIN"
 LOG: LiteralString = "COPY chaos.log (who, event, number) FROM STDIN"
 TOLD: LiteralString = "COPY chaos.told (at, who, event, worker_id, task_id) FROM STDIN"
+TRACEBACK = "no event: Traceback"
 TELLING = {
     "stale outcome", "lease lost", "task released", "worker started", "worker stopping", "worker cut off",
     "worker declared dead",
@@ -100,7 +101,8 @@ def counted(folder: Path) -> Iterator[tuple[str, str, int]]:
         counts: Counter[str] = Counter()
         with path.open(errors="replace") as file:
             for line in file:
-                counts[event_of(line)] += 1
+                event = event_of(line)
+                counts[event + end_of(file) if event.startswith(TRACEBACK) else event] += 1
         yield from ((path.stem, event, number) for event, number in counts.items())
 
 
@@ -108,6 +110,17 @@ def metrics(folder: Path) -> Iterator[tuple[str, str, int]]:
     """Yield what each worker that ended by itself had counted."""
     for path in sorted((folder / "metrics").glob("*.json")):
         yield from ((path.stem, name, value) for name, value in json.loads(path.read_text()).items())
+
+
+def end_of(lines: Iterator[str]) -> str:
+    """Read a traceback to its end, and return where it was raised, and what."""
+    place = ""
+    for line in lines:
+        if not line.startswith(" "):
+            return f"{place} {line.strip()}"
+        if line.lstrip().startswith("File "):
+            place = line.strip()
+    return place
 
 
 def event_of(line: str) -> str:

@@ -103,16 +103,19 @@ def open_for(who: str, url: str) -> None:
 
 @asynccontextmanager
 async def written(context: Context, token: str) -> AsyncIterator[None]:
-    """Write down that this execution begins, and how it ends."""
+    """Write down that this execution begins, and how it ends, before the worker learns of it: a kill may follow."""
     begun = Entry(uuid4(), "begun", context.id, context.attempt, context.lease, token, WHO)
     await wrap_future(ledger.write(begun))
     try:
         yield
+    except Exception as error:
+        await wrap_future(ledger.write(ended(begun, type(error).__name__)))
+        raise
     except BaseException as error:
         # Not waited for: who is cancelled is to go.
-        ledger.write(begun._replace(what="ended", how=type(error).__name__))
+        ledger.write(ended(begun, type(error).__name__))
         raise
-    await wrap_future(ledger.write(begun._replace(what="ended", how="returned")))
+    await wrap_future(ledger.write(ended(begun, "returned")))
 
 
 @contextmanager
@@ -123,6 +126,10 @@ def written_in_thread(context: Context, token: str) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        ledger.write(begun._replace(what="ended", how=type(error).__name__))
+        ledger.write(ended(begun, type(error).__name__)).result()
         raise
-    ledger.write(begun._replace(what="ended", how="returned")).result()
+    ledger.write(ended(begun, "returned")).result()
+
+
+def ended(begun: Entry, how: str) -> Entry:
+    return begun._replace(what="ended", how=how)

@@ -26,14 +26,10 @@ GOES_SECONDS = 60
 GONE_SECONDS = 5
 """The promise is "a couple of seconds"; it takes 0.1 s, and this machine may be busy."""
 
-# Who was started in the background ignores Ctrl-C, who by nohup the end of the terminal; so do those whom they start.
 USER = """
-import signal
 import sys
 from pathlib import Path
 from orchestrator.postgres import embedded
-signal.signal(signal.SIGINT, signal.default_int_handler)
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
 print(embedded.start(Path(sys.argv[1]), settings={"fsync": "off"}), flush=True)
 try:
     sys.stdin.read()

@@ -252,7 +252,9 @@ def test_of_a_finish_and_a_hand_who_wait_for_each_other_one_gives_way(arena: Are
         hand(*held(raise_priority("id = 2"), again(raise_priority("id = 1")))),
     )
 
-    assert 7 == race.schedules == race.count("completed, 2 completed") + race.count("running, 2 running")
+    # Of two who wait for each other PostgreSQL ends whichever looks first: how many steps are left hangs on it.
+    assert race.schedules in (6, 7)
+    assert race.schedules == race.count("completed, 2 completed") + race.count("running, 2 running")
     assert race.count("a.finish 40P01") or race.count("hand.priority again 40P01")
 
 

@@ -22,7 +22,7 @@ STORIES = os.environ.get("ORCHESTRATOR_TEST_STATEFUL")
 # Derandomized, and without a database of earlier finds: a check must not turn red by luck, in a commit that has
 # nothing to do with it. The long run is where luck is wanted.
 SETTINGS = settings(
-    max_examples=int(STORIES or 200),
+    max_examples=int(STORIES or 80),
     stateful_step_count=100 if STORIES else 50,
     derandomize=not STORIES,
     database=None,

@@ -335,7 +335,7 @@ spots = st.builds(Spot, positions, st.integers(1, 4), st.sampled_from(["a", "b",
 claims = st.lists(st.lists(spots, min_size=1, max_size=8), min_size=1, max_size=8)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     claims=claims, doublings=st.integers(0, 5), growths=st.integers(0, 4), others=st.lists(spots, max_size=8)
 )

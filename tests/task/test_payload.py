@@ -486,7 +486,7 @@ def alike(left: object, right: object) -> bool:
 
 
 # The connection is shared by all examples: each is one SELECT, which leaves nothing behind.
-@settings(max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=payloads)
 def test_payloads_come_back_equal_or_are_refused_at_the_door(
     connection: psycopg.Connection[Any], value: dict[str, Any]
