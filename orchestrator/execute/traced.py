@@ -4,7 +4,6 @@ The span is current while the handler runs, on the loop and in a thread; a proce
 the task's trace context. It ends when it is known how the attempt ended.
 """
 
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -41,21 +40,20 @@ class Spans(Protocol):
         """Make the span of an attempt."""
 
 
-@dataclass(slots=True, eq=False)
-class Traced(Attempt):
+class Traced(Attempt, eq=False, kw_only=True):
     """Runs as any attempt, and is seen."""
 
-    spans: Spans = field(kw_only=True)
-    span: Span = field(init=False)
-    error: BaseException | None = field(default=None, init=False)
+    spans: Spans
+    span: Span | None = None  # from when it runs
+    error: BaseException | None = None
 
     async def run(self) -> End:
         """Run the handler in its span."""
-        self.span = self.spans.process(self.task)
+        self.span = span = self.spans.process(self.task)
         # What a child process, the context's log and the events go by.
-        self.task = self.task._replace(trace_context=self.span.carrier or self.task.trace_context)
+        self.task = self.task._replace(trace_context=span.carrier or self.task.trace_context)
         end: End = Released()
-        with self.span:
+        with span:
             try:
                 end = await Attempt.run(self)
                 return end
@@ -77,6 +75,7 @@ class Traced(Attempt):
         return Attempt.broke(self, error)
 
     def _close(self, end: End) -> None:
+        assert self.span is not None  # nosec B101 # noqa: S101 - what ends has run
         if isinstance(end, Failed | Buried):
             self.span.failed(end.fault, self.error)
         self.span.end(word(end))

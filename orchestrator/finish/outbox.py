@@ -13,6 +13,7 @@ from functools import partial
 from uuid import UUID
 
 import psycopg
+from msgspec.structs import replace
 from psycopg import errors
 
 from orchestrator import events
@@ -138,15 +139,19 @@ class Outbox:
         """Hand an outcome over. Never refused; who sees that the outbox is full begins nothing new."""
         self._waiting.append((worker_id, outcome))
         end = outcome.end
-        self._puts_off = self._puts_off or type(end) is not Completed
-        if type(end) is not Completed or end.result is not None:
+        if type(end) is not Completed:
+            self._puts_off = True
             self._bytes += weight(outcome)
+        elif end.result is not None:
+            self._bytes += len(end.result)
         self._put.set()
 
     @property
     def is_full(self) -> bool:
         """Whether there are so many outcomes, or so large ones, that nothing new should begin."""
-        return self.count >= self._limit or self._bytes >= BYTES_MAX
+        # The same as `count`: asked before each attempt.
+        held = len(self._waiting) + len(self._sending) + len(self._locked)
+        return held >= self._limit or self._bytes >= BYTES_MAX
 
     async def flush(self) -> None:
         """Wait until everything put so far is written."""
@@ -192,7 +197,7 @@ class Outbox:
             case _:
                 # The primary message alone: DETAIL and parameters may hold the result.
                 fault = Fault(REFUSED, f"PostgreSQL refused the outcome: {error.diag.message_primary}")
-                return await self._send([outcome._replace(end=Buried(fault, "discarded"))], worker_id)
+                return await self._send([replace(outcome, end=Buried(fault, "discarded"))], worker_id)
 
 
 async def write(

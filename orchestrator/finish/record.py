@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -32,6 +33,9 @@ SETTLE = statement.load(__file__, "settle.sql")
 UNLOCKED = statement.load(__file__, "unlocked.sql")
 RECORDED = statement.load(__file__, "recorded.sql")
 PARTITION = statement.load(__file__, "partition.sql")
+
+# Half of what it takes to name them in a loop.
+by_id, lease_of, begun_of = attrgetter("task.id"), attrgetter("task.lease"), attrgetter("begun_at")
 
 Connection = psycopg.AsyncConnection[Any]
 # ending, delay, charged, error, record: one row of settle.sql
@@ -66,8 +70,8 @@ async def written_before(connection: Connection, outcomes: Sequence[Outcome]) ->
 
 
 async def write(connection: Connection, outcomes: Sequence[Outcome], worker_id: UUID) -> set[int]:
-    successes = [outcome for outcome in outcomes if type(outcome.end) is Completed]
     others = [outcome for outcome in outcomes if type(outcome.end) is not Completed]
+    successes = [outcome for outcome in outcomes if type(outcome.end) is Completed] if others else outcomes
     if not others and connection.info.transaction_status is TransactionStatus.IDLE:
         # One statement is a transaction of its own, without the two round trips of another.
         return await complete(connection, successes) if successes else set()
@@ -106,34 +110,26 @@ def settling(outcomes: Sequence[Outcome], worker_id: UUID) -> dict[str, Any]:
     return {**named(outcomes), **columns, "ages": ages(outcomes), "worker_id": worker_id}
 
 
-def by_id(outcome: Outcome) -> int:
-    return outcome.task.id
-
-
 def ids_of(outcomes: Sequence[Outcome]) -> set[int]:
-    return {outcome.task.id for outcome in outcomes}
+    return set(map(by_id, outcomes))
 
 
 def named(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Say whose outcomes these are: ids and leases, pairwise. As text, which the server reads: to have the driver make
-    its own arrays costs three times as much."""
-    return {
-        "ids": array(outcome.task.id for outcome in outcomes),
-        "leases": array(outcome.task.lease for outcome in outcomes),
-    }
+    """Say whose outcomes these are: ids and leases, pairwise."""
+    return {"ids": array(map(by_id, outcomes)), "leases": array(map(lease_of, outcomes))}
 
 
 def ages(outcomes: Sequence[Outcome]) -> str:
     """Say how long ago each handler started, in microseconds."""
     now = time.monotonic()
-    return array(
-        "NULL" if begun_at is None else int((now - begun_at) * 1e6) for _, _, begun_at, *_ in outcomes
-    )
+    begun = map(begun_of, outcomes)
+    return array(None if begun_at is None else int((now - begun_at) * 1e6) for begun_at in begun)
 
 
-def array(values: Iterable[object]) -> str:
-    """Write numbers as PostgreSQL writes an array."""
-    return "{" + ",".join(map(str, values)) + "}"
+def array(values: Iterable[int | None]) -> str:
+    """Write numbers as PostgreSQL reads an array: as JSON does, but for the brackets. To have the driver make its own
+    costs many times as much."""
+    return f"{{{msgspec.json.encode(list(values))[1:-1].decode()}}}"
 
 
 async def answered(connection: Connection, query: bytes, given: dict[str, Any]) -> set[int]:

@@ -4,7 +4,9 @@ An `Outcome` is one of these ends together with the task and the lease that allo
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from orchestrator.task.model import Claimed
 
@@ -78,9 +80,9 @@ class Recorded:
 End = Completed | Failed | Buried | Cancelled | Snoozed | PutBack | Released | Recorded
 
 
-class Outcome(NamedTuple):
+class Outcome(msgspec.Struct, frozen=True):
     """An end, and whose it is; and by our monotonic clock when its handler started (None: it did not) and ended, and
-    since when its task was in our hands."""
+    since when its task was in our hands. A struct: to make a named tuple and to read it takes three times as long."""
 
     task: Claimed
     end: End

@@ -12,7 +12,6 @@ from operator import add, attrgetter, sub
 from typing import Literal, assert_never, get_args
 
 from orchestrator.task.buckets import EMPTY, Histogram, histogram
-from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import (
     Buried,
     Cancelled,
@@ -39,6 +38,8 @@ UNKNOWN_TYPE = "(unknown)"
 # A third faster than to name them in a loop.
 queue_of, type_of = attrgetter("queue"), attrgetter("type")
 waited_of = attrgetter("waited_seconds")
+task_of, end_of = attrgetter("task"), attrgetter("end")
+begun_of, ended_of, taken_of = attrgetter("begun_at"), attrgetter("ended_at"), attrgetter("taken_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +59,15 @@ def tallies(outcomes: Sequence[Outcome]) -> tuple[Tally, ...]:
     """Count these, by queue and type. Most batches are successes of one type, and are not looked at one by one."""
     if not outcomes:
         return ()
-    tasks, ends, begun, ended, taken = zip(*outcomes, strict=True)
+    tasks = list(map(task_of, outcomes))
     queues, types = list(map(queue_of, tasks)), list(map(type_of, tasks))
     if (
         types.count(types[0]) == len(types)
         and queues.count(queues[0]) == len(queues)
-        and set(map(type, ends)) == {Completed}
-        and None not in begun
+        and set(map(type, map(end_of, outcomes))) == {Completed}
+        and set(map(type, map(begun_of, outcomes))) == {float}
     ):
-        return (timed(queues[0], types[0], {"completed": len(tasks)}, tasks, begun, ended, taken),)
+        return (timed(queues[0], types[0], {"completed": len(tasks)}, outcomes),)
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         kind = UNKNOWN_TYPE if type(outcome.end) is PutBack else outcome.task.type
@@ -80,23 +81,16 @@ def tally(queue: str, kind: str, outcomes: Sequence[Outcome]) -> Tally:
     ran = [o for o in outcomes if o.begun_at is not None and type(o.end) not in (PutBack, Released)]
     if not ran:
         return Tally(queue, kind, counts)
-    tasks, _, *times = zip(*ran, strict=True)
-    return timed(queue, kind, counts, tasks, *times)
+    return timed(queue, kind, counts, ran)
 
 
-def timed(
-    queue: str,
-    kind: str,
-    counts: Mapping[Word, int],
-    tasks: Sequence[Claimed],
-    begun: Sequence[float],
-    ended: Sequence[float],
-    taken: Sequence[float],
-) -> Tally:
+def timed(queue: str, kind: str, counts: Mapping[Word, int], outcomes: Sequence[Outcome]) -> Tally:
     """Tell how long these have waited and run."""
+    begun = list(map(begun_of, outcomes))
     # By the database's clock until it was claimed, by ours from when we had it.
-    wait = list(map(add, map(waited_of, tasks), map(sub, begun, taken)))
-    run = list(map(sub, ended, begun))
+    waited = map(waited_of, map(task_of, outcomes))
+    wait = list(map(add, waited, map(sub, begun, map(taken_of, outcomes))))
+    run = list(map(sub, map(ended_of, outcomes), begun))
     return Tally(queue, kind, counts, histogram(wait), histogram(run), histogram(map(add, wait, run)))
 
 

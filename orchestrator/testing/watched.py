@@ -1,7 +1,6 @@
 """An attempt whose exception can be seen afterwards: a test wants the one that the handler raised, not its text."""
 
 import asyncio
-from dataclasses import dataclass, field
 
 from orchestrator.execute import Attempt
 from orchestrator.task.outcome import End
@@ -10,11 +9,10 @@ from orchestrator.task.outcome import End
 CANCEL_SECONDS = 5.0
 
 
-@dataclass(slots=True, eq=False)
-class Watched(Attempt):
+class Watched(Attempt, eq=False):
     """Keeps what was raised, and ends in time, as the worker's look at its slots would have it."""
 
-    raised: BaseException | None = field(default=None, init=False)
+    raised: BaseException | None = None
 
     def broke(self, error: BaseException) -> End:
         """Return the end of an attempt that raised where nothing should."""
