@@ -36,7 +36,11 @@ class Handler:
 
     def takes_as_is(self, arguments: dict[str, Any]) -> bool:
         """Tell whether a payload's values are the function's arguments, with nothing to add and nothing to build."""
-        return self.context_name is None and not self.hints and self._fits(arguments)
+        if self.context_name is not None or self.hints:
+            return False
+        # As `_fits` does: it is asked before each attempt, and the call was a third of it.
+        names = arguments.keys()
+        return names >= self.required and (self.allowed is None or names <= self.allowed)
 
     def bind(self, arguments: Mapping[str, Any], context: Context | None) -> dict[str, Any]:
         """Fit a payload to the function's parameters and their annotations, the context among them; TypeError says
