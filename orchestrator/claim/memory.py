@@ -44,6 +44,8 @@ SLICE_SECONDS = 0.025
 SHARE = 0.05
 CUTS_MAX = 256
 
+PAYLOAD = attrgetter("payload")
+
 
 @dataclass(frozen=True, slots=True)
 class Range:
@@ -181,7 +183,7 @@ class Memory:
 
 def least_dear(tasks: Sequence[Claimed]) -> float:
     """Return what a claim of these may take, its round trip apart, before something must be in its way."""
-    payload_bytes = sum(len(task.payload) for task in tasks)
+    payload_bytes = sum(map(len, map(PAYLOAD, tasks)))
     return DEAR_SECONDS + DEAR_SECONDS_FOR_EACH * len(tasks) + DEAR_SECONDS_FOR_EACH_BYTE * payload_bytes
 
 

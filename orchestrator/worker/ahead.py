@@ -3,6 +3,7 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from orchestrator.task.model import Claimed
 from orchestrator.worker.slots import Slots
@@ -24,6 +25,8 @@ CAUTIOUS_SECONDS = 10.0
 CAUTION = 0.5
 # The weight of the newest measurement.
 NEWEST = 0.4
+
+PAYLOAD = attrgetter("payload")
 
 
 @dataclass(slots=True)
@@ -63,7 +66,7 @@ class Ahead:
     def claimed(self, tasks: Sequence[Claimed], seconds: float) -> None:
         """Learn what a claim found, and what it took."""
         if tasks:
-            mean = sum(len(task.payload) for task in tasks) / len(tasks)
+            mean = sum(map(len, map(PAYLOAD, tasks))) / len(tasks)
             # Upwards at once.
             self._payload_bytes = max(1.0, mean, self._payload_bytes + NEWEST * (mean - self._payload_bytes))
         self._claim_seconds += NEWEST * (seconds - self._claim_seconds)

@@ -4,9 +4,8 @@ How far ahead: as much as the slots get through while a claim is on its way, so 
 hundreds and tasks of seconds one by one. What was claimed and has not begun goes back, uncharged, when the worker stops
 or stalls, or when it would wait behind others for long.
 
-A task that has cost two workers their lives runs with nothing else in flight: should it take a third one along, it
-goes alone. For that the worker lets what runs come to its end, and claims nothing meanwhile; when that takes too long,
-the suspect goes back, uncharged, for another worker to try.
+A task that has cost two workers their lives runs with nothing else in flight, which a third would take along: so the
+worker lets that end first, and claims nothing. When it takes too long, the suspect goes back, uncharged, for another.
 """
 
 import time
@@ -28,7 +27,7 @@ from orchestrator.worker.ahead import Ahead
 from orchestrator.worker.flight import Flight, Landed
 from orchestrator.worker.rest import Rest
 from orchestrator.worker.slots import Slots
-from orchestrator.worker.strangers import put_back
+from orchestrator.worker.strangers import put_back, types_unknown
 
 # From this many losses on a task is a suspect.
 SUSPECT_LOSSES = 2
@@ -169,15 +168,16 @@ class Intake:
 
     def _hand_over(self, tasks: list[Claimed], worker_id: UUID) -> None:
         fresh, past, suspects = [], [], []
+        strange = types_unknown(tasks, self._slots.knows)
         for task in tasks:
-            if not self._slots.knows(task):
+            if task.type in strange:
                 put_back(self._outbox, task, worker_id=worker_id)
+            elif not task.has_past:
+                fresh.append(task)
             elif task.losses >= SUSPECT_LOSSES:
                 suspects.append(task)
-            elif task.has_past:
-                past.append(task)
             else:
-                fresh.append(task)
+                past.append(task)
         if worker_id != self.worker_id:
             # We were declared dead meanwhile; the outbox will tell.
             for task in (*fresh, *past, *suspects):

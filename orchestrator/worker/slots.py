@@ -61,6 +61,7 @@ class Slots:
         self.stubborn: set[Slot] = set()
         self._parked: list[asyncio.Future[None]] = []
         self._is_waking = False
+        self._tells = False  # somebody wants to know what begins
         self.stirred = asyncio.Event()
         self._context: contextvars.Context | None = None
         self.begun = 0
@@ -136,8 +137,8 @@ class Slots:
                 found.append((attempt, now - attempt.begun_at))
         return found
 
-    def knows(self, task: Claimed) -> bool:
-        return self._registry.find(task.type) is not None
+    def knows(self, kind: str) -> bool:
+        return self._registry.find(kind) is not None
 
     def release(self, task: Claimed, *, worker_id: UUID) -> None:
         """Give a task back that has not begun."""
@@ -168,20 +169,21 @@ class Slots:
         """Run one attempt after another."""
         self._is_waking = False
         base = contextvars.copy_context()
-        until = time.monotonic() + SLICE_SECONDS
+        until = self._slice()
         try:
             # Ends: its last attempt says so, or stop() cancels it while it waits.
             while True:
                 attempt = self._next(slot)
                 if attempt is None:
                     await self._park()
+                    until = self._slice()
                     continue
                 ended_at = await self._run(slot, attempt)
                 if slot.is_last or slot.is_void or slot.is_spent() or contextvars.copy_context() != base:
                     break
                 if ended_at > until:
                     await asyncio.sleep(0)
-                    until = time.monotonic() + SLICE_SECONDS
+                    until = self._slice()
         finally:
             self.vacate(slot)
             self._slots.discard(slot)
@@ -189,22 +191,16 @@ class Slots:
             if self.ready:
                 self.wake_one()
 
+    def _slice(self) -> float:
+        """Begin a turn of attempts that never wait, and return until when it lasts. What all of them would ask is asked
+        once."""
+        self._tells = self._config.log_payloads or events.wanted(events.TaskStarted)
+        return time.monotonic() + SLICE_SECONDS
+
     async def _run(self, slot: Slot, attempt: Attempt) -> float:
         """Run one to its end, and return when that was."""
-        task = attempt.task
-        if events.wanted(events.TaskStarted):
-            events.emit(
-                events.TaskStarted(
-                    task.id,
-                    task.type,
-                    task.queue,
-                    task.attempt,
-                    worker_id=attempt.worker_id,
-                    trace_id=trace.id_of(task.trace_context),
-                )
-            )
-        if self._config.log_payloads:
-            events.emit(events.TaskPayload(task.id, task.type, task.queue, task.attempt, task.payload))
+        if self._tells:
+            tell(attempt, with_payload=self._config.log_payloads)
         end: End
         try:
             end = await attempt.run()
@@ -252,7 +248,7 @@ class Slots:
         slot.attempt = attempt
         self.busy.add(slot)
         self.begun += 1
-        if self.ready:
+        if self.ready and not self._is_waking:
             # One wakes the next: attempts that never wait are all run by this slot before the other gets a turn.
             self.wake_one()
         return attempt
@@ -260,7 +256,7 @@ class Slots:
     def vacate(self, slot: Slot) -> None:
         slot.attempt = None
         if slot in self.busy:
-            self.busy.discard(slot)
+            self.busy.remove(slot)
             if len(self.ready) <= self.low_water:
                 self._freed()
 
@@ -290,3 +286,14 @@ class Slots:
         if len(self._slots) - len(self.stubborn) < self._config.concurrency:
             self._is_waking = True
             self._new_slot()
+
+
+def tell(attempt: Attempt, *, with_payload: bool) -> None:
+    """Say what begins."""
+    task = attempt.task
+    name = (task.id, task.type, task.queue, task.attempt)
+    if events.wanted(events.TaskStarted):
+        trace_id = trace.id_of(task.trace_context)
+        events.emit(events.TaskStarted(*name, worker_id=attempt.worker_id, trace_id=trace_id))
+    if with_payload:
+        events.emit(events.TaskPayload(*name, task.payload))

@@ -141,8 +141,8 @@ MUTANTS = (
     mutant(
         "past-not-marked-before-its-start",
         "orchestrator/worker/intake.py",
-        "elif task.has_past:",
-        "elif task.has_past and self._stopping:",
+        "elif not task.has_past:",
+        "elif task.losses < SUSPECT_LOSSES:",
         why="A task that kills at once is found claimed each time, is charged nothing, and kills for ever.",
         suites=("worker/test_told.py::test_a_task_with_a_past_is_marked_running_before_it_starts",),
     ),
