@@ -9,8 +9,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from orchestrator.postgres import embedded_home
 from tests import servers
-
-PATIENCE_SECONDS = 60
+from tests.patience import PATIENCE_SECONDS
 
 
 def binaries(url: str) -> Path:

@@ -15,7 +15,8 @@ from orchestrator.errors import OrchestratorError
 from tests import servers
 from tests.bench.conftest import TINY, Listener, Take
 from tests.demo.left_over import command_lines
-from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, command, eventually, surroundings
+from tests.patience import PATIENCE_SECONDS
+from tests.worker.processes import REPOSITORY, command, eventually, surroundings
 
 Ask = Callable[[], set[str]]
 

@@ -14,15 +14,9 @@ from orchestrator.cli.variables import meant, refuse_slips
 from orchestrator.config import COMMANDS, PREFIX, Config
 from orchestrator.errors import ConfigError
 from tests.cli import inside
+from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import put
-from tests.worker.processes import (
-    PATIENCE_SECONDS,
-    REPOSITORY,
-    command,
-    eventually,
-    surroundings,
-    worker,
-)
+from tests.worker.processes import REPOSITORY, command, eventually, surroundings, worker
 
 SHOP = "tests.worker.shop:app"
 

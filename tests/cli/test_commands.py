@@ -13,9 +13,10 @@ import psycopg
 import pytest
 
 from orchestrator.version import __version__
+from tests.patience import PATIENCE_SECONDS
 from tests.servers import temporary_directory
 from tests.worker import shop
-from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, eventually, run, surroundings, worker
+from tests.worker.processes import REPOSITORY, eventually, run, surroundings, worker
 from tests.worker.running import status, task, value
 
 SHOP = "tests.worker.shop:app"

@@ -14,8 +14,9 @@ import pytest
 
 from orchestrator.version import __version__
 from tests.cli.inside import run
+from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import one, put, read, sleeping_worker
-from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, command, surroundings
+from tests.worker.processes import REPOSITORY, command, surroundings
 
 
 def test_status_as_json_is_all_that_the_screen_tells(

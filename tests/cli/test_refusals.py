@@ -5,7 +5,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, run, worker
+from tests.patience import PATIENCE_SECONDS
+from tests.worker.processes import REPOSITORY, run, worker
 from tests.worker.running import value
 
 SHOP = "tests.worker.shop:app"

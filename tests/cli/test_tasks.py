@@ -17,9 +17,10 @@ from orchestrator.cli import main
 from orchestrator.operate import bulk
 from tests.demo.at_terminal import at_terminal
 from tests.operate.test_bulk import requeues
+from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import one, put, sleeping_worker
 from tests.schema.test_operator_functions import DEAD_LETTERS
-from tests.worker.processes import PATIENCE_SECONDS, command, eventually, run, surroundings
+from tests.worker.processes import command, eventually, run, surroundings
 
 HOSTILE = "\x1b[2J\u202e'\"%s {} \n=cmd|"
 

@@ -19,7 +19,6 @@ from tests.crashpoints import making, shop
 from tests.servers import wait_until
 
 APP = "tests.crashpoints.shop:app"
-PATIENCE_SECONDS = 60.0
 STOPPED_SECONDS = 30.0
 
 # To start one looks after the ends of all, and of two threads that look for one's only the first is told its code.

@@ -18,6 +18,7 @@ from tests.crashpoints.crew import Player
 from tests.crashpoints.shop import DIRECT
 from tests.crashpoints.tap import Fault, Place, Point, Tap
 from tests.crashpoints.verdict import timeline, violations
+from tests.patience import PATIENCE_SECONDS
 from tests.recovery.stage import Stage, stage
 from tests.worker.processes import QUICK
 
@@ -148,7 +149,7 @@ class Run:
 
     def _until(self, holds: object, what: str) -> None:
         assert callable(holds)
-        self._stage.until(holds, what, seconds=crew.PATIENCE_SECONDS)
+        self._stage.until(holds, what, seconds=PATIENCE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from tests.crashpoints import sweep
 from tests.crashpoints.lives import LIVES, Lane, Life
 from tests.crashpoints.tap import Fault, Place, Point, Tap
 from tests.crashpoints.verdict import violations
-from tests.worker.processes import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.running import value
 
 LANES, CHOICE, SEED = 3, 40, 6

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from tests.worker.processes import PATIENCE_SECONDS, command, eventually, surroundings
+from tests.patience import PATIENCE_SECONDS
+from tests.worker.processes import command, eventually, surroundings
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 ROWS_AND_COLUMNS = (50, 120)

@@ -16,6 +16,7 @@ from psycopg import errors, pq, sql
 
 from orchestrator import Orchestrator
 from orchestrator.postgres import embedded
+from tests import nursery
 from tests.docs import terminal
 from tests.docs.pages import Block, commands, statements
 
@@ -33,7 +34,8 @@ class Session:
         self._roles: set[str] = set()
         self._namespace: dict[str, Any] = {"__name__": "page"}
         self._runner = asyncio.Runner()
-        self._environment = {**environment, "PATH": f"{Path(sys.executable).parent}:{environment['PATH']}"}
+        path = [nursery.programs(), str(Path(sys.executable).parent), environment["PATH"]]
+        self._environment = {**environment, "PATH": ":".join(path)}
         self._environment |= {"ORCHESTRATOR_DATABASE_URL": url, "COLUMNS": "100", "PWD": str(folder)}
 
     def run(self, block: Block) -> list[tuple[str | None, str]]:

@@ -18,12 +18,12 @@ from orchestrator.postgres.reach import Reach
 from orchestrator.worker.report import ask
 from tests.clock import Clock
 from tests.lead.conftest import TERM_SECONDS, Candidate
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.processes import eventually
 from tests.worker.running import recorded
 
 Make = Callable[[], Candidate]
 Connection = psycopg.Connection[Any]
-PATIENCE_SECONDS = 20.0
 
 
 class Wheel:

@@ -6,7 +6,7 @@ import urllib.error
 import urllib.request
 from typing import Any, NamedTuple
 
-PATIENCE_SECONDS = 30.0
+from tests.patience import PATIENCE_SECONDS
 
 
 class Got(NamedTuple):

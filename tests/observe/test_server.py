@@ -12,7 +12,8 @@ import pytest
 from orchestrator import ConfigError
 from orchestrator.observe import server as module
 from orchestrator.observe.server import Answer, Server
-from tests.observe.http import PATIENCE_SECONDS, get, said_to
+from tests.observe.http import get, said_to
+from tests.patience import PATIENCE_SECONDS
 
 BIG = b"x" * 3_000_000
 

@@ -11,10 +11,10 @@ import pytest
 import orchestrator
 from orchestrator import ConfigError, Orchestrator, events
 from orchestrator.events.subscriber import Aside
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.processes import eventually
 from tests.worker.running import recorded, run_until_empty, statuses
 
-PATIENCE_SECONDS = 30.0
 GONE = events.LeafDropped("tasks_done_20260101")
 
 

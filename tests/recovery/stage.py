@@ -15,10 +15,10 @@ from uuid import UUID
 
 import psycopg
 
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.processes import Process
 
 APP = "tests.recovery.shop:app"
-PATIENCE_SECONDS = 60.0
 
 
 class Stage:

@@ -17,8 +17,9 @@ import pytest
 from orchestrator.errors import SchemaError
 from orchestrator.schema import fits, migrate
 from tests.house.test_migrations import faults
+from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import one, put
-from tests.worker.processes import PATIENCE_SECONDS, eventually, run, worker
+from tests.worker.processes import eventually, run, worker
 from tests.worker.running import statuses
 
 SHOP = "tests.worker.shop:app"

@@ -26,8 +26,9 @@ from orchestrator.observe import lines
 from orchestrator.observe.log import is_told
 from orchestrator.task.backoff import Backoff
 from tests.demo.at_terminal import at_terminal
+from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import insert, one
-from tests.worker.processes import PATIENCE_SECONDS, QUICK, REPOSITORY, command, eventually, run, surroundings
+from tests.worker.processes import QUICK, REPOSITORY, command, eventually, run, surroundings
 from tests.worker.running import run_until_empty, task
 
 STORABLE = {

@@ -11,8 +11,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from tests import nursery
+from tests.patience import PATIENCE_SECONDS
+
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_SECONDS = 30.0
 # Long enough for a busy machine, short enough for a test.
 QUICK = {
     "ORCHESTRATOR_POLL_SECONDS": "0.2",
@@ -37,10 +39,10 @@ def run(
     *words: str, url: str | None = None, cwd: Path = REPOSITORY, given: str = "", **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
-    return subprocess.run(
-        command(*words), env=surroundings(url, **more), cwd=cwd, input=given, capture_output=True, text=True,
-        timeout=2 * PATIENCE_SECONDS, check=False,
-    )  # fmt: skip
+    environment = surroundings(url, **more)
+    return nursery.run(
+        command(*words), env=environment, cwd=cwd, input=given, text=True, timeout=PATIENCE_SECONDS
+    )
 
 
 class Process:
@@ -56,7 +58,7 @@ class Process:
     ) -> None:
         self._log = log
         with log.open("wb") as file:
-            self.popen = subprocess.Popen(
+            self.popen = nursery.Popen(
                 command("worker", app, *words),
                 env=surroundings(url, **settings), cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             )  # fmt: skip

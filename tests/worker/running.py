@@ -12,9 +12,7 @@ from psycopg.rows import namedtuple_row
 
 from orchestrator import Orchestrator, events
 from orchestrator.task.backoff import Backoff
-
-# Longer than anything takes on a busy machine: to wait this long is to fail.
-PATIENCE_SECONDS = 30.0
+from tests.patience import PATIENCE_SECONDS
 
 AT_ONCE = Backoff(base_seconds=0.0, jitter=0.0)
 """Retry without a wait."""

@@ -16,9 +16,10 @@ from psycopg.types.json import Jsonb
 from orchestrator import Orchestrator, events
 from orchestrator.errors import RegistryError
 from orchestrator.execute import child, children
+from tests.patience import PATIENCE_SECONDS
 from tests.worker import processing, running
 from tests.worker.processes import eventually, worker
-from tests.worker.running import PATIENCE_SECONDS, attempts, recorded, status, task, until, value
+from tests.worker.running import attempts, recorded, status, task, until, value
 
 
 @pytest.fixture(autouse=True)

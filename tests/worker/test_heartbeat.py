@@ -17,8 +17,9 @@ from orchestrator.task.tally import Tally
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.report import ask
 from orchestrator.worker.stall import Stall
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.processes import eventually
-from tests.worker.running import PATIENCE_SECONDS, recorded, status, until, value, working
+from tests.worker.running import recorded, status, until, value, working
 
 CUT_OFF: LiteralString = """
 SELECT count(pg_terminate_backend(l.pid))

@@ -10,9 +10,9 @@ import pytest
 
 from orchestrator import Cancel, Context, Discard, Orchestrator, Retry, Snooze, events
 from orchestrator.task.backoff import Backoff
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.running import (
     AT_ONCE,
-    PATIENCE_SECONDS,
     attempts,
     recorded,
     run_until_empty,

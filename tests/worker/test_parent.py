@@ -12,16 +12,8 @@ import psycopg
 import pytest
 
 from tests.demo.at_terminal import at_terminal
-from tests.worker.processes import (
-    PATIENCE_SECONDS,
-    QUICK,
-    REPOSITORY,
-    Process,
-    eventually,
-    run,
-    surroundings,
-    worker,
-)
+from tests.patience import PATIENCE_SECONDS
+from tests.worker.processes import QUICK, REPOSITORY, Process, eventually, run, surroundings, worker
 from tests.worker.running import attempts, status, statuses, task, value
 from tests.worker.test_processes import DOOR, door, enqueue, open_to_all
 

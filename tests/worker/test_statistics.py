@@ -8,8 +8,9 @@ from typing import LiteralString
 import psycopg
 
 from orchestrator import Cancel, Context, Discard, Orchestrator, Snooze
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.processes import eventually, worker
-from tests.worker.running import AT_ONCE, PATIENCE_SECONDS, value
+from tests.worker.running import AT_ONCE, value
 
 BY_TABLES: LiteralString = """
 SELECT

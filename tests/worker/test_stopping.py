@@ -16,9 +16,9 @@ from orchestrator.postgres import connect
 from orchestrator.postgres.session import Session
 from orchestrator.worker.endings import Endings
 from orchestrator.worker.slots import Slots
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.outage import Outage
 from tests.worker.running import (
-    PATIENCE_SECONDS,
     hire,
     recorded,
     run_until_empty,

@@ -12,16 +12,8 @@ import pytest
 
 from orchestrator import Orchestrator, events
 from orchestrator.worker import endings
-from tests.worker.running import (
-    PATIENCE_SECONDS,
-    attempts,
-    recorded,
-    run_until_empty,
-    status,
-    task,
-    until,
-    working,
-)
+from tests.patience import PATIENCE_SECONDS
+from tests.worker.running import attempts, recorded, run_until_empty, status, task, until, working
 
 
 @dataclass

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.worker.processes import PATIENCE_SECONDS, REPOSITORY, surroundings
+from tests.patience import PATIENCE_SECONDS
+from tests.worker.processes import REPOSITORY, surroundings
 
 HOLDS = """
 import signal, sys, threading

@@ -9,7 +9,8 @@ import pytest
 
 from orchestrator.execute import threads
 from orchestrator.execute.threads import Threads
-from tests.worker.running import PATIENCE_SECONDS, until
+from tests.patience import PATIENCE_SECONDS
+from tests.worker.running import until
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 

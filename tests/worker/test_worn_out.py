@@ -8,8 +8,9 @@ import psycopg
 
 from orchestrator import Orchestrator, events
 from orchestrator.worker.codes import WORN_OUT_CODE
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.processes import worker
-from tests.worker.running import PATIENCE_SECONDS, recorded, status, statuses, until
+from tests.worker.running import recorded, status, statuses, until
 
 
 def test_a_worker_with_too_many_threads_left_behind_stops(
