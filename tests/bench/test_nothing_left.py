@@ -12,7 +12,7 @@ from orchestrator import bench
 from orchestrator.bench.ground import Ground, NotMeasured
 from orchestrator.bench.result import Failed, Measure, Result
 from orchestrator.errors import OrchestratorError
-from tests import servers
+from tests import nursery, servers
 from tests.bench.conftest import TINY, Listener, Take
 from tests.demo.left_over import command_lines
 from tests.patience import PATIENCE_SECONDS
@@ -86,7 +86,7 @@ def test_after_a_signal(
     status: int,
 ) -> None:
     """In the middle of a drain, and again while it cleans up: no traceback, no worker, no database."""
-    process = subprocess.Popen(
+    process = nursery.Popen(
         command("bench", "--url", server_url, "--only", "drain", "--json"),
         env=surroundings(None), cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip

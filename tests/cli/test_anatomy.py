@@ -1,7 +1,6 @@
 """What all commands have in common: variables for flags, "did you mean", a pipe that closes."""
 
 import os
-import subprocess
 from pathlib import Path
 
 import click
@@ -13,6 +12,7 @@ from orchestrator.cli.group import Commands, walked
 from orchestrator.cli.variables import meant, refuse_slips
 from orchestrator.config import COMMANDS, PREFIX, Config
 from orchestrator.errors import ConfigError
+from tests import nursery
 from tests.cli import inside
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import put
@@ -142,9 +142,9 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as nobody_reads:
-        done = subprocess.run(
-            command("bench", "--list"), env=surroundings(None), cwd=REPOSITORY, stdout=nobody_reads,
-            stderr=subprocess.PIPE, text=True, timeout=PATIENCE_SECONDS, check=False,
+        done = nursery.run(
+            command("bench", "--list"), env=surroundings(None), cwd=REPOSITORY, stdout=nobody_reads, text=True,
+            timeout=PATIENCE_SECONDS,
         )  # fmt: skip
 
     assert (141, "") == (done.returncode, done.stderr)
@@ -157,9 +157,9 @@ def test_output_that_cannot_be_written_is_a_sentence(
     """A full disk: it says so, once, and the status is not that of a success."""
     put(connection)
     with open("/dev/full", "wb") as full_disk:
-        done = subprocess.run(
-            command(*words.split()), env=surroundings(database_url), cwd=REPOSITORY, stdout=full_disk,
-            stderr=subprocess.PIPE, text=True, timeout=PATIENCE_SECONDS, check=False,
+        done = nursery.run(
+            command(*words.split()), env=surroundings(database_url), cwd=REPOSITORY, stdout=full_disk, text=True,
+            timeout=PATIENCE_SECONDS,
         )  # fmt: skip
 
     assert (1, "error: cannot write the output: No space left on device\n") == (done.returncode, done.stderr)

@@ -15,6 +15,7 @@ from psycopg.types.json import Jsonb
 
 from orchestrator.cli import main
 from orchestrator.operate import bulk
+from tests import nursery
 from tests.demo.at_terminal import at_terminal
 from tests.operate.test_bulk import requeues
 from tests.patience import PATIENCE_SECONDS
@@ -155,7 +156,7 @@ def test_killed_half_way_and_started_again_it_does_the_rest(
     connection.execute(DEAD_LETTERS, [6000])
     sleeping_worker(connection, "default", seconds=3600)  # beside a worker it rests, and is met half-way
     words = ["tasks", "requeue", "--status", "dead_letter", "--yes"]
-    process = subprocess.Popen(
+    process = nursery.Popen(
         command(*words), env=surroundings(database_url), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         text=True,
     )  # fmt: skip
@@ -209,7 +210,7 @@ def test_told_to_end_it_says_how_to_go_on(
     connection.execute(DEAD_LETTERS, [6000])
     sleeping_worker(connection, "default", seconds=3600)
     words = ["tasks", "requeue", "--status", "dead_letter", "--limit", "5999", "--yes"]
-    process = subprocess.Popen(
+    process = nursery.Popen(
         command(*words), env=surroundings(database_url), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         text=True,
     )  # fmt: skip
@@ -334,7 +335,7 @@ def test_a_spreadsheet_runs_nothing_of_an_export(say: Any, connection: psycopg.C
 def test_an_export_into_a_closed_pipe_ends_quietly(database_url: str, connection: psycopg.Connection) -> None:
     """`| head -1`."""
     connection.execute(DEAD_LETTERS, [2000])
-    with subprocess.Popen(
+    with nursery.Popen(
         command("tasks", "export"),
         env=surroundings(database_url),
         stdout=subprocess.PIPE,

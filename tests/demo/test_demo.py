@@ -4,7 +4,6 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 from contextlib import closing
 from pathlib import Path
 
@@ -12,8 +11,10 @@ import psycopg
 import pytest
 
 from orchestrator.postgres import embedded
+from tests import nursery
 from tests.demo.at_terminal import at_terminal
 from tests.demo.left_over import assert_nothing_left, processes_of
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.processes import command, eventually, run, surroundings
 
 FEW = ("demo", "--tasks", "300")
@@ -53,12 +54,11 @@ def spoken_commands(shown: str) -> tuple[str, list[str], str]:
 def typed(words: str, here: Path, *more: str) -> str:
     """Run a printed command as printed, and return what it prints."""
     _, *arguments = shlex.split(words)
-    done = subprocess.run(
-        command(*arguments, *more), cwd=here, env=surroundings(None), capture_output=True, text=True,
-        timeout=60, check=False,
+    done = nursery.run(
+        command(*arguments, *more), cwd=here, env=surroundings(None), text=True, timeout=PATIENCE_SECONDS
     )  # fmt: skip
     assert 0 == done.returncode, done.stderr
-    return done.stdout
+    return str(done.stdout)
 
 
 def test_the_demo_runs_to_its_end_and_tells_the_truth(here: Path) -> None:

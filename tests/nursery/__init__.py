@@ -143,9 +143,10 @@ def run(
     timeout: float | None = None,
     **more: Any,
 ) -> subprocess.CompletedProcess[Any]:
-    """Run a program to its end, as subprocess.run with capture_output."""
+    """Run a program to its end, as subprocess.run does; what it prints is captured unless it is to go elsewhere."""
     given = subprocess.DEVNULL if input is None else subprocess.PIPE
-    with Popen(args, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **more) as process:
+    streams = {"stdin": given, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with Popen(args, **(streams | more)) as process:
         try:
             out, err = process.communicate(input, timeout)
         except BaseException:

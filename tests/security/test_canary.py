@@ -12,6 +12,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,10 @@ from orchestrator.postgres import embedded_home
 from tests.security.canary import columns_with, hatch, leaked
 from tests.servers import Server, temporary_directory
 from tests.worker.processes import (
+    QUICK,
+    Process,
     eventually,
     run,
-    worker,
 )
 from tests.worker.running import run_until_empty
 
@@ -132,7 +134,7 @@ def test_a_secret_stands_only_where_it_was_put(
         ear.execute("LISTEN orchestrator")
         ear.execute("LISTEN orchestrator_workers")
         places = {}
-        with worker(url, tmp_path / "log", "--log-level", "debug", app=VAULT, **SAID) as process:
+        with looked_at(url, tmp_path / "log") as process:
             eventually(lambda: process.said("worker started"), "it serves")
             enqueue_all(url)
             eventually(
@@ -146,6 +148,7 @@ def test_a_secret_stands_only_where_it_was_put(
             queries = connection.execute("SELECT query FROM pg_stat_activity").fetchall()
             places["pg_stat_activity"] = repr(queries)
             places["a command line"] = command_lines(process.pid)
+            assert VAULT in places["a command line"]
             connection.execute("SELECT orchestrator.pause_queue('default', 'to look at them')")
             connection.execute("SELECT orchestrator.requeue(id) FROM orchestrator.tasks_dead")
             connection.execute("SELECT orchestrator.cancel(id) FROM orchestrator.tasks_live")
@@ -172,6 +175,17 @@ def test_a_secret_stands_only_where_it_was_put(
         for line in map(json.loads, process.log.splitlines())
         if WORDS["exception"] in json.dumps(line)
     }
+
+
+@contextmanager
+def looked_at(url: str, log: Path) -> Iterator[Process]:
+    """Run a worker beside the block, and not out of the nursery: it would have the nursery's command line."""
+    settings = {**QUICK, **SAID}
+    process = Process(url, log, "--log-level", "debug", settings=settings, app=VAULT, start=subprocess.Popen)
+    try:
+        yield process
+    finally:
+        process.kill()
 
 
 def command_lines(pid: int) -> str:

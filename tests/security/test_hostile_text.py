@@ -7,7 +7,6 @@ import dataclasses
 import io
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from orchestrator.errors import DatabaseUnavailable, EnqueueRefused
 from orchestrator.observe import lines
 from orchestrator.observe.log import is_told
 from orchestrator.task.backoff import Backoff
+from tests import nursery
 from tests.demo.at_terminal import at_terminal
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import insert, one
@@ -292,17 +292,17 @@ def test_a_worker_at_a_terminal_and_psql_show_text(
         process.shows("task put back")
         process.presses_ctrl_c()
         assert 0 == process.ends()
-    listed = subprocess.run(
+    listed = nursery.run(
         command("sql", "-c", "TABLE orchestrator.dead_letters", "-c", "TABLE orchestrator.task_history"),
-        env=surroundings(database_url), cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS,
-        check=True,
-    ).stdout  # fmt: skip
+        env=surroundings(database_url), cwd=tmp_path, text=True, timeout=PATIENCE_SECONDS,
+    )  # fmt: skip
 
     assert is_text(process.raw.replace("\r\n", "\n"))
     assert "\\x1b]0;owned" in process.shown
     assert len(STORABLE | CONTROL) == one(connection, "SELECT count(*) FROM orchestrator.dead_letters")
     # psql lets a right-to-left mark through; what commands a terminal it does not.
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", listed)
+    assert 0 == listed.returncode
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", listed.stdout)
 
 
 def test_a_command_that_fails_says_so_in_text(capsys: pytest.CaptureFixture[str]) -> None:

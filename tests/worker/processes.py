@@ -15,6 +15,7 @@ from tests import nursery
 from tests.patience import PATIENCE_SECONDS
 
 REPOSITORY = Path(__file__).parents[2]
+Start = Callable[..., subprocess.Popen[Any]]
 # Long enough for a busy machine, short enough for a test.
 QUICK = {
     "ORCHESTRATOR_POLL_SECONDS": "0.2",
@@ -55,10 +56,11 @@ class Process:
         *words: str,
         settings: Mapping[str, str],
         app: str = "tests.worker.shop:app",
+        start: Start = nursery.Popen,
     ) -> None:
         self._log = log
         with log.open("wb") as file:
-            self.popen = nursery.Popen(
+            self.popen = start(
                 command("worker", app, *words),
                 env=surroundings(url, **settings), cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=file, stderr=file,
             )  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator import Orchestrator, events
 from orchestrator.worker import endings
+from tests import nursery
 from tests.patience import PATIENCE_SECONDS
 from tests.worker.running import attempts, recorded, run_until_empty, status, task, until, working
 
@@ -120,7 +121,7 @@ def test_a_process_with_a_handler_that_ignores_everything_still_ends(
     )
     row = connection.execute("SELECT orchestrator.enqueue('deaf')").fetchone()
     assert row is not None
-    process = subprocess.Popen(
+    process = nursery.Popen(
         [sys.executable, "-m", "orchestrator", "worker", "deaf:app", "--url", database_url, "--grace", "0"],
         cwd=tmp_path,
         stderr=subprocess.DEVNULL,
