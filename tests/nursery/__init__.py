@@ -33,8 +33,20 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).parents[2]
-# As subprocess gives each to Popen's part that starts a process: what the nursery is asked beyond the usual.
-WISHES = ("executable", "preexec_fn", "pass_fds", "shell", "gid", "gids", "uid", "start_new_session")
+# What the part of Popen that starts a process is given when nothing beyond the usual is asked.
+USUAL: dict[str, Any] = {
+    "executable": None,
+    "preexec_fn": None,
+    "close_fds": True,
+    "pass_fds": (),
+    "shell": False,
+    "gid": None,
+    "gids": None,
+    "uid": None,
+    "umask": -1,
+    "start_new_session": False,
+    "process_group": -1,
+}
 RELAYED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM)
 USED = hasattr(os, "pidfd_open") and not os.environ.get("TESTS_WITHOUT_NURSERY")
 
@@ -67,7 +79,7 @@ class Popen(subprocess.Popen[Any]):
             "env": dict(os.environ if asked["env"] is None else asked["env"]),
             "umask": current_umask(),
             "ignored": [int(n) for n in RELAYED if signal.getsignal(n) is signal.SIG_IGN],
-            "wishes": [name for name in WISHES if asked.get(name)] + ["close_fds"] * (not asked["close_fds"]),
+            "wishes": [name for name, usual in USUAL.items() if asked[name] != usual],
             "tied": False,
         }
         streams = (asked["p2cread"], asked["c2pwrite"], asked["errwrite"])

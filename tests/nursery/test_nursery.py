@@ -213,6 +213,7 @@ def test_a_run_that_takes_too_long_is_killed() -> None:
     [
         ({"start_new_session": True}, "it asks for start_new_session"),
         ({"pass_fds": [0]}, "it asks for pass_fds"),
+        ({"umask": 0o077}, "it asks for umask"),
         ({"env": {**os.environ, "PYTHONHASHSEED": "7"}}, "PYTHONHASHSEED is another"),
         ({"env": {**os.environ, "LC_ALL": "POSIX"}}, "LC_ALL is another"),
         ({"env": {**os.environ, "PYTHONPATH": "."}}, "has its own asyncio"),

@@ -19,13 +19,13 @@ import psycopg
 from psycopg import pq
 from psycopg.adapt import Transformer
 
+from tests.patience import PATIENCE_SECONDS
 from tests.races.schedules import Choice
 
 Kind = Literal["worker", "leader", "hand"]
 Row = tuple[Any, ...]
 
 LOOK_SECONDS = 0.001
-STUCK_SECONDS = 20.0
 
 # What ends a transaction, works the gate or the clock, or only leads up to the next step, is not told.
 SILENT = (
@@ -256,7 +256,7 @@ class Company:
 
     def _settle(self) -> None:
         """Return when every step sent is answered, or waits for a session that will not let go by itself."""
-        deadline = time.monotonic() + STUCK_SECONDS
+        deadline = time.monotonic() + PATIENCE_SECONDS
         while busy := self._listen():
             for session, others in self._look(busy):
                 session.wait_for(others)
