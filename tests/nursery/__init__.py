@@ -196,7 +196,12 @@ def folder() -> Path:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.nursery", str(listener.fileno()), str(path)],
             cwd=REPOSITORY, pass_fds=[listener.fileno()], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            env={name: text for name, text in os.environ.items() if not name.startswith("ORCHESTRATOR_")},
+            # Its children add PYTHONPATH's folders, each its own, to where it looks.
+            env={
+                name: text
+                for name, text in os.environ.items()
+                if name != "PYTHONPATH" and not name.startswith("ORCHESTRATOR_")
+            },
         )  # fmt: skip
     atexit.register(end, process, path, os.getpid())
     return path

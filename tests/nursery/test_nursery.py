@@ -156,6 +156,21 @@ def test_the_command_is_the_same(program: list[str], tmp_path: Path) -> None:
     assert 5 == first[0]
 
 
+def test_where_we_look_for_modules_is_not_where_it_looks(tmp_path: Path) -> None:
+    """It has its own PYTHONPATH, or none, whatever the nursery was begun with."""
+    looks = [sys.executable, "-c", "import sys; print(sys.path)"]
+    code = (
+        "import os; from tests import nursery; nursery.folder(); os.environ.pop('PYTHONPATH')\n"
+        f"print(nursery.run({looks}, text=True).stdout)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+    said = afresh([sys.executable, "-c", code], cwd=nursery.REPOSITORY, env=environment, text=True)
+
+    assert "site-packages" in said.stdout, said.stderr
+    assert str(tmp_path) not in said.stdout
+
+
 def test_each_is_a_process_of_its_own() -> None:
     """No two draw the same numbers, or see what the other did."""
     code = (
