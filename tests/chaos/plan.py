@@ -6,6 +6,15 @@ from dataclasses import dataclass, field
 
 from tests.chaos.schedule import Fault
 
+QUICK = {
+    "ORCHESTRATOR_POLL_SECONDS": "0.5",
+    "ORCHESTRATOR_HEARTBEAT_SECONDS": "0.4",
+    "ORCHESTRATOR_DEAD_AFTER_SECONDS": "2",
+    "ORCHESTRATOR_TERM_SECONDS": "2",
+}
+# As quick to notice as the timers are.
+GUARDS = "connect_timeout=2&tcp_user_timeout=1500&keepalives_idle=1&keepalives_interval=1&keepalives_count=2"
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -21,6 +30,16 @@ class Plan:
     calm_seconds: float = 120.0
     faults_min: int = 0
     """Go on beyond these seconds, up to eight times as long, until so many have struck."""
+
+    @property
+    def timers(self) -> dict[str, str]:
+        """Of the workers, as settings."""
+        return {} if self.defaults else QUICK
+
+    @property
+    def guards(self) -> str:
+        """Of their connections."""
+        return "" if self.defaults else GUARDS
 
 
 @dataclass(slots=True)

@@ -28,14 +28,6 @@ from tests.chaos.samples import sample
 from tests.servers import Server
 
 DATABASE = "chaos"
-QUICK = {
-    "ORCHESTRATOR_POLL_SECONDS": "0.5",
-    "ORCHESTRATOR_HEARTBEAT_SECONDS": "0.4",
-    "ORCHESTRATOR_DEAD_AFTER_SECONDS": "2",
-    "ORCHESTRATOR_TERM_SECONDS": "2",
-}
-# As quick to notice as the timers are.
-GUARDS = "connect_timeout=2&tcp_user_timeout=1500&keepalives_idle=1&keepalives_interval=1&keepalives_count=2"
 # Checkpoints so often that a crash is recovered from in moments: the checker excuses little around it.
 SETTINGS = {"max_connections": "150", "max_wal_size": "4GB", "checkpoint_timeout": "30s"}
 LOOK_SECONDS = 0.5
@@ -43,10 +35,11 @@ SAMPLE_SECONDS = 2.0
 # More waiting tasks than this, and producers take a rest: behind is not stuck, but the calm should not take hours.
 BACKLOG_MAX = 1500
 PROBES = 20
-# After so many faults, so many tasks have to begin before the next; but for a paused queue nobody waits for ever.
+# After so many faults, so many tasks have to begin before the next; but nobody waits for long where a queue is paused,
+# nor, in all, for much longer than faults are to strike.
 BREATH_FAULTS = 10
 BREATH_TASKS = 5
-BREATH_SECONDS = 5.0
+BREATH_SECONDS = 2.0
 WORKED = """
 SELECT count(*) FROM (SELECT FROM chaos.ledger WHERE what = 'begun' AND at > to_timestamp(%s) LIMIT %s) AS begun
 """
@@ -66,13 +59,14 @@ class Supervisor:
         self._writing = threading.Lock()
         self._connection: psycopg.Connection[Any] | None = None
         self._look_at = self._sample_at = 0.0
+        self._breath_seconds = plan.seconds
         self.newest = 1
         self.outcome = Outcome()
         self.server = Server(binaries(), folder / "server", settings=SETTINGS)
         for name in ("journals", "logs", "metrics"):
             (folder / name).mkdir()
         self._journal = Journal(folder / "journals" / "supervisor.jsonl")
-        timers = {} if plan.defaults else QUICK
+        timers = plan.timers
         self.dead_after_seconds = float(timers.get("ORCHESTRATOR_DEAD_AFTER_SECONDS", 30))
         self.term_seconds = float(timers.get("ORCHESTRATOR_TERM_SECONDS", 10))
         self.hands = Hands(self.url, self._told)
@@ -178,8 +172,10 @@ class Supervisor:
 
     def _let_work(self) -> None:
         """Let a slow machine get some tasks done in between: faults that nothing stands against show nothing."""
-        now = time.time()
-        self._until(lambda: self.ask(WORKED, now, BREATH_TASKS) == [(BREATH_TASKS,)], BREATH_SECONDS)
+        begun, now = time.monotonic(), time.time()
+        seconds = min(BREATH_SECONDS, self._breath_seconds)
+        self._until(lambda: self.ask(WORKED, now, BREATH_TASKS) == [(BREATH_TASKS,)], seconds)
+        self._breath_seconds -= time.monotonic() - begun
 
     def _calm(self) -> None:
         """Undo what is left, now."""
@@ -296,5 +292,6 @@ class Supervisor:
             "CHAOS_PER_SECOND": str(plan.per_second / plan.producers),
             "PYTHONUNBUFFERED": "1",
         }
-        guards = "" if plan.defaults else GUARDS
-        return Setting(self.url, self._folder, plan.workers, plan.producers, environment, guards, self._ended)
+        return Setting(
+            self.url, self._folder, plan.workers, plan.producers, environment, plan.guards, self._ended
+        )
