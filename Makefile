@@ -11,11 +11,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.txt
 
-# How many pytest processes share the machine; 0 runs the tests in pytest's own process (for a debugger).
-PYTEST_WORKERS ?= 2
+# How many pytest processes share the machine, three for two cores, since tests also wait; 0 runs the tests in
+# pytest's own process (for a debugger).
+PYTEST_WORKERS ?= 3
 # What to test and how, for instance: make test PYTEST_ARGS="tests/house -k sql"
 PYTEST_ARGS ?=
-PYTEST := $(BIN)/python -m pytest -n $(PYTEST_WORKERS)
+PYTEST := $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
 
 # For instance: make demo DEMO_ARGS="--tasks 20000 --workers 4"
 DEMO_ARGS ?=

@@ -93,7 +93,7 @@ class Family(Collector):
         self._expected: set[int] = set()
 
     def begin(self, place: int) -> None:
-        """A process takes a place: it is expected to become ready."""
+        """A process is to take this place, and expected to become ready."""
         with self._lock:
             self._expected.add(place)
 

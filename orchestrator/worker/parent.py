@@ -103,6 +103,9 @@ class Parent:
 
     async def _keep(self, place: int) -> int:
         """Keep one place taken; return how its last child ended."""
+        # From the start, also of who waits for the first: a part of us that is ready is not us.
+        if self._family is not None:
+            self._family.begin(place)
         if place > 1:
             await self._go_on.wait()
         status = deaths = 0
@@ -144,8 +147,6 @@ class Parent:
             return None, codes.FAILED, f"could not be started: {error.strerror}"
         self._children.add(child)
         events.emit(events.ChildStarted(place, child.pid))
-        if self._family is not None:
-            self._family.begin(place)
         if self._stopping.is_set():
             child.stop()
         hearing = asyncio.create_task(self._listen(child, place))
