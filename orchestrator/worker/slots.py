@@ -193,7 +193,7 @@ class Slots:
 
     def _slice(self) -> float:
         """Begin a turn of attempts that never wait, and return until when it lasts. What all of them would ask is asked
-        once."""
+        once: who subscribes within a turn hears of what begins in the next."""
         self._tells = self._config.log_payloads or events.wanted(events.TaskStarted)
         return time.monotonic() + SLICE_SECONDS
 

@@ -26,7 +26,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -76,7 +76,7 @@ class Popen(subprocess.Popen[Any]):
         order = {
             "args": words(asked["args"]),
             "cwd": os.path.abspath(os.fsdecode(asked["cwd"] or ".")),
-            "env": dict(os.environ if asked["env"] is None else asked["env"]),
+            "env": environment(asked["env"]),
             "umask": current_umask(),
             "ignored": [int(n) for n in RELAYED if signal.getsignal(n) is signal.SIG_IGN],
             "wishes": [name for name, usual in USUAL.items() if asked[name] != usual],
@@ -94,6 +94,7 @@ class Popen(subprocess.Popen[Any]):
         if not handles:
             line.close()
             return False
+        os.set_inheritable(handles[0], False)
         self.pid, self._handle, self._line = int(said), handles[0], line
         return True
 
@@ -165,6 +166,11 @@ def run(
             process.kill()
             raise
     return subprocess.CompletedProcess(process.args, process.returncode, out, err)
+
+
+def environment(given: Mapping[Any, Any] | None) -> dict[str, str]:
+    """Return an environment as text; none is our own."""
+    return {os.fsdecode(k): os.fsdecode(v) for k, v in (os.environ if given is None else given).items()}
 
 
 def words(args: Any) -> list[str]:

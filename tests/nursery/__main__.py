@@ -66,7 +66,8 @@ class Nursery:
         self.selector.register(0, selectors.EVENT_READ)
         self.selector.register(self.listener, selectors.EVENT_READ)
         while True:
-            for key, _ in self.selector.select():
+            # One at a time: what it leads to may close a descriptor, and give its number to something else.
+            for key, _ in self.selector.select()[:1]:
                 if key.fd == 0:
                     return None
                 if key.fileobj is self.listener:
@@ -80,17 +81,25 @@ class Nursery:
 
     def _take(self) -> Born | None:
         line, _ = self.listener.accept()
-        order, files = received(line)
+        try:
+            order, files = received(line)
+        except (OSError, EOFError):
+            # It was killed while it ordered.
+            line.close()
+            return None
         why = unfit(order, self.born_with)
         if why is not None:
-            line.send(why.encode()[:64])
-            line.close()
+            with line, suppress(OSError):
+                line.send(why.encode()[:64])
         else:
+            # Kept for the child until it can take it.
+            signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
             child = os.fork()
             if child == 0:
                 line.close()
                 self._let_go()
                 return Born(order, files)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
             self._raise_up(child, line, tied=order["tied"])
         for file in files:
             os.close(file)
@@ -140,12 +149,19 @@ def received(line: socket.socket) -> tuple[Mapping[str, Any], list[int]]:
     """Read an order, and the descriptors that come with it."""
     size, files, _, _ = socket.recv_fds(line, 4, 3)
     text = b""
-    wanted = int.from_bytes(size, "big")
-    while len(text) < wanted:
-        piece = line.recv(wanted - len(text))
-        if not piece:
+    try:
+        if len(size) < 4:
             raise EOFError
-        text += piece
+        wanted = int.from_bytes(size, "big")
+        while len(text) < wanted:
+            piece = line.recv(wanted - len(text))
+            if not piece:
+                raise EOFError
+            text += piece
+    except BaseException:
+        for file in files:
+            os.close(file)
+        raise
     return ast.literal_eval(text.decode()), list(files)
 
 

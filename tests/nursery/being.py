@@ -17,6 +17,8 @@ from typing import Any
 from tests.nursery.fit import FORGOTTEN, program
 
 PR_SET_PDEATHSIG = 1
+# A program has a place for annotations from its birth, or since Python 3.14 has none: as the nursery has it.
+ANNOTATED = "__annotations__" in vars(sys.modules["__main__"])
 libc = ctypes.CDLL(None)
 
 
@@ -38,6 +40,8 @@ def become(order: Mapping[str, Any], files: list[int], nursery: int) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in order["ignored"]:
         signal.signal(number, signal.SIG_IGN)
+    # What came since the fork comes now.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
     renew_streams(unbuffered=bool(order["env"].get("PYTHONUNBUFFERED")))
     importlib.invalidate_caches()
 
@@ -68,7 +72,7 @@ def run(order: Mapping[str, Any]) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == FORGOTTEN]:
         del sys.modules[name]
     main = sys.modules["__main__"] = types.ModuleType("__main__")
-    main.__dict__.update(__annotations__={}, __builtins__=sys.modules["builtins"])
+    main.__dict__.update({"__annotations__": {}} if ANNOTATED else {}, __builtins__=sys.modules["builtins"])
     # The kernel puts the interpreter in front of a script's own name.
     sys.orig_argv = list(dict.fromkeys([sys.executable, order["args"][0]])) + order["args"][1:]
     path = os.path.abspath(what)

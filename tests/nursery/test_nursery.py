@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -341,3 +342,34 @@ def test_a_signal_for_a_stand_in_is_for_its_program(number: signal.Signals, ends
         assert -ends == process.wait(PATIENCE_SECONDS)
         assert select.select([handle], [], [], PATIENCE_SECONDS)[0]
         os.close(handle)
+
+
+def test_ctrl_c_in_its_first_moment_is_not_lost() -> None:
+    """It comes before the child has made itself what it is to be."""
+    for _ in range(5):
+        process = nursery.Popen(
+            [sys.executable, "-c", SLEEPS], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        process.send_signal(signal.SIGINT)
+
+        assert process.wait(PATIENCE_SECONDS) in (-signal.SIGINT, 130)
+
+
+def test_who_goes_while_it_orders_takes_nobody_along() -> None:
+    """It may be killed before it has said anything, or half way; the next order is taken."""
+    for begun in (b"", b"\0", (100).to_bytes(4, "big") + b"{"):
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(nursery.folder() / "socket"))
+            line.send(begun)
+
+        assert 0 == nursery.run([sys.executable, "-c", "pass"]).returncode
+
+
+def test_an_environment_may_hold_paths(tmp_path: Path) -> None:
+    """As subprocess takes them."""
+    shows = "import os; print(os.environ['HERE'])"
+
+    assert (
+        f"{tmp_path}\n"
+        == nursery.run([sys.executable, "-c", shows], env={**os.environ, "HERE": tmp_path}, text=True).stdout
+    )

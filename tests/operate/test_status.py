@@ -258,7 +258,7 @@ def test_a_leader_that_was_killed_does_not_lead(connection: psycopg.Connection, 
     found = status(connection)
 
     assert found.leader is None
-    assert [False] == [each.live for each in found.workers]
+    assert [(False, False)] == [(each.live, each.leads) for each in found.workers]
     assert "no worker lives: nothing runs, and nobody leads" in about(found)
     # The same by plain SQL.
     assert [] == connection.execute("TABLE orchestrator.live_workers").fetchall()

@@ -11,6 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 from orchestrator.errors import SchemaError
 from orchestrator.schema import migrate
+from tests.patience import PATIENCE_SECONDS
 from tests.schema.catalog import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
 from tests.schema.rows import one
 
@@ -78,12 +79,14 @@ def test_ten_processes_at_once_migrate_once(empty: psycopg.Connection, empty_dat
     # Forked from one that has loaded Alembic: to load it ten times takes longer than the test.
     family = multiprocessing.get_context("forkserver")
     family.set_forkserver_preload([migrate.__name__])
-    processes = [family.Process(target=migrate.upgrade, args=(empty_database_url,)) for _ in range(10)]
+    processes = [
+        family.Process(target=migrate.upgrade, args=(empty_database_url,), daemon=True) for _ in range(10)
+    ]
 
     for process in processes:
         process.start()
     for process in processes:
-        process.join()
+        process.join(PATIENCE_SECONDS)
 
     assert [0] * 10 == [process.exitcode for process in processes]
     assert [(migrate.head(),)] == empty.execute(REVISION).fetchall()

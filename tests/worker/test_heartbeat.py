@@ -116,7 +116,7 @@ def test_a_connection_that_never_answers_is_given_up(
 
     def silent(held: psycopg.Connection, *_args: object, **_options: object) -> object:
         held.execute("SET statement_timeout = 0")
-        return held.execute("SELECT pg_sleep(60)")
+        return held.execute("SELECT pg_sleep(600)")
 
     asyncio.run(main())
 

@@ -69,7 +69,8 @@ SELECT w.id, w.host, w.pid, w.term, w.leader_until
 FROM orchestrator.workers AS w
 WHERE w.is_leader AND w.leader_until > orchestrator.clock() AND NOT orchestrator.beacon_is_out(w.id);
 
--- The workers that are alive: a beat within the last 30 seconds, and no beacon that is out.
+-- The workers that are alive: a beat within the last 30 seconds, and no beacon that is out. For each it looks through
+-- pg_locks; readers, who may not see beacons, go by the beat alone.
 CREATE OR REPLACE VIEW orchestrator.live_workers
 WITH (security_invoker = true) AS
 SELECT

@@ -1,4 +1,5 @@
--- The workers that are alive: a beat within the last 30 seconds, and no beacon that is out.
+-- The workers that are alive: a beat within the last 30 seconds, and no beacon that is out. For each it looks through
+-- pg_locks; readers, who may not see beacons, go by the beat alone.
 CREATE OR REPLACE VIEW orchestrator.live_workers
 WITH (security_invoker = true) AS
 SELECT
