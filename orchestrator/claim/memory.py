@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 
-from orchestrator.task.model import Claimed
+from orchestrator.task.model import Claimed, payload_length
 
 # A place in the order: position and id.
 Place = tuple[int, int]
@@ -43,8 +43,6 @@ STRETCHES_MAX = 16
 SLICE_SECONDS = 0.025
 SHARE = 0.05
 CUTS_MAX = 256
-
-PAYLOAD = attrgetter("payload")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +181,7 @@ class Memory:
 
 def least_dear(tasks: Sequence[Claimed]) -> float:
     """Return what a claim of these may take, its round trip apart, before something must be in its way."""
-    payload_bytes = sum(map(len, map(PAYLOAD, tasks)))
+    payload_bytes = payload_length(tasks)
     return DEAR_SECONDS + DEAR_SECONDS_FOR_EACH * len(tasks) + DEAR_SECONDS_FOR_EACH_BYTE * payload_bytes
 
 

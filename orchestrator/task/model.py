@@ -1,6 +1,10 @@
 """A task as a worker holds it: what the claim returned, and the lease under which its outcome may be written."""
 
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import NamedTuple
+
+payload_of = attrgetter("payload")
 
 
 class Claimed(NamedTuple):
@@ -32,6 +36,11 @@ class Claimed(NamedTuple):
     def has_past(self) -> bool:
         """Whether something went wrong with it before: it may kill workers, so it is marked before it starts."""
         return self.put_back is not None or self.losses > 0
+
+
+def payload_length(tasks: Iterable[Claimed]) -> int:
+    """Return how long the payloads of these are in all."""
+    return sum(map(len, map(payload_of, tasks)))
 
 
 def unknown(*, id: int, lease: int, queue: str, type: str, attempt: int) -> Claimed:  # noqa: A002 - as the columns

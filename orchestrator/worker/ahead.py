@@ -3,9 +3,8 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from operator import attrgetter
 
-from orchestrator.task.model import Claimed
+from orchestrator.task.model import Claimed, payload_length
 from orchestrator.worker.slots import Slots
 
 # One statement; beyond that it does not become cheaper by the task, and the first of it wait for the last.
@@ -25,8 +24,6 @@ CAUTIOUS_SECONDS = 10.0
 CAUTION = 0.5
 # The weight of the newest measurement.
 NEWEST = 0.4
-
-PAYLOAD = attrgetter("payload")
 
 
 @dataclass(slots=True)
@@ -66,7 +63,7 @@ class Ahead:
     def claimed(self, tasks: Sequence[Claimed], seconds: float) -> None:
         """Learn what a claim found, and what it took."""
         if tasks:
-            mean = sum(map(len, map(PAYLOAD, tasks))) / len(tasks)
+            mean = payload_length(tasks) / len(tasks)
             # Upwards at once.
             self._payload_bytes = max(1.0, mean, self._payload_bytes + NEWEST * (mean - self._payload_bytes))
         self._claim_seconds += NEWEST * (seconds - self._claim_seconds)

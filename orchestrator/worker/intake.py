@@ -4,8 +4,8 @@ How far ahead: as much as the slots get through while a claim is on its way, so 
 hundreds and tasks of seconds one by one. What was claimed and has not begun goes back, uncharged, when the worker stops
 or stalls, or when it would wait behind others for long.
 
-A task that has cost two workers their lives runs with nothing else in flight, which a third would take along: so the
-worker lets that end first, and claims nothing. When it takes too long, the suspect goes back, uncharged, for another.
+A task that has cost two workers their lives runs alone: should it take a third one along, nothing else goes with it.
+The worker first lets all end that runs, and claims nothing; when that takes too long, the suspect goes back, uncharged.
 """
 
 import time
