@@ -9,21 +9,21 @@ SELECT orchestrator.resume_queue(name) FROM unnest(%(queues)s::text[]) AS name
 -- name: fill
 -- Complete rows, as our own bulk path sends them, and into the leaf: no trigger fires, and nobody is rung.
 INSERT INTO orchestrator.tasks_live (
-    type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status
+    id, type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status
 )
 SELECT
-    %(type)s, %(payload)s::jsonb, (%(queues)s::text[])[1 + n %% cardinality(%(queues)s::text[])],
+    nextval('orchestrator.tasks_id_seq'), %(type)s, %(payload)s::jsonb, (%(queues)s::text[])[1 + n %% cardinality(%(queues)s::text[])],
     (%(priorities)s::smallint[])[1 + n %% cardinality(%(priorities)s::smallint[])],
     4, interval '300 seconds', orchestrator.clock() + %(ahead)s * interval '1 second', 31557600000000000,
     CASE WHEN %(ahead)s > 0 THEN 'scheduled' ELSE 'pending' END
 FROM generate_series(1, %(tasks)s) AS n
 -- name: fill_finished
 INSERT INTO orchestrator.tasks_done (
-    type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status, attempt, lease, worker_id,
+    id, type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status, attempt, lease, worker_id,
     claimed_at, started_at, finished_at
 )
 SELECT
-    %(type)s, '{}', 'default', 50, 4, interval '300 seconds', at, 31557600000000000, 'completed', 1, n, gen_random_uuid(),
+    nextval('orchestrator.tasks_id_seq'), %(type)s, '{}', 'default', 50, 4, interval '300 seconds', at, 31557600000000000, 'completed', 1, n, gen_random_uuid(),
     at, at, at
 FROM generate_series(1, %(tasks)s) AS n, orchestrator.clock() AS at
 -- name: settle

@@ -33,7 +33,7 @@ WHERE t.ctid = ANY (ARRAY(
     CROSS JOIN LATERAL (
         SELECT ready.ctid
         FROM orchestrator.tasks_live AS ready
-        WHERE ready.queue = wanted.queue AND ready.status = 'pending'
+        WHERE ready.queue = wanted.queue AND ready.status = 'pending' AND ready.lane IS NULL
             AND (ready.position, ready.id) > (coalesce(wanted.from_position, -9223372036854775808), coalesce(wanted.from_id, 0))
             AND (ready.position, ready.id) < (coalesce(wanted.to_position, 9223372036854775807), coalesce(wanted.to_id, 0))
         ORDER BY ready.position, ready.id

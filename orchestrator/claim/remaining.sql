@@ -12,7 +12,7 @@ WITH wanted AS (
 SELECT
     EXISTS (
         SELECT FROM wanted AS w
-        JOIN orchestrator.tasks_live AS t ON t.queue = w.queue AND t.status = 'pending'
+        JOIN orchestrator.tasks_live AS t ON t.queue = w.queue AND t.status = 'pending' AND t.lane IS NULL
     )
     OR EXISTS (
         SELECT FROM orchestrator.tasks_live AS t

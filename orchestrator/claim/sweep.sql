@@ -35,6 +35,6 @@ SELECT
         SELECT
         FROM unnest(%(queues)s::text[]) AS wanted (queue)
         CROSS JOIN LATERAL (
-            SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = wanted.queue AND t.status = 'pending' LIMIT 1
+            SELECT FROM orchestrator.tasks_live AS t WHERE t.queue = wanted.queue AND t.status = 'pending' AND t.lane IS NULL LIMIT 1
         ) AS found
     ) AS ready

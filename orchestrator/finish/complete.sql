@@ -1,7 +1,8 @@
--- Write successes: each row leaves tasks_live and enters today's leaf of tasks_done, if its lease still holds.
+-- Write the successes of plain tasks: each row leaves tasks_live and enters today's leaf of tasks_done, if its lease still
+-- holds. Tasks with a lane or gates are left to complete_all.sql, which gives back and passes on what they have.
 -- In: ids, leases, results (JSON text or NULL; NULL for all: no results), ages (µs since the handler started),
--- pairwise, sorted by id. Out: one row: how many were accepted, and, if not all were, their ids: the others are stale. A
--- row an id would cost driver and server 0.3 µs each. The error of an earlier attempt is cleared.
+-- pairwise, sorted by id. Out: one row: how many were accepted, and, if not all were, their ids. A row an id would cost
+-- driver and server 0.3 µs each. The error of an earlier attempt is cleared.
 -- Locks: the task rows, in the order of the ids. Path: tasks_live_pkey; worker_id and status are not named, so
 -- that no partial index can be chosen instead (docs/decisions/0002-whose-tasks.md).
 -- DELETE + INSERT and not an UPDATE of status: moving a row between leaves makes every concurrent writer of it
@@ -15,26 +16,33 @@ WITH given AS (
 gone AS (
     DELETE FROM orchestrator.tasks_live AS t
     USING given AS g
-    WHERE t.id = g.id AND t.lease = g.lease
+    WHERE t.id = g.id AND t.lease = g.lease AND t.lane IS NULL AND t.gates IS NULL
     RETURNING
-        t.id, t.lease, t.run_at, t.created_at, t.claimed_at, t.started_at, t.aging_us, t.timeout, t.worker_id,
-        t.priority, t.attempt, t.max_attempts, t.losses, t.queue, t.type, t.payload, t.idempotency_key,
-        t.progress, t.tags, t.metadata, t.trace_context, g.result, g.age
+        -- generated: kept when plain of t
+        t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.parent_id, t.aging_us, t.timeout, t.worker_id,
+        t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key, t.progress, t.tags,
+        t.metadata, t.trace_context,
+        -- end
+        t.lease, t.losses, t.started_at, g.result, g.age
 ),
 done AS (
     INSERT INTO orchestrator.tasks_done (
-        id, lease, run_at, created_at, claimed_at, started_at, finished_at, aging_us, timeout, worker_id,
-        priority, attempt, max_attempts, losses, status, queue, type, payload, idempotency_key,
-        result, progress, tags, metadata, trace_context
+        -- generated: kept when plain
+        id, run_at, created_at, claimed_at, deadline, parent_id, aging_us, timeout, worker_id, priority, attempt,
+        max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context,
+        -- end
+        lease, losses, started_at, finished_at, status, result
     )
     SELECT
-        id, lease, run_at, created_at, claimed_at,
+        -- generated: kept when plain
+        id, run_at, created_at, claimed_at, deadline, parent_id, aging_us, timeout, worker_id, priority, attempt,
+        max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context,
+        -- end
+        lease, losses,
         coalesce(
             started_at, CASE WHEN age IS NOT NULL THEN greatest(claimed_at, orchestrator.clock() - age * interval '1 microsecond') END
         ),
-        orchestrator.clock(), aging_us, timeout, worker_id,
-        priority, attempt, max_attempts, losses, 'completed', queue, type, payload, idempotency_key,
-        result::jsonb, progress, tags, metadata, trace_context
+        orchestrator.clock(), 'completed', result::jsonb
     FROM gone
     RETURNING id
 )

@@ -29,6 +29,7 @@ from orchestrator.task.outcome import (
 )
 
 COMPLETE = statement.load(__file__, "complete.sql")
+COMPLETE_ALL = statement.load(__file__, "complete_all.sql")
 SETTLE = statement.load(__file__, "settle.sql")
 UNLOCKED = statement.load(__file__, "unlocked.sql")
 RECORDED = statement.load(__file__, "recorded.sql")
@@ -43,7 +44,7 @@ Row = tuple[str, float | None, bool, str | None, str | None]
 
 
 async def record(connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID) -> set[int]:
-    """Write each outcome whose lease still holds; return the ids of the others. All or none, if this raises."""
+    """Write each outcome whose lease still holds; return the ids of the others. If this raises, some may be written."""
     try:
         return await write(connection, outcomes, worker_id)
     except errors.CheckViolation as error:
@@ -89,7 +90,12 @@ async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> set[i
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(COMPLETE, given)
         count, accepted = await cursor.fetchone() or (0, None)
-    return set() if count == len(outcomes) else ids_of(outcomes).difference(accepted or ())
+        if count == len(outcomes):
+            return set()
+        # What is left is not plain, or stale.
+        await cursor.execute(COMPLETE_ALL, given)
+        _, accepted_too = await cursor.fetchone() or (0, None)
+    return ids_of(outcomes).difference(accepted or (), accepted_too or ())
 
 
 async def settle(connection: Connection, outcomes: Sequence[Outcome], worker_id: UUID) -> set[int]:

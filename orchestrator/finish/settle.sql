@@ -17,39 +17,52 @@ gone AS (
     USING given AS g
     WHERE t.id = g.id AND t.lease = g.lease AND g.ending IN ('cancelled', 'dead_letter')
     RETURNING
-        t.id, t.lease, t.run_at, t.created_at, t.claimed_at,
+        -- generated: kept of t
+        t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.workflow_id, t.parent_id, t.aging_us, t.timeout,
+        t.worker_id, t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key, t.progress,
+        t.tags, t.metadata, t.trace_context, t.tenant, t.limits, t.requires, t.gates,
+        -- end
         coalesce(
             t.started_at,
             CASE WHEN g.age IS NOT NULL THEN greatest(t.claimed_at, orchestrator.clock() - g.age * interval '1 microsecond') END
         ) AS started_at,
-        t.aging_us, t.timeout, t.worker_id,
-        t.priority, t.attempt, t.max_attempts, t.losses, t.queue, t.type, t.payload, t.idempotency_key,
-        t.progress, t.tags, t.metadata, t.trace_context,
-        coalesce(g.error, t.error) AS error, g.ending, g.record
+        t.lease, t.losses, t.holds, coalesce(g.error, t.error) AS error, g.ending, g.record
 ),
 cancelled AS (
     INSERT INTO orchestrator.tasks_done (
-        id, lease, run_at, created_at, claimed_at, started_at, finished_at, aging_us, timeout, worker_id,
-        priority, attempt, max_attempts, losses, status, queue, type, payload, idempotency_key,
-        error, progress, tags, metadata, trace_context
+        -- generated: kept
+        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
+        limits, requires, gates,
+        -- end
+        lease, losses, started_at, finished_at, status, error
     )
     SELECT
-        id, lease, run_at, created_at, claimed_at, started_at, orchestrator.clock(), aging_us, timeout, worker_id,
-        priority, attempt, max_attempts, losses, ending, queue, type, payload, idempotency_key,
-        error, progress, tags, metadata, trace_context
+        -- generated: kept
+        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
+        limits, requires, gates,
+        -- end
+        lease, losses, started_at, orchestrator.clock(), ending, error
     FROM gone
     WHERE ending = 'cancelled'
 ),
 buried AS (
     INSERT INTO orchestrator.tasks_dead (
-        id, lease, run_at, created_at, claimed_at, started_at, finished_at, aging_us, timeout, worker_id,
-        priority, attempt, max_attempts, losses, status, queue, type, payload, idempotency_key,
-        error, progress, tags, metadata, trace_context
+        -- generated: kept
+        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
+        limits, requires, gates,
+        -- end
+        lease, losses, started_at, finished_at, status, error
     )
     SELECT
-        id, lease, run_at, created_at, claimed_at, started_at, orchestrator.clock(), aging_us, timeout, worker_id,
-        priority, attempt, max_attempts, losses, ending, queue, type, payload, idempotency_key,
-        error, progress, tags, metadata, trace_context
+        -- generated: kept
+        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
+        limits, requires, gates,
+        -- end
+        lease, losses, started_at, orchestrator.clock(), ending, error
     FROM gone
     WHERE ending = 'dead_letter'
 ),
@@ -71,8 +84,25 @@ back AS (
         error = coalesce(g.error, t.error)
     FROM given AS g
     WHERE t.id = g.id AND t.lease = g.lease AND g.ending = 'waiting'
-    RETURNING t.id, t.attempt, t.queue, t.type, t.started_at, t.status, g.lease, g.error, g.record
+    RETURNING t.id, t.attempt, t.queue, t.type, t.started_at, t.status, t.holds, g.lease, g.error, g.record
 ),
+ended AS (
+    SELECT b.holds FROM back AS b WHERE b.holds IS NOT NULL
+    UNION ALL
+    SELECT o.holds FROM gone AS o WHERE o.holds IS NOT NULL
+),
+-- generated: permits returned of ended
+permits_returned AS (
+    INSERT INTO orchestrator.permits_returned (hold, permits)
+    SELECT h.hold, count(*) FROM ended AS o CROSS JOIN unnest(o.holds) AS h (hold) GROUP BY h.hold
+),
+-- end
+-- generated: gates told of failure of gone
+gates_told AS (
+    INSERT INTO orchestrator.gate_changes (gate, ended, failed)
+    SELECT g.gate, count(*), count(*) FROM gone AS o CROSS JOIN unnest(o.gates) AS g (gate) GROUP BY g.gate
+),
+-- end
 rung AS MATERIALIZED (
     SELECT orchestrator.ring(array_agg(DISTINCT b.queue)) AS rang FROM back AS b WHERE b.status = 'pending' HAVING count(*) > 0
 ),

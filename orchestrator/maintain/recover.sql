@@ -100,7 +100,7 @@ declared AS (
     RETURNING w.id
 ),
 orphan AS (
-    SELECT t.id, t.lease, t.status, t.attempt, t.losses, t.queue, t.type, t.started_at,
+    SELECT t.id, t.lease, t.status, t.attempt, t.losses, t.queue, t.type, t.started_at, t.holds,
         d.id AS worker_id,
         jsonb_build_object(
             'class', 'WorkerLost',
@@ -119,7 +119,7 @@ orphan AS (
         ) AS doubt
     FROM dead AS d
     CROSS JOIN LATERAL (
-        SELECT l.id, l.lease, l.status, l.attempt, l.losses, l.queue, l.type, l.started_at
+        SELECT l.id, l.lease, l.status, l.attempt, l.losses, l.queue, l.type, l.started_at, l.holds
         FROM orchestrator.tasks_live AS l
         WHERE l.worker_id = d.id
         ORDER BY l.id + 0
@@ -153,22 +153,43 @@ gone AS (
     WHERE t.id = ANY (ARRAY(SELECT k.id FROM orphan AS k)) AND t.id = o.id AND t.lease = o.lease
         AND o.status = 'running' AND o.losses >= 2
     RETURNING
-        t.id, t.lease, t.run_at, t.created_at, t.claimed_at, t.started_at, t.aging_us, t.timeout, t.worker_id,
-        t.priority, t.attempt, t.max_attempts, t.losses + 1 AS losses, t.queue, t.type, t.payload,
-        t.idempotency_key, t.progress, t.tags, t.metadata, t.trace_context, o.error
+        -- generated: kept of t
+        t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.workflow_id, t.parent_id, t.aging_us, t.timeout,
+        t.worker_id, t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key, t.progress,
+        t.tags, t.metadata, t.trace_context, t.tenant, t.limits, t.requires, t.gates,
+        -- end
+        t.lease, t.losses + 1 AS losses, t.started_at, o.error
 ),
 buried AS (
     INSERT INTO orchestrator.tasks_dead (
-        id, lease, run_at, created_at, claimed_at, started_at, finished_at, aging_us, timeout, worker_id,
-        priority, attempt, max_attempts, losses, status, queue, type, payload, idempotency_key,
-        error, progress, tags, metadata, trace_context
+        -- generated: kept
+        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
+        limits, requires, gates,
+        -- end
+        lease, losses, started_at, finished_at, status, error
     )
     SELECT
-        id, lease, run_at, created_at, claimed_at, started_at, orchestrator.clock(), aging_us, timeout, worker_id,
-        priority, attempt, max_attempts, losses, 'dead_letter', queue, type, payload, idempotency_key,
-        error, progress, tags, metadata, trace_context
+        -- generated: kept
+        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
+        limits, requires, gates,
+        -- end
+        lease, losses, started_at, orchestrator.clock(), 'dead_letter', error
     FROM gone
 ),
+-- generated: permits returned of orphan
+permits_returned AS (
+    INSERT INTO orchestrator.permits_returned (hold, permits)
+    SELECT h.hold, count(*) FROM orphan AS o CROSS JOIN unnest(o.holds) AS h (hold) GROUP BY h.hold
+),
+-- end
+-- generated: gates told of failure of gone
+gates_told AS (
+    INSERT INTO orchestrator.gate_changes (gate, ended, failed)
+    SELECT g.gate, count(*), count(*) FROM gone AS o CROSS JOIN unnest(o.gates) AS g (gate) GROUP BY g.gate
+),
+-- end
 rung AS MATERIALIZED (
     SELECT orchestrator.ring(array_agg(DISTINCT b.queue)) AS rang FROM back AS b HAVING count(*) > 0
 )

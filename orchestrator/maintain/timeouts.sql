@@ -10,7 +10,7 @@
 -- one that was written (finish/recorded.sql). worker_id tells who it was.
 -- The growth is compared in logarithms: 2 to the power of 2000 is an error, and not merely more than the cap.
 WITH late AS (
-    SELECT t.id, t.lease, t.attempt, t.max_attempts, t.queue, t.type, t.worker_id, t.run_at, t.started_at,
+    SELECT t.id, t.lease, t.attempt, t.max_attempts, t.queue, t.type, t.worker_id, t.run_at, t.started_at, t.holds,
         jsonb_build_object(
             'class', 'Timeout',
             'message', format(
@@ -75,22 +75,43 @@ gone AS (
     WHERE t.id = ANY (ARRAY(SELECT k.id FROM late AS k)) AND t.id = l.id AND t.lease = l.lease
         AND t.status = 'running' AND l.attempt >= l.max_attempts
     RETURNING
-        t.id, t.run_at, t.created_at, t.claimed_at, t.started_at, t.aging_us, t.timeout, t.worker_id,
-        t.priority, t.attempt, t.max_attempts, t.losses, t.queue, t.type, t.payload,
-        t.idempotency_key, t.progress, t.tags, t.metadata, t.trace_context, l.error
+        -- generated: kept of t
+        t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.workflow_id, t.parent_id, t.aging_us, t.timeout,
+        t.worker_id, t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key, t.progress,
+        t.tags, t.metadata, t.trace_context, t.tenant, t.limits, t.requires, t.gates,
+        -- end
+        t.losses, t.started_at, l.error
 ),
 buried AS (
     INSERT INTO orchestrator.tasks_dead (
-        id, run_at, created_at, claimed_at, started_at, finished_at, aging_us, timeout, worker_id,
-        priority, attempt, max_attempts, losses, status, queue, type, payload, idempotency_key,
-        error, progress, tags, metadata, trace_context
+        -- generated: kept
+        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
+        limits, requires, gates,
+        -- end
+        losses, started_at, finished_at, status, error
     )
     SELECT
-        id, run_at, created_at, claimed_at, started_at, orchestrator.clock(), aging_us, timeout, worker_id,
-        priority, attempt, max_attempts, losses, 'dead_letter', queue, type, payload, idempotency_key,
-        error, progress, tags, metadata, trace_context
+        -- generated: kept
+        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
+        limits, requires, gates,
+        -- end
+        losses, started_at, orchestrator.clock(), 'dead_letter', error
     FROM gone
 ),
+-- generated: permits returned of late
+permits_returned AS (
+    INSERT INTO orchestrator.permits_returned (hold, permits)
+    SELECT h.hold, count(*) FROM late AS o CROSS JOIN unnest(o.holds) AS h (hold) GROUP BY h.hold
+),
+-- end
+-- generated: gates told of failure of gone
+gates_told AS (
+    INSERT INTO orchestrator.gate_changes (gate, ended, failed)
+    SELECT g.gate, count(*), count(*) FROM gone AS o CROSS JOIN unnest(o.gates) AS g (gate) GROUP BY g.gate
+),
+-- end
 rung AS MATERIALIZED (
     SELECT orchestrator.ring(ARRAY[n.queue], n.due) AS rang
     FROM (SELECT b.queue, min(b.run_at) AS due FROM back AS b GROUP BY b.queue) AS n

@@ -37,12 +37,20 @@ BEGIN
 
     -- Enqueue, and nothing else: a producer cannot read a payload, nor set a status.
     IF to_regrole('orchestrator_producer') IS NOT NULL THEN
-        GRANT INSERT (type, payload, queue, priority, run_at, idempotency_key, max_attempts, timeout, tags, metadata, trace_context)
-            ON orchestrator.tasks TO orchestrator_producer;
+        GRANT INSERT (
+            type, payload,
+            -- generated: columns
+            queue, priority, run_at, idempotency_key, max_attempts, timeout, tags, metadata, trace_context
+            -- end
+        ) ON orchestrator.tasks TO orchestrator_producer;
         GRANT SELECT (id) ON orchestrator.tasks TO orchestrator_producer;
-        GRANT USAGE ON SEQUENCE orchestrator.tasks_id_seq TO orchestrator_producer;
         GRANT EXECUTE ON FUNCTION
-            orchestrator.enqueue(text, jsonb, text, integer, timestamptz, interval, text, interval, integer, interval, text[], jsonb, jsonb),
+            orchestrator.enqueue(
+                text, jsonb,
+                -- generated: signature
+                text, integer, timestamptz, interval, text, interval, integer, interval, text[], jsonb, jsonb
+                -- end
+            ),
             orchestrator.enqueue_many(jsonb),
             orchestrator.enqueue_alike(jsonb, jsonb)
             TO orchestrator_producer;
@@ -54,17 +62,29 @@ BEGIN
         GRANT UPDATE (status, lease, worker_id, attempt, losses, run_at, claimed_at, started_at, error, progress)
             ON orchestrator.tasks_live TO orchestrator_worker;
         GRANT DELETE ON orchestrator.tasks_live TO orchestrator_worker;
-        GRANT INSERT ON orchestrator.tasks_done, orchestrator.tasks_dead, orchestrator.attempts TO orchestrator_worker;
+        GRANT INSERT ON
+            orchestrator.tasks_done, orchestrator.tasks_dead, orchestrator.attempts,
+            orchestrator.permits_returned, orchestrator.gate_changes
+            TO orchestrator_worker;
         GRANT INSERT, UPDATE, DELETE ON orchestrator.workers TO orchestrator_worker;
         GRANT INSERT, UPDATE ON orchestrator.types TO orchestrator_worker;
         GRANT INSERT, UPDATE, DELETE ON orchestrator.samples TO orchestrator_worker;
         -- Not how long it keeps: that would be a way to delete what is not due.
         GRANT INSERT (name) ON orchestrator.queues TO orchestrator_worker;
-        GRANT INSERT (type, payload, queue, priority, run_at, idempotency_key, max_attempts, timeout, tags, metadata, trace_context)
-            ON orchestrator.tasks TO orchestrator_worker;
-        GRANT USAGE ON SEQUENCE orchestrator.tasks_id_seq, orchestrator.term_seq TO orchestrator_worker;
+        GRANT INSERT (
+            type, payload,
+            -- generated: columns
+            queue, priority, run_at, idempotency_key, max_attempts, timeout, tags, metadata, trace_context
+            -- end
+        ) ON orchestrator.tasks TO orchestrator_worker;
+        GRANT USAGE ON SEQUENCE orchestrator.term_seq TO orchestrator_worker;
         GRANT EXECUTE ON FUNCTION
-            orchestrator.enqueue(text, jsonb, text, integer, timestamptz, interval, text, interval, integer, interval, text[], jsonb, jsonb),
+            orchestrator.enqueue(
+                text, jsonb,
+                -- generated: signature
+                text, integer, timestamptz, interval, text, interval, integer, interval, text[], jsonb, jsonb
+                -- end
+            ),
             orchestrator.enqueue_many(jsonb),
             orchestrator.enqueue_alike(jsonb, jsonb),
             orchestrator.ensure_partition(date),

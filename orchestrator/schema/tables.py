@@ -15,6 +15,7 @@ from sqlalchemy import (
     Computed,
     DateTime,
     Double,
+    FetchedValue,
     Identity,
     Index,
     Integer,
@@ -39,8 +40,6 @@ MOMENT = DateTime(timezone=True)
 tasks_id_seq = Sequence("tasks_id_seq", metadata=metadata, data_type=BigInteger)
 term_seq = Sequence("term_seq", metadata=metadata, data_type=BigInteger)
 
-NEXT_ID = text("nextval('orchestrator.tasks_id_seq'::regclass)")
-
 POSITION = (
     "(date_part('epoch'::text, (run_at AT TIME ZONE 'UTC'::text)) * (1000000)::double precision)::bigint"
     " + (aging_us * (100 - priority))"
@@ -50,7 +49,7 @@ tasks = Table(
     "tasks",
     metadata,
     # Unique, but only leaf by leaf: a key of the root would have to hold the partition key.
-    Column("id", BigInteger, tasks_id_seq, server_default=NEXT_ID, nullable=False),
+    Column("id", BigInteger, server_default=FetchedValue(), nullable=False),
     Column("position", BigInteger, Computed(POSITION, persisted=True), nullable=False),
     Column("lease", BigInteger),
     Column("run_at", MOMENT, nullable=False),
@@ -58,6 +57,10 @@ tasks = Table(
     Column("claimed_at", MOMENT),
     Column("started_at", MOMENT),
     Column("finished_at", MOMENT),
+    Column("deadline", MOMENT),
+    Column("lane", BigInteger),
+    Column("workflow_id", BigInteger),
+    Column("parent_id", BigInteger),
     Column("aging_us", BigInteger, nullable=False),
     Column("timeout", Interval, nullable=False),
     Column("worker_id", Uuid),
@@ -76,6 +79,11 @@ tasks = Table(
     Column("tags", ARRAY(Text)),
     Column("metadata", JSONB),
     Column("trace_context", JSONB),
+    Column("tenant", Text),
+    Column("limits", ARRAY(Text)),
+    Column("requires", ARRAY(Text)),
+    Column("holds", ARRAY(BigInteger)),
+    Column("gates", ARRAY(BigInteger)),
     CheckConstraint("priority BETWEEN 0 AND 100", name="tasks_priority_check"),
     CheckConstraint("max_attempts >= 1", name="tasks_max_attempts_check"),
     postgresql_partition_by="LIST (status)",
@@ -124,6 +132,25 @@ queues = Table(
     CheckConstraint(
         "keep_dead BETWEEN interval '0' AND interval '1000 years'", name="queues_keep_dead_check"
     ),
+)
+
+permits_returned = Table(
+    "permits_returned",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), nullable=False),
+    Column("hold", BigInteger, nullable=False),
+    Column("permits", BigInteger, nullable=False),
+)
+
+gate_changes = Table(
+    "gate_changes",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), nullable=False),
+    Column("gate", BigInteger, nullable=False),
+    Column("ended", BigInteger, nullable=False),
+    Column("failed", BigInteger, server_default=text("0"), nullable=False),
+    Column("lost", BigInteger, server_default=text("0"), nullable=False),
+    Index("gate_changes_gate_idx", "gate"),
 )
 
 workers = Table(

@@ -37,9 +37,10 @@ DAYS: dict[Kind, int] = {
 GROW: dict[Kind, LiteralString] = {
     "dead_letters": """
         INSERT INTO orchestrator.tasks_dead (
-            type, queue, status, priority, max_attempts, timeout, aging_us, run_at, finished_at
+            id, type, queue, status, priority, max_attempts, timeout, aging_us, run_at, finished_at
         )
-        SELECT 'mail', %(queue)s, 'dead_letter', 50, 4, '5 min', 0, orchestrator.clock(), orchestrator.clock()
+        SELECT nextval('orchestrator.tasks_id_seq'),
+            'mail', %(queue)s, 'dead_letter', 50, 4, '5 min', 0, orchestrator.clock(), orchestrator.clock()
         FROM generate_series(1, %(count)s)""",
     "attempts": """
         INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type)

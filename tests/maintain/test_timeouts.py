@@ -179,9 +179,10 @@ def test_the_wait_is_the_policys(
 def run_late(connection: psycopg.Connection, worker: Mate, count: int) -> None:
     """Have a worker run so many tasks that are over their time."""
     connection.execute(
-        "INSERT INTO orchestrator.tasks (type, queue, priority, max_attempts, timeout, aging_us, run_at, status,"
+        "INSERT INTO orchestrator.tasks (id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status,"
         " attempt, lease, worker_id, claimed_at, started_at)"
-        " SELECT 'mail', 'default', 50, 1 + n %% 2, '1 s', 0, now(), 'running', 1, n, %s, now(), now() - interval '1 h'"
+        " SELECT nextval('orchestrator.tasks_id_seq'),"
+        " 'mail', 'default', 50, 1 + n %% 2, '1 s', 0, now(), 'running', 1, n, %s, now(), now() - interval '1 h'"
         " FROM generate_series(1, %s) AS n",
         [worker.id, count],
     )

@@ -46,8 +46,9 @@ from tests.worker.running import until, working
 
 LOST = Jsonb({"class": "WorkerLost", "message": "worker a was gone while it ran this"})
 FILL: LiteralString = """
-INSERT INTO orchestrator.tasks (type, queue, status, priority, max_attempts, timeout, aging_us, run_at)
-SELECT 'mail', 'default', 'pending', 50, 4, '5 min', 0, '2026-01-01' FROM generate_series(1, %s)
+INSERT INTO orchestrator.tasks (id, type, queue, status, priority, max_attempts, timeout, aging_us, run_at)
+SELECT nextval('orchestrator.tasks_id_seq'),
+    'mail', 'default', 'pending', 50, 4, '5 min', 0, '2026-01-01' FROM generate_series(1, %s)
 """
 
 

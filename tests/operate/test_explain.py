@@ -590,8 +590,9 @@ def test_a_million_before_it_cost_little(connection: psycopg.Connection) -> None
     """What is counted is counted to 10,000: the last of 30,000 is explained by reading a third of them, by the index,
     and the first by reading none."""
     connection.execute(
-        "INSERT INTO orchestrator.tasks (type, queue, status, priority, max_attempts, timeout, aging_us, run_at)"
-        " SELECT 'mail', 'default', 'pending', 50, 4, '5 min', 0, '2026-01-01' FROM generate_series(1, 30000)"
+        "INSERT INTO orchestrator.tasks (id, type, queue, status, priority, max_attempts, timeout, aging_us, run_at)"
+        " SELECT nextval('orchestrator.tasks_id_seq'),"
+        " 'mail', 'default', 'pending', 50, 4, '5 min', 0, '2026-01-01' FROM generate_series(1, 30000)"
     )
     hired(connection)
     hired(connection, types=None)

@@ -19,9 +19,10 @@ from tests.schema.rows import one, put, sleeping_worker
 
 BULK = """
     INSERT INTO orchestrator.tasks_live (
-        type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout
+        id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout
     )
     SELECT
+        nextval('orchestrator.tasks_id_seq'),
         'mail', jsonb_build_object('n', repeat('x', 1700)), 'mail', 'pending', 50,
         orchestrator.clock() - interval '1 hour', 0, 4, '5 min'
     FROM generate_series(1, %s)

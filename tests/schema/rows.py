@@ -32,6 +32,8 @@ def put(connection: psycopg.Connection, status: str = "pending", **columns: obje
     if status in FINISHED:
         row |= {"lease": 77, "worker_id": WORKER, "claimed_at": now, "started_at": now, "finished_at": now}
         row |= {"attempt": 4, "losses": 1, "result": Jsonb(1), "error": Jsonb({"class": "ValueError"})}
+    if "id" not in columns:
+        row["id"] = one(connection, "SELECT nextval('orchestrator.tasks_id_seq')")
     return insert(connection, **row | columns)
 
 

@@ -22,8 +22,9 @@ CLAIM = (ROOT / "claim" / "batch.sql").read_bytes()
 SESSION = (ROOT / "postgres" / "session.sql").read_bytes()
 COMPLETE = (ROOT / "finish" / "complete.sql").read_bytes()
 FILL = """
-    INSERT INTO orchestrator.tasks_live (type, queue, status, priority, max_attempts, timeout, aging_us, run_at)
-    SELECT 'mail', 'default', 'pending', 50, 4, '5 min', 0, now() FROM generate_series(1, 20000)
+    INSERT INTO orchestrator.tasks_live (id, type, queue, status, priority, max_attempts, timeout, aging_us, run_at)
+    SELECT nextval('orchestrator.tasks_id_seq'),
+        'mail', 'default', 'pending', 50, 4, '5 min', 0, now() FROM generate_series(1, 20000)
 """
 
 

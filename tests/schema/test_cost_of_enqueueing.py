@@ -14,10 +14,12 @@ SET = [{"type": "mail", "payload": {"user_id": n}} for n in range(1_000)]
 CALLS = "SELECT funcname, calls FROM pg_stat_user_functions WHERE schemaname = 'orchestrator' AND calls > 0"
 # With what an idle producer's plans were made: nothing. And a day later.
 HISTORY = """
-    INSERT INTO orchestrator.tasks_live (type, queue, run_at, aging_us, timeout, priority, max_attempts)
-    SELECT 'mail', 'default', now(), 0, '1 s', 50, 4 FROM generate_series(1, 20000);
-    INSERT INTO orchestrator.tasks (type, queue, run_at, aging_us, timeout, priority, max_attempts, status, finished_at)
-    SELECT 'mail', 'default', now(), 0, '1 s', 50, 4, 'completed', now() FROM generate_series(1, 20000);
+    INSERT INTO orchestrator.tasks_live (id, type, queue, run_at, aging_us, timeout, priority, max_attempts)
+    SELECT nextval('orchestrator.tasks_id_seq'),
+        'mail', 'default', now(), 0, '1 s', 50, 4 FROM generate_series(1, 20000);
+    INSERT INTO orchestrator.tasks (id, type, queue, run_at, aging_us, timeout, priority, max_attempts, status, finished_at)
+    SELECT nextval('orchestrator.tasks_id_seq'),
+        'mail', 'default', now(), 0, '1 s', 50, 4, 'completed', now() FROM generate_series(1, 20000);
     INSERT INTO orchestrator.idempotency_keys (type, key, task_id, expires_at)
     SELECT 'mail', 'old ' || n, n, now() + interval '1 day' FROM generate_series(1, 20000) AS n
     ON CONFLICT DO NOTHING;

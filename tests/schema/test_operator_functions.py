@@ -16,9 +16,10 @@ from tests.schema.rows import WORKER, insert, one, put, read, refusal
 
 DEAD_LETTERS: LiteralString = """
     INSERT INTO orchestrator.tasks_dead (
-        type, queue, status, priority, max_attempts, attempt, timeout, aging_us, run_at, finished_at, payload, error
+        id, type, queue, status, priority, max_attempts, attempt, timeout, aging_us, run_at, finished_at, payload, error
     )
     SELECT
+        nextval('orchestrator.tasks_id_seq'),
         'mail', 'default', 'dead_letter', 50, 4, 4, '5 min', 0, now(), now(), '{"user": 1}', '{"class": "ValueError"}'
     FROM generate_series(1, %s)
 """

@@ -102,7 +102,7 @@ def test_a_future_task_is_scheduled(connection: psycopg.Connection) -> None:
         ({"queue": "x" * 201}, "the queue has 201 characters; at most 200 are allowed"),
         ({"priority": 101}, "the priority is 101; it must lie between 0 and 100"),
         ({"priority": -1}, "the priority is -1; it must lie between 0 and 100"),
-        ({"max_attempts": 0}, "max_attempts is 0; it must be at least 1"),
+        ({"max_attempts": 0}, "max_attempts is 0; it must lie between 1 and 32767"),
         ({"timeout": timedelta(days=-1)}, "the timeout is -1 days; it must lie between 0 (none) and 100 years"),
         ({"timeout": timedelta(days=40_000)}, "the timeout is 40000 days; it must lie between 0 (none) and 100 years"),
         ({"tags": ["a", None]}, "a tag is NULL or has more than 200 characters"),

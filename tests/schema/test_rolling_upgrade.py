@@ -40,17 +40,17 @@ def upgrade() -> None:
 '''
 EXPANSION = """
 SET LOCAL lock_timeout = '2s';
-ALTER TABLE orchestrator.tasks ADD COLUMN deadline timestamptz, ADD COLUMN weight integer NOT NULL DEFAULT 1;
+ALTER TABLE orchestrator.tasks ADD COLUMN cutoff timestamptz, ADD COLUMN weight integer NOT NULL DEFAULT 1;
 ALTER TABLE orchestrator.workers ADD COLUMN region text;
 CREATE TABLE orchestrator.limits (name text PRIMARY KEY, at_once integer NOT NULL);
 CREATE INDEX workers_region_idx ON orchestrator.workers (region) WHERE region IS NOT NULL;
-CREATE FUNCTION orchestrator.enqueue_until(type text, payload jsonb DEFAULT '{}', deadline timestamptz DEFAULT NULL)
+CREATE FUNCTION orchestrator.enqueue_until(type text, payload jsonb DEFAULT '{}', cutoff timestamptz DEFAULT NULL)
 RETURNS bigint
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
-    INSERT INTO orchestrator.tasks (type, payload, deadline)
-    VALUES (enqueue_until.type, enqueue_until.payload, enqueue_until.deadline)
+    INSERT INTO orchestrator.tasks (type, payload, cutoff)
+    VALUES (enqueue_until.type, enqueue_until.payload, enqueue_until.cutoff)
     RETURNING id
 $$;
 """

@@ -271,8 +271,9 @@ def test_a_publication_for_all_tables_breaks_nothing(connection: psycopg.Connect
 def backlog(connection: psycopg.Connection, queue: str, count: int) -> None:
     """Fill a queue with ready tasks."""
     connection.execute(
-        "INSERT INTO orchestrator.tasks (type, queue, priority, max_attempts, timeout, aging_us, run_at)"
-        " SELECT 'mail', %s, 50, 4, '5 minutes', 0, now() FROM generate_series(1, %s)",
+        "INSERT INTO orchestrator.tasks (id, type, queue, priority, max_attempts, timeout, aging_us, run_at)"
+        " SELECT nextval('orchestrator.tasks_id_seq'),"
+        " 'mail', %s, 50, 4, '5 minutes', 0, now() FROM generate_series(1, %s)",
         [queue, count],
     )
 

@@ -26,8 +26,9 @@ BATCH_SIZE = 200
 SECONDS_MAX = 600
 
 FILL = """
-INSERT INTO orchestrator.tasks (type, queue, priority, max_attempts, timeout, aging_us, run_at)
-SELECT 'noop', 'default', 50, 4, '5 minutes', 31557600000000000, now() FROM generate_series(1, %s)
+INSERT INTO orchestrator.tasks (id, type, queue, priority, max_attempts, timeout, aging_us, run_at)
+SELECT nextval('orchestrator.tasks_id_seq'),
+    'noop', 'default', 50, 4, '5 minutes', 31557600000000000, now() FROM generate_series(1, %s)
 """
 T = TypeVar("T")
 

@@ -27,8 +27,9 @@ PRIORITIES = [25, 50, 75, 90]
 MANY, FEW = 300, 60
 
 FILL: LiteralString = """
-INSERT INTO orchestrator.tasks_live (type, queue, priority, max_attempts, timeout, aging_us, run_at, status)
-SELECT 'noop', 'default', (%(priorities)s::smallint[])[1 + n %% 4], 4, '5 minutes', 31557600000000000,
+INSERT INTO orchestrator.tasks_live (id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status)
+SELECT nextval('orchestrator.tasks_id_seq'),
+    'noop', 'default', (%(priorities)s::smallint[])[1 + n %% 4], 4, '5 minutes', 31557600000000000,
     now() - interval '1 minute' + n * interval '1 ms', 'pending'
 FROM generate_series(1, %(count)s) AS n
 """

@@ -89,10 +89,11 @@ MOMENTS = ("full, statistics of empty tables", "full", "emptied, statistics of f
 # Finished tasks have a lease and a worker, so that the look-up of what was written before has something to miss.
 FILL = """
 INSERT INTO orchestrator.tasks (
-    type, queue, priority, max_attempts, timeout, aging_us, run_at, status,
+    id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status,
     lease, worker_id, attempt, claimed_at, started_at, finished_at
 )
 SELECT
+    nextval('orchestrator.tasks_id_seq'),
     'mail', 'queue ' || n %% 4, (ARRAY[25, 50, 75])[1 + n %% 3], 4, '5 minutes', 31557600000000000,
     now() + n * CASE WHEN %(status)s = 'scheduled' THEN interval '1 s' ELSE interval '-1 s' END, %(status)s,
     held.lease, held.worker_id, 1, now(), now(), CASE WHEN %(status)s IN ('completed', 'dead_letter') THEN now() END

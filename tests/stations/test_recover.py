@@ -352,9 +352,10 @@ def test_recovered_tasks_wake_the_sleepers(
 def hold(connection: psycopg.Connection, worker: Mate, count: int) -> None:
     """Have a worker run so many tasks."""
     connection.execute(
-        "INSERT INTO orchestrator.tasks (type, queue, priority, max_attempts, timeout, aging_us, run_at, status,"
+        "INSERT INTO orchestrator.tasks (id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status,"
         " attempt, lease, worker_id, claimed_at, started_at)"
-        " SELECT 'mail', 'default', 50, 4, '5 minutes', 0, now(), 'running', 1, n, %s, now(), now()"
+        " SELECT nextval('orchestrator.tasks_id_seq'),"
+        " 'mail', 'default', 50, 4, '5 minutes', 0, now(), 'running', 1, n, %s, now(), now()"
         " FROM generate_series(1, %s) AS n",
         [worker.id, count],
     )

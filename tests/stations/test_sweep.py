@@ -112,8 +112,9 @@ def test_a_hands_run_now_sets_run_at(connection: psycopg.Connection, worker: Mat
 def schedule(connection: psycopg.Connection, count: int) -> None:
     """Have so many tasks that are due, no two at the same moment."""
     connection.execute(
-        "INSERT INTO orchestrator.tasks (type, queue, priority, max_attempts, timeout, aging_us, run_at, status)"
-        " SELECT 'mail', 'default', 50, 4, '5 minutes', 0, now() - n * interval '1 second', 'scheduled'"
+        "INSERT INTO orchestrator.tasks (id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status)"
+        " SELECT nextval('orchestrator.tasks_id_seq'),"
+        " 'mail', 'default', 50, 4, '5 minutes', 0, now() - n * interval '1 second', 'scheduled'"
         " FROM generate_series(1, %s) AS n",
         [count],
     )

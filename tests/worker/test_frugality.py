@@ -28,8 +28,11 @@ IDLE_SECONDS = 4
 IDLE_STATEMENTS_MAX = 0.5 * IDLE_SECONDS + 1  # a beat may fall on either side of the window
 
 FILL: LiteralString = """
-INSERT INTO orchestrator.tasks_live (type, queue, priority, max_attempts, timeout, aging_us, run_at, status, payload)
-SELECT 'nothing', 'default', 50, 4, '5 minutes', 31557600000000000, now(), 'pending', '{}'
+INSERT INTO orchestrator.tasks_live (
+    id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status, payload
+)
+SELECT nextval('orchestrator.tasks_id_seq'),
+    'nothing', 'default', 50, 4, '5 minutes', 31557600000000000, now(), 'pending', '{}'
 FROM generate_series(1, %s) AS n
 """
 WRITTEN: LiteralString = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"

@@ -30,17 +30,21 @@ LATE_SECONDS = 1.0
 
 # As our own bulk path writes them: complete rows, into the leaf.
 FILL: LiteralString = """
-INSERT INTO orchestrator.tasks_live (type, queue, priority, max_attempts, timeout, aging_us, run_at, status, payload)
-SELECT %s, 'default', 25, 4, '5 minutes', 31557600000000000, now() - n * interval '1 us', 'pending', '{}'
+INSERT INTO orchestrator.tasks_live (
+    id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status, payload
+)
+SELECT nextval('orchestrator.tasks_id_seq'),
+    %s, 'default', 25, 4, '5 minutes', 31557600000000000, now() - n * interval '1 us', 'pending', '{}'
 FROM generate_series(1, %s) AS n
 """
 
 SUSPECT: LiteralString = """
 WITH rung AS (SELECT pg_notify('orchestrator', 'default'))
 INSERT INTO orchestrator.tasks_live (
-    type, queue, priority, max_attempts, timeout, aging_us, run_at, status, payload, losses, error
+    id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status, payload, losses, error
 )
-SELECT 'suspect', 'default', 50, 4, '5 minutes', 31557600000000000, now(), 'pending', '{}', 2, '{}' FROM rung
+SELECT nextval('orchestrator.tasks_id_seq'),
+    'suspect', 'default', 50, 4, '5 minutes', 31557600000000000, now(), 'pending', '{}', 2, '{}' FROM rung
 """
 
 

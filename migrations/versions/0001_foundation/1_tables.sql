@@ -80,7 +80,8 @@ CREATE TABLE orchestrator.types (
 );
 
 CREATE TABLE orchestrator.tasks (
-    id bigint NOT NULL DEFAULT nextval('orchestrator.tasks_id_seq'),
+    -- No default: fill_new_task draws it, so that it can tell a chosen id from a drawn one.
+    id bigint NOT NULL,
     -- The order of execution, in microseconds. Not a timestamptz: Python cannot load the year 52026.
     -- date_part, not extract, which goes through numeric.
     position bigint NOT NULL GENERATED ALWAYS AS (
@@ -92,6 +93,11 @@ CREATE TABLE orchestrator.tasks (
     claimed_at timestamptz,
     started_at timestamptz,
     finished_at timestamptz,
+    deadline timestamptz,
+    -- What waits and passes together (limits, tenant, capabilities); NULL for a plain task.
+    lane bigint,
+    workflow_id bigint,
+    parent_id bigint,
     aging_us bigint NOT NULL,
     timeout interval NOT NULL,
     worker_id uuid,
@@ -110,7 +116,14 @@ CREATE TABLE orchestrator.tasks (
     progress jsonb,
     tags text[],
     metadata jsonb,
-    trace_context jsonb
+    trace_context jsonb,
+    tenant text,
+    limits text[],
+    requires text[],
+    -- The permits that the lease holds, given back wherever a lease ends.
+    holds bigint[],
+    -- What waits for the end of this task.
+    gates bigint[]
 ) PARTITION BY LIST (status);
 
 -- Claims and outcomes name the leaf: tasks_live.
@@ -141,8 +154,9 @@ CREATE TABLE orchestrator.tasks_dead PARTITION OF orchestrator.tasks (
     CONSTRAINT tasks_dead_finished_check CHECK (finished_at IS NOT NULL)
 ) FOR VALUES IN ('dead_letter');
 
--- The claim's path.
-CREATE INDEX tasks_live_claim_idx ON orchestrator.tasks_live (queue, position, id) WHERE status = 'pending';
+-- The claim's path. What has a lane is claimed by lane, so that a task that must wait lies in nobody's way.
+CREATE INDEX tasks_live_claim_idx ON orchestrator.tasks_live (queue, position, id) WHERE status = 'pending' AND lane IS NULL;
+CREATE INDEX tasks_live_lane_idx ON orchestrator.tasks_live (lane, position, id) WHERE status = 'pending' AND lane IS NOT NULL;
 -- The sweep's path: a million future tasks cost a claim nothing.
 CREATE INDEX tasks_live_due_idx ON orchestrator.tasks_live (run_at) WHERE status = 'scheduled';
 -- "Whose tasks are these?" The predicate names worker_id alone: the finish names id and lease, so it can
@@ -152,6 +166,24 @@ CREATE INDEX tasks_live_worker_idx ON orchestrator.tasks_live (worker_id) WHERE 
 CREATE INDEX tasks_dead_finished_idx ON orchestrator.tasks_dead (finished_at);
 -- Retention. Not by finished_at alone: what one queue keeps for years would lie before what another has due.
 CREATE INDEX tasks_dead_queue_idx ON orchestrator.tasks_dead (queue, finished_at);
+
+-- Where a lease ends, the statement that ends it gives back what the lease held, and where a task ends, it tells the gates
+-- that the task feeds: one row for each key of a statement. Both tables are only appended to, so that no end waits for
+-- another; whatever reads them deletes the rows.
+CREATE TABLE orchestrator.permits_returned (
+    id bigint GENERATED ALWAYS AS IDENTITY,
+    hold bigint NOT NULL,
+    permits bigint NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+-- `ended` and `failed` are negative where a task that had ended is requeued. `lost`: of the failed, those whose row is gone.
+CREATE TABLE orchestrator.gate_changes (
+    id bigint GENERATED ALWAYS AS IDENTITY,
+    gate bigint NOT NULL,
+    ended bigint NOT NULL,
+    failed bigint NOT NULL DEFAULT 0,
+    lost bigint NOT NULL DEFAULT 0
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+CREATE INDEX gate_changes_gate_idx ON orchestrator.gate_changes (gate);
 
 -- One row a process, a new id at each start: an id is never used twice, so nobody inherits its tasks.
 CREATE TABLE orchestrator.workers (

@@ -280,6 +280,7 @@ $$;
 CREATE OR REPLACE FUNCTION orchestrator.enqueue(
     type text,
     payload jsonb DEFAULT '{}',
+    -- generated: arguments
     queue text DEFAULT NULL,
     priority integer DEFAULT NULL,
     run_at timestamptz DEFAULT NULL,
@@ -291,6 +292,7 @@ CREATE OR REPLACE FUNCTION orchestrator.enqueue(
     tags text[] DEFAULT NULL,
     metadata jsonb DEFAULT NULL,
     trace_context jsonb DEFAULT NULL
+    -- end
 )
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -317,30 +319,44 @@ BEGIN
     END IF;
     -- Apart from the rest: an expression costs each transaction anew, by its length, whatever comes of it.
     IF num_nonnulls(
-        enqueue.priority, enqueue.run_at, enqueue.delay, enqueue.key, enqueue.max_attempts, enqueue.timeout,
-        enqueue.tags, enqueue.metadata, enqueue.trace_context
+        enqueue.run_at, enqueue.delay, enqueue.key,
+        -- generated: simple options of enqueue
+        enqueue.priority, enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
+        -- end
     ) <> 0 THEN
         plain := (
-            (enqueue.priority IS NULL OR enqueue.priority BETWEEN 0 AND 100)
+            due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
+            -- generated: sound arguments of enqueue
+            AND (enqueue.priority IS NULL OR enqueue.priority BETWEEN 0 AND 100)
             AND (enqueue.max_attempts IS NULL OR enqueue.max_attempts BETWEEN 1 AND 32767)
             AND (enqueue.timeout IS NULL OR enqueue.timeout BETWEEN interval '0' AND interval '100 years')
-            AND due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
-            AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
-            AND num_nonnulls(enqueue.tags, enqueue.metadata, enqueue.trace_context) = 0
+            -- end
+            AND num_nonnulls(
+                -- generated: careful options of enqueue
+                enqueue.tags, enqueue.metadata, enqueue.trace_context
+                -- end
+            ) = 0
         );
     END IF;
     IF plain THEN
         INSERT INTO orchestrator.tasks_live AS n (
-            id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, idempotency_key
+            id, type, payload, queue, status,
+            -- generated: inherited columns
+            priority, max_attempts, timeout,
+            -- end
+            run_at, aging_us, idempotency_key
         )
         SELECT
             new_id, t.name, enqueue.payload, q.name,
             CASE WHEN due > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END,
+            -- generated: values of enqueue
             coalesce(enqueue.priority, t.priority, q.priority, 50),
-            due,
-            (date_part('epoch', q.aging) * 1000000)::bigint,
             coalesce(enqueue.max_attempts, t.max_attempts, q.max_attempts, 4),
             coalesce(enqueue.timeout, t.timeout, q.timeout, interval '300 seconds'),
+            -- end
+            due,
+            (date_part('epoch', q.aging) * 1000000)::bigint,
             enqueue.key
         FROM orchestrator.types AS t
         JOIN orchestrator.queues AS q ON q.name = coalesce(enqueue.queue, t.queue)
@@ -359,10 +375,13 @@ BEGIN
             RETURN new_id;
         END IF;
     END IF;
-    PERFORM orchestrator.insert_task(
-        new_id, enqueue.type, enqueue.payload, enqueue.queue, enqueue.priority, due, enqueue.key,
-        enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
-    );
+    PERFORM orchestrator.insert_task(new_id, enqueue.payload, due, jsonb_build_object(
+        'type', enqueue.type, 'queue', enqueue.queue, 'key', enqueue.key,
+        -- generated: item of enqueue
+        'priority', enqueue.priority, 'max_attempts', enqueue.max_attempts, 'timeout', enqueue.timeout, 'tags',
+        enqueue.tags, 'metadata', enqueue.metadata, 'trace_context', enqueue.trace_context
+        -- end
+    ));
     RETURN new_id;
 END
 $$;
@@ -386,46 +405,54 @@ BEGIN
         SELECT
             a.type, n.queue,
             coalesce(a.run_at, orchestrator.clock() + a.delay, orchestrator.clock()) AS due,
+            -- generated: resolved options of a
             coalesce(a.priority, t.priority, q.priority, 50) AS priority,
             coalesce(a.max_attempts, t.max_attempts, q.max_attempts, 4) AS max_attempts,
             coalesce(a.timeout, t.timeout, q.timeout, interval '300 seconds') AS timeout,
+            a.tags,
+            a.metadata,
+            a.trace_context,
+            -- end
             (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint AS aging_us,
-            a.tags, a.metadata, a.trace_context,
             q.state IS NOT DISTINCT FROM 'draining' AS draining,
             a.run_at IS NOT NULL AND a.delay IS NOT NULL AS due_twice
         INTO task
         FROM jsonb_to_record(enqueue_alike.alike) AS a (
-            type text, queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer,
-            timeout interval, tags text[], metadata jsonb, trace_context jsonb
+            type text,
+            -- generated: record
+            queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer, timeout interval,
+            tags text[], metadata jsonb, trace_context jsonb
+            -- end
         )
         LEFT JOIN orchestrator.types AS t ON t.name = a.type
         CROSS JOIN LATERAL (SELECT coalesce(a.queue, t.queue, 'default') AS queue) AS n
         LEFT JOIN orchestrator.queues AS q ON q.name = n.queue;
         plain := enqueue_alike.alike - ARRAY[
-                'type', 'queue', 'priority', 'run_at', 'delay', 'max_attempts', 'timeout', 'tags', 'metadata', 'trace_context'
+                'type',
+                -- generated: shared members
+                'queue', 'priority', 'run_at', 'delay', 'max_attempts', 'timeout', 'tags', 'metadata', 'trace_context'
+                -- end
             ] = '{}'
             AND char_length(task.type) BETWEEN 1 AND 200 AND task.type !~ '[[:cntrl:]]'
             AND char_length(task.queue) BETWEEN 1 AND 200 AND task.queue !~ '[[:cntrl:]]'
             AND NOT task.draining
+            AND NOT task.due_twice
+            AND task.due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            -- generated: sound values of task
             AND task.priority BETWEEN 0 AND 100
             AND task.max_attempts BETWEEN 1 AND 32767
             AND task.timeout BETWEEN interval '0' AND interval '100 years'
-            AND NOT task.due_twice
-            AND task.due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
-            AND (
-                task.tags IS NULL
-                OR array_position(task.tags, NULL) IS NULL AND cardinality(task.tags) <= 100
-                AND octet_length(array_to_string(task.tags, '')) <= 200
-            )
+            AND (task.tags IS NULL OR array_position(task.tags, NULL) IS NULL AND coalesce(array_ndims(task.tags), 1) = 1 AND cardinality(task.tags) <= 100 AND octet_length(array_to_string(task.tags, '')) <= 200)
+            AND (task.metadata IS NULL OR orchestrator.check_payload(task.metadata, 'metadata'))
+            AND (task.trace_context IS NULL OR orchestrator.check_payload(task.trace_context, 'trace_context'))
+            -- end
             AND (
                 SELECT bool_and(CASE
                     WHEN octet_length(p.value::text) <= 128 THEN jsonb_typeof(p.value) = 'object'
                     ELSE orchestrator.check_payload(p.value)
                 END)
                 FROM jsonb_array_elements(enqueue_alike.payloads) AS p (value)
-            )
-            AND (task.metadata IS NULL OR orchestrator.check_payload(task.metadata, 'metadata'))
-            AND (task.trace_context IS NULL OR orchestrator.check_payload(task.trace_context, 'trace_context'));
+            );
     EXCEPTION WHEN OTHERS THEN
         plain := false;
     END;
@@ -452,13 +479,18 @@ BEGIN
         SELECT nextval('orchestrator.tasks_id_seq') FROM generate_series(1, jsonb_array_length(enqueue_alike.payloads))
     );
     INSERT INTO orchestrator.tasks_live (
-        id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, tags, metadata, trace_context
+        id, type, payload, queue, status, run_at, aging_us,
+        -- generated: simple columns
+        priority, max_attempts, timeout, tags, metadata, trace_context
+        -- end
     )
     SELECT
         p.id, task.type, p.value, task.queue,
         CASE WHEN task.due > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END,
-        task.priority, task.due, task.aging_us, task.max_attempts, task.timeout,
-        task.tags, task.metadata, task.trace_context
+        task.due, task.aging_us,
+        -- generated: simple options of task
+        task.priority, task.max_attempts, task.timeout, task.tags, task.metadata, task.trace_context
+        -- end
     FROM ROWS FROM (unnest(new_ids), jsonb_array_elements(enqueue_alike.payloads)) AS p (id, value);
     PERFORM orchestrator.ring(ARRAY[task.queue], task.due);
     RETURN new_ids;
@@ -475,8 +507,18 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    known CONSTANT text[] := ARRAY['type', 'payload', 'queue', 'priority', 'run_at', 'delay', 'key', 'key_window',
-        'max_attempts', 'timeout', 'tags', 'metadata', 'trace_context'];
+    known CONSTANT text[] := ARRAY[
+        'type', 'payload',
+        -- generated: members
+        'queue', 'priority', 'run_at', 'delay', 'key', 'key_window', 'max_attempts', 'timeout', 'tags', 'metadata',
+        'trace_context'
+        -- end
+    ];
+    lists CONSTANT text[] := ARRAY[
+        -- generated: list members
+        'tags'
+        -- end
+    ];
     new_ids bigint[] := '{}';
     holders bigint[];
     item record;
@@ -529,27 +571,20 @@ BEGIN
             IF item.value ->> 'run_at' IS NOT NULL AND item.value ->> 'delay' IS NOT NULL THEN
                 RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
             END IF;
-            IF jsonb_typeof(item.value -> 'tags') NOT IN ('array', 'null') THEN
-                RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'its tags are no array', HINT = 'For example ["urgent"].';
+            -- A text would be read as the text form of an array.
+            SELECT k INTO stranger FROM unnest(lists) AS k WHERE jsonb_typeof(item.value -> k) NOT IN ('array', 'null') LIMIT 1;
+            IF FOUND THEN
+                RAISE EXCEPTION USING
+                    ERRCODE = 'OR006', MESSAGE = format('its %s are no array', stranger), HINT = 'For example ["urgent"].';
             END IF;
             PERFORM orchestrator.insert_task(
                 new_ids[n],
-                item.value ->> 'type',
                 coalesce(item.value -> 'payload', '{}'),
-                item.value ->> 'queue',
-                (item.value ->> 'priority')::integer,
                 coalesce(
                     (item.value ->> 'run_at')::timestamptz,
                     orchestrator.clock() + (item.value ->> 'delay')::interval
                 ),
-                item.value ->> 'key',
-                (item.value ->> 'max_attempts')::integer,
-                (item.value ->> 'timeout')::interval,
-                CASE WHEN jsonb_typeof(item.value -> 'tags') = 'array'
-                    THEN ARRAY(SELECT jsonb_array_elements_text(item.value -> 'tags'))
-                END,
-                nullif(item.value -> 'metadata', 'null'),
-                nullif(item.value -> 'trace_context', 'null')
+                item.value - ARRAY['payload', 'run_at', 'delay']
             );
         END LOOP;
     EXCEPTION WHEN OTHERS THEN
@@ -598,31 +633,33 @@ BEGIN
         SELECT
             bool_and(coalesce(
                 a.value - ARRAY[
-                    'type', 'payload', 'queue', 'priority', 'run_at', 'delay', 'key', 'key_window', 'max_attempts',
-                    'timeout', 'tags', 'metadata', 'trace_context'
+                    'type', 'payload',
+                    -- generated: fast members
+                    'queue', 'priority', 'run_at', 'delay', 'key', 'key_window', 'max_attempts', 'timeout', 'tags',
+                    'metadata', 'trace_context'
+                    -- end
                 ] = '{}'
                 AND char_length(a.type) BETWEEN 1 AND 200 AND a.type !~ '[[:cntrl:]]'
                 AND char_length(a.queue) BETWEEN 1 AND 200 AND a.queue !~ '[[:cntrl:]]'
                 AND NOT a.draining
-                AND a.priority BETWEEN 0 AND 100
-                AND a.max_attempts BETWEEN 1 AND 32767
-                AND a.timeout BETWEEN interval '0' AND interval '100 years'
                 AND (a.run_at IS NULL OR a.delay IS NULL)
                 AND coalesce(a.run_at, orchestrator.clock() + a.delay, orchestrator.clock())
                     BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
                 AND (a.key IS NULL OR char_length(a.key) BETWEEN 1 AND 500)
                 AND (a.key_window IS NULL OR a.key_window > interval '0')
-                AND (
-                    a.tags IS NULL
-                    OR jsonb_typeof(a.tags) = 'array' AND jsonb_array_length(a.tags) <= 100
-                    AND octet_length(a.tags::text) <= 200 AND NOT a.tags @> '[null]'
-                )
+                -- generated: sound members of a
+                AND a.priority BETWEEN 0 AND 100
+                AND a.max_attempts BETWEEN 1 AND 32767
+                AND a.timeout BETWEEN interval '0' AND interval '100 years'
+                AND (a.tags IS NULL OR jsonb_typeof(a.tags) = 'array' AND octet_length(a.tags::text) <= 200
+                    AND NOT jsonb_path_exists(a.tags, '$[*] ? (@.type() != "string")'))
+                AND (a.metadata IS NULL OR orchestrator.check_payload(a.metadata, 'metadata'))
+                AND (a.trace_context IS NULL OR orchestrator.check_payload(a.trace_context, 'trace_context'))
+                -- end
                 AND CASE
                     WHEN octet_length(a.payload::text) <= 128 THEN jsonb_typeof(a.payload) = 'object'
                     ELSE orchestrator.check_payload(a.payload)
-                END
-                AND (a.metadata IS NULL OR orchestrator.check_payload(a.metadata, 'metadata'))
-                AND (a.trace_context IS NULL OR orchestrator.check_payload(a.trace_context, 'trace_context')),
+                END,
                 false
             )),
             bool_or(a.key IS NOT NULL),
@@ -634,16 +671,18 @@ BEGIN
                 v.value ->> 'type' AS type,
                 coalesce(v.value ->> 'queue', t.queue, 'default') AS queue,
                 coalesce(v.value -> 'payload', '{}') AS payload,
+                -- generated: members read of v.value
                 coalesce((v.value ->> 'priority')::integer, t.priority, q.priority, 50) AS priority,
                 coalesce((v.value ->> 'max_attempts')::integer, t.max_attempts, q.max_attempts, 4) AS max_attempts,
                 coalesce((v.value ->> 'timeout')::interval, t.timeout, q.timeout, interval '300 seconds') AS timeout,
+                nullif(v.value -> 'tags', 'null') AS tags,
+                nullif(v.value -> 'metadata', 'null') AS metadata,
+                nullif(v.value -> 'trace_context', 'null') AS trace_context,
+                -- end
                 (v.value ->> 'run_at')::timestamptz AS run_at,
                 (v.value ->> 'delay')::interval AS delay,
                 v.value ->> 'key' AS key,
                 (v.value ->> 'key_window')::interval AS key_window,
-                nullif(v.value -> 'tags', 'null') AS tags,
-                nullif(v.value -> 'metadata', 'null') AS metadata,
-                nullif(v.value -> 'trace_context', 'null') AS trace_context,
                 t.name IS NULL AS undeclared,
                 q.state IS NOT DISTINCT FROM 'draining' AS draining
             FROM jsonb_array_elements(enqueue_many.tasks) AS v (value)
@@ -687,8 +726,10 @@ BEGIN
     END IF;
     WITH born AS (
         INSERT INTO orchestrator.tasks_live (
-            id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, idempotency_key,
-            tags, metadata, trace_context
+            id, type, payload, queue, status, run_at, aging_us, idempotency_key,
+            -- generated: fast columns
+            priority, max_attempts, timeout, tags, metadata, trace_context
+            -- end
         )
         SELECT
             v.id, v.value ->> 'type', coalesce(v.value -> 'payload', '{}'),
@@ -699,19 +740,20 @@ BEGIN
                 THEN 'scheduled'
                 ELSE 'pending'
             END,
-            coalesce((v.value ->> 'priority')::smallint, t.priority, q.priority, 50),
             coalesce(
                 (v.value ->> 'run_at')::timestamptz, orchestrator.clock() + (v.value ->> 'delay')::interval,
                 orchestrator.clock()
             ),
             (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint,
-            coalesce((v.value ->> 'max_attempts')::smallint, t.max_attempts, q.max_attempts, 4),
-            coalesce((v.value ->> 'timeout')::interval, t.timeout, q.timeout, interval '300 seconds'),
             v.value ->> 'key',
-            CASE WHEN jsonb_typeof(v.value -> 'tags') = 'array'
-                THEN ARRAY(SELECT jsonb_array_elements_text(v.value -> 'tags'))
-            END,
-            nullif(v.value -> 'metadata', 'null'), nullif(v.value -> 'trace_context', 'null')
+            -- generated: members written of v.value
+            coalesce((v.value ->> 'priority')::integer, t.priority, q.priority, 50),
+            coalesce((v.value ->> 'max_attempts')::integer, t.max_attempts, q.max_attempts, 4),
+            coalesce((v.value ->> 'timeout')::interval, t.timeout, q.timeout, interval '300 seconds'),
+            CASE WHEN jsonb_typeof(v.value -> 'tags') = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(v.value -> 'tags')) END,
+            nullif(v.value -> 'metadata', 'null'),
+            nullif(v.value -> 'trace_context', 'null')
+            -- end
         FROM ROWS FROM (jsonb_array_elements(enqueue_many.tasks), unnest(new_ids), unnest(holders)) AS v (value, id, holder)
         LEFT JOIN orchestrator.types AS t ON t.name = v.value ->> 'type'
         LEFT JOIN orchestrator.queues AS q ON q.name = coalesce(v.value ->> 'queue', t.queue, 'default')
@@ -1141,10 +1183,10 @@ BEGIN
     SELECT count(*) INTO ahead
     FROM (
         SELECT t.id FROM orchestrator.tasks_live AS t
-        WHERE t.queue = task.queue AND t.status = 'pending' AND t.position < task.position
+        WHERE t.queue = task.queue AND t.status = 'pending' AND t.lane IS NULL AND t.position < task.position
         UNION ALL
         SELECT t.id FROM orchestrator.tasks_live AS t
-        WHERE t.queue = task.queue AND t.status = 'pending' AND t.position = task.position AND t.id < task.id
+        WHERE t.queue = task.queue AND t.status = 'pending' AND t.lane IS NULL AND t.position = task.position AND t.id < task.id
         LIMIT at_most + 1
     ) AS before;
     SELECT count(*) INTO held
@@ -1368,11 +1410,11 @@ AS $$
     ORDER BY count(*) DESC, max(n.seen_at) DESC, n.type, n.error_class, n.message
 $$;
 
--- Row trigger: complete and check a task that was inserted without its derived columns (aging_us is how it
--- tells: no producer may write it). What the insert left out comes from the type, then the queue, then the
--- house. SECURITY DEFINER, since a producer may read neither table, nor write keys.
--- One query finds all that, whether somebody sleeps who could run the task, and whether all is as usual; only where it is
--- not is looked what is wrong. Expressions are dear: each costs each transaction anew, by its length.
+-- Row trigger: complete and check a new task. It knows one by aging_us, which no producer may write. What the INSERT leaves
+-- out comes from the type, then the queue, then the house. SECURITY DEFINER, since a producer may read neither table, nor
+-- write keys.
+-- One query finds all that, whether a sleeping worker could run the task, and whether all is as usual. Only where it is
+-- not, the rest looks for the fault. Expressions are dear: each costs each transaction anew, by its length.
 CREATE OR REPLACE FUNCTION orchestrator.fill_new_task()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -1385,20 +1427,25 @@ DECLARE
     awaited boolean;
     fault text;
 BEGIN
-    -- As usual: type and queue are declared, and so have been judged when they were, and nothing else is given.
+    -- As usual: type and queue are declared, so their names were judged then; and nothing else is given.
     IF num_nonnulls(
-            NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.idempotency_key, NEW.tags, NEW.metadata,
-            NEW.trace_context, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at, NEW.result,
-            NEW.error, NEW.progress
+            NEW.id, NEW.run_at, NEW.idempotency_key, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at,
+            NEW.finished_at, NEW.result, NEW.error, NEW.progress,
+            -- generated: simple columns of NEW
+            NEW.priority, NEW.max_attempts, NEW.timeout, NEW.tags, NEW.metadata, NEW.trace_context
+            -- end
         ) = 0
         AND NEW.attempt + NEW.losses = 0 AND NEW.status = 'pending'
         AND jsonb_typeof(NEW.payload) = 'object' AND octet_length(NEW.payload::text) <= 128
     THEN
         SELECT
+            nextval('orchestrator.tasks_id_seq'),
             q.name,
+            -- generated: defaults
             coalesce(t.priority, q.priority, 50),
             coalesce(t.max_attempts, q.max_attempts, 4),
             coalesce(t.timeout, q.timeout, interval '300 seconds'),
+            -- end
             orchestrator.clock(),
             (date_part('epoch', q.aging) * 1000000)::bigint,
             EXISTS (
@@ -1406,10 +1453,15 @@ BEGIN
                 FROM orchestrator.workers AS w
                 WHERE w.state IN ('running', 'draining') AND w.idle_until > orchestrator.clock() AND q.name = ANY (w.queues)
             )
-        INTO into_queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.aging_us, awaited
+        INTO
+            NEW.id, into_queue,
+            -- generated: inherited columns of NEW
+            NEW.priority, NEW.max_attempts, NEW.timeout,
+            -- end
+            NEW.run_at, NEW.aging_us, awaited
         FROM orchestrator.types AS t
         JOIN orchestrator.queues AS q ON q.name = coalesce(NEW.queue, t.queue)
-        WHERE t.name = NEW.type AND q.state <> 'draining' AND NEW.id IS NOT NULL AND NEW.created_at IS NOT NULL;
+        WHERE t.name = NEW.type AND q.state <> 'draining' AND NEW.created_at IS NOT NULL;
         -- Without a row all of these are NULL, as they were; so NEW.queue, which may be given, is none of them.
         IF FOUND THEN
             NEW.queue := into_queue;
@@ -1419,12 +1471,25 @@ BEGIN
             RETURN NEW;
         END IF;
     END IF;
+    -- An id ahead of the sequence would make a later, innocent INSERT fail. The id of a finished task would make the end of
+    -- this one fail, since both cannot stand in one leaf.
+    IF NEW.attempt = -1 THEN
+        -- From insert_task, which has drawn the id.
+        NEW.attempt := 0;
+    ELSIF NEW.id IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('id is %s; the database numbers the tasks itself', NEW.id),
+            HINT = 'Leave id out and read it by RETURNING id. For a name of your own, use idempotency_key.';
+    END IF;
     SELECT
         coalesce(NEW.id, nextval('orchestrator.tasks_id_seq')),
         n.queue,
+        -- generated: values of NEW
         coalesce(NEW.priority, t.priority, q.priority, 50),
         coalesce(NEW.max_attempts, t.max_attempts, q.max_attempts, 4),
         coalesce(NEW.timeout, t.timeout, q.timeout, interval '300 seconds'),
+        -- end
         n.run_at,
         coalesce(NEW.created_at, orchestrator.clock()),
         (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint,
@@ -1437,8 +1502,11 @@ BEGIN
                 AND n.queue = ANY (w.queues)
         )
     INTO
-        NEW.id, NEW.queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.created_at, NEW.aging_us,
-        declared, draining, awaited
+        NEW.id, NEW.queue,
+        -- generated: inherited columns of NEW
+        NEW.priority, NEW.max_attempts, NEW.timeout,
+        -- end
+        NEW.run_at, NEW.created_at, NEW.aging_us, declared, draining, awaited
     FROM (SELECT) AS one
     LEFT JOIN orchestrator.types AS t ON t.name = NEW.type
     CROSS JOIN LATERAL (
@@ -1450,24 +1518,39 @@ BEGIN
     END IF;
 
     fault := CASE
-        WHEN NEW.type IS NULL OR NEW.type = '' THEN 'the type is empty'
-        WHEN char_length(NEW.type) > 200 THEN format('the type has %s characters; at most 200 are allowed', char_length(NEW.type))
-        WHEN NEW.queue = '' THEN 'the queue is empty'
-        WHEN char_length(NEW.queue) > 200 THEN format('the queue has %s characters; at most 200 are allowed', char_length(NEW.queue))
-        WHEN NEW.type ~ '[[:cntrl:]]' THEN 'the type holds a control character'
-        WHEN NEW.queue ~ '[[:cntrl:]]' THEN 'the queue holds a control character'
-        WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
-        WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
-        WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
-            THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
-        WHEN cardinality(NEW.tags) > 100 THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
-        WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
-            THEN 'a tag is NULL or has more than 200 characters'
+        WHEN NEW.type IS NULL THEN 'the type is empty'
+        -- generated: faults of NEW
+        WHEN NEW.type = ''
+            THEN 'the type is empty'
+        WHEN char_length(NEW.type) > 200
+            THEN format('the type has %s characters; at most 200 are allowed', char_length(NEW.type))
+        WHEN NEW.type ~ '[[:cntrl:]]'
+            THEN 'the type holds a control character'
+        WHEN NEW.queue = ''
+            THEN 'the queue is empty'
+        WHEN char_length(NEW.queue) > 200
+            THEN format('the queue has %s characters; at most 200 are allowed', char_length(NEW.queue))
+        WHEN NEW.queue ~ '[[:cntrl:]]'
+            THEN 'the queue holds a control character'
+        WHEN NEW.priority NOT BETWEEN 0 AND 100
+            THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
         WHEN NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             THEN format('run_at is %s; it must lie between the years 1970 and 9000', NEW.run_at)
-        WHEN NEW.idempotency_key = '' THEN 'the idempotency key is empty'
+        WHEN NEW.idempotency_key = ''
+            THEN 'the idempotency key is empty'
         WHEN char_length(NEW.idempotency_key) > 500
             THEN format('the idempotency key has %s characters; at most 500 are allowed', char_length(NEW.idempotency_key))
+        WHEN NEW.max_attempts NOT BETWEEN 1 AND 32767
+            THEN format('max_attempts is %s; it must lie between 1 and 32767', NEW.max_attempts)
+        WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
+            THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+        WHEN array_ndims(NEW.tags) > 1
+            THEN 'the tags are lists of their own; each must be a text'
+        WHEN cardinality(NEW.tags) > 100
+            THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
+        WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
+            THEN 'a tag is NULL or has more than 200 characters'
+        -- end
     END;
     IF fault IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
@@ -1492,12 +1575,14 @@ BEGIN
     END IF;
     PERFORM orchestrator.check_payload(NEW.payload);
     -- They travel with each claim, too.
+    -- generated: documents of NEW
     IF NEW.metadata IS NOT NULL THEN
         PERFORM orchestrator.check_payload(NEW.metadata, 'metadata');
     END IF;
     IF NEW.trace_context IS NOT NULL THEN
         PERFORM orchestrator.check_payload(NEW.trace_context, 'trace_context');
     END IF;
+    -- end
 
     NEW.status := CASE WHEN NEW.run_at > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END;
     -- enqueue and enqueue_each have taken the key already; a bare INSERT takes it here.
@@ -1648,38 +1733,49 @@ AS $$
     FROM (SELECT extract(epoch FROM in_words.span) AS seconds) AS s
 $$;
 
--- Insert one task whose key, if it has one, is already taken for this id. The integers are judged here, since
--- as smallint a wrong one would end in an error that does not say which argument it was.
-CREATE OR REPLACE FUNCTION orchestrator.insert_task(
-    new_id bigint, type text, payload jsonb, queue text, priority integer, run_at timestamptz, key text,
-    max_attempts integer, timeout interval, tags text[], metadata jsonb, trace_context jsonb
-)
+-- Insert one task whose key, if it has one, is already taken for this id. `due` is NULL for now; `item` holds the type and
+-- the other options, as the members of an item of enqueue_many(). Integers are judged here: as smallint a wrong one would
+-- end in an error that does not name the argument.
+CREATE OR REPLACE FUNCTION orchestrator.insert_task(new_id bigint, payload jsonb, due timestamptz, item jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
+DECLARE
+    task record;
+    fault text;
 BEGIN
-    IF insert_task.priority NOT BETWEEN 0 AND 100 THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'OR006',
-            MESSAGE = format('the priority is %s; it must lie between 0 and 100', insert_task.priority),
-            HINT = 'Nothing was enqueued.';
+    SELECT a.* INTO task
+    FROM jsonb_to_record(insert_task.item) AS a (
+        type text, key text,
+        -- generated: record
+        queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer, timeout interval, tags
+        text[], metadata jsonb, trace_context jsonb
+        -- end
+    );
+    fault := CASE
+        -- generated: smallint faults of task
+        WHEN task.priority NOT BETWEEN 0 AND 100
+            THEN format('the priority is %s; it must lie between 0 and 100', task.priority)
+        WHEN task.max_attempts NOT BETWEEN 1 AND 32767
+            THEN format('max_attempts is %s; it must lie between 1 and 32767', task.max_attempts)
+        -- end
+    END;
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
     END IF;
-    IF insert_task.max_attempts NOT BETWEEN 1 AND 32767 THEN
-        RAISE EXCEPTION USING
-            ERRCODE = 'OR006',
-            MESSAGE = format('max_attempts is %s; it must lie between 1 and 32767', insert_task.max_attempts),
-            HINT = 'Nothing was enqueued.';
-    END IF;
+    -- attempt = -1 tells fill_new_task that the id was drawn, not chosen: no producer may write this column.
     INSERT INTO orchestrator.tasks (
-        id, type, payload, queue, priority, run_at, idempotency_key,
-        max_attempts, timeout, tags, metadata, trace_context
+        id, type, payload, queue, run_at, idempotency_key, attempt,
+        -- generated: simple columns
+        priority, max_attempts, timeout, tags, metadata, trace_context
+        -- end
     )
     VALUES (
-        insert_task.new_id, insert_task.type, insert_task.payload, insert_task.queue,
-        insert_task.priority::smallint, insert_task.run_at, insert_task.key,
-        insert_task.max_attempts::smallint, insert_task.timeout, insert_task.tags,
-        insert_task.metadata, insert_task.trace_context
+        insert_task.new_id, task.type, insert_task.payload, task.queue, insert_task.due, task.key, -1,
+        -- generated: written values of task
+        task.priority::smallint, task.max_attempts::smallint, task.timeout, task.tags, task.metadata, task.trace_context
+        -- end
     );
 END
 $$;
@@ -2205,6 +2301,22 @@ BEGIN
     DELETE FROM orchestrator.idempotency_keys AS k
     USING old_tasks AS b
     WHERE k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id;
+    -- A task that is gone can never succeed: what waits for it must learn so.
+    IF EXISTS (SELECT FROM old_tasks AS b WHERE b.holds IS NOT NULL OR b.gates IS NOT NULL) THEN
+        INSERT INTO orchestrator.permits_returned (hold, permits)
+        SELECT h.hold, count(*)
+        FROM old_tasks AS b
+        CROSS JOIN unnest(b.holds) AS h (hold)
+        WHERE b.status IN ('claimed', 'running')
+        GROUP BY h.hold;
+        INSERT INTO orchestrator.gate_changes (gate, ended, failed, lost)
+        SELECT
+            g.gate, count(*) FILTER (WHERE b.finished_at IS NULL), count(*) FILTER (WHERE b.finished_at IS NULL), count(*)
+        FROM old_tasks AS b
+        CROSS JOIN unnest(b.gates) AS g (gate)
+        WHERE b.status <> 'completed'
+        GROUP BY g.gate;
+    END IF;
     -- Who ran what is gone learns so at once.
     PERFORM orchestrator.call_workers(ARRAY(SELECT DISTINCT b.worker_id FROM old_tasks AS b WHERE b.status IN ('claimed', 'running')));
     RETURN NULL;
@@ -2245,6 +2357,30 @@ BEGIN
     JOIN old_tasks AS b ON b.id = a.id
     WHERE a IS DISTINCT FROM b
     ORDER BY a.id;
+
+    -- Before the workers are told: what the leases held, and the gates that the tasks feed.
+    IF EXISTS (SELECT FROM old_tasks AS b WHERE b.holds IS NOT NULL OR b.gates IS NOT NULL) THEN
+        INSERT INTO orchestrator.permits_returned (hold, permits)
+        SELECT h.hold, count(*)
+        FROM old_tasks AS b
+        CROSS JOIN unnest(b.holds) AS h (hold)
+        WHERE b.status IN ('claimed', 'running')
+            AND b.id NOT IN (SELECT a.id FROM new_tasks AS a WHERE a.status IN ('claimed', 'running'))
+        GROUP BY h.hold;
+        INSERT INTO orchestrator.gate_changes (gate, ended, failed)
+        SELECT g.gate, sum(a.has_ended::integer - b.has_ended::integer), sum(a.has_failed::integer - b.has_failed::integer)
+        FROM (
+            SELECT o.id, o.gates, o.finished_at IS NOT NULL AS has_ended, o.status IN ('cancelled', 'dead_letter') AS has_failed
+            FROM old_tasks AS o
+        ) AS b
+        JOIN (
+            SELECT n.id, n.finished_at IS NOT NULL AS has_ended, n.status IN ('cancelled', 'dead_letter') AS has_failed
+            FROM new_tasks AS n
+        ) AS a ON a.id = b.id
+        CROSS JOIN unnest(b.gates) AS g (gate)
+        WHERE (a.has_ended, a.has_failed) <> (b.has_ended, b.has_failed)
+        GROUP BY g.gate;
+    END IF;
 
     -- Whatever waits now: a sleeper rung for a task that was there before finds nothing new and sleeps on.
     PERFORM orchestrator.ring(ARRAY[n.queue], n.due)
@@ -2496,6 +2632,12 @@ BEGIN
     WHERE t.status = 'running'
     ORDER BY t.id;
     GET DIAGNOSTICS running = ROW_COUNT;
+    INSERT INTO orchestrator.permits_returned (hold, permits)
+    SELECT h.hold, count(*)
+    FROM orchestrator.tasks_live AS t
+    CROSS JOIN unnest(t.holds) AS h (hold)
+    WHERE t.worker_id IS NOT NULL
+    GROUP BY h.hold;
     UPDATE orchestrator.tasks_live AS t
     SET status = 'pending',
         attempt = CASE WHEN t.status = 'running' THEN least(t.attempt, t.max_attempts - 1) ELSE greatest(t.attempt - 1, 0) END,
@@ -2561,12 +2703,14 @@ DECLARE
             AND cleared = '{}' THEN 'set_defaults needs something to set or to clear'
         WHEN NOT cleared <@ '{priority,max_attempts,timeout,aging}'::text[]
             THEN 'only priority, max_attempts, timeout and aging can be cleared'
+        -- generated: default faults of set_defaults
         WHEN set_defaults.priority NOT BETWEEN 0 AND 100
             THEN format('the priority is %s; it must lie between 0 and 100', set_defaults.priority)
         WHEN set_defaults.max_attempts NOT BETWEEN 1 AND 32767
             THEN format('max_attempts is %s; it must lie between 1 and 32767', set_defaults.max_attempts)
         WHEN set_defaults.timeout NOT BETWEEN interval '0' AND interval '100 years'
-            THEN format('the timeout is %s; it must lie between 0 and 100 years', set_defaults.timeout)
+            THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', set_defaults.timeout)
+        -- end
         WHEN set_defaults.aging NOT BETWEEN interval '0' AND interval '1000 years'
             THEN format('aging is %s; it must lie between 0 and 1000 years', set_defaults.aging)
     END;

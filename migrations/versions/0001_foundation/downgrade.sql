@@ -5,7 +5,7 @@ DROP VIEW orchestrator.day_leaves, orchestrator.dead_letters, orchestrator.failu
 DROP TABLE orchestrator.tasks, orchestrator.audit, orchestrator.idempotency_keys, orchestrator.attempts,
     orchestrator.workers, orchestrator.types, orchestrator.queues, orchestrator.home, orchestrator.settings,
     orchestrator.statistics, orchestrator.statistics_by_hour,
-    orchestrator.samples;
+    orchestrator.samples, orchestrator.permits_returned, orchestrator.gate_changes;
 DROP SEQUENCE orchestrator.tasks_id_seq, orchestrator.term_seq;
 DO $$
 DECLARE

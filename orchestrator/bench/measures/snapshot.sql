@@ -8,9 +8,9 @@ ROLLBACK
 -- name: load
 -- Into the root, so that idle workers are rung; complete, so that it costs the server little beside what is measured.
 INSERT INTO orchestrator.tasks (
-    type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status
+    id, type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status
 )
 SELECT
-    %(type)s, '{}', 'default', (%(priorities)s::smallint[])[1 + n %% cardinality(%(priorities)s::smallint[])],
+    nextval('orchestrator.tasks_id_seq'), %(type)s, '{}', 'default', (%(priorities)s::smallint[])[1 + n %% cardinality(%(priorities)s::smallint[])],
     4, interval '300 seconds', orchestrator.clock(), 31557600000000000, 'pending'
 FROM generate_series(1, %(tasks)s) AS n

@@ -3,10 +3,10 @@
 -- it. Path:
 -- tasks_live_claim_idx.
 WITH RECURSIVE named AS (
-    (SELECT t.queue FROM orchestrator.tasks_live AS t WHERE t.status = 'pending' ORDER BY t.queue LIMIT 1)
+    (SELECT t.queue FROM orchestrator.tasks_live AS t WHERE t.status = 'pending' AND t.lane IS NULL ORDER BY t.queue LIMIT 1)
     UNION ALL
     SELECT (
-        SELECT t.queue FROM orchestrator.tasks_live AS t WHERE t.status = 'pending' AND t.queue > n.queue ORDER BY t.queue LIMIT 1
+        SELECT t.queue FROM orchestrator.tasks_live AS t WHERE t.status = 'pending' AND t.lane IS NULL AND t.queue > n.queue ORDER BY t.queue LIMIT 1
     )
     FROM named AS n
     WHERE n.queue IS NOT NULL
@@ -19,7 +19,7 @@ SELECT
     (
         SELECT date_part('epoch', orchestrator.clock() - t.run_at)
         FROM orchestrator.tasks_live AS t
-        WHERE t.queue = n.queue AND t.status = 'pending'
+        WHERE t.queue = n.queue AND t.status = 'pending' AND t.lane IS NULL
         ORDER BY t.position, t.id
         LIMIT 1
     ),

@@ -5,6 +5,7 @@
 CREATE OR REPLACE FUNCTION orchestrator.enqueue(
     type text,
     payload jsonb DEFAULT '{}',
+    -- generated: arguments
     queue text DEFAULT NULL,
     priority integer DEFAULT NULL,
     run_at timestamptz DEFAULT NULL,
@@ -16,6 +17,7 @@ CREATE OR REPLACE FUNCTION orchestrator.enqueue(
     tags text[] DEFAULT NULL,
     metadata jsonb DEFAULT NULL,
     trace_context jsonb DEFAULT NULL
+    -- end
 )
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -42,30 +44,44 @@ BEGIN
     END IF;
     -- Apart from the rest: an expression costs each transaction anew, by its length, whatever comes of it.
     IF num_nonnulls(
-        enqueue.priority, enqueue.run_at, enqueue.delay, enqueue.key, enqueue.max_attempts, enqueue.timeout,
-        enqueue.tags, enqueue.metadata, enqueue.trace_context
+        enqueue.run_at, enqueue.delay, enqueue.key,
+        -- generated: simple options of enqueue
+        enqueue.priority, enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
+        -- end
     ) <> 0 THEN
         plain := (
-            (enqueue.priority IS NULL OR enqueue.priority BETWEEN 0 AND 100)
+            due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
+            -- generated: sound arguments of enqueue
+            AND (enqueue.priority IS NULL OR enqueue.priority BETWEEN 0 AND 100)
             AND (enqueue.max_attempts IS NULL OR enqueue.max_attempts BETWEEN 1 AND 32767)
             AND (enqueue.timeout IS NULL OR enqueue.timeout BETWEEN interval '0' AND interval '100 years')
-            AND due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
-            AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
-            AND num_nonnulls(enqueue.tags, enqueue.metadata, enqueue.trace_context) = 0
+            -- end
+            AND num_nonnulls(
+                -- generated: careful options of enqueue
+                enqueue.tags, enqueue.metadata, enqueue.trace_context
+                -- end
+            ) = 0
         );
     END IF;
     IF plain THEN
         INSERT INTO orchestrator.tasks_live AS n (
-            id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, idempotency_key
+            id, type, payload, queue, status,
+            -- generated: inherited columns
+            priority, max_attempts, timeout,
+            -- end
+            run_at, aging_us, idempotency_key
         )
         SELECT
             new_id, t.name, enqueue.payload, q.name,
             CASE WHEN due > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END,
+            -- generated: values of enqueue
             coalesce(enqueue.priority, t.priority, q.priority, 50),
-            due,
-            (date_part('epoch', q.aging) * 1000000)::bigint,
             coalesce(enqueue.max_attempts, t.max_attempts, q.max_attempts, 4),
             coalesce(enqueue.timeout, t.timeout, q.timeout, interval '300 seconds'),
+            -- end
+            due,
+            (date_part('epoch', q.aging) * 1000000)::bigint,
             enqueue.key
         FROM orchestrator.types AS t
         JOIN orchestrator.queues AS q ON q.name = coalesce(enqueue.queue, t.queue)
@@ -84,10 +100,13 @@ BEGIN
             RETURN new_id;
         END IF;
     END IF;
-    PERFORM orchestrator.insert_task(
-        new_id, enqueue.type, enqueue.payload, enqueue.queue, enqueue.priority, due, enqueue.key,
-        enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
-    );
+    PERFORM orchestrator.insert_task(new_id, enqueue.payload, due, jsonb_build_object(
+        'type', enqueue.type, 'queue', enqueue.queue, 'key', enqueue.key,
+        -- generated: item of enqueue
+        'priority', enqueue.priority, 'max_attempts', enqueue.max_attempts, 'timeout', enqueue.timeout, 'tags',
+        enqueue.tags, 'metadata', enqueue.metadata, 'trace_context', enqueue.trace_context
+        -- end
+    ));
     RETURN new_id;
 END
 $$;

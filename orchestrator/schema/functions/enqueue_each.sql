@@ -8,8 +8,18 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 #variable_conflict use_column
 DECLARE
-    known CONSTANT text[] := ARRAY['type', 'payload', 'queue', 'priority', 'run_at', 'delay', 'key', 'key_window',
-        'max_attempts', 'timeout', 'tags', 'metadata', 'trace_context'];
+    known CONSTANT text[] := ARRAY[
+        'type', 'payload',
+        -- generated: members
+        'queue', 'priority', 'run_at', 'delay', 'key', 'key_window', 'max_attempts', 'timeout', 'tags', 'metadata',
+        'trace_context'
+        -- end
+    ];
+    lists CONSTANT text[] := ARRAY[
+        -- generated: list members
+        'tags'
+        -- end
+    ];
     new_ids bigint[] := '{}';
     holders bigint[];
     item record;
@@ -62,27 +72,20 @@ BEGIN
             IF item.value ->> 'run_at' IS NOT NULL AND item.value ->> 'delay' IS NOT NULL THEN
                 RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
             END IF;
-            IF jsonb_typeof(item.value -> 'tags') NOT IN ('array', 'null') THEN
-                RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'its tags are no array', HINT = 'For example ["urgent"].';
+            -- A text would be read as the text form of an array.
+            SELECT k INTO stranger FROM unnest(lists) AS k WHERE jsonb_typeof(item.value -> k) NOT IN ('array', 'null') LIMIT 1;
+            IF FOUND THEN
+                RAISE EXCEPTION USING
+                    ERRCODE = 'OR006', MESSAGE = format('its %s are no array', stranger), HINT = 'For example ["urgent"].';
             END IF;
             PERFORM orchestrator.insert_task(
                 new_ids[n],
-                item.value ->> 'type',
                 coalesce(item.value -> 'payload', '{}'),
-                item.value ->> 'queue',
-                (item.value ->> 'priority')::integer,
                 coalesce(
                     (item.value ->> 'run_at')::timestamptz,
                     orchestrator.clock() + (item.value ->> 'delay')::interval
                 ),
-                item.value ->> 'key',
-                (item.value ->> 'max_attempts')::integer,
-                (item.value ->> 'timeout')::interval,
-                CASE WHEN jsonb_typeof(item.value -> 'tags') = 'array'
-                    THEN ARRAY(SELECT jsonb_array_elements_text(item.value -> 'tags'))
-                END,
-                nullif(item.value -> 'metadata', 'null'),
-                nullif(item.value -> 'trace_context', 'null')
+                item.value - ARRAY['payload', 'run_at', 'delay']
             );
         END LOOP;
     EXCEPTION WHEN OTHERS THEN

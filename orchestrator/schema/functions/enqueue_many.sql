@@ -31,31 +31,33 @@ BEGIN
         SELECT
             bool_and(coalesce(
                 a.value - ARRAY[
-                    'type', 'payload', 'queue', 'priority', 'run_at', 'delay', 'key', 'key_window', 'max_attempts',
-                    'timeout', 'tags', 'metadata', 'trace_context'
+                    'type', 'payload',
+                    -- generated: fast members
+                    'queue', 'priority', 'run_at', 'delay', 'key', 'key_window', 'max_attempts', 'timeout', 'tags',
+                    'metadata', 'trace_context'
+                    -- end
                 ] = '{}'
                 AND char_length(a.type) BETWEEN 1 AND 200 AND a.type !~ '[[:cntrl:]]'
                 AND char_length(a.queue) BETWEEN 1 AND 200 AND a.queue !~ '[[:cntrl:]]'
                 AND NOT a.draining
-                AND a.priority BETWEEN 0 AND 100
-                AND a.max_attempts BETWEEN 1 AND 32767
-                AND a.timeout BETWEEN interval '0' AND interval '100 years'
                 AND (a.run_at IS NULL OR a.delay IS NULL)
                 AND coalesce(a.run_at, orchestrator.clock() + a.delay, orchestrator.clock())
                     BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
                 AND (a.key IS NULL OR char_length(a.key) BETWEEN 1 AND 500)
                 AND (a.key_window IS NULL OR a.key_window > interval '0')
-                AND (
-                    a.tags IS NULL
-                    OR jsonb_typeof(a.tags) = 'array' AND jsonb_array_length(a.tags) <= 100
-                    AND octet_length(a.tags::text) <= 200 AND NOT a.tags @> '[null]'
-                )
+                -- generated: sound members of a
+                AND a.priority BETWEEN 0 AND 100
+                AND a.max_attempts BETWEEN 1 AND 32767
+                AND a.timeout BETWEEN interval '0' AND interval '100 years'
+                AND (a.tags IS NULL OR jsonb_typeof(a.tags) = 'array' AND octet_length(a.tags::text) <= 200
+                    AND NOT jsonb_path_exists(a.tags, '$[*] ? (@.type() != "string")'))
+                AND (a.metadata IS NULL OR orchestrator.check_payload(a.metadata, 'metadata'))
+                AND (a.trace_context IS NULL OR orchestrator.check_payload(a.trace_context, 'trace_context'))
+                -- end
                 AND CASE
                     WHEN octet_length(a.payload::text) <= 128 THEN jsonb_typeof(a.payload) = 'object'
                     ELSE orchestrator.check_payload(a.payload)
-                END
-                AND (a.metadata IS NULL OR orchestrator.check_payload(a.metadata, 'metadata'))
-                AND (a.trace_context IS NULL OR orchestrator.check_payload(a.trace_context, 'trace_context')),
+                END,
                 false
             )),
             bool_or(a.key IS NOT NULL),
@@ -67,16 +69,18 @@ BEGIN
                 v.value ->> 'type' AS type,
                 coalesce(v.value ->> 'queue', t.queue, 'default') AS queue,
                 coalesce(v.value -> 'payload', '{}') AS payload,
+                -- generated: members read of v.value
                 coalesce((v.value ->> 'priority')::integer, t.priority, q.priority, 50) AS priority,
                 coalesce((v.value ->> 'max_attempts')::integer, t.max_attempts, q.max_attempts, 4) AS max_attempts,
                 coalesce((v.value ->> 'timeout')::interval, t.timeout, q.timeout, interval '300 seconds') AS timeout,
+                nullif(v.value -> 'tags', 'null') AS tags,
+                nullif(v.value -> 'metadata', 'null') AS metadata,
+                nullif(v.value -> 'trace_context', 'null') AS trace_context,
+                -- end
                 (v.value ->> 'run_at')::timestamptz AS run_at,
                 (v.value ->> 'delay')::interval AS delay,
                 v.value ->> 'key' AS key,
                 (v.value ->> 'key_window')::interval AS key_window,
-                nullif(v.value -> 'tags', 'null') AS tags,
-                nullif(v.value -> 'metadata', 'null') AS metadata,
-                nullif(v.value -> 'trace_context', 'null') AS trace_context,
                 t.name IS NULL AS undeclared,
                 q.state IS NOT DISTINCT FROM 'draining' AS draining
             FROM jsonb_array_elements(enqueue_many.tasks) AS v (value)
@@ -120,8 +124,10 @@ BEGIN
     END IF;
     WITH born AS (
         INSERT INTO orchestrator.tasks_live (
-            id, type, payload, queue, status, priority, run_at, aging_us, max_attempts, timeout, idempotency_key,
-            tags, metadata, trace_context
+            id, type, payload, queue, status, run_at, aging_us, idempotency_key,
+            -- generated: fast columns
+            priority, max_attempts, timeout, tags, metadata, trace_context
+            -- end
         )
         SELECT
             v.id, v.value ->> 'type', coalesce(v.value -> 'payload', '{}'),
@@ -132,19 +138,20 @@ BEGIN
                 THEN 'scheduled'
                 ELSE 'pending'
             END,
-            coalesce((v.value ->> 'priority')::smallint, t.priority, q.priority, 50),
             coalesce(
                 (v.value ->> 'run_at')::timestamptz, orchestrator.clock() + (v.value ->> 'delay')::interval,
                 orchestrator.clock()
             ),
             (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint,
-            coalesce((v.value ->> 'max_attempts')::smallint, t.max_attempts, q.max_attempts, 4),
-            coalesce((v.value ->> 'timeout')::interval, t.timeout, q.timeout, interval '300 seconds'),
             v.value ->> 'key',
-            CASE WHEN jsonb_typeof(v.value -> 'tags') = 'array'
-                THEN ARRAY(SELECT jsonb_array_elements_text(v.value -> 'tags'))
-            END,
-            nullif(v.value -> 'metadata', 'null'), nullif(v.value -> 'trace_context', 'null')
+            -- generated: members written of v.value
+            coalesce((v.value ->> 'priority')::integer, t.priority, q.priority, 50),
+            coalesce((v.value ->> 'max_attempts')::integer, t.max_attempts, q.max_attempts, 4),
+            coalesce((v.value ->> 'timeout')::interval, t.timeout, q.timeout, interval '300 seconds'),
+            CASE WHEN jsonb_typeof(v.value -> 'tags') = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(v.value -> 'tags')) END,
+            nullif(v.value -> 'metadata', 'null'),
+            nullif(v.value -> 'trace_context', 'null')
+            -- end
         FROM ROWS FROM (jsonb_array_elements(enqueue_many.tasks), unnest(new_ids), unnest(holders)) AS v (value, id, holder)
         LEFT JOIN orchestrator.types AS t ON t.name = v.value ->> 'type'
         LEFT JOIN orchestrator.queues AS q ON q.name = coalesce(v.value ->> 'queue', t.queue, 'default')

@@ -116,10 +116,10 @@ BEGIN
     SELECT count(*) INTO ahead
     FROM (
         SELECT t.id FROM orchestrator.tasks_live AS t
-        WHERE t.queue = task.queue AND t.status = 'pending' AND t.position < task.position
+        WHERE t.queue = task.queue AND t.status = 'pending' AND t.lane IS NULL AND t.position < task.position
         UNION ALL
         SELECT t.id FROM orchestrator.tasks_live AS t
-        WHERE t.queue = task.queue AND t.status = 'pending' AND t.position = task.position AND t.id < task.id
+        WHERE t.queue = task.queue AND t.status = 'pending' AND t.lane IS NULL AND t.position = task.position AND t.id < task.id
         LIMIT at_most + 1
     ) AS before;
     SELECT count(*) INTO held

@@ -1,8 +1,8 @@
--- Row trigger: complete and check a task that was inserted without its derived columns (aging_us is how it
--- tells: no producer may write it). What the insert left out comes from the type, then the queue, then the
--- house. SECURITY DEFINER, since a producer may read neither table, nor write keys.
--- One query finds all that, whether somebody sleeps who could run the task, and whether all is as usual; only where it is
--- not is looked what is wrong. Expressions are dear: each costs each transaction anew, by its length.
+-- Row trigger: complete and check a new task. It knows one by aging_us, which no producer may write. What the INSERT leaves
+-- out comes from the type, then the queue, then the house. SECURITY DEFINER, since a producer may read neither table, nor
+-- write keys.
+-- One query finds all that, whether a sleeping worker could run the task, and whether all is as usual. Only where it is
+-- not, the rest looks for the fault. Expressions are dear: each costs each transaction anew, by its length.
 CREATE OR REPLACE FUNCTION orchestrator.fill_new_task()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -15,20 +15,25 @@ DECLARE
     awaited boolean;
     fault text;
 BEGIN
-    -- As usual: type and queue are declared, and so have been judged when they were, and nothing else is given.
+    -- As usual: type and queue are declared, so their names were judged then; and nothing else is given.
     IF num_nonnulls(
-            NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.idempotency_key, NEW.tags, NEW.metadata,
-            NEW.trace_context, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at, NEW.finished_at, NEW.result,
-            NEW.error, NEW.progress
+            NEW.id, NEW.run_at, NEW.idempotency_key, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at,
+            NEW.finished_at, NEW.result, NEW.error, NEW.progress,
+            -- generated: simple columns of NEW
+            NEW.priority, NEW.max_attempts, NEW.timeout, NEW.tags, NEW.metadata, NEW.trace_context
+            -- end
         ) = 0
         AND NEW.attempt + NEW.losses = 0 AND NEW.status = 'pending'
         AND jsonb_typeof(NEW.payload) = 'object' AND octet_length(NEW.payload::text) <= 128
     THEN
         SELECT
+            nextval('orchestrator.tasks_id_seq'),
             q.name,
+            -- generated: defaults
             coalesce(t.priority, q.priority, 50),
             coalesce(t.max_attempts, q.max_attempts, 4),
             coalesce(t.timeout, q.timeout, interval '300 seconds'),
+            -- end
             orchestrator.clock(),
             (date_part('epoch', q.aging) * 1000000)::bigint,
             EXISTS (
@@ -36,10 +41,15 @@ BEGIN
                 FROM orchestrator.workers AS w
                 WHERE w.state IN ('running', 'draining') AND w.idle_until > orchestrator.clock() AND q.name = ANY (w.queues)
             )
-        INTO into_queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.aging_us, awaited
+        INTO
+            NEW.id, into_queue,
+            -- generated: inherited columns of NEW
+            NEW.priority, NEW.max_attempts, NEW.timeout,
+            -- end
+            NEW.run_at, NEW.aging_us, awaited
         FROM orchestrator.types AS t
         JOIN orchestrator.queues AS q ON q.name = coalesce(NEW.queue, t.queue)
-        WHERE t.name = NEW.type AND q.state <> 'draining' AND NEW.id IS NOT NULL AND NEW.created_at IS NOT NULL;
+        WHERE t.name = NEW.type AND q.state <> 'draining' AND NEW.created_at IS NOT NULL;
         -- Without a row all of these are NULL, as they were; so NEW.queue, which may be given, is none of them.
         IF FOUND THEN
             NEW.queue := into_queue;
@@ -49,12 +59,25 @@ BEGIN
             RETURN NEW;
         END IF;
     END IF;
+    -- An id ahead of the sequence would make a later, innocent INSERT fail. The id of a finished task would make the end of
+    -- this one fail, since both cannot stand in one leaf.
+    IF NEW.attempt = -1 THEN
+        -- From insert_task, which has drawn the id.
+        NEW.attempt := 0;
+    ELSIF NEW.id IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('id is %s; the database numbers the tasks itself', NEW.id),
+            HINT = 'Leave id out and read it by RETURNING id. For a name of your own, use idempotency_key.';
+    END IF;
     SELECT
         coalesce(NEW.id, nextval('orchestrator.tasks_id_seq')),
         n.queue,
+        -- generated: values of NEW
         coalesce(NEW.priority, t.priority, q.priority, 50),
         coalesce(NEW.max_attempts, t.max_attempts, q.max_attempts, 4),
         coalesce(NEW.timeout, t.timeout, q.timeout, interval '300 seconds'),
+        -- end
         n.run_at,
         coalesce(NEW.created_at, orchestrator.clock()),
         (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint,
@@ -67,8 +90,11 @@ BEGIN
                 AND n.queue = ANY (w.queues)
         )
     INTO
-        NEW.id, NEW.queue, NEW.priority, NEW.max_attempts, NEW.timeout, NEW.run_at, NEW.created_at, NEW.aging_us,
-        declared, draining, awaited
+        NEW.id, NEW.queue,
+        -- generated: inherited columns of NEW
+        NEW.priority, NEW.max_attempts, NEW.timeout,
+        -- end
+        NEW.run_at, NEW.created_at, NEW.aging_us, declared, draining, awaited
     FROM (SELECT) AS one
     LEFT JOIN orchestrator.types AS t ON t.name = NEW.type
     CROSS JOIN LATERAL (
@@ -80,24 +106,39 @@ BEGIN
     END IF;
 
     fault := CASE
-        WHEN NEW.type IS NULL OR NEW.type = '' THEN 'the type is empty'
-        WHEN char_length(NEW.type) > 200 THEN format('the type has %s characters; at most 200 are allowed', char_length(NEW.type))
-        WHEN NEW.queue = '' THEN 'the queue is empty'
-        WHEN char_length(NEW.queue) > 200 THEN format('the queue has %s characters; at most 200 are allowed', char_length(NEW.queue))
-        WHEN NEW.type ~ '[[:cntrl:]]' THEN 'the type holds a control character'
-        WHEN NEW.queue ~ '[[:cntrl:]]' THEN 'the queue holds a control character'
-        WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
-        WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
-        WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
-            THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
-        WHEN cardinality(NEW.tags) > 100 THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
-        WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
-            THEN 'a tag is NULL or has more than 200 characters'
+        WHEN NEW.type IS NULL THEN 'the type is empty'
+        -- generated: faults of NEW
+        WHEN NEW.type = ''
+            THEN 'the type is empty'
+        WHEN char_length(NEW.type) > 200
+            THEN format('the type has %s characters; at most 200 are allowed', char_length(NEW.type))
+        WHEN NEW.type ~ '[[:cntrl:]]'
+            THEN 'the type holds a control character'
+        WHEN NEW.queue = ''
+            THEN 'the queue is empty'
+        WHEN char_length(NEW.queue) > 200
+            THEN format('the queue has %s characters; at most 200 are allowed', char_length(NEW.queue))
+        WHEN NEW.queue ~ '[[:cntrl:]]'
+            THEN 'the queue holds a control character'
+        WHEN NEW.priority NOT BETWEEN 0 AND 100
+            THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
         WHEN NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             THEN format('run_at is %s; it must lie between the years 1970 and 9000', NEW.run_at)
-        WHEN NEW.idempotency_key = '' THEN 'the idempotency key is empty'
+        WHEN NEW.idempotency_key = ''
+            THEN 'the idempotency key is empty'
         WHEN char_length(NEW.idempotency_key) > 500
             THEN format('the idempotency key has %s characters; at most 500 are allowed', char_length(NEW.idempotency_key))
+        WHEN NEW.max_attempts NOT BETWEEN 1 AND 32767
+            THEN format('max_attempts is %s; it must lie between 1 and 32767', NEW.max_attempts)
+        WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
+            THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+        WHEN array_ndims(NEW.tags) > 1
+            THEN 'the tags are lists of their own; each must be a text'
+        WHEN cardinality(NEW.tags) > 100
+            THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
+        WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
+            THEN 'a tag is NULL or has more than 200 characters'
+        -- end
     END;
     IF fault IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
@@ -122,12 +163,14 @@ BEGIN
     END IF;
     PERFORM orchestrator.check_payload(NEW.payload);
     -- They travel with each claim, too.
+    -- generated: documents of NEW
     IF NEW.metadata IS NOT NULL THEN
         PERFORM orchestrator.check_payload(NEW.metadata, 'metadata');
     END IF;
     IF NEW.trace_context IS NOT NULL THEN
         PERFORM orchestrator.check_payload(NEW.trace_context, 'trace_context');
     END IF;
+    -- end
 
     NEW.status := CASE WHEN NEW.run_at > orchestrator.clock() THEN 'scheduled' ELSE 'pending' END;
     -- enqueue and enqueue_each have taken the key already; a bare INSERT takes it here.

@@ -29,6 +29,22 @@ BEGIN
     DELETE FROM orchestrator.idempotency_keys AS k
     USING old_tasks AS b
     WHERE k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id;
+    -- A task that is gone can never succeed: what waits for it must learn so.
+    IF EXISTS (SELECT FROM old_tasks AS b WHERE b.holds IS NOT NULL OR b.gates IS NOT NULL) THEN
+        INSERT INTO orchestrator.permits_returned (hold, permits)
+        SELECT h.hold, count(*)
+        FROM old_tasks AS b
+        CROSS JOIN unnest(b.holds) AS h (hold)
+        WHERE b.status IN ('claimed', 'running')
+        GROUP BY h.hold;
+        INSERT INTO orchestrator.gate_changes (gate, ended, failed, lost)
+        SELECT
+            g.gate, count(*) FILTER (WHERE b.finished_at IS NULL), count(*) FILTER (WHERE b.finished_at IS NULL), count(*)
+        FROM old_tasks AS b
+        CROSS JOIN unnest(b.gates) AS g (gate)
+        WHERE b.status <> 'completed'
+        GROUP BY g.gate;
+    END IF;
     -- Who ran what is gone learns so at once.
     PERFORM orchestrator.call_workers(ARRAY(SELECT DISTINCT b.worker_id FROM old_tasks AS b WHERE b.status IN ('claimed', 'running')));
     RETURN NULL;

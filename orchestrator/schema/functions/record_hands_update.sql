@@ -33,6 +33,30 @@ BEGIN
     WHERE a IS DISTINCT FROM b
     ORDER BY a.id;
 
+    -- Before the workers are told: what the leases held, and the gates that the tasks feed.
+    IF EXISTS (SELECT FROM old_tasks AS b WHERE b.holds IS NOT NULL OR b.gates IS NOT NULL) THEN
+        INSERT INTO orchestrator.permits_returned (hold, permits)
+        SELECT h.hold, count(*)
+        FROM old_tasks AS b
+        CROSS JOIN unnest(b.holds) AS h (hold)
+        WHERE b.status IN ('claimed', 'running')
+            AND b.id NOT IN (SELECT a.id FROM new_tasks AS a WHERE a.status IN ('claimed', 'running'))
+        GROUP BY h.hold;
+        INSERT INTO orchestrator.gate_changes (gate, ended, failed)
+        SELECT g.gate, sum(a.has_ended::integer - b.has_ended::integer), sum(a.has_failed::integer - b.has_failed::integer)
+        FROM (
+            SELECT o.id, o.gates, o.finished_at IS NOT NULL AS has_ended, o.status IN ('cancelled', 'dead_letter') AS has_failed
+            FROM old_tasks AS o
+        ) AS b
+        JOIN (
+            SELECT n.id, n.finished_at IS NOT NULL AS has_ended, n.status IN ('cancelled', 'dead_letter') AS has_failed
+            FROM new_tasks AS n
+        ) AS a ON a.id = b.id
+        CROSS JOIN unnest(b.gates) AS g (gate)
+        WHERE (a.has_ended, a.has_failed) <> (b.has_ended, b.has_failed)
+        GROUP BY g.gate;
+    END IF;
+
     -- Whatever waits now: a sleeper rung for a task that was there before finds nothing new and sleeps on.
     PERFORM orchestrator.ring(ARRAY[n.queue], n.due)
     FROM (

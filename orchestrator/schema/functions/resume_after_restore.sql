@@ -49,6 +49,12 @@ BEGIN
     WHERE t.status = 'running'
     ORDER BY t.id;
     GET DIAGNOSTICS running = ROW_COUNT;
+    INSERT INTO orchestrator.permits_returned (hold, permits)
+    SELECT h.hold, count(*)
+    FROM orchestrator.tasks_live AS t
+    CROSS JOIN unnest(t.holds) AS h (hold)
+    WHERE t.worker_id IS NOT NULL
+    GROUP BY h.hold;
     UPDATE orchestrator.tasks_live AS t
     SET status = 'pending',
         attempt = CASE WHEN t.status = 'running' THEN least(t.attempt, t.max_attempts - 1) ELSE greatest(t.attempt - 1, 0) END,

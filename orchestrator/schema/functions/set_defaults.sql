@@ -21,12 +21,14 @@ DECLARE
             AND cleared = '{}' THEN 'set_defaults needs something to set or to clear'
         WHEN NOT cleared <@ '{priority,max_attempts,timeout,aging}'::text[]
             THEN 'only priority, max_attempts, timeout and aging can be cleared'
+        -- generated: default faults of set_defaults
         WHEN set_defaults.priority NOT BETWEEN 0 AND 100
             THEN format('the priority is %s; it must lie between 0 and 100', set_defaults.priority)
         WHEN set_defaults.max_attempts NOT BETWEEN 1 AND 32767
             THEN format('max_attempts is %s; it must lie between 1 and 32767', set_defaults.max_attempts)
         WHEN set_defaults.timeout NOT BETWEEN interval '0' AND interval '100 years'
-            THEN format('the timeout is %s; it must lie between 0 and 100 years', set_defaults.timeout)
+            THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', set_defaults.timeout)
+        -- end
         WHEN set_defaults.aging NOT BETWEEN interval '0' AND interval '1000 years'
             THEN format('aging is %s; it must lie between 0 and 1000 years', set_defaults.aging)
     END;

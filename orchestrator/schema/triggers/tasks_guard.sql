@@ -1,6 +1,6 @@
--- A write that sets or clears the lease is a worker's. Two of its writes leave the lease alone, and are known
--- by what no hand writes: the start of an attempt sets started_at, the sweep frees only what is due and changes
--- nothing else.
+-- A write that sets or clears the lease is a worker's. Three of its writes leave the lease alone. The start of an attempt
+-- sets started_at, which a hand cannot. The sweep frees only what is due and changes nothing else. What was blocked and may
+-- run keeps its place in the order: it has waited all along. A hand that unblocks a task gets the same.
 CREATE OR REPLACE TRIGGER tasks_guard
 BEFORE UPDATE ON orchestrator.tasks
 FOR EACH ROW
@@ -17,6 +17,7 @@ WHEN (
         AND (
             OLD.status = 'claimed' AND NEW.status = 'running' AND OLD.started_at IS DISTINCT FROM NEW.started_at
             OR OLD.status = 'scheduled' AND NEW.status = 'pending' AND OLD.run_at <= orchestrator.clock()
+            OR OLD.status = 'blocked' AND NEW.status IN ('pending', 'scheduled')
         )
     )
 )

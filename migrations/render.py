@@ -1,0 +1,349 @@
+"""Renew the generated parts of the .sql files from `orchestrator/task/columns.py`: `python -m migrations.render`.
+
+A part stands between two comments, and its name says what it lists:
+
+    -- generated: kept of t
+    t.id, t.run_at, …
+    -- end
+
+So each file stays the SQL that the server gets, and reads as such. `tests/house/test_rendered.py` fails where a part is
+not what this module makes of the columns. After it, run `python migrations/freeze.py` for the revision being written.
+"""
+
+import re
+import sys
+import textwrap
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from orchestrator.task.columns import KEPT, NAME_FAULTS, ONLY_OF_GUESTS, OPTIONS, Fault, Option
+
+PACKAGE = Path(__file__).parents[1] / "orchestrator"
+PART = re.compile(
+    r"(?P<indent>[ ]*)-- generated: (?P<name>\w[\w ]*?)(?: of (?P<of>[\w.]+))?\n(?P<body>.*?)(?P=indent)-- end\n", re.DOTALL
+)
+WIDTH = 120
+
+# What the functions treat each in their own way.
+SPECIAL = frozenset({"queue", "run_at", "delay", "key", "key_window"})
+SIMPLE = [option for option in OPTIONS if option.name not in SPECIAL]
+INHERITED = [option for option in SIMPLE if option.is_inherited]
+SHARED = [option for option in OPTIONS if option.name not in ("key", "key_window")]
+
+
+def rendered(text: str) -> str:
+    """Return a file's text with every generated part written anew; an unknown name is an error."""
+
+    def anew(part: re.Match[str]) -> str:
+        lines = PARTS[part["name"]](part["of"] or "")
+        indent = part["indent"]
+        body = "".join(f"{indent}{line}\n" for entry in lines for line in wrapped(entry, len(indent)))
+        return f"{part[0].partition(chr(10))[0]}\n{body}{indent}-- end\n"
+
+    return PART.sub(anew, text)
+
+
+class Names(str):
+    """A list of names, which may be broken anywhere; any other line stays as it is."""
+
+    __slots__ = ()
+
+
+def wrapped(entry: str, indented: int) -> list[str]:
+    if not isinstance(entry, Names):
+        return [entry]
+    return textwrap.wrap(entry, WIDTH - indented, break_long_words=False, break_on_hyphens=False)
+
+
+def files() -> Iterator[Path]:
+    """Return the files that have generated parts."""
+    for path in sorted(PACKAGE.rglob("*.sql")):
+        if "-- generated: " in path.read_text(encoding="utf-8"):
+            yield path
+
+
+def listed(names: Iterable[str], *, of: str = "", closing: str = "") -> list[str]:
+    """List names on as few lines as there may be."""
+    return [Names(", ".join(f"{of}.{name}" if of else name for name in names) + closing)]
+
+
+def kept(of: str) -> list[str]:
+    return listed(KEPT, of=of, closing=",")
+
+
+def kept_when_plain(of: str) -> list[str]:
+    return listed((name for name in KEPT if name not in ONLY_OF_GUESTS), of=of, closing=",")
+
+
+def permits_returned(of: str) -> list[str]:
+    """A step of a statement that ends leases: what they held is given back."""
+    return [
+        "permits_returned AS (",
+        "    INSERT INTO orchestrator.permits_returned (hold, permits)",
+        f"    SELECT h.hold, count(*) FROM {of} AS o CROSS JOIN unnest(o.holds) AS h (hold) GROUP BY h.hold",
+        "),",
+    ]
+
+
+def gates_told(of: str, *, failed: str = "0") -> list[str]:
+    """A step of a statement that ends tasks: the gates that they feed learn of it."""
+    return [
+        "gates_told AS (",
+        "    INSERT INTO orchestrator.gate_changes (gate, ended, failed)",
+        f"    SELECT g.gate, count(*), {failed} FROM {of} AS o CROSS JOIN unnest(o.gates) AS g (gate) GROUP BY g.gate",
+        "),",
+    ]
+
+
+def gates_told_of_failure(of: str) -> list[str]:
+    return gates_told(of, failed="count(*)")
+
+
+def arguments(_of: str) -> list[str]:
+    """The options as arguments of a function; they end its list."""
+    return ",\n".join(f"{option.name} {option.sql} DEFAULT NULL" for option in OPTIONS).splitlines()
+
+
+def signature(_of: str) -> list[str]:
+    return listed(option.sql for option in OPTIONS)
+
+
+def columns(_of: str) -> list[str]:
+    """The columns that a producer may fill, type and payload apart."""
+    return listed(option.column for option in OPTIONS if option.column)
+
+
+def record(_of: str) -> list[str]:
+    """What the members of an item are read as."""
+    return listed(f"{option.name} {option.sql}" for option in SHARED)
+
+
+def members(_of: str) -> list[str]:
+    return listed(f"'{option.name}'" for option in OPTIONS)
+
+
+def shared_members(_of: str) -> list[str]:
+    return listed(f"'{option.name}'" for option in SHARED)
+
+
+def list_members(_of: str) -> list[str]:
+    return listed(f"'{option.name}'" for option in OPTIONS if option.kind == "texts")
+
+
+def item(of: str) -> list[str]:
+    """The simple options, as arguments of jsonb_build_object."""
+    return listed((f"'{option.name}', {of}.{option.name}" for option in SIMPLE))
+
+
+def simple(of: str) -> list[str]:
+    return listed((option.name for option in SIMPLE), of=of)
+
+
+def simple_columns(of: str) -> list[str]:
+    return listed((option.column or "" for option in SIMPLE), of=of)
+
+
+def careful(of: str) -> list[str]:
+    """Those that the fast way of enqueue() does not write."""
+    return listed((option.name for option in OPTIONS if option.fast_in != "all"), of=of)
+
+
+def inherited(of: str) -> list[str]:
+    return listed((option.column or "" for option in INHERITED), of=of, closing=",")
+
+
+def values(of: str) -> list[str]:
+    """What a column gets: what was given, else what the type says, then the queue, then the house."""
+    return [f"{chain(f'{of}.{option.name}', option)}," for option in INHERITED]
+
+
+def defaults(_of: str) -> list[str]:
+    return [f"{chain('', option)}," for option in INHERITED]
+
+
+def resolved(of: str) -> list[str]:
+    """The same with their names, and the options that are not inherited."""
+    return [
+        (f"{chain(f'{of}.{option.name}', option)} AS {option.name}" if option.is_inherited else f"{of}.{option.name}") + ","
+        for option in SIMPLE
+    ]
+
+
+def chain(given: str, option: Option) -> str:
+    asked = (given, f"t.{option.column}", f"q.{option.column}", option.house)
+    return f"coalesce({', '.join(filter(None, asked))})"
+
+
+def written(of: str) -> list[str]:
+    """What the columns of simple options are filled with."""
+    return listed(
+        f"{of}.{option.name}::smallint" if option.is_narrow else f"{of}.{option.name}" for option in SIMPLE
+    )
+
+
+def sound(of: str) -> list[str]:
+    """Conditions that sound values of the simple options meet, where inherited ones have been resolved."""
+    return [
+        f"AND {tested(option, f'{of}.{option.name}')}"
+        if option.is_inherited
+        else f"AND ({of}.{option.name} IS NULL OR {tested(option, f'{of}.{option.name}')})"
+        for option in SIMPLE
+    ]
+
+
+def sound_as_given(of: str) -> list[str]:
+    """The same for what enqueue() was given, where it writes it fast."""
+    return [
+        f"AND ({of}.{option.name} IS NULL OR {tested(option, f'{of}.{option.name}')})"
+        for option in SIMPLE
+        if option.fast_in == "all"
+    ]
+
+
+def tested(option: Option, value: str) -> str:
+    return option.sound.replace("{}", value)
+
+
+def faults(of: str) -> list[str]:
+    """What is wrong with a new row, as the branches of a CASE."""
+    of_types = [line for fault in NAME_FAULTS["type"] for line in branch(fault, f"{of}.type")]
+    return of_types + branches(OPTIONS, of)
+
+
+def narrow_faults(of: str) -> list[str]:
+    """What would be no smallint."""
+    return branches((option for option in SIMPLE if option.is_narrow), of)
+
+
+def default_faults(of: str) -> list[str]:
+    """What is wrong with the defaults of a queue."""
+    return branches(INHERITED, of)
+
+
+def branches(options: Iterable[Option], of: str) -> list[str]:
+    return [
+        line for option in options for fault in option.faults for line in branch(fault, f"{of}.{option.column}")
+    ]
+
+
+def branch(fault: Fault, value: str) -> list[str]:
+    return [f"WHEN {fault.when.replace('{}', value)}", f"    THEN {fault.sentence.replace('{}', value)}"]
+
+
+def documents(of: str) -> list[str]:
+    """Judge the JSON objects beside the payload, which travel with each claim, too."""
+    lines: list[str] = []
+    for option in SIMPLE:
+        if option.kind == "document":
+            lines += [
+                f"IF {of}.{option.column} IS NOT NULL THEN",
+                f"    PERFORM {tested(option, f'{of}.{option.column}')};",
+                "END IF;",
+            ]
+    return lines
+
+
+def read(of: str) -> list[str]:
+    """What the fast way of enqueue_many reads out of an item."""
+    return [f"{reading(option, of)} AS {option.name}," for option in SIMPLE if option.fast_in != "none"]
+
+
+def reading(option: Option, item: str) -> str:
+    if option.kind in ("document", "texts"):
+        return f"nullif({item} -> '{option.name}', 'null')"
+    value = f"({item} ->> '{option.name}')::{option.sql}"
+    return chain(value, option) if option.is_inherited else value
+
+
+def sound_in_sets(of: str) -> list[str]:
+    """The conditions there; a list is JSON still."""
+    lines = []
+    for option in SIMPLE:
+        value = f"{of}.{option.name}"
+        if option.fast_in == "none":
+            continue
+        if option.is_inherited:
+            lines.append(f"AND {tested(option, value)}")
+        elif option.kind == "texts":
+            lines += [
+                f"AND ({value} IS NULL OR jsonb_typeof({value}) = 'array' AND octet_length({value}::text) <= 200",
+                f"    AND NOT jsonb_path_exists({value}, '$[*] ? (@.type() != \"string\")'))",
+            ]
+        else:
+            lines.append(f"AND ({value} IS NULL OR {tested(option, value)})")
+    return lines
+
+
+def fast_columns(_of: str) -> list[str]:
+    return listed(option.column or "" for option in SIMPLE if option.fast_in != "none")
+
+
+def made(of: str) -> list[str]:
+    """What the fast way of enqueue_many writes."""
+    lines = []
+    for option in SIMPLE:
+        if option.fast_in == "none":
+            continue
+        if option.kind == "texts":
+            member = f"{of} -> '{option.name}'"
+            lines.append(
+                f"CASE WHEN jsonb_typeof({member}) = 'array' THEN ARRAY(SELECT jsonb_array_elements_text({member})) END,"
+            )
+        else:
+            lines.append(f"{reading(option, of)},")
+    lines[-1] = lines[-1].removesuffix(",")
+    return lines
+
+
+def fast_members(_of: str) -> list[str]:
+    return listed(f"'{option.name}'" for option in OPTIONS if option.fast_in != "none")
+
+
+PARTS: dict[str, Callable[[str], list[str]]] = {
+    "kept": kept,
+    "kept when plain": kept_when_plain,
+    "permits returned": permits_returned,
+    "gates told": gates_told,
+    "gates told of failure": gates_told_of_failure,
+    "arguments": arguments,
+    "signature": signature,
+    "columns": columns,
+    "record": record,
+    "members": members,
+    "shared members": shared_members,
+    "list members": list_members,
+    "fast members": fast_members,
+    "item": item,
+    "simple options": simple,
+    "simple columns": simple_columns,
+    "careful options": careful,
+    "inherited columns": inherited,
+    "values": values,
+    "defaults": defaults,
+    "resolved options": resolved,
+    "written values": written,
+    "sound values": sound,
+    "sound arguments": sound_as_given,
+    "sound members": sound_in_sets,
+    "faults": faults,
+    "smallint faults": narrow_faults,
+    "default faults": default_faults,
+    "documents": documents,
+    "members read": read,
+    "fast columns": fast_columns,
+    "members written": made,
+}
+
+
+def main() -> None:
+    """Renew every file, and name those that changed."""
+    for path in files():
+        old = path.read_text(encoding="utf-8")
+        new = rendered(old)
+        if new != old:
+            path.write_text(new, encoding="utf-8")
+            sys.stdout.write(f"renewed {path.relative_to(PACKAGE.parent)}\n")
+
+
+if __name__ == "__main__":
+    main()

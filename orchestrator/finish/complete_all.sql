@@ -1,0 +1,58 @@
+-- Write the successes of any tasks: what complete.sql does, and beside it, for each key of the batch one row: the permits
+-- that the leases held are given back, and the gates that the tasks feed are told of their ends. The rest of a batch comes
+-- here; what this refuses is stale.
+-- In, out, locks and path: as in complete.sql. The two other tables are appended to, and nothing waits for anything there.
+WITH given AS (
+    SELECT g.id, g.lease, g.result, g.age
+    FROM unnest(
+        %(ids)s::bigint[], %(leases)s::bigint[], %(results)s::text[], %(ages)s::bigint[]
+    ) AS g (id, lease, result, age)
+),
+gone AS (
+    DELETE FROM orchestrator.tasks_live AS t
+    USING given AS g
+    WHERE t.id = g.id AND t.lease = g.lease
+    RETURNING
+        -- generated: kept of t
+        t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.workflow_id, t.parent_id, t.aging_us, t.timeout,
+        t.worker_id, t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key, t.progress,
+        t.tags, t.metadata, t.trace_context, t.tenant, t.limits, t.requires, t.gates,
+        -- end
+        t.lease, t.losses, t.started_at, t.holds, g.result, g.age
+),
+-- generated: permits returned of gone
+permits_returned AS (
+    INSERT INTO orchestrator.permits_returned (hold, permits)
+    SELECT h.hold, count(*) FROM gone AS o CROSS JOIN unnest(o.holds) AS h (hold) GROUP BY h.hold
+),
+-- end
+-- generated: gates told of gone
+gates_told AS (
+    INSERT INTO orchestrator.gate_changes (gate, ended, failed)
+    SELECT g.gate, count(*), 0 FROM gone AS o CROSS JOIN unnest(o.gates) AS g (gate) GROUP BY g.gate
+),
+-- end
+done AS (
+    INSERT INTO orchestrator.tasks_done (
+        -- generated: kept
+        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
+        limits, requires, gates,
+        -- end
+        lease, losses, started_at, finished_at, status, result
+    )
+    SELECT
+        -- generated: kept
+        id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
+        attempt, max_attempts, queue, type, payload, idempotency_key, progress, tags, metadata, trace_context, tenant,
+        limits, requires, gates,
+        -- end
+        lease, losses,
+        coalesce(
+            started_at, CASE WHEN age IS NOT NULL THEN greatest(claimed_at, orchestrator.clock() - age * interval '1 microsecond') END
+        ),
+        orchestrator.clock(), 'completed', result::jsonb
+    FROM gone
+    RETURNING id
+)
+SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::bigint[]) THEN array_agg(id) END FROM done

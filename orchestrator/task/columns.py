@@ -1,0 +1,187 @@
+"""The columns of a task, and the options that fill them: each is written down here, once.
+
+The SQL that lists columns or options (`enqueue`, the triggers, the statements that finish a task) is rendered from this
+module: `make render` renews the parts of the .sql files that stand between `-- generated: …` and `-- end`. The Python
+producer, the command line and the reference pages read it as well. To add an option, see CONTRIBUTING.md.
+
+In SQL templates `{}` stands for the value.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Kind = Literal["name", "text", "integer", "moment", "span", "texts", "document"]
+
+SQL_TYPES: dict[Kind, str] = {
+    "name": "text",
+    "text": "text",
+    "integer": "integer",
+    "moment": "timestamptz",
+    "span": "interval",
+    "texts": "text[]",
+    "document": "jsonb",
+}
+PRIORITY_MAX = 100
+ATTEMPTS_MAX = 32_767
+NAME_CHARACTERS_MAX = 200
+KEY_CHARACTERS_MAX = 500
+TAGS_MAX = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """What the database refuses: a condition and the sentence for it, both SQL."""
+
+    when: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """What a producer may say of a task beside its type and its payload."""
+
+    name: str
+    kind: Kind
+    column: str | None
+    """Where it is kept; None: it only decides about another column."""
+    meaning: str
+    """For the command line and the reference, in a few words."""
+    is_inherited: bool = False
+    """Left out, the type decides, then the queue: both have a column of this name."""
+    house: str = ""
+    """The default where neither decides; SQL."""
+    is_narrow: bool = False
+    """The column is a smallint. The argument is an integer, so that a number beyond it gets our sentence."""
+    sound: str = ""
+    """A quick test that only sound values pass; SQL. Any other value takes the careful way, which finds the fault."""
+    faults: tuple[Fault, ...] = ()
+    fast_in: Literal["all", "sets", "none"] = "none"
+    """Whether the fast way of `enqueue_many` writes it, and that of `enqueue`, too. There each option costs every task its
+    time; a task with any other option takes the careful way."""
+
+    @property
+    def sql(self) -> str:
+        """The type of the argument."""
+        return SQL_TYPES[self.kind]
+
+
+def too_long(what: str, most: int) -> tuple[Fault, ...]:
+    """Refuse a text that is empty, too long, or holds a control character."""
+    return (
+        Fault(when="{} = ''", sentence=f"'{what} is empty'"),
+        Fault(
+            when=f"char_length({{}}) > {most}",
+            sentence=f"format('{what} has %s characters; at most {most} are allowed', char_length({{}}))",
+        ),
+    )
+
+
+NAME_FAULTS = {
+    what: (*too_long(f"the {what}", NAME_CHARACTERS_MAX),
+           Fault(when="{} ~ '[[:cntrl:]]'", sentence=f"'the {what} holds a control character'"))
+    for what in ("type", "queue")
+}  # fmt: skip
+NAME_IS_SOUND = f"char_length({{}}) BETWEEN 1 AND {NAME_CHARACTERS_MAX} AND {{}} !~ '[[:cntrl:]]'"
+
+OPTIONS = (
+    Option(
+        name="queue", kind="name", column="queue", fast_in="all",
+        meaning="another queue than the type's",
+        sound=NAME_IS_SOUND, faults=NAME_FAULTS["queue"],
+    ),
+    Option(
+        name="priority", kind="integer", column="priority", fast_in="all",
+        meaning="0 to 100, or low, normal, high, critical",
+        is_inherited=True, house="50", is_narrow=True,
+        sound=f"{{}} BETWEEN 0 AND {PRIORITY_MAX}",
+        faults=(Fault(
+            when=f"{{}} NOT BETWEEN 0 AND {PRIORITY_MAX}",
+            sentence=f"format('the priority is %s; it must lie between 0 and {PRIORITY_MAX}', {{}})",
+        ),),
+    ),
+    Option(
+        name="run_at", kind="moment", column="run_at", fast_in="all",
+        meaning="not before this time",
+        sound="{} BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'",
+        faults=(Fault(
+            when="NOT isfinite({}) OR {} NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'",
+            sentence="format('run_at is %s; it must lie between the years 1970 and 9000', {})",
+        ),),
+    ),
+    Option(name="delay", kind="span", column=None, fast_in="all", meaning="not before so long from now"),
+    Option(
+        name="key", kind="text", column="idempotency_key", fast_in="all",
+        meaning="once, while a task of this type has the same key",
+        sound=f"char_length({{}}) BETWEEN 1 AND {KEY_CHARACTERS_MAX}",
+        faults=too_long("the idempotency key", KEY_CHARACTERS_MAX),
+    ),
+    Option(
+        name="key_window", kind="span", column=None, fast_in="all",
+        meaning="how long the key counts; 24 hours",
+    ),
+    Option(
+        name="max_attempts", kind="integer", column="max_attempts", fast_in="all",
+        meaning="executions, in all",
+        is_inherited=True, house="4", is_narrow=True,
+        sound=f"{{}} BETWEEN 1 AND {ATTEMPTS_MAX}",
+        faults=(Fault(
+            when=f"{{}} NOT BETWEEN 1 AND {ATTEMPTS_MAX}",
+            sentence=f"format('max_attempts is %s; it must lie between 1 and {ATTEMPTS_MAX}', {{}})",
+        ),),
+    ),
+    Option(
+        name="timeout", kind="span", column="timeout", fast_in="all",
+        meaning="what an attempt may take; 0 is none",
+        is_inherited=True, house="interval '300 seconds'",
+        sound="{} BETWEEN interval '0' AND interval '100 years'",
+        faults=(Fault(
+            when="{} NOT BETWEEN interval '0' AND interval '100 years'",
+            sentence="format('the timeout is %s; it must lie between 0 (none) and 100 years', {})",
+        ),),
+    ),
+    Option(
+        name="tags", kind="texts", column="tags", fast_in="sets",
+        meaning="for your own queries",
+        sound=(
+            "array_position({}, NULL) IS NULL AND coalesce(array_ndims({}), 1) = 1"
+            f" AND cardinality({{}}) <= {TAGS_MAX}"
+            f" AND octet_length(array_to_string({{}}, '')) <= {NAME_CHARACTERS_MAX}"
+        ),
+        faults=(
+            Fault(when="array_ndims({}) > 1", sentence="'the tags are lists of their own; each must be a text'"),
+            Fault(
+                when=f"cardinality({{}}) > {TAGS_MAX}",
+                sentence=f"format('there are %s tags; at most {TAGS_MAX} are allowed', cardinality({{}}))",
+            ),
+            Fault(
+                when=(
+                    "EXISTS (SELECT FROM unnest({}) AS t (tag)"
+                    f" WHERE t.tag IS NULL OR char_length(t.tag) > {NAME_CHARACTERS_MAX})"
+                ),
+                sentence=f"'a tag is NULL or has more than {NAME_CHARACTERS_MAX} characters'",
+            ),
+        ),
+    ),
+    Option(
+        name="metadata", kind="document", column="metadata", fast_in="sets",
+        meaning="a JSON object beside the payload",
+        sound="orchestrator.check_payload({}, 'metadata')",
+    ),
+    Option(
+        name="trace_context", kind="document", column="trace_context", fast_in="sets",
+        meaning="W3C headers of the trace that it belongs to",
+        sound="orchestrator.check_payload({}, 'trace_context')",
+    ),
+)  # fmt: skip
+
+BY_NAME = {option.name: option for option in OPTIONS}
+
+KEPT = (
+    "id", "run_at", "created_at", "claimed_at", "deadline", "workflow_id", "parent_id", "aging_us", "timeout",
+    "worker_id", "priority", "attempt", "max_attempts", "queue", "type", "payload", "idempotency_key", "progress",
+    "tags", "metadata", "trace_context", "tenant", "limits", "requires", "gates",
+)  # fmt: skip
+"""What a task takes along unchanged when it ends, whichever way it ends. The statements add what they change."""
+
+ONLY_OF_GUESTS = frozenset({"workflow_id", "tenant", "limits", "requires", "gates"})
+"""NULL where `lane` and `gates` are: the statement for plain tasks does not copy them."""
