@@ -20,7 +20,8 @@ from orchestrator.task.columns import KEPT, NAME_FAULTS, ONLY_OF_GUESTS, OPTIONS
 
 PACKAGE = Path(__file__).parents[1] / "orchestrator"
 PART = re.compile(
-    r"(?P<indent>[ ]*)-- generated: (?P<name>\w[\w ]*?)(?: of (?P<of>[\w.]+))?\n(?P<body>.*?)(?P=indent)-- end\n", re.DOTALL
+    r"(?P<indent>[ ]*)-- generated: (?P<name>\w[\w ]*?)(?: of (?P<of>[\w.]+))?\n(?P<body>.*?)(?P=indent)-- end\n",
+    re.DOTALL,
 )
 WIDTH = 120
 
@@ -80,7 +81,9 @@ def permits_returned(of: str) -> list[str]:
     return [
         "permits_returned AS (",
         "    INSERT INTO orchestrator.permits_returned (hold, permits)",
-        f"    SELECT h.hold, count(*) FROM {of} AS o CROSS JOIN unnest(o.holds) AS h (hold) GROUP BY h.hold",
+        "    SELECT h.hold, count(*)",
+        f"    FROM {of} AS o CROSS JOIN unnest(o.holds) AS h (hold)",
+        "    GROUP BY h.hold",
         "),",
     ]
 
@@ -90,7 +93,9 @@ def gates_told(of: str, *, failed: str = "0") -> list[str]:
     return [
         "gates_told AS (",
         "    INSERT INTO orchestrator.gate_changes (gate, ended, failed)",
-        f"    SELECT g.gate, count(*), {failed} FROM {of} AS o CROSS JOIN unnest(o.gates) AS g (gate) GROUP BY g.gate",
+        f"    SELECT g.gate, count(*), {failed}",
+        f"    FROM {of} AS o CROSS JOIN unnest(o.gates) AS g (gate)",
+        "    GROUP BY g.gate",
         "),",
     ]
 
@@ -132,7 +137,7 @@ def list_members(_of: str) -> list[str]:
 
 def item(of: str) -> list[str]:
     """The simple options, as arguments of jsonb_build_object."""
-    return listed((f"'{option.name}', {of}.{option.name}" for option in SIMPLE))
+    return listed(f"'{option.name}', {of}.{option.name}" for option in SIMPLE)
 
 
 def simple(of: str) -> list[str]:
@@ -164,7 +169,12 @@ def defaults(_of: str) -> list[str]:
 def resolved(of: str) -> list[str]:
     """The same with their names, and the options that are not inherited."""
     return [
-        (f"{chain(f'{of}.{option.name}', option)} AS {option.name}" if option.is_inherited else f"{of}.{option.name}") + ","
+        (
+            f"{chain(f'{of}.{option.name}', option)} AS {option.name}"
+            if option.is_inherited
+            else f"{of}.{option.name}"
+        )
+        + ","
         for option in SIMPLE
     ]
 
@@ -222,7 +232,10 @@ def default_faults(of: str) -> list[str]:
 
 def branches(options: Iterable[Option], of: str) -> list[str]:
     return [
-        line for option in options for fault in option.faults for line in branch(fault, f"{of}.{option.column}")
+        line
+        for option in options
+        for fault in option.faults
+        for line in branch(fault, f"{of}.{option.column}")
     ]
 
 
@@ -286,9 +299,8 @@ def made(of: str) -> list[str]:
             continue
         if option.kind == "texts":
             member = f"{of} -> '{option.name}'"
-            lines.append(
-                f"CASE WHEN jsonb_typeof({member}) = 'array' THEN ARRAY(SELECT jsonb_array_elements_text({member})) END,"
-            )
+            array = f"ARRAY(SELECT jsonb_array_elements_text({member}))"
+            lines.append(f"CASE WHEN jsonb_typeof({member}) = 'array' THEN {array} END,")
         else:
             lines.append(f"{reading(option, of)},")
     lines[-1] = lines[-1].removesuffix(",")

@@ -23,13 +23,17 @@ gone AS (
 -- generated: permits returned of gone
 permits_returned AS (
     INSERT INTO orchestrator.permits_returned (hold, permits)
-    SELECT h.hold, count(*) FROM gone AS o CROSS JOIN unnest(o.holds) AS h (hold) GROUP BY h.hold
+    SELECT h.hold, count(*)
+    FROM gone AS o CROSS JOIN unnest(o.holds) AS h (hold)
+    GROUP BY h.hold
 ),
 -- end
 -- generated: gates told of gone
 gates_told AS (
     INSERT INTO orchestrator.gate_changes (gate, ended, failed)
-    SELECT g.gate, count(*), 0 FROM gone AS o CROSS JOIN unnest(o.gates) AS g (gate) GROUP BY g.gate
+    SELECT g.gate, count(*), 0
+    FROM gone AS o CROSS JOIN unnest(o.gates) AS g (gate)
+    GROUP BY g.gate
 ),
 -- end
 done AS (

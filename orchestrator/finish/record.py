@@ -87,15 +87,18 @@ async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> set[i
     if results is not None and not any(results):
         results = None
     given = {**named(outcomes), "ages": ages(outcomes), "results": results}
+    left = len(outcomes)
+    refused: set[int] | None = None
     async with connection.cursor(row_factory=tuple_row) as cursor:
-        await cursor.execute(COMPLETE, given)
-        count, accepted = await cursor.fetchone() or (0, None)
-        if count == len(outcomes):
-            return set()
-        # What is left is not plain, or stale.
-        await cursor.execute(COMPLETE_ALL, given)
-        _, accepted_too = await cursor.fetchone() or (0, None)
-    return ids_of(outcomes).difference(accepted or (), accepted_too or ())
+        # What the first leaves is not plain, or stale.
+        for query in (COMPLETE, COMPLETE_ALL):
+            await cursor.execute(query, given)
+            count, accepted = await cursor.fetchone() or (0, None)
+            left -= count
+            if not left:
+                return set()
+            refused = (ids_of(outcomes) if refused is None else refused).difference(accepted or ())
+    return refused or set()
 
 
 async def settle(connection: Connection, outcomes: Sequence[Outcome], worker_id: UUID) -> set[int]:

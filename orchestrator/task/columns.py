@@ -56,8 +56,8 @@ class Option:
     """A quick test that only sound values pass; SQL. Any other value takes the careful way, which finds the fault."""
     faults: tuple[Fault, ...] = ()
     fast_in: Literal["all", "sets", "none"] = "none"
-    """Whether the fast way of `enqueue_many` writes it, and that of `enqueue`, too. There each option costs every task its
-    time; a task with any other option takes the careful way."""
+    """Whether the fast way of `enqueue_many` writes it, and that of `enqueue`, too. There each option costs every task
+    its time; a task with any other option takes the careful way."""
 
     @property
     def sql(self) -> str:

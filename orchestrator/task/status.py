@@ -56,7 +56,12 @@ _FROM_AN_END: Mapping[Status, Who] = {Status.PENDING: Who.HAND, Status.SCHEDULED
 TRANSITIONS: Mapping[Status, Mapping[Status, Who]] = MappingProxyType(
     {
         Status.SCHEDULED: {Status.PENDING: Who.HAND | Who.WORKER, Status.CANCELLED: Who.HAND},
-        Status.BLOCKED: {Status.PENDING: Who.HAND, Status.SCHEDULED: Who.HAND, Status.CANCELLED: Who.HAND},
+        # A worker opens it once what it waited for has ended.
+        Status.BLOCKED: {
+            Status.PENDING: Who.HAND | Who.WORKER,
+            Status.SCHEDULED: Who.HAND | Who.WORKER,
+            Status.CANCELLED: Who.HAND,
+        },
         Status.PENDING: {
             Status.SCHEDULED: Who.HAND,
             Status.CLAIMED: Who.WORKER,

@@ -105,6 +105,20 @@ def test_a_retry_that_is_hurried_keeps_its_attempts(connection: psycopg.Connecti
     )
 
 
+@pytest.mark.parametrize("status", ["pending", "scheduled"])
+def test_a_blocked_task_that_is_opened_keeps_its_place(connection: psycopg.Connection, status: str) -> None:
+    """It has waited all along, so it does not go behind those that came after it."""
+    task_id = put(connection, "blocked", run_at="2020-01-01 UTC", attempt=1)
+    before = read(connection, task_id, "run_at", "position", "attempt")
+
+    connection.execute(
+        "UPDATE orchestrator.tasks_live SET status = %s WHERE id = %s AND status = 'blocked'",
+        [status, task_id],
+    )
+
+    assert (status, *before) == read(connection, task_id, "status", "run_at", "position", "attempt")
+
+
 def test_a_running_task_that_is_cancelled_is_done_and_fenced_off(connection: psycopg.Connection) -> None:
     """It moves to tasks_done, its lease is void, and worker_id tells who it was."""
     task_id = put(connection, "running")
