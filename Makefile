@@ -172,6 +172,12 @@ types: venv  ## check the types, strictly
 walls: venv  ## check which room imports which
 	$(BIN)/lint-imports
 
+.PHONY: render
+render: venv  ## renew what is generated: lists in SQL, the newest revision, the reference pages
+	$(BIN)/python -m orchestrator.schema.render
+	$(BIN)/python migrations/freeze.py 0001_foundation
+	$(BIN)/python -m tests.docs.reference
+
 .PHONY: docs
 docs: venv  ## check that the documents hold together
 	$(PYTEST) tests/house/test_documents.py $(wildcard tests/docs)

@@ -8,7 +8,7 @@ from orchestrator.app.producer import Producer
 from orchestrator.app.subscriptions import Subscriptions, checked
 from orchestrator.app.task import Call, TaskFunction, defaulted, options_of, requests_of
 from orchestrator.config import Config
-from orchestrator.enqueue.request import Priority, attempts, priority_number, queue_name, seconds
+from orchestrator.enqueue.request import Priority, integer, queue_name, seconds
 from orchestrator.errors import ConfigError, EnqueueRefused
 from orchestrator.events import Event
 from orchestrator.execute import Registry
@@ -79,8 +79,8 @@ class Orchestrator:
                     function,
                     name=name,
                     queue=queue_name(queue),
-                    priority=None if priority is None else priority_number(priority),
-                    max_attempts=None if max_attempts is None else attempts(max_attempts),
+                    priority=None if priority is None else integer("priority", priority),
+                    max_attempts=None if max_attempts is None else integer("max_attempts", max_attempts),
                     timeout_seconds=None if timeout is None else seconds("timeout", timeout),
                     backoff=backoff or Backoff(),
                     executor=executor,

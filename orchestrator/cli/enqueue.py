@@ -1,8 +1,7 @@
 """`orchestrator enqueue TYPE JSON`: a task by hand, checked as Python's own enqueue checks it."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 import psycopg
@@ -14,45 +13,61 @@ from orchestrator.cli.table import print_json
 from orchestrator.config import Config
 from orchestrator.enqueue import Options
 from orchestrator.observe import printable
+from orchestrator.task.columns import OPTIONS, Kind, Option
+
+F = TypeVar("F", bound=Callable[..., Any])
+READERS: dict[Kind, Callable[[str], Any]] = {"moment": time, "span": span, "document": json_object}
+EXAMPLES: dict[Kind, str] = {"moment": " (2026-01-31T08:00Z)", "span": " (90s, 5m, 1h30m, 2d)"}
+
+
+def task_options(command: F) -> F:
+    """Give the command a flag for each option of a task."""
+    for option in reversed(OPTIONS):
+        command = flag(option)(command)
+    return command
+
+
+def flag(option: Option) -> Callable[[F], F]:
+    name = option.name.replace("_", "-")
+    meaning = f"{option.meaning[0].upper()}{option.meaning[1:]}"
+    if option.kind == "texts":
+        return click.option(
+            f"--{name.removesuffix('s')}",
+            option.name,
+            multiple=True,
+            help=f"{meaning}. May be given more than once.",
+        )
+    return click.option(
+        *(["-q"] if name == "queue" else []),
+        f"--{name}",
+        option.name,
+        type=(number_or_word if option.words else click.IntRange(option.least, option.most))
+        if option.kind == "integer"
+        else READERS.get(option.kind),
+        help=f"{meaning}{EXAMPLES.get(option.kind, '')}.",
+    )
+
+
+def number_or_word(text: str) -> int | str:
+    """Read a number, or leave a word to who knows the words."""
+    return int(text) if text.lstrip("-").isdecimal() else text
 
 
 @click.command()
 @click.argument("kind", metavar="TYPE")
 @click.argument("payload", metavar="[JSON]", type=json_object, default="{}")
-@click.option("-q", "--queue", help="Else the one that the type is declared with.")
-@click.option("--priority", help="0 to 100, or low, normal, high, critical.")
-@click.option("--delay", type=span, help="Not before so long from now: 90s, 5m, 1h30m, 2d.")
-@click.option("--run-at", type=time, help="Not before then: 2026-01-31T08:00Z.")
-@click.option("--key", help="Once, while a task of this type has the same key.")
-@click.option("--key-window", type=span, help="How long the key counts.  [default: 1d]")
-@click.option("--max-attempts", type=click.IntRange(1, 32_767), help="Executions, in all.")
-@click.option("--timeout", type=span, help="What an attempt may take.")
-@click.option("--tag", "tags", multiple=True, help="May be given more than once.")
+@task_options
 @database_option
 @json_option
-def enqueue(
-    kind: str,
-    payload: dict[str, Any],
-    url: str | None,
-    priority: str | None,
-    tags: Sequence[str],
-    *,
-    as_json: bool,
-    queue: str | None,
-    delay: timedelta | None,
-    run_at: datetime | None,
-    **given: Any,
-) -> None:
+def enqueue(kind: str, payload: dict[str, Any], url: str | None, *, as_json: bool, **given: Any) -> None:
     """Enqueue a task of this TYPE, with this JSON object as its payload.
 
     JSON is what the handler takes, by name: '{"user_id": 1}'. `-` reads it from standard input; left out, it is {}.
     Prints the task's id.
     """
-    if delay is not None and run_at is not None:
+    if given["delay"] is not None and given["run_at"] is not None:
         raise click.UsageError("--delay and --run-at name two moments; give one of them")
-    options = Options(
-        queue=queue, priority=number_or_name(priority), delay=delay, run_at=run_at, tags=tags or None, **given
-    )
+    options = Options(**{name: None if value == () else value for name, value in given.items()})
     config = Config.load()
     asked = enqueueing.request(kind, payload, options, bytes_max=config.payload_bytes_max)
     with connected(url or config.database_url, "enqueue", writes=True, checks=False) as connection:
@@ -70,9 +85,3 @@ def tell(notice: psycopg.errors.Diagnostic) -> None:
     """Pass on what the database remarks: that nobody has declared the type, for example."""
     said = ". ".join(filter(None, (notice.message_primary, notice.message_hint)))
     click.echo("notice: " + printable(said), err=True)
-
-
-def number_or_name(priority: str | None) -> int | str | None:
-    if priority is None or not priority.lstrip("-").isdecimal():
-        return priority
-    return int(priority)

@@ -6,7 +6,7 @@ All is in ASCII, since the connection may speak latin1.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,21 +15,24 @@ import msgspec
 
 from orchestrator.errors import EnqueueRefused
 from orchestrator.task import duration, payload
+from orchestrator.task.columns import BY_NAME, NAME_CHARACTERS_MAX, OPTIONS, Kind, Option
 from orchestrator.task.duration import Duration
 
 BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
-PRIORITIES: Mapping[str, int] = {"low": 25, "normal": 50, "high": 75, "critical": 100}
-ATTEMPTS_MAX = 32_767
-NAME_CHARACTERS_MAX = 200
 SURROGATE = re.compile("[\ud800-\udfff]")
+# Tasks of one set may share all options but these.
+OF_ONE_TASK = frozenset({"key", "key_window"})
 # What `enqueue_one.sql` takes besides the payload.
-ONE_TAKES = frozenset({"type", "queue", "priority", "run_at", "delay", "max_attempts", "timeout"})
+ONE_TAKES = frozenset({"type", *(option.name for option in OPTIONS if option.fast_in == "all")}) - OF_ONE_TASK
 Priority = int | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a task is to be enqueued. None: what its type says, then its queue, then the house."""
+    """How a task is to be enqueued. None: what its type says, then its queue, then the house.
+
+    A field for each of `task.columns.OPTIONS`.
+    """
 
     queue: str | None = None
     priority: Priority | None = None
@@ -83,28 +86,11 @@ def envelope(kind: str, options: Options, *, bytes_max: int) -> Envelope:
     """Check and write down what is said of a task besides its payload."""
     members: dict[str, Any] = {"type": text("the type", kind)}
     key: dict[str, Any] = {}
-    if options.run_at is not None:
-        members["run_at"] = moment("run_at", options.run_at)
-    for name, into in (("delay", members), ("key_window", key), ("timeout", members)):
-        value = getattr(options, name)
+    for option in OPTIONS:
+        value = getattr(options, option.name)
         if value is not None:
-            into[name] = f"{seconds(name, value):.6f} seconds"
-    if options.priority is not None:
-        members["priority"] = priority_number(options.priority)
-    if options.metadata is not None:
-        members["metadata"] = raw(payload.encode(options.metadata, bytes_max=bytes_max, root="metadata"))
-    if options.trace_context is not None:
-        members["trace_context"] = raw(
-            payload.encode(options.trace_context, bytes_max=bytes_max, root="trace_context")
-        )
-    if options.tags is not None:
-        members["tags"] = tags(options.tags)
-    if options.queue is not None:
-        members["queue"] = queue_name(options.queue)
-    if options.key is not None:
-        key["key"] = text("key", options.key)
-    if options.max_attempts is not None:
-        members["max_attempts"] = attempts(options.max_attempts)
+            into = key if option.name in OF_ONE_TASK else members
+            into[option.name] = WRITERS[option.kind](option, value, bytes_max)
     following = f", {as_json(key)[1:-1]}" if key else ""
     columns = None if key else columns_of(members)
     return Envelope(
@@ -132,17 +118,19 @@ def ascii_only(text: str) -> str:
     return text if text.isascii() else BEYOND_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
-def priority_number(priority: Priority) -> int:
-    """Read a priority, which may be one of the four names."""
-    if isinstance(priority, str):
-        if priority not in PRIORITIES:
-            raise EnqueueRefused(
-                f"the priority is {priority!r}; it must be 0 to 100, or one of {', '.join(PRIORITIES)}"
-            )
-        return PRIORITIES[priority]
-    if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= 100:
-        raise EnqueueRefused(f"the priority is {priority!r}; it must lie between 0 and 100")
-    return priority
+def integer(name: str, value: object) -> int:
+    """Read a whole number, which may have a name."""
+    option = BY_NAME[name]
+    words = option.words or {}
+    if isinstance(value, str) and value in words:
+        return words[value]
+    if isinstance(value, bool) or not isinstance(value, int) or not option.least <= value <= option.most:
+        if isinstance(value, str) and words:
+            bounds = f"be {option.least} to {option.most}, or one of {', '.join(words)}"
+        else:
+            bounds = f"lie between {option.least} and {option.most:,}"
+        raise EnqueueRefused(f"{option.label} is {duration.shown(value)}; it must {bounds}")
+    return value
 
 
 def seconds(name: str, value: Duration) -> float:
@@ -178,21 +166,29 @@ def queue_name(value: str) -> str:
     return value
 
 
-def tags(value: Sequence[str]) -> list[str]:
-    """Read tags; a single text is no sequence of tags, though Python would take it for one of letters."""
+def texts(name: str, value: Sequence[str]) -> list[str]:
+    """Read a list of texts; a single text is no list, though Python would take it for one of letters."""
     if isinstance(value, str) or not isinstance(value, Iterable):
-        raise EnqueueRefused(f"tags are a {type(value).__name__}; they must be a list of texts")
-    return [text(f"tags[{n}]", tag) for n, tag in enumerate(value)]
-
-
-def attempts(value: int) -> int:
-    """Read a number of attempts."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= ATTEMPTS_MAX:
-        raise EnqueueRefused(
-            f"max_attempts is {value!r}; it must be a whole number between 1 and {ATTEMPTS_MAX:,}"
-        )
-    return value
+        raise EnqueueRefused(f"{name} are a {type(value).__name__}; they must be a list of texts")
+    return [text(f"{name}[{n}]", each) for n, each in enumerate(value)]
 
 
 def raw(text: str) -> msgspec.Raw:
     return msgspec.Raw(text.encode())
+
+
+def document(name: str, value: Mapping[str, Any], bytes_max: int) -> msgspec.Raw:
+    """Write a JSON object beside the payload."""
+    return raw(payload.encode(value, bytes_max=bytes_max, root=name))
+
+
+# How the values of each kind are checked and written.
+WRITERS: Mapping[Kind, Callable[[Option, Any, int], Any]] = {
+    "name": lambda _option, value, _max: queue_name(value),
+    "text": lambda option, value, _max: text(option.name, value),
+    "integer": lambda option, value, _max: integer(option.name, value),
+    "moment": lambda option, value, _max: moment(option.name, value),
+    "span": lambda option, value, _max: f"{seconds(option.name, value):.6f} seconds",
+    "texts": lambda option, value, _max: texts(option.name, value),
+    "document": lambda option, value, bytes_max: document(option.name, value, bytes_max),
+}

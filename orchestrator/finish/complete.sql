@@ -1,5 +1,5 @@
 -- Write the successes of plain tasks: each row leaves tasks_live and enters today's leaf of tasks_done, if its lease still
--- holds. Tasks with a lane, permits or gates are left to complete_all.sql.
+-- holds. Tasks that hold permits or feed gates are left to complete_all.sql.
 -- In: ids, leases, results (JSON text or NULL; NULL for all: no results), ages (µs since the handler started),
 -- pairwise, sorted by id. Out: one row: how many were accepted, and, if not all were, their ids. A row an id would cost
 -- driver and server 0.3 µs each. The error of an earlier attempt is cleared.
@@ -16,7 +16,7 @@ WITH given AS (
 gone AS (
     DELETE FROM orchestrator.tasks_live AS t
     USING given AS g
-    WHERE t.id = g.id AND t.lease = g.lease AND t.lane IS NULL AND t.holds IS NULL AND t.gates IS NULL
+    WHERE t.id = g.id AND t.lease = g.lease AND t.holds IS NULL
     RETURNING
         -- generated: kept when plain of t
         t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.parent_id, t.aging_us, t.timeout, t.worker_id,

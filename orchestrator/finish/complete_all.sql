@@ -30,8 +30,8 @@ permits_returned AS (
 -- end
 -- generated: gates told of gone
 gates_told AS (
-    INSERT INTO orchestrator.gate_changes (gate, ended, failed)
-    SELECT g.gate, count(*), 0
+    INSERT INTO orchestrator.gate_changes (gate, ended)
+    SELECT g.gate, count(*)
     FROM gone AS o CROSS JOIN unnest(o.gates) AS g (gate)
     GROUP BY g.gate
 ),

@@ -7,8 +7,9 @@ producer, the command line and the reference pages read it as well. To add an op
 In SQL templates `{}` stands for the value.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 Kind = Literal["name", "text", "integer", "moment", "span", "texts", "document"]
 
@@ -21,8 +22,7 @@ SQL_TYPES: dict[Kind, str] = {
     "texts": "text[]",
     "document": "jsonb",
 }
-PRIORITY_MAX = 100
-ATTEMPTS_MAX = 32_767
+PRIORITIES = {"low": 25, "normal": 50, "high": 75, "critical": 100}
 NAME_CHARACTERS_MAX = 200
 KEY_CHARACTERS_MAX = 500
 TAGS_MAX = 100
@@ -55,6 +55,13 @@ class Option:
     sound: str = ""
     """A quick test that only sound values pass; SQL. Any other value takes the careful way, which finds the fault."""
     faults: tuple[Fault, ...] = ()
+    label: str = ""
+    """What a refusal calls it."""
+    least: int = 0
+    most: int = 0
+    """The bounds of an integer."""
+    words: Mapping[str, int] | None = None
+    """Integers that have names."""
     fast_in: Literal["all", "sets", "none"] = "none"
     """Whether the fast way of `enqueue_many` writes it, and that of `enqueue`, too. There each option costs every task
     its time; a task with any other option takes the careful way."""
@@ -63,6 +70,18 @@ class Option:
     def sql(self) -> str:
         """The type of the argument."""
         return SQL_TYPES[self.kind]
+
+
+def between(what: str, least: int, most: int) -> dict[str, Any]:
+    """Bound an integer."""
+    sentence = f"format('{what} is %s; it must lie between {least} and {most}', {{}})"
+    return {
+        "label": what,
+        "least": least,
+        "most": most,
+        "sound": f"{{}} BETWEEN {least} AND {most}",
+        "faults": (Fault(when=f"{{}} NOT BETWEEN {least} AND {most}", sentence=sentence),),
+    }
 
 
 def too_long(what: str, most: int) -> tuple[Fault, ...]:
@@ -92,12 +111,7 @@ OPTIONS = (
     Option(
         name="priority", kind="integer", column="priority", fast_in="all",
         meaning="0 to 100, or low, normal, high, critical",
-        is_inherited=True, house="50", is_narrow=True,
-        sound=f"{{}} BETWEEN 0 AND {PRIORITY_MAX}",
-        faults=(Fault(
-            when=f"{{}} NOT BETWEEN 0 AND {PRIORITY_MAX}",
-            sentence=f"format('the priority is %s; it must lie between 0 and {PRIORITY_MAX}', {{}})",
-        ),),
+        is_inherited=True, house="50", is_narrow=True, words=PRIORITIES, **between("the priority", 0, 100),
     ),
     Option(
         name="run_at", kind="moment", column="run_at", fast_in="all",
@@ -117,17 +131,12 @@ OPTIONS = (
     ),
     Option(
         name="key_window", kind="span", column=None, fast_in="all",
-        meaning="how long the key counts; 24 hours",
+        meaning="how long the key counts; else 24 hours",
     ),
     Option(
         name="max_attempts", kind="integer", column="max_attempts", fast_in="all",
         meaning="executions, in all",
-        is_inherited=True, house="4", is_narrow=True,
-        sound=f"{{}} BETWEEN 1 AND {ATTEMPTS_MAX}",
-        faults=(Fault(
-            when=f"{{}} NOT BETWEEN 1 AND {ATTEMPTS_MAX}",
-            sentence=f"format('max_attempts is %s; it must lie between 1 and {ATTEMPTS_MAX}', {{}})",
-        ),),
+        is_inherited=True, house="4", is_narrow=True, **between("max_attempts", 1, 32_767),
     ),
     Option(
         name="timeout", kind="span", column="timeout", fast_in="all",
@@ -184,4 +193,4 @@ KEPT = (
 """What a task takes along unchanged when it ends, whichever way it ends. The statements add what they change."""
 
 ONLY_OF_GUESTS = frozenset({"workflow_id", "tenant", "limits", "requires", "gates"})
-"""NULL where `lane` and `gates` are: the statement for plain tasks does not copy them."""
+"""NULL where `holds` is: the statement for plain tasks does not copy them."""

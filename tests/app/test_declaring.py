@@ -118,7 +118,7 @@ def test_a_name_must_be_a_name(nowhere: Orchestrator, name: str) -> None:
         ({"timeout": -1}, "timeout is -1; it must lie between 0 and 100 years"),
         ({"timeout": float("nan")}, "timeout is nan"),
         ({"timeout": "30"}, "timeout is '30'; it must be a timedelta"),
-        ({"max_attempts": 0}, "max_attempts is 0; it must be a whole number between 1 and 32,767"),
+        ({"max_attempts": 0}, "max_attempts is 0; it must lie between 1 and 32,767"),
         ({"max_attempts": 2.5}, "max_attempts is 2.5"),
         ({"queue": ""}, "queue must have 1 to 200 characters, not 0"),
         ({"queue": "q" * 201}, "queue must have 1 to 200 characters, not 201"),

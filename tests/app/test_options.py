@@ -118,7 +118,7 @@ def test_thirty_two_callers_with_one_key_make_one_task(note: Any, connection: ps
         ({"delay": "1 hour"}, "delay is '1 hour'; it must be a timedelta"),
         ({"delay": 1e300}, "100 years"),
         ({"timeout": -1}, "timeout is -1"),
-        ({"max_attempts": 0}, "max_attempts is 0; it must be a whole number between 1 and 32,767"),
+        ({"max_attempts": 0}, "max_attempts is 0; it must lie between 1 and 32,767"),
         ({"max_attempts": 40_000}, "max_attempts is 40000"),
         ({"max_attempts": "3"}, "max_attempts is '3'"),
         ({"queue": ""}, "queue must have 1 to 200 characters, not 0"),

@@ -12,7 +12,7 @@ Facts come from the code; of a table the last column is prose, written by hand a
 import dataclasses
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -31,6 +31,7 @@ from orchestrator.operate import TaskState
 from orchestrator.postgres import embedded
 from orchestrator.schema import migrate
 from orchestrator.task.backoff import Backoff
+from orchestrator.task.columns import OPTIONS
 from orchestrator.task.status import TRANSITIONS, Status, Who
 from tests import servers
 from tests.docs.pages import REPOSITORY
@@ -117,8 +118,15 @@ def sql_writers(connection: psycopg.Connection[Any]) -> dict[str, Writer]:
         part = f"{'view' if is_view else 'table'} {relation}"
         columns.setdefault(part, []).append([f"`{name}`", f"`{short(kind)}`"])
     for part, rows in columns.items():
-        writers[part] = table_writer(["Column", "Type", "Meaning"], rows)
+        known = {f"`{option.column}`": option.meaning for option in OPTIONS} if part == "table tasks" else {}
+        writers[part] = table_writer(["Column", "Type", "Meaning"], rows, known)
+    writers["columns of a new task"] = constant(new_columns())
     return writers
+
+
+def new_columns() -> str:
+    names = ["type", "payload", *(option.column for option in OPTIONS if option.column)]
+    return ", ".join(f"`{name}`" for name in names) + ".\n"
 
 
 def python_writers() -> dict[str, Writer]:
@@ -131,7 +139,11 @@ def python_writers() -> dict[str, Writer]:
     return {
         "names": table_writer(["Name", "Kind", "What it is"], names),
         "task options": table_writer(["Option", "Default", "Meaning"], task),
-        "using options": table_writer(["Option", "Type", "Meaning"], fields_of(Options)),
+        "using options": table_writer(
+            ["Option", "Type", "Meaning"],
+            fields_of(Options),
+            {f"`{option.name}`": option.meaning for option in OPTIONS},
+        ),
         "task state": table_writer(["Field", "Type", "Meaning"], fields_of(TaskState)),
         "context": table_writer(["Attribute", "Type", "Meaning"], properties_of(Context)),
         "backoff": table_writer(["Field", "Default", "Meaning"], defaults_of(Backoff)),
@@ -232,14 +244,18 @@ def short(text: str) -> str:
     )
 
 
-def table_writer(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Writer:
-    return lambda body: table(body, header, rows)
+def table_writer(
+    header: Sequence[str], rows: Sequence[Sequence[str]], known: Mapping[str, str] | None = None
+) -> Writer:
+    return lambda body: table(body, header, rows, known or {})
 
 
-def table(body: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Write a table, its last column kept from the old one where the first cell is the same."""
+def table(
+    body: str, header: Sequence[str], rows: Sequence[Sequence[str]], known: Mapping[str, str] | None = None
+) -> str:
+    """Write a table, its last column kept from the old one where the first cell is the same; else what is known."""
     prose = {cells[0]: cells[-1] for line in body.splitlines() if len(cells := cells_of(line)) > 1}
-    full = [[*row, prose.get(row[0], "")] for row in rows]
+    full = [[*row, prose.get(row[0]) or (known or {}).get(row[0], "")] for row in rows]
     return lines_of([header, ["---"] * len(header), *full])
 
 

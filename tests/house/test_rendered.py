@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from migrations import render
-from orchestrator.schema import tables
+from orchestrator.schema import render, tables
 from orchestrator.task.columns import KEPT, ONLY_OF_GUESTS
 
 REPOSITORY = Path(__file__).parents[2]

@@ -17,7 +17,9 @@ HISTORY = """
     INSERT INTO orchestrator.tasks_live (id, type, queue, run_at, aging_us, timeout, priority, max_attempts)
     SELECT nextval('orchestrator.tasks_id_seq'),
         'mail', 'default', now(), 0, '1 s', 50, 4 FROM generate_series(1, 20000);
-    INSERT INTO orchestrator.tasks (id, type, queue, run_at, aging_us, timeout, priority, max_attempts, status, finished_at)
+    INSERT INTO orchestrator.tasks (
+        id, type, queue, run_at, aging_us, timeout, priority, max_attempts, status, finished_at
+    )
     SELECT nextval('orchestrator.tasks_id_seq'),
         'mail', 'default', now(), 0, '1 s', 50, 4, 'completed', now() FROM generate_series(1, 20000);
     INSERT INTO orchestrator.idempotency_keys (type, key, task_id, expires_at)

@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from orchestrator.task.payload import decode
-from tests.schema.rows import FUTURE, insert, one, read, refusal
+from tests.schema.rows import FUTURE, insert, one, put, read, refusal
 
 BARE = "INSERT INTO orchestrator.tasks (type, payload) VALUES ('mail', %s::jsonb)"
 LIMIT = "bytes of text; at most 262144 are allowed"
@@ -144,6 +144,21 @@ def test_a_new_task_bears_no_marks_of_an_attempt(
 
     assert "OR001" == said.sqlstate
     assert said.message_hint
+
+
+def test_an_id_cannot_be_chosen(connection: psycopg.Connection) -> None:
+    """Neither that of a task that has ended, nor one ahead of the sequence; and the next task is none the worse."""
+    finished = put(connection, "completed")
+
+    for chosen in (finished, finished + 1, 2**62):
+        said = refused(connection, id=chosen, type="mail")
+        assert ("OR006", f"id is {chosen}; the database numbers the tasks itself") == (
+            said.sqlstate,
+            said.message_primary,
+        )
+        assert "RETURNING id" in (said.message_hint or "")
+
+    assert finished < insert(connection, type="mail") < 2**62
 
 
 def test_a_draining_queue_takes_nothing_new(connection: psycopg.Connection) -> None:

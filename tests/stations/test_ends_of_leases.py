@@ -20,7 +20,6 @@ HOLD: LiteralString = "UPDATE orchestrator.tasks_live SET holds = '{7, 8}', gate
 REQUEUE: LiteralString = "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s"
 CANCEL: LiteralString = "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s"
 DELETE: LiteralString = "DELETE FROM orchestrator.tasks WHERE id = %s"
-AT_ONCE = {"dead_after_seconds": 30.0, "restarted_after_seconds": 0.0}
 
 # What is written of the gates: ended, failed, lost.
 WAITS = None
@@ -45,7 +44,7 @@ def within_a_transaction(connection: psycopg.Connection, _: Mate, _clock: Clock,
 
 def by_recovery(connection: psycopg.Connection, worker: Mate, clock: Clock, _: Claimed) -> None:
     clock.advance(seconds=31)
-    recover(connection, **AT_ONCE)
+    recover(connection, dead_after_seconds=30.0, restarted_after_seconds=0.0)
 
 
 def by_timeout(connection: psycopg.Connection, _: Mate, clock: Clock, _task: Claimed) -> None:
@@ -125,7 +124,8 @@ def test_plain_tasks_and_others_of_one_batch_are_all_accepted(
     ids = [put(connection) for _ in range(3)]
     tasks = worker.begin(worker.claim())
     connection.execute(
-        "UPDATE orchestrator.tasks_live SET gates = '{9}', tenant = 'acme' WHERE id = %s", [ids[1]]
+        "UPDATE orchestrator.tasks_live SET holds = '{}', gates = '{9}', tenant = 'acme' WHERE id = %s",
+        [ids[1]],
     )
     connection.execute("UPDATE orchestrator.tasks_live SET lease = 1 WHERE id = %s", [ids[2]])
 

@@ -120,7 +120,8 @@ CREATE TABLE orchestrator.tasks (
     tenant text,
     limits text[],
     requires text[],
-    -- The permits that the lease holds, given back wherever a lease ends.
+    -- The permits that the lease holds, given back wherever a lease ends. NULL for a plain task, and for no other: that is
+    -- how the finish knows one. A task that feeds gates and holds nothing has an empty array.
     holds bigint[],
     -- What waits for the end of this task.
     gates bigint[]
@@ -154,9 +155,8 @@ CREATE TABLE orchestrator.tasks_dead PARTITION OF orchestrator.tasks (
     CONSTRAINT tasks_dead_finished_check CHECK (finished_at IS NOT NULL)
 ) FOR VALUES IN ('dead_letter');
 
--- The claim's path. What has a lane is claimed by lane, so that a task that must wait lies in nobody's way.
+-- The claim's path. What has a lane is not in it, so that a task that must wait lies in no claim's way.
 CREATE INDEX tasks_live_claim_idx ON orchestrator.tasks_live (queue, position, id) WHERE status = 'pending' AND lane IS NULL;
-CREATE INDEX tasks_live_lane_idx ON orchestrator.tasks_live (lane, position, id) WHERE status = 'pending' AND lane IS NOT NULL;
 -- The sweep's path: a million future tasks cost a claim nothing.
 CREATE INDEX tasks_live_due_idx ON orchestrator.tasks_live (run_at) WHERE status = 'scheduled';
 -- "Whose tasks are these?" The predicate names worker_id alone: the finish names id and lease, so it can

@@ -4,7 +4,6 @@ WITH expected (name, made_by) AS (
     VALUES
         ('tasks_live_pkey', 'ALTER TABLE orchestrator.tasks_live ADD CONSTRAINT tasks_live_pkey PRIMARY KEY (id);'),
         ('tasks_live_claim_idx', 'CREATE INDEX CONCURRENTLY tasks_live_claim_idx ON orchestrator.tasks_live (queue, position, id) WHERE status = ''pending'' AND lane IS NULL;'),
-        ('tasks_live_lane_idx', 'CREATE INDEX CONCURRENTLY tasks_live_lane_idx ON orchestrator.tasks_live (lane, position, id) WHERE status = ''pending'' AND lane IS NOT NULL;'),
         ('tasks_live_due_idx', 'CREATE INDEX CONCURRENTLY tasks_live_due_idx ON orchestrator.tasks_live (run_at) WHERE status = ''scheduled'';'),
         ('tasks_live_worker_idx', 'CREATE INDEX CONCURRENTLY tasks_live_worker_idx ON orchestrator.tasks_live (worker_id) WHERE worker_id IS NOT NULL;'),
         ('tasks_dead_pkey', 'ALTER TABLE orchestrator.tasks_dead ADD CONSTRAINT tasks_dead_pkey PRIMARY KEY (id);'),

@@ -1,29 +1,14 @@
-"""Renew the generated parts of the .sql files from `orchestrator/task/columns.py`: `python -m migrations.render`.
+"""What the generated parts of the .sql files list, by the names that their markers give. Each function returns lines.
 
-A part stands between two comments, and its name says what it lists:
-
-    -- generated: kept of t
-    t.id, t.run_at, …
-    -- end
-
-So each file stays the SQL that the server gets, and reads as such. `tests/house/test_rendered.py` fails where a part is
-not what this module makes of the columns. After it, run `python migrations/freeze.py` for the revision being written.
+`of` is the alias in front of each name: `kept of t` lists t.id, t.run_at, … A long list of names is broken into lines.
 """
 
-import re
-import sys
-import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from orchestrator.task.columns import KEPT, NAME_FAULTS, ONLY_OF_GUESTS, OPTIONS, Fault, Option
 
-PACKAGE = Path(__file__).parents[1] / "orchestrator"
-PART = re.compile(
-    r"(?P<indent>[ ]*)-- generated: (?P<name>\w[\w ]*?)(?: of (?P<of>[\w.]+))?\n(?P<body>.*?)(?P=indent)-- end\n",
-    re.DOTALL,
-)
-WIDTH = 120
+STEPS = Path(__file__).with_name("steps")
 
 # What the functions treat each in their own way.
 SPECIAL = frozenset({"queue", "run_at", "delay", "key", "key_window"})
@@ -32,35 +17,10 @@ INHERITED = [option for option in SIMPLE if option.is_inherited]
 SHARED = [option for option in OPTIONS if option.name not in ("key", "key_window")]
 
 
-def rendered(text: str) -> str:
-    """Return a file's text with every generated part written anew; an unknown name is an error."""
-
-    def anew(part: re.Match[str]) -> str:
-        lines = PARTS[part["name"]](part["of"] or "")
-        indent = part["indent"]
-        body = "".join(f"{indent}{line}\n" for entry in lines for line in wrapped(entry, len(indent)))
-        return f"{part[0].partition(chr(10))[0]}\n{body}{indent}-- end\n"
-
-    return PART.sub(anew, text)
-
-
 class Names(str):
     """A list of names, which may be broken anywhere; any other line stays as it is."""
 
     __slots__ = ()
-
-
-def wrapped(entry: str, indented: int) -> list[str]:
-    if not isinstance(entry, Names):
-        return [entry]
-    return textwrap.wrap(entry, WIDTH - indented, break_long_words=False, break_on_hyphens=False)
-
-
-def files() -> Iterator[Path]:
-    """Return the files that have generated parts."""
-    for path in sorted(PACKAGE.rglob("*.sql")):
-        if "-- generated: " in path.read_text(encoding="utf-8"):
-            yield path
 
 
 def listed(names: Iterable[str], *, of: str = "", closing: str = "") -> list[str]:
@@ -76,32 +36,14 @@ def kept_when_plain(of: str) -> list[str]:
     return listed((name for name in KEPT if name not in ONLY_OF_GUESTS), of=of, closing=",")
 
 
-def permits_returned(of: str) -> list[str]:
-    """A step of a statement that ends leases: what they held is given back."""
-    return [
-        "permits_returned AS (",
-        "    INSERT INTO orchestrator.permits_returned (hold, permits)",
-        "    SELECT h.hold, count(*)",
-        f"    FROM {of} AS o CROSS JOIN unnest(o.holds) AS h (hold)",
-        "    GROUP BY h.hold",
-        "),",
-    ]
+def step(name: str) -> Callable[[str], list[str]]:
+    """A step of a statement, from its own file."""
 
+    def lines(of: str) -> list[str]:
+        _, *body = (STEPS / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+        return [line.replace("{of}", of) for line in body]
 
-def gates_told(of: str, *, failed: str = "0") -> list[str]:
-    """A step of a statement that ends tasks: the gates that they feed learn of it."""
-    return [
-        "gates_told AS (",
-        "    INSERT INTO orchestrator.gate_changes (gate, ended, failed)",
-        f"    SELECT g.gate, count(*), {failed}",
-        f"    FROM {of} AS o CROSS JOIN unnest(o.gates) AS g (gate)",
-        "    GROUP BY g.gate",
-        "),",
-    ]
-
-
-def gates_told_of_failure(of: str) -> list[str]:
-    return gates_told(of, failed="count(*)")
+    return lines
 
 
 def arguments(_of: str) -> list[str]:
@@ -314,9 +256,9 @@ def fast_members(_of: str) -> list[str]:
 PARTS: dict[str, Callable[[str], list[str]]] = {
     "kept": kept,
     "kept when plain": kept_when_plain,
-    "permits returned": permits_returned,
-    "gates told": gates_told,
-    "gates told of failure": gates_told_of_failure,
+    "permits returned": step("permits_returned"),
+    "gates told": step("gates_told"),
+    "gates told of failure": step("gates_told_of_failure"),
     "arguments": arguments,
     "signature": signature,
     "columns": columns,
@@ -345,17 +287,3 @@ PARTS: dict[str, Callable[[str], list[str]]] = {
     "fast columns": fast_columns,
     "members written": made,
 }
-
-
-def main() -> None:
-    """Renew every file, and name those that changed."""
-    for path in files():
-        old = path.read_text(encoding="utf-8")
-        new = rendered(old)
-        if new != old:
-            path.write_text(new, encoding="utf-8")
-            sys.stdout.write(f"renewed {path.relative_to(PACKAGE.parent)}\n")
-
-
-if __name__ == "__main__":
-    main()
