@@ -23,7 +23,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 # Tasks of one set may share all options but these.
 OF_ONE_TASK = frozenset({"key", "key_window"})
 # What `enqueue_one.sql` takes besides the payload.
-ONE_TAKES = frozenset({"type", *(option.name for option in OPTIONS if option.fast_in == "all")}) - OF_ONE_TASK
+ONE_TAKES = frozenset({"type", *(option.name for option in OPTIONS if option.fast == "all")}) - OF_ONE_TASK
 Priority = int | str
 
 

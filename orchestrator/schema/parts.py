@@ -13,7 +13,7 @@ STEPS = Path(__file__).with_name("steps")
 # What the functions treat each in their own way.
 SPECIAL = frozenset({"queue", "run_at", "delay", "key", "key_window"})
 SIMPLE = [option for option in OPTIONS if option.name not in SPECIAL]
-INHERITED = [option for option in SIMPLE if option.is_inherited]
+DEFAULTED = [option for option in SIMPLE if option.house]
 SHARED = [option for option in OPTIONS if option.name not in ("key", "key_window")]
 
 
@@ -92,20 +92,20 @@ def simple_columns(of: str) -> list[str]:
 
 def careful(of: str) -> list[str]:
     """Those that the fast way of enqueue() does not write."""
-    return listed((option.name for option in OPTIONS if option.fast_in != "all"), of=of)
+    return listed((option.name for option in OPTIONS if option.fast != "all"), of=of)
 
 
-def inherited(of: str) -> list[str]:
-    return listed((option.column or "" for option in INHERITED), of=of, closing=",")
+def defaulted(of: str) -> list[str]:
+    return listed((option.column or "" for option in DEFAULTED), of=of, closing=",")
 
 
 def values(of: str) -> list[str]:
     """What a column gets: what was given, else what the type says, then the queue, then the house."""
-    return [f"{chain(f'{of}.{option.name}', option)}," for option in INHERITED]
+    return [f"{chain(f'{of}.{option.name}', option)}," for option in DEFAULTED]
 
 
 def defaults(_of: str) -> list[str]:
-    return [f"{chain('', option)}," for option in INHERITED]
+    return [f"{chain('', option)}," for option in DEFAULTED]
 
 
 def resolved(of: str) -> list[str]:
@@ -122,8 +122,8 @@ def resolved(of: str) -> list[str]:
 
 
 def chain(given: str, option: Option) -> str:
-    asked = (given, f"t.{option.column}", f"q.{option.column}", option.house)
-    return f"coalesce({', '.join(filter(None, asked))})"
+    asked = [f"{table}.{option.column}" for table in "tq"] if option.is_inherited else []
+    return f"coalesce({', '.join([*filter(None, [given]), *asked, option.house])})"
 
 
 def written(of: str) -> list[str]:
@@ -137,7 +137,7 @@ def sound(of: str) -> list[str]:
     """Conditions that sound values of the simple options meet, where inherited ones have been resolved."""
     return [
         f"AND {tested(option, f'{of}.{option.name}')}"
-        if option.is_inherited
+        if option.house
         else f"AND ({of}.{option.name} IS NULL OR {tested(option, f'{of}.{option.name}')})"
         for option in SIMPLE
     ]
@@ -148,7 +148,7 @@ def sound_as_given(of: str) -> list[str]:
     return [
         f"AND ({of}.{option.name} IS NULL OR {tested(option, f'{of}.{option.name}')})"
         for option in SIMPLE
-        if option.fast_in == "all"
+        if option.fast == "all"
     ]
 
 
@@ -169,7 +169,7 @@ def narrow_faults(of: str) -> list[str]:
 
 def default_faults(of: str) -> list[str]:
     """What is wrong with the defaults of a queue."""
-    return branches(INHERITED, of)
+    return branches((option for option in SIMPLE if option.is_inherited), of)
 
 
 def branches(options: Iterable[Option], of: str) -> list[str]:
@@ -200,14 +200,14 @@ def documents(of: str) -> list[str]:
 
 def read(of: str) -> list[str]:
     """What the fast way of enqueue_many reads out of an item."""
-    return [f"{reading(option, of)} AS {option.name}," for option in SIMPLE if option.fast_in != "none"]
+    return [f"{reading(option, of)} AS {option.name}," for option in SIMPLE if option.fast != "none"]
 
 
 def reading(option: Option, item: str) -> str:
     if option.kind in ("document", "texts"):
         return f"nullif({item} -> '{option.name}', 'null')"
     value = f"({item} ->> '{option.name}')::{option.sql}"
-    return chain(value, option) if option.is_inherited else value
+    return chain(value, option) if option.house else value
 
 
 def sound_in_sets(of: str) -> list[str]:
@@ -215,9 +215,9 @@ def sound_in_sets(of: str) -> list[str]:
     lines = []
     for option in SIMPLE:
         value = f"{of}.{option.name}"
-        if option.fast_in == "none":
+        if option.fast == "none":
             continue
-        if option.is_inherited:
+        if option.house:
             lines.append(f"AND {tested(option, value)}")
         elif option.kind == "texts":
             lines += [
@@ -230,14 +230,14 @@ def sound_in_sets(of: str) -> list[str]:
 
 
 def fast_columns(_of: str) -> list[str]:
-    return listed(option.column or "" for option in SIMPLE if option.fast_in != "none")
+    return listed(option.column or "" for option in SIMPLE if option.fast != "none")
 
 
 def made(of: str) -> list[str]:
     """What the fast way of enqueue_many writes."""
     lines = []
     for option in SIMPLE:
-        if option.fast_in == "none":
+        if option.fast == "none":
             continue
         if option.kind == "texts":
             member = f"{of} -> '{option.name}'"
@@ -250,7 +250,7 @@ def made(of: str) -> list[str]:
 
 
 def fast_members(_of: str) -> list[str]:
-    return listed(f"'{option.name}'" for option in OPTIONS if option.fast_in != "none")
+    return listed(f"'{option.name}'" for option in OPTIONS if option.fast != "none")
 
 
 PARTS: dict[str, Callable[[str], list[str]]] = {
@@ -271,7 +271,7 @@ PARTS: dict[str, Callable[[str], list[str]]] = {
     "simple options": simple,
     "simple columns": simple_columns,
     "careful options": careful,
-    "inherited columns": inherited,
+    "defaulted columns": defaulted,
     "values": values,
     "defaults": defaults,
     "resolved options": resolved,

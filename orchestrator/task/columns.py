@@ -47,9 +47,9 @@ class Option:
     meaning: str
     """For the command line and the reference, in a few words."""
     is_inherited: bool = False
-    """Left out, the type decides, then the queue: both have a column of this name."""
+    """Left out, the type decides, then the queue, then the house: both have a column of this name."""
     house: str = ""
-    """The default where neither decides; SQL."""
+    """The default; SQL."""
     is_narrow: bool = False
     """The column is a smallint. The argument is an integer, so that a number beyond it gets our sentence."""
     sound: str = ""
@@ -65,6 +65,11 @@ class Option:
     fast_in: Literal["all", "sets", "none"] = "none"
     """Whether the fast way of `enqueue_many` writes it, and that of `enqueue`, too. There each option costs every task
     its time; a task with any other option takes the careful way."""
+
+    @property
+    def fast(self) -> Literal["all", "sets", "none"]:
+        """What has a default is written for every task anyway."""
+        return "all" if self.house else self.fast_in
 
     @property
     def sql(self) -> str:

@@ -36,7 +36,7 @@ def test_a_part_of_an_unknown_name_is_an_error() -> None:
 
 def test_a_list_is_written_anew() -> None:
     """With the indentation of its marker."""
-    opening, closing = "SELECT\n    -- generated: inherited columns of t\n", "    -- end\n    t.id\n"
+    opening, closing = "SELECT\n    -- generated: defaulted columns of t\n", "    -- end\n    t.id\n"
 
     anew = render.rendered(f"{opening}    nothing\n{closing}")
 

@@ -342,7 +342,7 @@ BEGIN
     IF plain THEN
         INSERT INTO orchestrator.tasks_live AS n (
             id, type, payload, queue, status,
-            -- generated: inherited columns
+            -- generated: defaulted columns
             priority, max_attempts, timeout,
             -- end
             run_at, aging_us, idempotency_key
@@ -1455,7 +1455,7 @@ BEGIN
             )
         INTO
             NEW.id, into_queue,
-            -- generated: inherited columns of NEW
+            -- generated: defaulted columns of NEW
             NEW.priority, NEW.max_attempts, NEW.timeout,
             -- end
             NEW.run_at, NEW.aging_us, awaited
@@ -1503,7 +1503,7 @@ BEGIN
         )
     INTO
         NEW.id, NEW.queue,
-        -- generated: inherited columns of NEW
+        -- generated: defaulted columns of NEW
         NEW.priority, NEW.max_attempts, NEW.timeout,
         -- end
         NEW.run_at, NEW.created_at, NEW.aging_us, declared, draining, awaited

@@ -67,7 +67,7 @@ BEGIN
     IF plain THEN
         INSERT INTO orchestrator.tasks_live AS n (
             id, type, payload, queue, status,
-            -- generated: inherited columns
+            -- generated: defaulted columns
             priority, max_attempts, timeout,
             -- end
             run_at, aging_us, idempotency_key

@@ -43,7 +43,7 @@ BEGIN
             )
         INTO
             NEW.id, into_queue,
-            -- generated: inherited columns of NEW
+            -- generated: defaulted columns of NEW
             NEW.priority, NEW.max_attempts, NEW.timeout,
             -- end
             NEW.run_at, NEW.aging_us, awaited
@@ -91,7 +91,7 @@ BEGIN
         )
     INTO
         NEW.id, NEW.queue,
-        -- generated: inherited columns of NEW
+        -- generated: defaulted columns of NEW
         NEW.priority, NEW.max_attempts, NEW.timeout,
         -- end
         NEW.run_at, NEW.created_at, NEW.aging_us, declared, draining, awaited

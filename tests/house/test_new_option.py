@@ -1,0 +1,137 @@
+"""To give a task one more option takes four edits by hand; all else is rendered from them.
+
+The option is added to a copy of the code, and the copy enqueues with it in every way.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psycopg
+
+REPOSITORY = Path(__file__).parents[2]
+COPIED = ("orchestrator", "migrations", "tests")
+FILES_MAX = 6
+
+OPTION = """
+OPTIONS += (
+    Option(
+        name="colour", kind="text", column="colour", meaning="how it is painted", house="'grey'",
+        sound="{} <> ''", faults=(Fault(when="{} = ''", sentence="'the colour is empty'"),),
+    ),
+)
+"""
+EDITS = {
+    # SQL argument, member of a set's item, default, bounds, flag of the command line, row of the reference.
+    "orchestrator/task/columns.py": [
+        ("BY_NAME = {", f"{OPTION}\nBY_NAME = {{"),
+        ('"trace_context", "tenant"', '"trace_context", "colour", "tenant"'),
+    ],
+    # The argument of Python's using().
+    "orchestrator/enqueue/request.py": [
+        ("    trace_context: Mapping[str, str] | None = None\n", "    trace_context: Mapping[str, str] | None = None\n"
+         "    colour: str | None = None\n"),
+    ],
+    # The column.
+    "migrations/versions/0001_foundation/1_tables.sql": [
+        ("    tenant text,\n", "    tenant text,\n    colour text,\n")
+    ],
+    # The column for SQLAlchemy.
+    "orchestrator/schema/tables.py": [
+        ('    Column("tenant", Text),\n', '    Column("tenant", Text),\n    Column("colour", Text),\n'),
+    ],
+}  # fmt: skip
+
+# Run in the copy: migrate, enqueue in every way, and say what came of it.
+PROGRAM = """
+import json, sys
+import psycopg
+from click.testing import CliRunner
+from orchestrator import Orchestrator
+from orchestrator.cli import orchestrator as command
+from orchestrator.schema import migrate
+from tests.docs.reference import python_writers
+
+url = sys.argv[1]
+migrate.upgrade(url)
+app = Orchestrator(database_url=url)
+
+@app.task(name="paint")
+def paint(n):
+    pass
+
+with psycopg.connect(url, autocommit=True) as connection:
+    def one(query):
+        return connection.execute(query).fetchone()[0]
+
+    ids = {
+        "enqueue": one("SELECT orchestrator.enqueue('paint', '{}', colour => 'red')"),
+        "a set": one('''SELECT id FROM orchestrator.enqueue_many('[{"type": "paint", "colour": "red"}]')'''),
+        "alike": one('''SELECT (orchestrator.enqueue_alike('[{}]', '{"type": "paint", "colour": "red"}'))[1]'''),
+        "INSERT": one("INSERT INTO orchestrator.tasks (type, colour) VALUES ('paint', 'red') RETURNING id"),
+        "Python": paint.using(colour="red").enqueue(n=1).id,
+        "Python, a set": paint.using(colour="red").enqueue_many([{"n": 1}, {"n": 2}])[1].id,
+        "command": int(CliRunner().invoke(command, ["enqueue", "paint", "--colour", "red", "--url", url]).stdout),
+    }
+    ids["left out"] = one("SELECT orchestrator.enqueue('paint', '{}')")
+    ids["left out of an INSERT"] = one("INSERT INTO orchestrator.tasks (type) VALUES ('paint') RETURNING id")
+    ids["left out of a set"] = one('''SELECT id FROM orchestrator.enqueue_many('[{"type": "paint"}]')''')
+    colours = {way: one(f"SELECT colour FROM orchestrator.tasks WHERE id = {task_id}") for way, task_id in ids.items()}
+    refusals = set()
+    for statement in (
+        "SELECT orchestrator.enqueue('paint', '{}', colour => '')",
+        '''SELECT orchestrator.enqueue_alike('[{}]', '{"type": "paint", "colour": ""}')''',
+        "INSERT INTO orchestrator.tasks (type, colour) VALUES ('paint', '')",
+    ):
+        try:
+            connection.execute(statement)
+        except psycopg.Error as error:
+            refusals.add(error.diag.message_primary.removeprefix("tasks[0]: "))
+app.close()
+print(json.dumps([colours, sorted(refusals), "| how it is painted |" in python_writers()["using options"]("")]))
+"""
+
+
+def test_an_option_is_added_by_few_edits(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Argument of Python and of SQL, member of a set, flag, column, default, bound, and row of the reference."""
+    for folder in COPIED:
+        shutil.copytree(REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, edits in EDITS.items():
+        path = tmp_path / name
+        text = path.read_text()
+        for old, new in edits:
+            assert 1 == text.count(old), f"{name}: {old}"
+            text = text.replace(old, new)
+        path.write_text(text)
+    run(tmp_path, "-m", "orchestrator.schema.render")
+    run(tmp_path, "migrations/freeze.py", "0001_foundation")
+    connection.execute("DROP SCHEMA orchestrator CASCADE")
+
+    colours, refusals, is_in_reference = json.loads(
+        run(tmp_path, "-c", PROGRAM, database_url).splitlines()[-1]
+    )
+
+    assert 10 == len(colours)
+    assert {way: "grey" if "left out" in way else "red" for way in colours} == colours
+    assert ["the colour is empty"] == refusals
+    assert is_in_reference
+    assert len(EDITS) <= FILES_MAX
+
+
+def run(folder: Path, *words: str) -> str:
+    """Run Python in the copy, with the copy's code."""
+    done = subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stderr
+    return done.stdout
