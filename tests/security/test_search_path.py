@@ -31,7 +31,17 @@ from tests.schema.rows import put
 from tests.schema.work import KEEPS_HOUSE, ROOT
 from tests.security import traps
 from tests.servers import url_of
-from tests.worker.running import AT_ONCE, recorded, run_until_empty, status, task, until, value, working
+from tests.worker.running import (
+    AT_ONCE,
+    attempts,
+    recorded,
+    run_until_empty,
+    status,
+    task,
+    until,
+    value,
+    working,
+)
 
 SAFE = "-c search_path=pg_catalog,pg_temp"
 PLANTED, READY = "orchestrator_test_planted", "orchestrator_test_ready"
@@ -330,7 +340,7 @@ def test_a_worker_calls_nothing_of_others(
 
     assert [] == traps.sprung(look)
     assert [] == [e for e in seen if isinstance(e, events.DutyFailed | events.ConnectionLost)]
-    assert [
+    ended = (
         "completed",
         "dead_letter",
         "completed",
@@ -338,7 +348,11 @@ def test_a_worker_calls_nothing_of_others(
         "dead_letter",
         "cancelled",
         "completed",
-    ] == [status(look, n) for n in ids[: len(hows)]]
+        "completed",
+    )
+    assert list(ended) == [status(look, n) for n in ids[: len(ended)]]
+    # Nor was an end refused because a trap has another kind or result, which would be tried again.
+    assert [[], []] == [attempts(look, n) for n in ids[len(hows) - 1 : len(ended)]]
 
 
 def left_behind(look: psycopg.Connection) -> list[int]:

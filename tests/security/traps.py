@@ -42,12 +42,14 @@ TYPES = """
 FUNCTIONS = """
     SELECT p.proname,
         ARRAY(SELECT format_type(a, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS u (a, n) ORDER BY n),
-        p.provariadic <> 0
+        p.provariadic <> 0, format_type(p.prorettype, NULL),
+        CASE WHEN p.prokind = 'a' THEN 'aggregate' WHEN p.proretset THEN 'set' ELSE 'function' END
     FROM pg_proc AS p
     WHERE p.pronamespace = 'pg_catalog'::regnamespace AND p.proname = ANY (%(called)s)
 """
 OPERATORS = """
-    SELECT o.oprname, coalesce(format_type(nullif(o.oprleft, 0), NULL), ''), format_type(o.oprright, NULL)
+    SELECT o.oprname, coalesce(format_type(nullif(o.oprleft, 0), NULL), ''), format_type(o.oprright, NULL),
+        format_type(o.oprresult, NULL)
     FROM pg_operator AS o
     WHERE o.oprnamespace = 'pg_catalog'::regnamespace AND o.oprname = ANY (%(operators)s)
 """
@@ -70,11 +72,29 @@ VARIADIC_MOST = 8
 BATCH = 400
 
 
-class Plan(NamedTuple):
-    """What is to be planted: signatures by name."""
+class Function(NamedTuple):
+    """One signature to be planted; `kind` is function, set or aggregate."""
 
-    functions: list[tuple[str, tuple[str, ...]]]
-    operators: list[tuple[str, str, str]]
+    name: str
+    arguments: tuple[str, ...]
+    result: str
+    kind: str
+
+
+class Operator(NamedTuple):
+    """The same for an operator; an empty side is none."""
+
+    name: str
+    left: str
+    right: str
+    result: str
+
+
+class Plan(NamedTuple):
+    """What is to be planted."""
+
+    functions: list[Function]
+    operators: list[Operator]
     types: list[str]
     tables: list[str]
 
@@ -96,50 +116,54 @@ def plan(reference: psycopg.Connection) -> Plan:
     }
     types = reference.execute(TYPES, given).fetchall()
     arrays = {name: array for _, name, is_array, array in types if not is_array}
-    known = {name for _, name, _, _ in types}
     functions = {
-        (name, tuple(signature))
-        for name, arguments, variadic in reference.execute(FUNCTIONS, given).fetchall()
-        for signature in expanded(arguments, arrays, variadic=variadic)
+        Function(name, signature, result, kind)
+        for name, arguments, variadic, returned, kind in reference.execute(FUNCTIONS, given).fetchall()
+        for signature, result in expanded(arguments, returned, arrays, variadic=variadic)
     }
-    converted = reference.execute(CONVERTED).fetchall()
-    operators: set[tuple[str, str, str]] = set()
-    for name, left, right in reference.execute(OPERATORS, given).fetchall():
-        for signature in expanded([left, right], arrays, variadic=False):
-            operators.add((name, signature[0], signature[1]))
-            for source, target in converted:
-                if source in known and target == signature[0] == signature[1]:
-                    operators |= {(name, source, target), (name, target, source), (name, source, source)}
     names = reference.execute(NAMES, given).fetchall()
     return Plan(
         sorted(functions),
-        sorted(one for one in operators if all(side in known for side in one[1:] if side)),
+        operators(reference, given, arrays, {name for _, name, _, _ in types}),
         [name for kind, name in names if kind == "type"],
         [name for kind, name in names if kind == "table"],
     )
 
 
+def operators(
+    reference: psycopg.Connection, given: dict[str, list[str]], arrays: dict[str, str | None], known: set[str]
+) -> list[Operator]:
+    """Collect the operators, and those of two types of which one would be converted to the other."""
+    converted = reference.execute(CONVERTED).fetchall()
+    found: set[Operator] = set()
+    for name, left, right, returned in reference.execute(OPERATORS, given).fetchall():
+        for (one, other), result in expanded([left, right], returned, arrays, variadic=False):
+            found.add(Operator(name, one, other, result))
+            for source, target in converted:
+                if source in known and target == one == other:
+                    pairs = ((source, target), (target, source), (source, source))
+                    found |= {Operator(name, *pair, result) for pair in pairs}
+    return sorted(each for each in found if {each.left, each.right} <= known | {""})
+
+
 def expanded(
-    arguments: list[str], arrays: dict[str, str | None], *, variadic: bool
-) -> Iterator[tuple[str, ...]]:
+    arguments: list[str], result: str, arrays: dict[str, str | None], *, variadic: bool
+) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield a signature for each type that its polymorphic arguments may have; itself, if it has none."""
     if not POLYMORPHIC.intersection(arguments):
-        yield tuple(arguments)
+        yield tuple(arguments), result
         return
     for name, array in arrays.items():
         kinds = [name, array] if {'"any"', "anyelement"}.intersection(arguments) else [name]
         for kind in filter(None, kinds):
-            fixed = [
-                (array or kind)
-                if one in ("anyarray", "anycompatiblearray")
-                else kind
-                if one in POLYMORPHIC
-                else one
-                for one in arguments
-            ]
-            yield tuple(fixed)
+            whole = array or kind
+            *fixed, made = (
+                whole if one in ("anyarray", "anycompatiblearray") else kind if one in POLYMORPHIC else one
+                for one in (*arguments, result)
+            )
+            yield tuple(fixed), made
             if variadic and arguments[-1] == '"any"':
-                yield from ((*fixed, *[kind] * more) for more in range(1, VARIADIC_MOST))
+                yield from (((*fixed, *[kind] * more), made) for more in range(1, VARIADIC_MOST))
 
 
 def plant(connection: psycopg.Connection, what: Plan) -> None:
@@ -147,17 +171,17 @@ def plant(connection: psycopg.Connection, what: Plan) -> None:
     connection.execute("SET search_path = pg_catalog, pg_temp")
     connection.execute("CREATE SCHEMA trap; GRANT USAGE ON SCHEMA trap, public TO PUBLIC")
     names = sorted(
-        {name for name, _ in what.functions}
-        | {name for name, _, _ in what.operators}
-        | {*what.types, *what.tables}
+        {
+            *(one.name for one in what.functions),
+            *(one.name for one in what.operators),
+            *what.types,
+            *what.tables,
+        }
     )
     run(connection, (f"CREATE SEQUENCE trap.{quoted(name)}" for name in names))
     run(connection, ["GRANT ALL ON ALL SEQUENCES IN SCHEMA trap TO PUBLIC"])
-    run(
-        connection,
-        (function(name, f"public.{quoted(name)}", arguments) for name, arguments in what.functions),
-    )
-    run(connection, (text for number, one in enumerate(what.operators) for text in operator(number, *one)))
+    run(connection, (text for number, one in enumerate(what.functions) for text in planted(number, one)))
+    run(connection, (text for number, one in enumerate(what.operators) for text in operator(number, one)))
     run(connection, (text for name in what.tables for text in table(name)))
     # Last: from here on public.text is one of them.
     run(connection, (text for name in what.types for text in domain(name)))
@@ -173,7 +197,21 @@ def run(connection: psycopg.Connection, statements: Iterable[str]) -> None:
         connection.execute(f"DO $do$ BEGIN {guarded} END $do$".encode())
 
 
-def function(name: str, called: str, arguments: tuple[str, ...], result: str = "text") -> str:
+def planted(number: int, one: Function) -> Iterator[str]:
+    """Yield what makes a function or an aggregate; of another result where its own is none that PL/pgSQL has."""
+    called = f"public.{quoted(one.name)}"
+    if one.kind == "aggregate":
+        state = f"trap.state_{number}"
+        yield function(one.name, state, ("bigint", *one.arguments), "bigint")
+        of = ", ".join(one.arguments) or "*"
+        yield f"CREATE AGGREGATE {called}({of}) (SFUNC = {state}, STYPE = bigint, INITCOND = 0)"
+        return
+    several = "SETOF " if one.kind == "set" else ""
+    yield function(one.name, called, one.arguments, several + one.result)
+    yield function(one.name, called, one.arguments, several + "text")
+
+
+def function(name: str, called: str, arguments: tuple[str, ...], result: str) -> str:
     """Return what makes a function that tells of itself under a name."""
     place = "trap." + quoted(name)
     says = literal("TRAP " + name.replace("%", "%%"))
@@ -182,13 +220,10 @@ def function(name: str, called: str, arguments: tuple[str, ...], result: str = "
     return f"CREATE FUNCTION {called}({listed}) RETURNS {result} LANGUAGE plpgsql AS $f$ {body} $f$"
 
 
-def operator(number: int, name: str, left: str, right: str) -> Iterator[str]:
-    sides = (f"LEFTARG = {left}, " if left else "") + f"RIGHTARG = {right}"
-    yield function(name, f"trap.operator_{number}", (left, right), "boolean" if name in COMPARING else right)
-    yield f"CREATE OPERATOR public.{name} (FUNCTION = trap.operator_{number}, {sides})"
-
-
-COMPARING = {"=", "<>", "<", ">", "<=", ">=", "~", "!~", "?", "@>", "<@", "&&", "!=", "~~", "!~~"}
+def operator(number: int, one: Operator) -> Iterator[str]:
+    sides = (f"LEFTARG = {one.left}, " if one.left else "") + f"RIGHTARG = {one.right}"
+    yield function(one.name, f"trap.operator_{number}", (one.left, one.right), one.result)
+    yield f"CREATE OPERATOR public.{one.name} (FUNCTION = trap.operator_{number}, {sides})"
 
 
 def table(name: str) -> Iterator[str]:
