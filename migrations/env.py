@@ -44,6 +44,7 @@ def bring(connection: Connection) -> None:
 def write_script() -> None:
     configure(url="postgresql+psycopg://", literal_binds=True)
     with context.begin_transaction():
+        context.execute(engine.SAFE_PATH.decode())
         context.execute(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
         context.execute(
             f"DO $$ BEGIN IF to_regnamespace('{SCHEMA}') IS NULL THEN CREATE SCHEMA {SCHEMA}; END IF; END $$"

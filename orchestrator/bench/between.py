@@ -5,11 +5,12 @@ import subprocess  # nosec B404 # each call says what it starts
 from types import TracebackType
 from typing import Any, Self
 
-import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from orchestrator.bench.ground import Ground, NotMeasured
 from orchestrator.bench.process import end, last_words, spawn
+from orchestrator.errors import DatabaseUnavailable
+from orchestrator.postgres import connect
 
 # Of the connections that a worker opens for its duties as the leader.
 LEADERS = ("orchestrator lead", "orchestrator housekeeping")
@@ -47,9 +48,8 @@ class Between:
                     server.password
                 )  # by hand: a password file names the server's host, not ours
             self.info = make_conninfo(**given)
-            with psycopg.connect(self.info):
-                pass
-        except psycopg.OperationalError as error:
+            connect.open_sync(self.info).close()
+        except DatabaseUnavailable as error:
             self._end()
             raise NoWayThrough(f"the server takes no connection without TLS: {error}") from None
         except BaseException:

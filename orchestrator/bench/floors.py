@@ -19,6 +19,7 @@ from uuid import uuid4
 import psycopg
 
 from orchestrator.bench import sections
+from orchestrator.postgres import connect
 
 SQL = sections.of(__file__, "floors.sql")
 BATCH_SIZE = 500
@@ -84,7 +85,7 @@ def stamps(connection: psycopg.Connection[Any]) -> dict[int, int]:
 
 def listen(info: str, *, ready: Callable[[], None]) -> None:
     """Claim one at each notification, and store when it was ours: for a process of its own, until it is killed."""
-    with psycopg.connect(info, autocommit=True) as connection:
+    with connect.open_sync(info) as connection:
         connection.execute(SQL["hasty"])
         for _ in range(PREPARED_AFTER):
             claim_one(connection)

@@ -1,6 +1,6 @@
 -- The floors' table and statements. Locks: only the floor's own rows. Path: floor_claim_idx, floor_pkey.
 -- name: table
-CREATE TABLE floor (
+CREATE TABLE public.floor (
     id bigserial PRIMARY KEY,
     lease bigint,
     run_at timestamptz NOT NULL DEFAULT statement_timestamp(),
@@ -27,21 +27,21 @@ CREATE TABLE floor (
     trace_context jsonb
 )
 -- name: index
-CREATE INDEX floor_claim_idx ON floor (queue, priority, run_at, id) WHERE status = 'pending'
+CREATE INDEX floor_claim_idx ON public.floor (queue, priority, run_at, id) WHERE status = 'pending'
 -- name: clear
-TRUNCATE floor
+TRUNCATE public.floor
 -- name: fill
-INSERT INTO floor (queue, type, payload)
+INSERT INTO public.floor (queue, type, payload)
 SELECT 'default', 'nothing', %(payload)s::jsonb FROM generate_series(1, %(tasks)s) AS n
 -- name: settle
-VACUUM (ANALYZE) floor
+VACUUM (ANALYZE) public.floor
 -- name: claim
-UPDATE floor
+UPDATE public.floor
 SET status = 'claimed', lease = %(lease)s, worker_id = %(worker_id)s,
     claimed_at = statement_timestamp(), attempt = attempt + 1
 WHERE id = ANY (ARRAY(
     SELECT f.id
-    FROM floor AS f
+    FROM public.floor AS f
     WHERE f.queue = 'default' AND f.status = 'pending'
     ORDER BY f.priority, f.run_at, f.id
     LIMIT %(batch_size)s
@@ -49,17 +49,17 @@ WHERE id = ANY (ARRAY(
 ))
 RETURNING id, type, attempt, max_attempts, payload::text
 -- name: finish
-UPDATE floor SET status = 'completed', finished_at = statement_timestamp()
+UPDATE public.floor SET status = 'completed', finished_at = statement_timestamp()
 WHERE id = ANY (%(ids)s) AND lease = %(lease)s
 -- name: window
-SELECT count(*), extract(epoch FROM max(finished_at) - min(claimed_at))::float8 FROM floor WHERE status = 'completed'
+SELECT count(*), extract(epoch FROM max(finished_at) - min(claimed_at))::float8 FROM public.floor WHERE status = 'completed'
 -- name: insert
-INSERT INTO floor (queue, type, payload) VALUES ('default', %(type)s, %(payload)s::jsonb)
+INSERT INTO public.floor (queue, type, payload) VALUES ('default', %(type)s, %(payload)s::jsonb)
 -- name: copy
-COPY floor (queue, type, payload) FROM STDIN
+COPY public.floor (queue, type, payload) FROM STDIN
 -- name: call
 WITH new AS (
-    INSERT INTO floor (queue, type, payload) VALUES ('default', %(type)s, %(payload)s::jsonb)
+    INSERT INTO public.floor (queue, type, payload) VALUES ('default', %(type)s, %(payload)s::jsonb)
     RETURNING id
 )
 SELECT id, pg_notify('floor', '') FROM new
@@ -68,7 +68,7 @@ SET synchronous_commit = off
 -- name: listen
 LISTEN floor
 -- name: stamp
-UPDATE floor SET status = 'completed', finished_at = statement_timestamp(), result = to_jsonb(%(at)s::bigint)
+UPDATE public.floor SET status = 'completed', finished_at = statement_timestamp(), result = to_jsonb(%(at)s::bigint)
 WHERE id = %(id)s AND lease = %(lease)s
 -- name: stamps
-SELECT id, result::bigint FROM floor WHERE status = 'completed'
+SELECT id, result::bigint FROM public.floor WHERE status = 'completed'

@@ -15,6 +15,7 @@ import psycopg
 
 from orchestrator.bench import floors, sections
 from orchestrator.config import PREFIX
+from orchestrator.postgres import connect
 
 SQL = sections.of(__file__, "producer.sql")
 INSERTS = {"tasks": SQL["insert"], "floor": floors.SQL["insert"]}
@@ -25,7 +26,7 @@ def main() -> None:
     """Connect, then do as told until nobody tells any more."""
     size = int(sys.stdin.readline())
     info = os.environ[f"{PREFIX}DATABASE_URL"]
-    connections = [psycopg.connect(info, autocommit=True) for _ in range(size)]
+    connections = [connect.open_sync(info) for _ in range(size)]
     tell("connected")
     together = threading.Barrier(size)
     with ThreadPoolExecutor(size) as threads:

@@ -1,11 +1,13 @@
 -- Enqueue one task without a key. In: all of them texts, or NULL for what is left out. Out: its id.
 SELECT orchestrator.enqueue(
-    CAST(%(type)s AS text),
-    CAST(%(payload)s AS jsonb),
-    CAST(%(queue)s AS text),
-    CAST(CAST(%(priority)s AS text) AS integer),
-    CAST(CAST(%(run_at)s AS text) AS timestamptz),
-    CAST(CAST(%(delay)s AS text) AS interval),
-    max_attempts => CAST(CAST(%(max_attempts)s AS text) AS integer),
-    timeout => CAST(CAST(%(timeout)s AS text) AS interval)
+    CAST(%(type)s AS pg_catalog.text),
+    CAST(%(payload)s AS pg_catalog.jsonb),
+    -- generated: sent arguments
+    queue => CAST(%(queue)s AS pg_catalog.text),
+    priority => CAST(CAST(%(priority)s AS pg_catalog.text) AS integer),
+    run_at => CAST(CAST(%(run_at)s AS pg_catalog.text) AS pg_catalog.timestamptz),
+    delay => CAST(CAST(%(delay)s AS pg_catalog.text) AS interval),
+    max_attempts => CAST(CAST(%(max_attempts)s AS pg_catalog.text) AS integer),
+    timeout => CAST(CAST(%(timeout)s AS pg_catalog.text) AS interval)
+    -- end
 )

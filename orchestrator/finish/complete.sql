@@ -7,16 +7,18 @@
 -- that no partial index can be chosen instead (docs/decisions/0002-whose-tasks.md).
 -- DELETE + INSERT and not an UPDATE of status: moving a row between leaves makes every concurrent writer of it
 -- fail with 40001, even in READ COMMITTED.
+-- It also ends a handler's own transaction, in whose session others may come first in the search_path: so all is qualified.
 WITH given AS (
     SELECT g.id, g.lease, g.result, g.age
-    FROM unnest(
-        %(ids)s::bigint[], %(leases)s::bigint[], %(results)s::text[], %(ages)s::bigint[]
+    FROM ROWS FROM (
+        pg_catalog.unnest(%(ids)s::bigint[]), pg_catalog.unnest(%(leases)s::bigint[]),
+        pg_catalog.unnest(%(results)s::pg_catalog.text[]), pg_catalog.unnest(%(ages)s::bigint[])
     ) AS g (id, lease, result, age)
 ),
 gone AS (
     DELETE FROM orchestrator.tasks_live AS t
     USING given AS g
-    WHERE t.id = g.id AND t.lease = g.lease AND t.holds IS NULL
+    WHERE t.id OPERATOR(pg_catalog.=) g.id AND t.lease OPERATOR(pg_catalog.=) g.lease AND t.holds IS NULL
     RETURNING
         -- generated: kept when plain of t
         t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.parent_id, t.aging_us, t.timeout, t.worker_id,
@@ -40,10 +42,19 @@ done AS (
         -- end
         lease, losses,
         coalesce(
-            started_at, CASE WHEN age IS NOT NULL THEN greatest(claimed_at, orchestrator.clock() - age * interval '1 microsecond') END
+            started_at,
+            CASE WHEN age IS NOT NULL THEN greatest(
+                claimed_at,
+                orchestrator.clock() OPERATOR(pg_catalog.-) (age OPERATOR(pg_catalog.*) interval '1 microsecond')
+            ) END
         ),
-        orchestrator.clock(), 'completed', result::jsonb
+        orchestrator.clock(), 'completed', result::pg_catalog.jsonb
     FROM gone
     RETURNING id
 )
-SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::bigint[]) THEN array_agg(id) END FROM done
+SELECT
+    pg_catalog.count(*),
+    CASE
+        WHEN pg_catalog.count(*) OPERATOR(pg_catalog.<) pg_catalog.cardinality(%(ids)s::bigint[]) THEN pg_catalog.array_agg(id)
+    END
+FROM done

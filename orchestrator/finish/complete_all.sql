@@ -4,14 +4,15 @@
 -- In, out, locks and path: as in complete.sql. The two other tables are appended to, and nothing waits for anything there.
 WITH given AS (
     SELECT g.id, g.lease, g.result, g.age
-    FROM unnest(
-        %(ids)s::bigint[], %(leases)s::bigint[], %(results)s::text[], %(ages)s::bigint[]
+    FROM ROWS FROM (
+        pg_catalog.unnest(%(ids)s::bigint[]), pg_catalog.unnest(%(leases)s::bigint[]),
+        pg_catalog.unnest(%(results)s::pg_catalog.text[]), pg_catalog.unnest(%(ages)s::bigint[])
     ) AS g (id, lease, result, age)
 ),
 gone AS (
     DELETE FROM orchestrator.tasks_live AS t
     USING given AS g
-    WHERE t.id = g.id AND t.lease = g.lease
+    WHERE t.id OPERATOR(pg_catalog.=) g.id AND t.lease OPERATOR(pg_catalog.=) g.lease
     RETURNING
         -- generated: kept of t
         t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.workflow_id, t.parent_id, t.aging_us, t.timeout,
@@ -23,16 +24,16 @@ gone AS (
 -- generated: permits returned of gone
 permits_returned AS (
     INSERT INTO orchestrator.permits_returned (hold, permits)
-    SELECT h.hold, count(*)
-    FROM gone AS o CROSS JOIN unnest(o.holds) AS h (hold)
+    SELECT h.hold, pg_catalog.count(*)
+    FROM gone AS o CROSS JOIN pg_catalog.unnest(o.holds) AS h (hold)
     GROUP BY h.hold
 ),
 -- end
 -- generated: gates told of gone
 gates_told AS (
     INSERT INTO orchestrator.gate_changes (gate, ended)
-    SELECT g.gate, count(*)
-    FROM gone AS o CROSS JOIN unnest(o.gates) AS g (gate)
+    SELECT g.gate, pg_catalog.count(*)
+    FROM gone AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
     GROUP BY g.gate
 ),
 -- end
@@ -53,10 +54,19 @@ done AS (
         -- end
         lease, losses,
         coalesce(
-            started_at, CASE WHEN age IS NOT NULL THEN greatest(claimed_at, orchestrator.clock() - age * interval '1 microsecond') END
+            started_at,
+            CASE WHEN age IS NOT NULL THEN greatest(
+                claimed_at,
+                orchestrator.clock() OPERATOR(pg_catalog.-) (age OPERATOR(pg_catalog.*) interval '1 microsecond')
+            ) END
         ),
-        orchestrator.clock(), 'completed', result::jsonb
+        orchestrator.clock(), 'completed', result::pg_catalog.jsonb
     FROM gone
     RETURNING id
 )
-SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::bigint[]) THEN array_agg(id) END FROM done
+SELECT
+    pg_catalog.count(*),
+    CASE
+        WHEN pg_catalog.count(*) OPERATOR(pg_catalog.<) pg_catalog.cardinality(%(ids)s::bigint[]) THEN pg_catalog.array_agg(id)
+    END
+FROM done

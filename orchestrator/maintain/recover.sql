@@ -181,16 +181,16 @@ buried AS (
 -- generated: permits returned of orphan
 permits_returned AS (
     INSERT INTO orchestrator.permits_returned (hold, permits)
-    SELECT h.hold, count(*)
-    FROM orphan AS o CROSS JOIN unnest(o.holds) AS h (hold)
+    SELECT h.hold, pg_catalog.count(*)
+    FROM orphan AS o CROSS JOIN pg_catalog.unnest(o.holds) AS h (hold)
     GROUP BY h.hold
 ),
 -- end
 -- generated: gates told of failure of gone
 gates_told AS (
     INSERT INTO orchestrator.gate_changes (gate, ended, failed)
-    SELECT g.gate, count(*), count(*)
-    FROM gone AS o CROSS JOIN unnest(o.gates) AS g (gate)
+    SELECT g.gate, pg_catalog.count(*), pg_catalog.count(*)
+    FROM gone AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
     GROUP BY g.gate
 ),
 -- end

@@ -1,17 +1,19 @@
 -- One task as it stands. In: id. Out: one row, or none when it was deleted, pruned or is not committed yet. Who
 -- cancels by hand leaves the reason in audit; a handler leaves it in error.
+-- A producer asks it through a pooler, where the search_path is others': so all is qualified.
 -- Path: the primary key of each leaf; audit_task_idx.
-SELECT t.status, t.type, t.queue, t.attempt, t.max_attempts, t.result::text, t.error::text, t.progress::text,
+SELECT t.status, t.type, t.queue, t.attempt, t.max_attempts, t.result::pg_catalog.text, t.error::pg_catalog.text,
+    t.progress::pg_catalog.text,
     t.created_at, t.run_at, t.started_at, t.finished_at,
     CASE
-        WHEN t.status <> 'cancelled' THEN NULL
-        WHEN t.error ->> 'class' = 'Cancelled' THEN t.error ->> 'message'
+        WHEN t.status OPERATOR(pg_catalog.<>) 'cancelled' THEN NULL
+        WHEN (t.error OPERATOR(pg_catalog.->>) 'class') OPERATOR(pg_catalog.=) 'Cancelled' THEN t.error OPERATOR(pg_catalog.->>) 'message'
         ELSE (
             SELECT a.reason FROM orchestrator.audit AS a
-            WHERE a.task_id = t.id AND a.action = 'cancel'
+            WHERE a.task_id OPERATOR(pg_catalog.=) t.id AND a.action OPERATOR(pg_catalog.=) 'cancel'
             ORDER BY a.id DESC
             LIMIT 1
         )
     END
 FROM orchestrator.tasks AS t
-WHERE t.id = %(id)s
+WHERE t.id OPERATOR(pg_catalog.=) %(id)s

@@ -15,7 +15,9 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from orchestrator.errors import ConfigError, DatabaseUnavailable
-from orchestrator.postgres import embedded
+from orchestrator.postgres import embedded, statement
+
+SAFE_PATH = statement.load(__file__, "safe_path.sql")
 
 GUARDS: dict[str, Any] = {
     "connect_timeout": 10,
@@ -60,23 +62,50 @@ def conninfo(url: str, *, application_name: str = "orchestrator") -> str:
     return make_conninfo(**{"application_name": application_name, **GUARDS, **given})
 
 
-def open_sync(info: str) -> psycopg.Connection[Any]:
-    """Connect, in autocommit: each statement of ours is its own transaction unless it says otherwise."""
+def open_sync(info: str, *, safe_path: bool = True) -> psycopg.Connection[Any]:
+    """Connect, in autocommit: each statement of ours is its own transaction unless it says otherwise.
+
+    Without `safe_path` the session keeps the search_path of its user, for statements that are not ours.
+    """
     try:
-        return psycopg.connect(info, autocommit=True)
+        connection = psycopg.connect(info, autocommit=True)
+        try:
+            if safe_path:
+                set_safe_path(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
     except psycopg.OperationalError as error:
         said = unavailable(info, error)
     # Outside, so that it has no cause: psycopg's error holds the whole connection string, password and all.
     raise said
 
 
-async def open_async(info: str) -> psycopg.AsyncConnection[Any]:
+async def open_async(info: str, *, safe_path: bool = True) -> psycopg.AsyncConnection[Any]:
     """The same on the event loop."""
     try:
-        return await psycopg.AsyncConnection.connect(info, autocommit=True)
+        connection = await psycopg.AsyncConnection.connect(info, autocommit=True)
+        try:
+            if safe_path:
+                await set_safe_path_async(connection)
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
     except psycopg.OperationalError as error:
         said = unavailable(info, error)
     raise said
+
+
+def set_safe_path(connection: psycopg.Connection[Any]) -> None:
+    """Let a new session of ours call nothing but PostgreSQL's own functions, operators and types."""
+    connection.execute(SAFE_PATH, {"backend": connection.info.backend_pid})
+
+
+async def set_safe_path_async(connection: psycopg.AsyncConnection[Any]) -> None:
+    """The same on the event loop."""
+    await connection.execute(SAFE_PATH, {"backend": connection.info.backend_pid})
 
 
 def unavailable(info: str, error: psycopg.OperationalError) -> DatabaseUnavailable:

@@ -5,6 +5,7 @@ hand, and there a waiter that is cancelled stays in the queue, and may not even 
 6,000 cancellations, 5,335 waiters were left over and two cancellations were lost. It also keeps to itself why it cannot
 connect until its patience is over, and takes two pools for two colours, where one bound is wanted.
 
+The handler's own statements run on it, so it keeps the search_path of its user; ours on it are fully qualified.
 A connection that is lent again is as new: what its last user set, locked or prepared is gone (DISCARD ALL). Whether the
 server has ended it while it lay idle is seen without a round trip.
 """
@@ -165,7 +166,7 @@ class Lender:
                 await asyncio.sleep(pause_seconds)
             else:
                 with trying:
-                    return as_new(await connect.open_async(self._info))
+                    return as_new(await connect.open_async(self._info, safe_path=False))
 
     def _ready(self) -> Sync:
         trying = Trying(self._reach)
@@ -178,7 +179,7 @@ class Lender:
                 time.sleep(pause_seconds)
             else:
                 with trying:
-                    return as_new(connect.open_sync(self._info))
+                    return as_new(connect.open_sync(self._info, safe_path=False))
 
     def _pop(self, idle: list[Any]) -> Any:
         """Return an idle connection that is still good, or None; then one of the other colour makes room."""

@@ -76,7 +76,9 @@ class Pools:
         self._begin_anew_if_forked()
         with self._guard:
             if self._sync is None:
-                self._sync = ConnectionPool(self._info(), open=True, check=check, **self._settings())
+                self._sync = ConnectionPool(
+                    self._info(), open=True, check=check, configure=connect.set_safe_path, **self._settings()
+                )
             return self._sync
 
     async def on_loop(self) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
@@ -88,7 +90,13 @@ class Pools:
                 finish(self._async.pop(ended))
             pool = self._async.get(loop)
             if pool is None:
-                pool = AsyncConnectionPool(self._info(), open=False, check=acheck, **self._settings())
+                pool = AsyncConnectionPool(
+                    self._info(),
+                    open=False,
+                    check=acheck,
+                    configure=connect.set_safe_path_async,
+                    **self._settings(),
+                )
                 self._async[loop] = pool
         await pool.open()
         return pool

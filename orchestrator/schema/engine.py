@@ -1,13 +1,19 @@
-"""A SQLAlchemy connection for Alembic, through the same door as every other connection of ours."""
+"""A SQLAlchemy connection for Alembic, through the same door as every other connection of ours.
+
+A migration runs with the rights of an owner, often a superuser. So each of its transactions sets its own search_path,
+also behind a pooler, where a session cannot.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import psycopg
-from sqlalchemy import Connection, NullPool, create_engine
+from sqlalchemy import Connection, NullPool, create_engine, event
 
 from orchestrator import events
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, statement
+
+SAFE_PATH = statement.load(__file__, "safe_path.sql")
 
 
 @contextmanager
@@ -17,9 +23,17 @@ def connecting(url: str) -> Iterator[Connection]:
     with connect.open_sync(info) as raw:
         raw.autocommit = False
         raw.add_notice_handler(tell)
+        # For what SQLAlchemy asks of a new connection; it rolls back afterwards.
+        raw.execute(SAFE_PATH)
         engine = create_engine("postgresql+psycopg://", creator=lambda: lend(raw), poolclass=NullPool)
+        event.listen(engine, "begin", set_safe_path)
         with engine.connect() as connection:
             yield connection
+
+
+def set_safe_path(connection: Connection) -> None:
+    """Let the transaction that begins call nothing but PostgreSQL's own functions, operators and types."""
+    connection.exec_driver_sql(SAFE_PATH.decode())
 
 
 def tell(notice: psycopg.errors.Diagnostic) -> None:

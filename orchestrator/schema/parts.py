@@ -10,8 +10,12 @@ from orchestrator.task.columns import KEPT, NAME_FAULTS, ONLY_OF_GUESTS, OPTIONS
 
 STEPS = Path(__file__).with_name("steps")
 
+# Types by names that no search_path can turn to another; integer and interval are words of the grammar.
+SAFE_TYPES = {"integer": "integer", "interval": "interval", "timestamptz": "pg_catalog.timestamptz"}
+
 # What the functions treat each in their own way.
 SPECIAL = frozenset({"queue", "run_at", "delay", "key", "key_window"})
+# Each of these has a column of its own name.
 SIMPLE = [option for option in OPTIONS if option.name not in SPECIAL]
 DEFAULTED = [option for option in SIMPLE if option.house]
 SHARED = [option for option in OPTIONS if option.name not in ("key", "key_window")]
@@ -51,6 +55,18 @@ def arguments(_of: str) -> list[str]:
     return ",\n".join(f"{option.name} {option.sql} DEFAULT NULL" for option in OPTIONS).splitlines()
 
 
+def sent_arguments(_of: str) -> list[str]:
+    """What a producer sends as texts for one task; on a user's session, so everything is qualified."""
+    sent = [option for option in OPTIONS if option.fast == "all" and option.name not in ("key", "key_window")]
+    text = "CAST(%({0})s AS pg_catalog.text)"
+    return ",\n".join(
+        f"{option.name} => {text if option.sql == 'text' else f'CAST({text} AS {SAFE_TYPES[option.sql]})'}".format(
+            option.name
+        )
+        for option in sent
+    ).splitlines()
+
+
 def signature(_of: str) -> list[str]:
     return listed(option.sql for option in OPTIONS)
 
@@ -84,10 +100,6 @@ def item(of: str) -> list[str]:
 
 def simple(of: str) -> list[str]:
     return listed((option.name for option in SIMPLE), of=of)
-
-
-def simple_columns(of: str) -> list[str]:
-    return listed((option.column or "" for option in SIMPLE), of=of)
 
 
 def careful(of: str) -> list[str]:
@@ -260,6 +272,7 @@ PARTS: dict[str, Callable[[str], list[str]]] = {
     "gates told": step("gates_told"),
     "gates told of failure": step("gates_told_of_failure"),
     "arguments": arguments,
+    "sent arguments": sent_arguments,
     "signature": signature,
     "columns": columns,
     "record": record,
@@ -269,7 +282,6 @@ PARTS: dict[str, Callable[[str], list[str]]] = {
     "fast members": fast_members,
     "item": item,
     "simple options": simple,
-    "simple columns": simple_columns,
     "careful options": careful,
     "defaulted columns": defaulted,
     "values": values,

@@ -1,6 +1,9 @@
 -- Who may do what. Run after everything else exists. A role that is missing is created where the migrating role
 -- may, and skipped with a notice where it may not; run `orchestrator migrate` again after creating it by hand.
+-- Whoever runs it is mostly a superuser, so it calls nothing that others may have put into a schema of his path.
 -- PUBLIC has nothing. The day leaves get no grants: people name the root, workers tasks_live, tasks_done and tasks_dead.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 REVOKE ALL ON ALL TABLES IN SCHEMA orchestrator FROM PUBLIC;
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA orchestrator FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA orchestrator FROM PUBLIC;

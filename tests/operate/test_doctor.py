@@ -335,6 +335,24 @@ def test_a_pooler_in_transaction_mode(
     assert set() == {found.name for found in findings.values() if found.verdict == "skipped"}
 
 
+def test_a_path_that_others_can_write(
+    patient: Patient, connection: psycopg.Connection, database_url: str, tmp_path: Path
+) -> None:
+    """Behind a pooler our sessions keep the role's path; a direct one sets its own."""
+    if bouncer.PROGRAM is None:
+        pytest.skip("pgbouncer is not installed; Debian: apt-get install pgbouncer")
+    with bouncer.bouncing(database_url, tmp_path) as url, psycopg.connect(url, autocommit=True) as through:
+        pooled = patient_of(through, url)
+        before = make(sessions.search_path, pooled)
+        connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
+        after = make(sessions.search_path, pooled)
+        directly = make(sessions.search_path, patient)
+
+    assert ["ok", "warn", "ok"] == [found.verdict for found in (before, after, directly)]
+    assert "others may create functions in public" in after.says
+    assert f"ALTER ROLE {connection.info.user} SET search_path = pg_catalog, pg_temp;" == after.statement
+
+
 def test_a_full_queue_of_notifications(
     patient: Patient, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

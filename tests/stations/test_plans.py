@@ -302,10 +302,10 @@ def test_a_session_has_its_statements_planned_anew(
         return int(row[0][0]["Plan"]["Plan Rows"])
 
     async def prepare_on_empty(connection: Connection) -> None:
-        await connection.execute("CREATE TABLE things AS SELECT 1 AS thing; ANALYZE things")
-        await connection.execute("PREPARE all_rows AS SELECT thing FROM things")
+        await connection.execute("CREATE TABLE public.things AS SELECT 1 AS thing; ANALYZE public.things")
+        await connection.execute("PREPARE all_rows AS SELECT thing FROM public.things")
         assert 1 == await reckoned(connection)
-        await connection.execute("INSERT INTO things SELECT generate_series(1, 10000)")
+        await connection.execute("INSERT INTO public.things SELECT generate_series(1, 10000)")
         assert 1 == await reckoned(connection)
 
     async def work() -> None:

@@ -480,7 +480,7 @@ BEGIN
     );
     INSERT INTO orchestrator.tasks_live (
         id, type, payload, queue, status, run_at, aging_us,
-        -- generated: simple columns
+        -- generated: simple options
         priority, max_attempts, timeout, tags, metadata, trace_context
         -- end
     )
@@ -1431,7 +1431,7 @@ BEGIN
     IF num_nonnulls(
             NEW.id, NEW.run_at, NEW.idempotency_key, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at,
             NEW.finished_at, NEW.result, NEW.error, NEW.progress,
-            -- generated: simple columns of NEW
+            -- generated: simple options of NEW
             NEW.priority, NEW.max_attempts, NEW.timeout, NEW.tags, NEW.metadata, NEW.trace_context
             -- end
         ) = 0
@@ -1767,7 +1767,7 @@ BEGIN
     -- attempt = -1 tells fill_new_task that the id was drawn, not chosen: no producer may write this column.
     INSERT INTO orchestrator.tasks (
         id, type, payload, queue, run_at, idempotency_key, attempt,
-        -- generated: simple columns
+        -- generated: simple options
         priority, max_attempts, timeout, tags, metadata, trace_context
         -- end
     )

@@ -26,6 +26,7 @@ CHECKS: tuple[Check, ...] = (
     server.transaction_ids,
     sessions.connections,
     sessions.tls,
+    sessions.search_path,
     sessions.clock,
     sessions.driver,
     notifications.notifications,

@@ -5,11 +5,12 @@ from typing import Any
 
 from psycopg import pq
 
-from orchestrator.operate.doctor.finding import Finding, Patient, fail, ok, skipped, warn
+from orchestrator.operate.doctor.finding import Finding, Patient, fail, named, ok, skipped, warn
 from orchestrator.postgres import statement
 
 CONNECTIONS = statement.load(__file__, "connections.sql")
 CLOCK = statement.load(__file__, "clock.sql")
+SEARCH_PATH = statement.load(__file__, "search_path.sql")
 HORIZON = statement.load(__file__, "horizon.sql")
 
 # A worker has five sessions or so, and more for handlers' own transactions.
@@ -69,6 +70,23 @@ def is_here(host: str, address: str) -> bool:
     if not address:
         return not host or host.startswith(("/", "@")) or host == "localhost"
     return ip_address(address.partition("%")[0]).is_loopback
+
+
+def search_path(patient: Patient) -> Finding:
+    """What our sessions call is PostgreSQL's own, and nothing that somebody has put into a schema of their path."""
+    backend, schemas, cure = patient.row(SEARCH_PATH)
+    if backend == patient.connection.info.backend_pid:
+        return ok("our sessions look functions up in pg_catalog alone")
+    if not schemas:
+        return ok(
+            "through this pooler the role's own search_path holds, and only its owners may create in it"
+        )
+    return warn(
+        f"through this pooler the role's own search_path holds, and others may create functions in {named(schemas)}: a "
+        "worker or a command may call them with its rights",
+        "Give workers and operators a role of their own with a safe path, or a URL that leads to the server itself:",
+        cure,
+    )
 
 
 def clock(patient: Patient) -> Finding:

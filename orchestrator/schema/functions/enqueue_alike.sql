@@ -92,7 +92,7 @@ BEGIN
     );
     INSERT INTO orchestrator.tasks_live (
         id, type, payload, queue, status, run_at, aging_us,
-        -- generated: simple columns
+        -- generated: simple options
         priority, max_attempts, timeout, tags, metadata, trace_context
         -- end
     )

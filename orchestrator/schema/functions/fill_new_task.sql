@@ -19,7 +19,7 @@ BEGIN
     IF num_nonnulls(
             NEW.id, NEW.run_at, NEW.idempotency_key, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at,
             NEW.finished_at, NEW.result, NEW.error, NEW.progress,
-            -- generated: simple columns of NEW
+            -- generated: simple options of NEW
             NEW.priority, NEW.max_attempts, NEW.timeout, NEW.tags, NEW.metadata, NEW.trace_context
             -- end
         ) = 0

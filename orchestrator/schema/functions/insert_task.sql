@@ -32,7 +32,7 @@ BEGIN
     -- attempt = -1 tells fill_new_task that the id was drawn, not chosen: no producer may write this column.
     INSERT INTO orchestrator.tasks (
         id, type, payload, queue, run_at, idempotency_key, attempt,
-        -- generated: simple columns
+        -- generated: simple options
         priority, max_attempts, timeout, tags, metadata, trace_context
         -- end
     )
