@@ -23,7 +23,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # The schema and its version table stay, and so do the roles: other databases of the cluster may use them.
+    # The version table, the schema and the roles are the runner's (orchestrator/schema/remove.sql).
     run(HERE / "downgrade.sql")
 
 

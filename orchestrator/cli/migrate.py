@@ -20,7 +20,7 @@ from orchestrator.schema import migrate as schema
     default="head",
     show_default=True,
     metavar="REVISION",
-    help="Where to go; `base` removes everything.",
+    help="Where to go; `base` removes everything that nobody else uses.",
 )
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if the database is behind.")
 @click.option("--sql", is_flag=True, help="Change nothing; print the SQL, for somebody else to run.")

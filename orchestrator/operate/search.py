@@ -127,6 +127,10 @@ DEEDS = {
     Deed.PRIORITY: sql.SQL("UPDATE orchestrator.tasks AS t SET priority = %(priority)s WHERE {}"),
 }
 OTHER_PRIORITY = sql.SQL("t.priority <> %(priority)s")
+# Another task has taken its key since it was cancelled: a requeue of it is refused, and with it the whole batch.
+KEY_IS_ITS_OWN = sql.SQL(
+    "NOT (t.status = 'cancelled' AND orchestrator.key_has_passed(t.type, t.idempotency_key, t.id))"
+)
 
 
 def page(wanted: Search, *, after: int | None, most: int) -> Statement:
@@ -175,6 +179,8 @@ def batch(
     condition, values = met(wanted)
     if deed is Deed.PRIORITY:
         condition = AND.join([condition, OTHER_PRIORITY])
+    if deed is Deed.REQUEUE and Status.CANCELLED in (wanted.statuses or Status):
+        condition = AND.join([condition, KEY_IS_ITS_OWN])
     statement = BATCH.format(condition=condition, window=ABOVE, deed=DEEDS[deed].format(THESE))
     return statement, {**values, "after": after, "upto": upto, "most": most, "priority": priority}
 

@@ -14,7 +14,7 @@ from alembic.config import Config as AlembicConfig
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from psycopg.errors import LockNotAvailable
+from psycopg.errors import DependentObjectsStillExist, LockNotAvailable
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
@@ -32,14 +32,16 @@ def upgrade(url: str, *, to: str = "head") -> None:
         steer(connection, to, command.upgrade)
         if current(connection) == head():
             # Live, not frozen in a revision: a role that was missing gets its grants the next time.
-            roles = (PACKAGE / "schema" / "roles.sql").read_text(encoding="utf-8")
-            connection.exec_driver_sql(roles.replace("%", "%%"))
+            run(connection, "roles.sql")
 
 
 def downgrade(url: str, *, to: str) -> None:
-    """Migrate down to a revision; `base` takes everything away, the tasks with it."""
+    """Migrate down to a revision; `base` takes everything away, the tasks with it. A notice names what is kept."""
     with explained(), engine.connecting(url) as connection, connection.begin():
         steer(connection, to, command.downgrade)
+        # Alembic has written its version table for the last time only now.
+        if to == "base":
+            run(connection, "remove.sql")
 
 
 def move(url: str, *, to: str) -> None:
@@ -64,7 +66,7 @@ def script() -> str:
     out = io.StringIO()
     config = alembic_config(out)
     command.upgrade(config, "head", sql=True)
-    roles = (PACKAGE / "schema" / "roles.sql").read_text(encoding="utf-8")
+    roles = read("roles.sql")
     # Before alembic's own COMMIT, so that the script is one transaction.
     body, commit, rest = out.getvalue().rpartition("COMMIT;")
     return f"{body}{roles}\n{commit}{rest}"
@@ -95,16 +97,29 @@ def refuse_old_server(number: int, version: str) -> None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Say what to do about a lock that somebody else holds; a revision does not wait for it for long."""
+    """Say what to do about a lock that somebody else holds, which a revision does not wait for for long, and about what
+    somebody has built on our tables."""
     try:
         yield
     except DBAPIError as error:
+        if isinstance(error.orig, DependentObjectsStillExist):
+            raise SchemaError(
+                f"other objects use ours ({error.orig.diag.message_detail}); drop them first. Nothing was changed"
+            ) from error
         if not isinstance(error.orig, LockNotAvailable):
             raise
         raise SchemaError(
             "the migration did not get its locks in time, because a transaction uses these tables; nothing was "
             "changed. End the long ones (pg_stat_activity, xact_start), or run it again"
         ) from error
+
+
+def run(connection: Connection, file: str) -> None:
+    connection.exec_driver_sql(read(file).replace("%", "%%"))
+
+
+def read(file: str) -> str:
+    return (PACKAGE / "schema" / file).read_text(encoding="utf-8")
 
 
 def steer(connection: Connection, to: str, go: Callable[[AlembicConfig, str], None]) -> None:

@@ -15,7 +15,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.schema.parts import PARTS, Names
+from orchestrator.schema.option_parts import Names
+from orchestrator.schema.parts import PARTS
 
 PACKAGE = Path(__file__).parents[1]
 PART = re.compile(

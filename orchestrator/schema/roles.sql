@@ -117,6 +117,7 @@ BEGIN
         GRANT UPDATE (status, priority, run_at), DELETE ON orchestrator.tasks TO orchestrator_operator;
         GRANT EXECUTE ON FUNCTION
             orchestrator.requeue(bigint, text),
+            orchestrator.key_has_passed(text, text, bigint),
             orchestrator.requeue_where(text, text, text, text, timestamptz, timestamptz, bigint, boolean, text),
             orchestrator.cancel(bigint, text),
             orchestrator.pause_queue(text, text),

@@ -222,9 +222,11 @@ def fair(move: Move) -> set[tuple[int, int]]:
 
 
 def a_key_has_one_task(past: Past) -> Iterator[str]:
-    """Of the tasks made in this race: one that was there may have let its key go, when that expired."""
+    """Of the tasks made in this race: one that was there may have let its key go, when that expired. And not of the
+    cancelled ones, which have none."""
     made = [move.new for move in past.moves if move.old is None and move.new is not None]
-    keyed = [task for task in made if task["idempotency_key"] and task["id"] in there(past.ground)]
+    live = {task["id"] for task in past.ground.tasks if task["status"] != "cancelled"}
+    keyed = [task for task in made if task["idempotency_key"] and task["id"] in live]
     for key, count in Counter(task["idempotency_key"] for task in keyed).items():
         if count > 1:
             yield f"I11: {count} tasks have the key {key}"

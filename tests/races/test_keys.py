@@ -2,8 +2,21 @@
 
 from tests.races.conftest import Arena
 from tests.races.ground import crew, key, task
-from tests.races.hands import delete, enqueue, enqueue_many, insert
-from tests.races.statements import again, complete, gated, hand, held, open_again, shut, undone, worker
+from tests.races.hands import cancel, delete, enqueue, enqueue_many, insert, requeue
+from tests.races.statements import (
+    CANCELLED,
+    again,
+    complete,
+    gated,
+    hand,
+    held,
+    open_again,
+    settle,
+    shut,
+    undone,
+    worker,
+)
+from tests.races.stepping import Step
 
 KEYED = [crew("a"), task(1, idempotency_key="k"), key("k", 1)]
 EXPIRED = [
@@ -11,6 +24,7 @@ EXPIRED = [
     task(1, idempotency_key="k"),
     key("k", 1, expires="now - 1 hour"),
 ]
+CANCELLED_ONE = [crew("a"), task(1, "cancelled", idempotency_key="k"), key("k", 1)]
 # Without an order, p would hold k and want l, q hold l and want k.
 STOPPED_SETS = (
     hand(*undone(enqueue("m"), again(enqueue("n"))), name="r"),
@@ -219,3 +233,119 @@ def test_who_is_stopped_while_taking_a_key_looks_again(arena: Arena) -> None:
         "p.enqueue 11, q.enqueue 11, hand.delete 1; 11 pending",
         "p.enqueue 12, q.enqueue 12, hand.delete 1; 12 pending",
     } == race.outcomes.keys()
+
+
+def test_a_cancel_by_hand_frees_the_key(arena: Arena) -> None:
+    """From its commit on; before it the old id is the answer, and nobody waits to give it."""
+    race = arena.explore(
+        KEYED,
+        hand(*held(enqueue()), name="p"),
+        hand(*held(enqueue()), name="q"),
+        hand(*held(cancel(1))),
+    )
+
+    assert {
+        "p.enqueue 1, q.enqueue 1, hand.cancel 1; 1 cancelled",
+        "p.enqueue 1, q.enqueue 12, hand.cancel 1; 1 cancelled, 12 pending",
+        "p.enqueue 12, q.enqueue 1, hand.cancel 1; 1 cancelled, 12 pending",
+        "p.enqueue 11, q.enqueue 11, hand.cancel 1; 1 cancelled, 11 pending",
+    } == race.outcomes.keys()
+    assert {"p enqueue for q", "q enqueue for p"} == race.waits
+
+
+def test_a_cancel_by_the_handler_frees_the_key(arena: Arena) -> None:
+    """Its worker writes that end, and waits for no taker."""
+    race = arena.explore(
+        [crew("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
+        hand(*held(enqueue()), name="p"),
+        hand(*held(enqueue_many("k", "l")), name="q"),
+        worker("a", *held(settle("a", CANCELLED, 1))),
+    )
+
+    assert 0 == race.count("a.finish -")
+    assert race.count("p.enqueue 1,", "q.enqueue 1 ") > 0
+    assert race.count("p.enqueue 11", "q.enqueue 11 ") + race.count("p.enqueue 12", "q.enqueue 12 ") > 0
+    assert not {wait for wait in race.waits if wait.startswith("a ")}
+
+
+def test_a_running_task_that_a_hand_cancels_while_it_ends(arena: Arena) -> None:
+    """Whoever is first decides; the key is free where the cancel was."""
+    race = arena.explore(
+        [crew("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
+        hand(*held(enqueue()), name="p"),
+        worker("a", *held(complete("a", 1))),
+        hand(*held(cancel(1))),
+    )
+
+    assert race.schedules == race.count("; 1 completed") + race.count("hand.cancel 1; 1 cancelled")
+    assert 0 == race.count("p.enqueue 11", "; 1 completed")
+    assert 0 < race.count("p.enqueue 11", "hand.cancel 1; 1 cancelled, 11 pending")
+
+
+def test_a_cancelled_task_is_requeued_or_its_key_is_taken(arena: Arena) -> None:
+    """Never both: a taker waits for the requeue, or the requeue for the taker and is refused."""
+    race = arena.explore(
+        CANCELLED_ONE,
+        hand(*held(enqueue()), name="p"),
+        hand(*held(requeue(1))),
+        hand(*held(enqueue()), name="q"),
+    )
+
+    assert {
+        "p.enqueue 1, hand.requeue 1, q.enqueue 1; 1 pending",
+        "p.enqueue 11, hand.requeue 23505, q.enqueue 11; 1 cancelled, 11 pending",
+    } == race.outcomes.keys()
+    assert {
+        "p enqueue for hand",
+        "q enqueue for hand",
+        "hand requeue for p",
+        "hand requeue for q",
+    } <= race.waits
+
+
+def test_a_requeue_that_is_rolled_back_leaves_the_key_free(arena: Arena) -> None:
+    """And a taker that is rolled back leaves it to the requeue."""
+    undone_requeue = arena.explore(CANCELLED_ONE, hand(*held(enqueue()), name="p"), hand(*undone(requeue(1))))
+    undone_taker = arena.explore(CANCELLED_ONE, hand(*undone(enqueue()), name="p"), hand(*held(requeue(1))))
+
+    assert undone_requeue.schedules == undone_requeue.count("; 1 cancelled, 11 pending")
+    assert 0 < undone_taker.count("hand.requeue 1; 1 pending")
+    assert undone_taker.schedules == undone_taker.count("; 1 pending") + undone_taker.count(
+        "23505; 1 cancelled"
+    )
+
+
+def test_a_taker_with_an_old_snapshot_does_not_take_the_key_of_a_requeued_task(arena: Arena) -> None:
+    """It began before the requeue and still sees the task cancelled: it fails with 40001."""
+    old = Step("enqueue", b"SELECT orchestrator.enqueue('mail', key => 'k')")
+    look = Step("put snapshot", b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 WHERE false")
+    race = arena.explore(
+        CANCELLED_ONE,
+        hand(look, old, Step("commit enqueue", b"COMMIT"), name="p"),
+        hand(requeue(1)),
+    )
+
+    assert {
+        "p.enqueue 1, hand.requeue 1; 1 pending",
+        "p.enqueue 40001, hand.requeue 1; 1 pending",
+        "p.enqueue 11, hand.requeue 23505; 1 cancelled, 11 pending",
+    } == race.outcomes.keys()
+
+
+def test_a_set_that_is_stopped_in_the_middle_and_a_requeue_do_not_deadlock(arena: Arena) -> None:
+    """A requeue of cancelled tasks takes their keys back in the order in which sets take them."""
+    race = arena.explore(
+        [
+            crew("a"),
+            *(task(n, "cancelled", idempotency_key=name) for n, name in ((1, "n"), (2, "j"))),
+            *(key(name, n) for n, name in ((1, "n"), (2, "j"))),
+        ],
+        hand(*undone(enqueue("m"), again(enqueue("o"))), name="r"),
+        hand(*held(enqueue_many("j", "m", "n")), name="p"),
+        hand(*held(requeue(1, 2))),
+    )
+
+    assert {"p enqueue for r", "hand requeue for p", "p enqueue for hand"} <= race.waits
+    assert 0 == race.count("40P01")
+    assert 0 < race.count("; 1 pending, 2 pending")
+    assert 0 < race.count("hand.requeue 23505")

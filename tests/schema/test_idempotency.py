@@ -4,17 +4,25 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from tests.schema.rows import insert, one, put, refusal
+from tests.schema.rows import insert, one, put, read, refusal
 from tests.servers import wait_until
 
 ENQUEUE = "SELECT orchestrator.enqueue('mail', key => 'k')"
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
+BARE = "INSERT INTO orchestrator.tasks (type, idempotency_key) VALUES ('mail', 'k')"
+CANCEL = "SELECT orchestrator.cancel(%s)"
+REQUEUE = "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s"
+WINDOW = "SELECT expires_at FROM orchestrator.idempotency_keys"
+HOLD = (
+    "INSERT INTO orchestrator.idempotency_keys (type, key, task_id, expires_at)"
+    " VALUES ('mail', 'k', %s, clock_timestamp() + interval '1 day')"
+)
 
 
 def together(database_url: str, count: int, act: Callable[[psycopg.Connection, int], Any]) -> list[Any]:
@@ -46,17 +54,129 @@ def test_the_same_key_gives_the_first_task(connection: psycopg.Connection) -> No
     assert 2 == one(connection, TASKS)
 
 
-@pytest.mark.parametrize("status", ["running", "completed", "cancelled", "dead_letter"])
+@pytest.mark.parametrize("status", ["running", "completed", "dead_letter"])
 def test_a_key_holds_whatever_became_of_its_task(connection: psycopg.Connection, status: str) -> None:
     """A finished task still answers for its key, in whichever leaf it lies."""
     task_id = put(connection, status)
-    connection.execute(
-        "INSERT INTO orchestrator.idempotency_keys (type, key, task_id, expires_at)"
-        " VALUES ('mail', 'k', %s, clock_timestamp() + interval '1 day')",
-        [task_id],
-    )
+    connection.execute(HOLD, [task_id])
 
     assert task_id == one(connection, ENQUEUE)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %(id)s",
+        "SELECT orchestrator.cancel(%(id)s)",
+    ],
+)
+@pytest.mark.parametrize("status", ["pending", "scheduled", "claimed", "running"])
+def test_a_cancelled_task_frees_its_key(
+    connection: psycopg.Connection, status: str, way: LiteralString
+) -> None:
+    """Whatever it was doing: the next enqueue makes a new task, which then has the key."""
+    connection.execute("SELECT orchestrator.ensure_partition()")
+    first = put(connection, status, idempotency_key="k")
+    connection.execute(HOLD, [first])
+    assert first == one(connection, ENQUEUE)
+
+    connection.execute(way, {"id": first})
+
+    second = one(connection, ENQUEUE)
+    assert first != second
+    assert second == one(connection, ENQUEUE)
+    many = one(connection, 'SELECT id FROM orchestrator.enqueue_many(\'[{"type": "mail", "key": "k"}]\')')
+    assert second == many
+
+
+def test_a_bare_insert_takes_the_key_of_a_cancelled_task(connection: psycopg.Connection) -> None:
+    """And is refused with 23505 while that task lives."""
+    first = insert(connection, type="mail", idempotency_key="k")
+    assert "23505" == refusal(connection, BARE).sqlstate
+
+    connection.execute(CANCEL, [first])
+
+    second = one(connection, f"{BARE} RETURNING id")
+    assert second == one(connection, ENQUEUE)
+
+
+def test_a_requeued_task_has_its_key_again(connection: psycopg.Connection) -> None:
+    """For what is left of its window, if nobody took it meanwhile, or who did was cancelled too."""
+    first = one(connection, ENQUEUE)
+    window = one(connection, WINDOW)
+    connection.execute(CANCEL, [first])
+    connection.execute(REQUEUE, [first])
+    assert first == one(connection, ENQUEUE)
+
+    connection.execute(CANCEL, [first])
+    second = one(connection, ENQUEUE)
+    later = one(connection, WINDOW)
+    connection.execute(CANCEL, [second])
+    connection.execute(REQUEUE, [first])
+
+    assert first == one(connection, ENQUEUE)
+    assert window < later == one(connection, WINDOW)
+
+
+def test_a_requeue_is_refused_where_another_task_has_the_key(connection: psycopg.Connection) -> None:
+    """By name, with the way out; the old task stays cancelled."""
+    first = one(connection, ENQUEUE)
+    connection.execute(CANCEL, [first])
+    second = one(connection, ENQUEUE)
+
+    for requeue in (REQUEUE, "SELECT orchestrator.requeue(%s)"):
+        said = refusal(connection, requeue, [first])
+        assert "23505" == said.sqlstate
+        assert f"task {first} was cancelled, and task {second} has taken its idempotency key since" == (
+            said.message_primary
+        )
+        assert f"cancel or delete task {second} first" in (said.message_hint or "")
+    assert ("cancelled", "pending") == (read(connection, first, "status"), read(connection, second, "status"))
+
+    connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [second])
+    connection.execute(REQUEUE, [first])
+    assert "pending" == read(connection, first, "status")
+
+
+def test_two_tasks_of_one_key_are_not_requeued_together(connection: psycopg.Connection) -> None:
+    """One UPDATE of both is refused whole."""
+    ids = [one(connection, ENQUEUE)]
+    connection.execute(CANCEL, ids)
+    ids.append(one(connection, ENQUEUE))
+    connection.execute(CANCEL, ids[1:])
+
+    said = refusal(connection, "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = ANY (%s)", [ids])
+
+    assert "23505" == said.sqlstate
+    assert ["cancelled", "cancelled"] == [read(connection, task_id, "status") for task_id in ids]
+
+
+def test_a_requeue_of_many_leaves_out_what_has_lost_its_key(connection: psycopg.Connection) -> None:
+    """By requeue_where: the others run again."""
+    first = one(connection, ENQUEUE)
+    other = one(connection, "SELECT orchestrator.enqueue('mail', key => 'l')")
+    unkeyed = one(connection, "SELECT orchestrator.enqueue('mail')")
+    for task_id in (first, other, unkeyed):
+        connection.execute(CANCEL, [task_id])
+    one(connection, ENQUEUE)
+
+    assert 2 == one(connection, "SELECT orchestrator.requeue_where(status => 'cancelled')")
+
+    assert ["cancelled", "pending", "pending"] == [
+        read(connection, task_id, "status") for task_id in (first, other, unkeyed)
+    ]
+
+
+def test_a_requeue_after_the_window_needs_no_key(connection: psycopg.Connection) -> None:
+    """Two runs of what one key named a window apart are what the window is for."""
+    first = one(connection, ENQUEUE)
+    connection.execute(CANCEL, [first])
+    second = one(connection, ENQUEUE)
+    connection.execute("UPDATE orchestrator.idempotency_keys SET expires_at = clock_timestamp()")
+
+    connection.execute(REQUEUE, [first])
+
+    assert ["pending", "pending"] == [read(connection, task_id, "status") for task_id in (first, second)]
 
 
 def test_after_its_window_a_key_makes_a_new_task(connection: psycopg.Connection) -> None:
@@ -87,8 +207,8 @@ def test_a_deleted_task_frees_its_key(connection: psycopg.Connection) -> None:
 @pytest.mark.parametrize("pruned", ["DELETE FROM {}", "DROP TABLE {}"])
 def test_a_pruned_task_frees_its_key(connection: psycopg.Connection, pruned: str) -> None:
     """Retention takes the row from its leaf, or drops the leaf, and never looks at keys."""
-    first = one(connection, ENQUEUE)
-    connection.execute("UPDATE orchestrator.tasks SET status = 'cancelled'")
+    first = put(connection, "completed", idempotency_key="k")
+    connection.execute(HOLD, [first])
     leaf = one(connection, "SELECT tableoid::regclass::text FROM orchestrator.tasks")
     assert first == one(connection, ENQUEUE)
 

@@ -1,7 +1,8 @@
 """Migrating: from nothing, again, back, by ten at once, with few rights, beside somebody else's Alembic."""
 
 import multiprocessing
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from uuid import uuid4
 
 import psycopg
@@ -9,12 +10,15 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from orchestrator import events
 from orchestrator.errors import SchemaError
 from orchestrator.schema import migrate
+from tests import servers
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.catalog import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
 from tests.schema.rows import one
 
+OURS = "SELECT relname FROM pg_class WHERE relnamespace = 'orchestrator'::regnamespace"
 REVISION = "SELECT version_num FROM orchestrator.alembic_version"
 
 
@@ -56,22 +60,90 @@ def test_an_empty_database_is_migrated_and_again_is_nothing(
 def test_a_downgrade_takes_everything_away_and_an_upgrade_brings_it_back(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """Only the schema and its empty version table stay."""
+    """Schema and version table too; what is built on our tables is named, and stops it."""
     before = everything(connection)
     connection.execute("SELECT orchestrator.enqueue('mail', key => 'k')")
+    connection.execute("CREATE VIEW public.mine AS SELECT id FROM orchestrator.tasks")
+    with pytest.raises(SchemaError, match=r"view mine depends on .*; drop them first\. Nothing was changed"):
+        migrate.downgrade(database_url, to="base")
+    connection.execute("DROP VIEW public.mine")
 
     migrate.downgrade(database_url, to="base")
 
-    left = connection.execute(
-        "SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = 'orchestrator'::regnamespace"
-        " UNION ALL SELECT p.proname FROM pg_proc AS p WHERE p.pronamespace = 'orchestrator'::regnamespace"
-        " UNION ALL SELECT t.typname FROM pg_type AS t WHERE t.typnamespace = 'orchestrator'::regnamespace"
-        " ORDER BY 1"
-    ).fetchall()
-    assert {"alembic_version", "_alembic_version", "alembic_version_pkc"} == {name for (name,) in left}
-    assert [] == connection.execute(REVISION).fetchall()
+    assert None is one(connection, "SELECT to_regnamespace('orchestrator')")
+    assert (None, migrate.head()) == migrate.state(database_url)
     migrate.move(database_url, to="head")
     assert before == everything(connection)
+
+
+@pytest.fixture
+def lonely(server_url: str) -> Iterator[str]:
+    """A migrated database with a server of its own, where no other database uses the roles."""
+    with servers.shared_server(os.environ.get("ORCHESTRATOR_TEST_SERVER", "embedded")) as url:
+        migrate.upgrade(url)
+        yield url
+
+
+def notices_of(act: Callable[[], None]) -> list[str]:
+    """Return what the database had to say while this was done."""
+    said: list[events.Event] = []
+    stop = events.subscribe(said.append)
+    act()
+    stop()
+    return [event.message for event in said if isinstance(event, events.DatabaseNotice)]
+
+
+def test_a_downgrade_takes_the_roles_where_nobody_else_uses_them(lonely: str) -> None:
+    """A member, or another database, keeps a role, and a notice says so."""
+    roles = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'orchestrator%' ORDER BY 1"
+    with psycopg.connect(lonely, autocommit=True) as connection:
+        connection.execute("CREATE ROLE shop LOGIN IN ROLE orchestrator_producer")
+        connection.execute("CREATE DATABASE other")
+        other = servers.url_of(lonely, "other")
+        migrate.upgrade(other)
+
+        shared = notices_of(lambda: migrate.downgrade(lonely, to="base"))
+        alone = notices_of(lambda: migrate.downgrade(other, to="base"))
+
+        assert 4 == len(shared)
+        assert "the role orchestrator_producer is kept: shop may act as it" == shared[0] == alone[0]
+        assert shared[1].startswith(
+            'the role orchestrator_worker is kept: role "orchestrator_worker" cannot be dropped'
+        )
+        assert 1 == len(alone)
+        assert [("orchestrator_producer",)] == connection.execute(roles).fetchall()
+
+
+def test_a_downgrade_keeps_a_schema_with_things_of_others_in_it(
+    connection: psycopg.Connection, database_url: str
+) -> None:
+    """And says so."""
+    connection.execute("CREATE TABLE orchestrator.theirs ()")
+
+    said = notices_of(lambda: migrate.downgrade(database_url, to="base"))
+
+    assert (
+        "the schema orchestrator is kept: cannot drop schema orchestrator because other objects depend on it"
+        == said[0]
+    )
+    assert ["theirs"] == [name for (name,) in connection.execute(OURS)]
+    migrate.upgrade(database_url)
+
+
+def test_a_downgrade_keeps_a_schema_that_the_role_could_not_make(
+    newcomer: str, empty: psycopg.Connection, empty_database_url: str
+) -> None:
+    """It was made for the role by somebody else, and is needed to migrate again."""
+    empty.execute("CREATE SCHEMA orchestrator")
+    empty.execute(sql.SQL("ALTER SCHEMA orchestrator OWNER TO {}").format(sql.Identifier(newcomer)))
+    url = make_conninfo(empty_database_url, user=newcomer)
+    migrate.upgrade(url)
+
+    said = notices_of(lambda: migrate.downgrade(url, to="base"))
+
+    assert f"the schema orchestrator is kept: {newcomer} could not make it again" == said[0]
+    assert [] == empty.execute(OURS).fetchall()
+    migrate.upgrade(url)
 
 
 def test_ten_processes_at_once_migrate_once(empty: psycopg.Connection, empty_database_url: str) -> None:

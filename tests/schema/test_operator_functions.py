@@ -231,15 +231,35 @@ def test_the_history_of_a_task_is_told_in_order(connection: psycopg.Connection) 
         " VALUES (%s, 1, 'failed', 'default', 'mail', '2026-01-02 UTC')",
         [task_id],
     )
-    connection.execute("UPDATE orchestrator.tasks SET priority = 10 WHERE id = %s", [task_id])
+    connection.execute(
+        "INSERT INTO orchestrator.audit (action, task_id, at) VALUES ('priority', %s, '2026-01-02 12:00 UTC')",
+        [task_id],
+    )
 
     events = connection.execute(
         "SELECT event FROM orchestrator.task_history WHERE task_id = %s ORDER BY at", [task_id]
     ).fetchall()
 
-    assert ["created", "attempt failed", "started", "dead_letter", "priority"] == [
+    assert ["created", "attempt failed", "priority", "started", "dead_letter"] == [
         event for (event,) in events
     ]
+
+
+def test_a_cancel_is_listed_once_in_the_history(connection: psycopg.Connection) -> None:
+    """By hand as the act, with who and why; by the handler, or once the audit is gone, as the end of the task."""
+    by_hand, by_handler = put(connection, "running"), put(connection, "cancelled")
+    events = (
+        "SELECT event, detail FROM orchestrator.task_history WHERE task_id = %s AND event LIKE 'cancel%%'"
+    )
+
+    connection.execute("SELECT orchestrator.cancel(%s, 'not wanted')", [by_hand])
+
+    assert [("cancel", "not wanted: running to cancelled")] == connection.execute(
+        events, [by_hand]
+    ).fetchall()
+    assert ["cancelled"] == [event for event, _ in connection.execute(events, [by_handler])]
+    connection.execute("DELETE FROM orchestrator.audit")
+    assert ["cancelled"] == [event for event, _ in connection.execute(events, [by_hand])]
 
 
 def test_extreme_rows_load_in_psycopg_and_sqlalchemy(

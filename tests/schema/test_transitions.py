@@ -5,6 +5,7 @@ from typing import LiteralString
 
 import psycopg
 import pytest
+from psycopg.types.json import Jsonb
 
 from orchestrator.task.status import FINISHED, LEASED, TRANSITIONS, Status, Who, may
 from tests.schema.rows import FUTURE, WORKER, insert, one, put, read, refusal, rings, sleeping_worker
@@ -12,6 +13,7 @@ from tests.schema.rows import FUTURE, WORKER, insert, one, put, read, refusal, r
 PAIRS = [(old, new) for old, new in product(Status, Status) if old is not new]
 REQUEUE = "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s"
 STEP = "UPDATE orchestrator.tasks SET status = %s, run_at = coalesce(%s, run_at) WHERE id = %s"
+CHANGE: LiteralString = "UPDATE orchestrator.tasks SET {}"
 CANCEL = "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s"
 
 
@@ -179,6 +181,52 @@ def test_the_time_of_what_no_longer_waits_is_refused(connection: psycopg.Connect
 
     assert "OR001" == said.sqlstate
     assert "SET status = 'pending', run_at" in (said.message_hint or "")
+
+
+@pytest.mark.parametrize("status", sorted(FINISHED))
+@pytest.mark.parametrize(
+    "change",
+    [
+        "type = 'other'", "queue = 'other'", "payload = '{}'", "priority = 75", "run_at = now()", "max_attempts = 9",
+        "timeout = '1 s'", "idempotency_key = 'k'", "tags = '{a}'", "metadata = '{}'", "trace_context = '{}'",
+    ],
+)  # fmt: skip
+def test_what_a_finished_task_was_enqueued_with_is_kept(
+    connection: psycopg.Connection, status: Status, change: LiteralString
+) -> None:
+    """A change of it is refused and named; the HINT's statement, a requeue with the change, does it."""
+    task_id = put(connection, status, payload=Jsonb({"a": 1}))
+    before = read(connection, task_id, "*")
+    column = change.partition(" ")[0]
+
+    said = refusal(connection, CHANGE.format(change))
+
+    assert (
+        "OR001",
+        f"task {task_id} is {status} and keeps what it was run with; {column} cannot be changed",
+    ) == (
+        said.sqlstate,
+        said.message_primary,
+    )
+    assert f"SET status = 'pending', {column} = … WHERE id = {task_id}" in (said.message_hint or "")
+    assert before == read(connection, task_id, "*")
+    connection.execute(CHANGE.format(f"status = 'pending', {change}").encode())
+    assert "pending" == read(connection, task_id, "status")
+
+
+def test_one_finished_task_refuses_a_change_of_many(connection: psycopg.Connection) -> None:
+    """All or nothing, and the WHERE that was meant works."""
+    waits, ended = put(connection), put(connection, "dead_letter")
+
+    said = refusal(connection, "UPDATE orchestrator.tasks SET priority = 75, run_at = '2020-01-01 UTC'")
+
+    assert (
+        f"task {ended} is dead_letter and keeps what it was run with; priority, run_at cannot be changed"
+        == (said.message_primary)
+    )
+    assert f"SET status = 'pending', priority = …, run_at = … WHERE id = {ended}" in (said.message_hint or "")
+    connection.execute("UPDATE orchestrator.tasks SET priority = 75 WHERE finished_at IS NULL")
+    assert 75 == read(connection, waits, "priority")
 
 
 @pytest.mark.parametrize("run_at", ["infinity", "-infinity", "1969-12-31 UTC", "9000-01-02 UTC", None])

@@ -18,6 +18,8 @@ def edited(old: Task, edit: Edit, now: int) -> Task:
     waited = old.status not in LEASED | FINISHED
     if not 0 <= new.priority <= 100:
         raise Refused("OR006")
+    if old.status in FINISHED and new.status == old.status:
+        raise Refused("OR001")
     if new.run_at != old.run_at:
         new = dated(new, now, may=waited or new.status in ("pending", "scheduled"))
     elif (

@@ -82,7 +82,9 @@ class Kept:
 
     def _holder(self, key: str) -> int | None:
         held = self.keys.get(key)
-        return held.task if held and held.expires_at > self.now and held.task in self.tasks else None
+        if held is None or held.expires_at <= self.now or held.task not in self.tasks:
+            return None
+        return None if self.tasks[held.task].status == "cancelled" else held.task
 
     def _put(self, order: Order, window: int) -> int:
         if order.key:

@@ -4,7 +4,8 @@ Written from the contract (DESIGN, the header of each .sql), not from the statem
 It answers each question in the words of `words.py`, as the database does (ground.py), and `snapshot` is all it holds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from orchestrator.task.status import LEASED
 from tests.stateful.hand import edited
@@ -107,10 +108,28 @@ class Model(Kept):
         """One UPDATE of these tasks: all of them, or none."""
         found = [self.tasks[n] for n in sorted(set(task_ids)) if n in self.tasks]
         changed = [(old, edited(old, edit, self.now)) for old in found]
+        after = {new.id: new for _, new in changed}
+        returned: dict[str, int] = {}
+        for old, new in changed:
+            if old.status == "cancelled" != new.status and old.key:
+                self._return_key(old.key, old.id, returned, after)
+        for key, task_id in returned.items():
+            self.keys[key] = replace(self.keys[key], task=task_id)
         for old, new in changed:
             self.tasks[new.id] = new
             if action := audited(old, new):
                 self._write_down(action, new)
+
+    def _return_key(self, key: str, to: int, returned: dict[str, int], after: Mapping[int, Task]) -> None:
+        """A cancelled task runs again: with its key, unless another that is not cancelled then has taken it."""
+        held = self.keys.get(key)
+        if held is None or held.expires_at <= self.now:
+            return
+        has_it = returned.get(key, held.task)
+        holder = after.get(has_it) or self.tasks.get(has_it)
+        if has_it != to and holder and holder.status != "cancelled":
+            raise Refused("23505")
+        returned[key] = to
 
     def edit_queue(self, queue: str, edit: Edit) -> None:
         self.edit([t.id for t in self.tasks.values() if t.queue == queue], edit)
@@ -124,10 +143,19 @@ class Model(Kept):
         self.edit([task_id], Edit(status="pending"))
 
     def requeue_where(self, status: str, queue: str, at_most: int) -> int:
-        found = [t for t in self.tasks.values() if t.status == status and t.queue == queue]
+        found = [
+            t
+            for t in self.tasks.values()
+            if t.status == status and t.queue == queue and not self._has_lost_key(t)
+        ]
         chosen = sorted(found, key=lambda t: (t.finished_at, t.id))[:at_most]
         self.edit([task.id for task in chosen], Edit(status="pending"))
         return len(chosen)
+
+    def _has_lost_key(self, task: Task) -> bool:
+        held = self.keys.get(task.key or "")
+        taken = held is not None and held.expires_at > self.now and held.task != task.id
+        return task.status == "cancelled" and taken
 
     def delete(self, task_id: int) -> None:
         if task := self.tasks.pop(task_id, None):

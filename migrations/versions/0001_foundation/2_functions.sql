@@ -1630,7 +1630,8 @@ BEGIN
                 ),
                 HINT = 'To run it now, set run_at = now().';
         END IF;
-        IF NOT waits AND NEW.status NOT IN ('pending', 'scheduled') THEN
+        -- What has finished is refused by tasks_keep_done and tasks_keep_dead.
+        IF OLD.status IN ('claimed', 'running') AND NEW.status NOT IN ('pending', 'scheduled') THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR001',
                 MESSAGE = format('task %s is %s; run_at can be changed only while it waits', OLD.id, OLD.status),
@@ -1778,6 +1779,23 @@ BEGIN
         -- end
     );
 END
+$$;
+
+-- Tell whether a task's idempotency key belongs to another task now: it was cancelled, and its key was taken since.
+-- Acts on many tasks leave such a task out.
+CREATE OR REPLACE FUNCTION orchestrator.key_has_passed(task_type text, task_key text, task_id bigint)
+RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+    SELECT task_key IS NOT NULL AND EXISTS (
+        SELECT
+        FROM orchestrator.idempotency_keys AS k
+        WHERE k.type = task_type AND k.key = task_key AND k.task_id <> key_has_passed.task_id
+            AND k.expires_at > orchestrator.clock()
+    )
 $$;
 
 -- Say that this is the place where the tasks run. Called by the migration that makes the tables, by
@@ -2337,7 +2355,19 @@ SET jit = off
 AS $$
 DECLARE
     stated_reason CONSTANT text := nullif(current_setting('orchestrator.reason', true), '');
+    requeued record;
 BEGIN
+    -- A cancelled task had given up its key. Sorted, as enqueue_many takes keys, so that the two cannot deadlock.
+    FOR requeued IN
+        SELECT b.id, b.type, b.idempotency_key AS key
+        FROM old_tasks AS b
+        WHERE b.status = 'cancelled' AND b.idempotency_key IS NOT NULL
+            AND b.id IN (SELECT a.id FROM new_tasks AS a WHERE a.status <> 'cancelled')
+        ORDER BY b.type COLLATE "C", b.idempotency_key COLLATE "C", b.id
+    LOOP
+        PERFORM orchestrator.return_key(requeued.type, requeued.key, requeued.id);
+    END LOOP;
+
     INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)
     SELECT
         CASE
@@ -2488,6 +2518,30 @@ EXCEPTION
 END
 $$;
 
+-- Row trigger on what has finished: refuse a change of what it was enqueued with. Nothing reads it there any more, so the
+-- change would be lost or would lie about the past. In the statement that requeues the task it is welcome: the trigger's
+-- WHEN lets a new status through.
+CREATE OR REPLACE FUNCTION orchestrator.refuse_finished_update()
+RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    changed text;
+BEGIN
+    SELECT string_agg(n.key, ', ' ORDER BY n.key) INTO changed
+    FROM jsonb_each(to_jsonb(NEW)) AS n
+    WHERE n.value IS DISTINCT FROM to_jsonb(OLD) -> n.key AND n.key <> 'position';
+    RAISE EXCEPTION USING
+        ERRCODE = 'OR001',
+        MESSAGE = format('task %s is %s and keeps what it was run with; %s cannot be changed', OLD.id, OLD.status, changed),
+        HINT = format(
+            'Requeue it with the change: UPDATE orchestrator.tasks SET status = ''pending'', %s = … WHERE id = %s',
+            replace(changed, ', ', ' = …, '), OLD.id
+        );
+END
+$$;
+
 -- Run one finished, cancelled, dead-lettered or stuck task again, with fresh attempts. The same as
 -- UPDATE orchestrator.tasks SET status = 'pending' WHERE id = …, but an unknown id is an error and a reason is kept.
 CREATE OR REPLACE FUNCTION orchestrator.requeue(task_id bigint, reason text DEFAULT NULL)
@@ -2520,7 +2574,8 @@ END
 $$;
 
 -- Run all finished tasks again that match, oldest first, with fresh attempts; returns how many. With dry_run it
--- only counts. At least one filter must be given; without a status it takes dead letters.
+-- only counts. At least one filter must be given; without a status it takes dead letters. A cancelled task whose
+-- idempotency key has passed to another task is left out: return_key would refuse it, and all others with it.
 CREATE OR REPLACE FUNCTION orchestrator.requeue_where(
     status text DEFAULT NULL,
     queue text DEFAULT NULL,
@@ -2564,6 +2619,7 @@ BEGIN
             AND (requeue_where.error_class IS NULL OR t.error ->> 'class' = requeue_where.error_class)
             AND (requeue_where.finished_after IS NULL OR t.finished_at >= requeue_where.finished_after)
             AND (requeue_where.finished_before IS NULL OR t.finished_at < requeue_where.finished_before)
+            AND NOT (t.status = 'cancelled' AND orchestrator.key_has_passed(t.type, t.idempotency_key, t.id))
         ORDER BY t.finished_at, t.id
         LIMIT requeue_where.at_most
     ) AS found;
@@ -2662,6 +2718,42 @@ RETURNS text
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.set_queue_state(queue, 'active', reason) $$;
+
+-- Give a cancelled task its idempotency key back, because it is being requeued; refuse the requeue when another task has
+-- taken the key. Without a row, or with one whose window is over, the task runs without the key.
+-- Locks: the key's row, after the task's. A taker locks the key and reads tasks without a lock, so the two cannot
+-- deadlock; callers with several keys return them sorted, as takers take them. The row is written even where it already
+-- names the task: a taker whose snapshot still shows the task cancelled then fails with 40001 instead of taking the key.
+CREATE OR REPLACE FUNCTION orchestrator.return_key(task_type text, task_key text, returning_id bigint)
+RETURNS void
+LANGUAGE plpgsql VOLATILE SECURITY DEFINER
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+DECLARE
+    holder bigint;
+BEGIN
+    SELECT k.task_id INTO holder
+    FROM orchestrator.idempotency_keys AS k
+    WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock()
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF holder <> returning_id
+        AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder AND t.status <> 'cancelled')
+    THEN
+        RAISE EXCEPTION USING
+            ERRCODE = '23505',
+            MESSAGE = format('task %s was cancelled, and task %s has taken its idempotency key since', returning_id, holder),
+            HINT = format('To run task %s again, cancel or delete task %s first.', returning_id, holder);
+    END IF;
+    UPDATE orchestrator.idempotency_keys AS k
+    SET task_id = returning_id
+    WHERE k.type = task_type AND k.key = task_key;
+END
+$$;
 
 -- Wake the sleepers of these queues: one NOTIFY for each queue on which some worker is idle, none otherwise,
 -- because a NOTIFY makes its transaction's commit wait for every other's. `due` names the moment the tasks
@@ -2854,7 +2946,8 @@ END
 $$;
 
 -- Take an idempotency key for a task, or learn who has it. Returns the id of the holder: the given task's when
--- the key was free, expired, or its task is gone; another's otherwise.
+-- the key was free, expired, or its task is gone or cancelled; another's otherwise. Nothing frees a key at the cancel
+-- itself: however a task is cancelled, the next taker sees it here. return_key gives the key back at a requeue.
 -- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted. A key that
 -- is simply taken is learned without a lock: else each enqueue with it would wait for the one before to commit.
 -- All it asks has its index; a plan kept from when the tables were empty would read them from end to end.
@@ -2888,13 +2981,14 @@ BEGIN
     FROM orchestrator.idempotency_keys AS k
     WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock();
     -- Asked apart: a key that nobody has yet, the usual one, must not cost a look into every leaf.
-    IF FOUND AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder) THEN
+    IF FOUND AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder AND t.status <> 'cancelled') THEN
         RETURN holder;
     END IF;
     -- Ends: each round either answers, or somebody else changed this very key since the round began.
     FOR round IN 1 .. 100 LOOP
         -- The WHERE may look at the key's own row only: after waiting for another transaction, a subquery
         -- would still see the tasks of before it, think them gone, and hand the key out twice.
+        -- Found or not, the key's row is locked from here on, so a requeue of the holder waits in return_key.
         INSERT INTO orchestrator.idempotency_keys AS k (type, key, task_id, expires_at)
         VALUES (task_type, task_key, new_id, orchestrator.clock() + key_window)
         ON CONFLICT (type, key) DO UPDATE
@@ -2907,7 +3001,9 @@ BEGIN
         FROM orchestrator.idempotency_keys AS k
         WHERE k.type = task_type AND k.key = task_key;
         CONTINUE WHEN NOT FOUND;
-        IF holder = new_id OR EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder) THEN
+        IF holder = new_id
+            OR EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder AND t.status <> 'cancelled')
+        THEN
             RETURN holder;
         END IF;
         UPDATE orchestrator.idempotency_keys AS k

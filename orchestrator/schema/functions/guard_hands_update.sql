@@ -27,7 +27,8 @@ BEGIN
                 ),
                 HINT = 'To run it now, set run_at = now().';
         END IF;
-        IF NOT waits AND NEW.status NOT IN ('pending', 'scheduled') THEN
+        -- What has finished is refused by tasks_keep_done and tasks_keep_dead.
+        IF OLD.status IN ('claimed', 'running') AND NEW.status NOT IN ('pending', 'scheduled') THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR001',
                 MESSAGE = format('task %s is %s; run_at can be changed only while it waits', OLD.id, OLD.status),

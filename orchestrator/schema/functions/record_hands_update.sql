@@ -12,7 +12,19 @@ SET jit = off
 AS $$
 DECLARE
     stated_reason CONSTANT text := nullif(current_setting('orchestrator.reason', true), '');
+    requeued record;
 BEGIN
+    -- A cancelled task had given up its key. Sorted, as enqueue_many takes keys, so that the two cannot deadlock.
+    FOR requeued IN
+        SELECT b.id, b.type, b.idempotency_key AS key
+        FROM old_tasks AS b
+        WHERE b.status = 'cancelled' AND b.idempotency_key IS NOT NULL
+            AND b.id IN (SELECT a.id FROM new_tasks AS a WHERE a.status <> 'cancelled')
+        ORDER BY b.type COLLATE "C", b.idempotency_key COLLATE "C", b.id
+    LOOP
+        PERFORM orchestrator.return_key(requeued.type, requeued.key, requeued.id);
+    END LOOP;
+
     INSERT INTO orchestrator.audit (action, task_id, queue, reason, details)
     SELECT
         CASE

@@ -1,5 +1,6 @@
 -- Run all finished tasks again that match, oldest first, with fresh attempts; returns how many. With dry_run it
--- only counts. At least one filter must be given; without a status it takes dead letters.
+-- only counts. At least one filter must be given; without a status it takes dead letters. A cancelled task whose
+-- idempotency key has passed to another task is left out: return_key would refuse it, and all others with it.
 CREATE OR REPLACE FUNCTION orchestrator.requeue_where(
     status text DEFAULT NULL,
     queue text DEFAULT NULL,
@@ -43,6 +44,7 @@ BEGIN
             AND (requeue_where.error_class IS NULL OR t.error ->> 'class' = requeue_where.error_class)
             AND (requeue_where.finished_after IS NULL OR t.finished_at >= requeue_where.finished_after)
             AND (requeue_where.finished_before IS NULL OR t.finished_at < requeue_where.finished_before)
+            AND NOT (t.status = 'cancelled' AND orchestrator.key_has_passed(t.type, t.idempotency_key, t.id))
         ORDER BY t.finished_at, t.id
         LIMIT requeue_where.at_most
     ) AS found;

@@ -1,5 +1,6 @@
 -- Take an idempotency key for a task, or learn who has it. Returns the id of the holder: the given task's when
--- the key was free, expired, or its task is gone; another's otherwise.
+-- the key was free, expired, or its task is gone or cancelled; another's otherwise. Nothing frees a key at the cancel
+-- itself: however a task is cancelled, the next taker sees it here. return_key gives the key back at a requeue.
 -- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted. A key that
 -- is simply taken is learned without a lock: else each enqueue with it would wait for the one before to commit.
 -- All it asks has its index; a plan kept from when the tables were empty would read them from end to end.
@@ -33,13 +34,14 @@ BEGIN
     FROM orchestrator.idempotency_keys AS k
     WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock();
     -- Asked apart: a key that nobody has yet, the usual one, must not cost a look into every leaf.
-    IF FOUND AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder) THEN
+    IF FOUND AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder AND t.status <> 'cancelled') THEN
         RETURN holder;
     END IF;
     -- Ends: each round either answers, or somebody else changed this very key since the round began.
     FOR round IN 1 .. 100 LOOP
         -- The WHERE may look at the key's own row only: after waiting for another transaction, a subquery
         -- would still see the tasks of before it, think them gone, and hand the key out twice.
+        -- Found or not, the key's row is locked from here on, so a requeue of the holder waits in return_key.
         INSERT INTO orchestrator.idempotency_keys AS k (type, key, task_id, expires_at)
         VALUES (task_type, task_key, new_id, orchestrator.clock() + key_window)
         ON CONFLICT (type, key) DO UPDATE
@@ -52,7 +54,9 @@ BEGIN
         FROM orchestrator.idempotency_keys AS k
         WHERE k.type = task_type AND k.key = task_key;
         CONTINUE WHEN NOT FOUND;
-        IF holder = new_id OR EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder) THEN
+        IF holder = new_id
+            OR EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder AND t.status <> 'cancelled')
+        THEN
             RETURN holder;
         END IF;
         UPDATE orchestrator.idempotency_keys AS k

@@ -11,6 +11,12 @@ UNION ALL
 SELECT t.id, t.finished_at, t.status, t.worker_id::text, t.error ->> 'message'
 FROM orchestrator.tasks AS t
 WHERE t.finished_at IS NOT NULL
+    -- A cancel by hand is in audit, with its actor and its reason, until retention takes it.
+    AND NOT (t.status = 'cancelled' AND EXISTS (
+        SELECT
+        FROM orchestrator.audit AS u
+        WHERE u.task_id = t.id AND u.action = 'cancel' AND u.at = t.finished_at
+    ))
 UNION ALL
 SELECT
     a.task_id, a.finished_at, 'attempt ' || a.outcome, a.worker_id::text,

@@ -1,4 +1,4 @@
--- one per key: whoever enqueues with a key gets the one task that has it, until that is deleted
+-- one per key: whoever enqueues with a key gets the one task that has it, until that is deleted or cancelled
 SELECT 'keys' AS label, count(DISTINCT (j.type, j.key)) AS number FROM chaos.journal AS j WHERE j.key IS NOT NULL
 UNION ALL
 SELECT 'enqueued with a key', count(*) FROM chaos.journal AS j WHERE j.key IS NOT NULL
@@ -12,7 +12,10 @@ GROUP BY b.type, b.key
 HAVING count(*) > 1 + (
     SELECT count(*) FROM chaos.births AS g
     WHERE g.type = b.type AND g.key = b.key
-        AND EXISTS (SELECT FROM orchestrator.audit AS a WHERE a.task_id = g.task_id AND a.action = 'delete')
+        AND (
+            EXISTS (SELECT FROM orchestrator.audit AS a WHERE a.task_id = g.task_id AND a.action = 'delete')
+            OR EXISTS (SELECT FROM chaos.steps AS s WHERE s.task_id = g.task_id AND s.new_status = 'cancelled')
+        )
 )
 UNION ALL
 SELECT j.task_id, format('%s asked for key %s, and got a task with key %s', j.token, j.key, b.key)

@@ -1,0 +1,16 @@
+-- Tell whether a task's idempotency key belongs to another task now: it was cancelled, and its key was taken since.
+-- Acts on many tasks leave such a task out.
+CREATE OR REPLACE FUNCTION orchestrator.key_has_passed(task_type text, task_key text, task_id bigint)
+RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+SET enable_seqscan = off
+SET jit = off
+AS $$
+    SELECT task_key IS NOT NULL AND EXISTS (
+        SELECT
+        FROM orchestrator.idempotency_keys AS k
+        WHERE k.type = task_type AND k.key = task_key AND k.task_id <> key_has_passed.task_id
+            AND k.expires_at > orchestrator.clock()
+    )
+$$;

@@ -1,0 +1,23 @@
+-- Row trigger on what has finished: refuse a change of what it was enqueued with. Nothing reads it there any more, so the
+-- change would be lost or would lie about the past. In the statement that requeues the task it is welcome: the trigger's
+-- WHEN lets a new status through.
+CREATE OR REPLACE FUNCTION orchestrator.refuse_finished_update()
+RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    changed text;
+BEGIN
+    SELECT string_agg(n.key, ', ' ORDER BY n.key) INTO changed
+    FROM jsonb_each(to_jsonb(NEW)) AS n
+    WHERE n.value IS DISTINCT FROM to_jsonb(OLD) -> n.key AND n.key <> 'position';
+    RAISE EXCEPTION USING
+        ERRCODE = 'OR001',
+        MESSAGE = format('task %s is %s and keeps what it was run with; %s cannot be changed', OLD.id, OLD.status, changed),
+        HINT = format(
+            'Requeue it with the change: UPDATE orchestrator.tasks SET status = ''pending'', %s = … WHERE id = %s',
+            replace(changed, ', ', ' = …, '), OLD.id
+        );
+END
+$$;
