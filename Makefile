@@ -93,7 +93,7 @@ test: venv  ## run every test on the embedded PostgreSQL 18
 
 # House rules, the model and the list of planted faults look at no server, and these two files at the embedded one whatever
 # else is asked for: once is enough.
-NOT_AGAIN := tests/house tests/model tests/mutants tests/execute tests/demo/test_demo.py tests/postgres/test_embedded.py
+NOT_AGAIN := tests/house tests/ci tests/model tests/mutants tests/execute tests/demo/test_demo.py tests/postgres/test_embedded.py
 
 .PHONY: test-oldest
 test-oldest: venv  ## run the database tests on the oldest supported PostgreSQL

@@ -2,33 +2,78 @@
 
 Ten processes may call this at once: a transaction-level advisory lock makes them take turns, and whoever comes
 second finds nothing left to do. A role that may not create a schema can migrate one that exists.
-`orchestrator migrate` passes its connection in; the bare `alembic` command takes ORCHESTRATOR_DATABASE_URL.
+
+`orchestrator migrate` passes its connection in. Alembic's own commands take sqlalchemy.url of their ini, or else
+ORCHESTRATOR_DATABASE_URL. Both get the same database: the grants are a part of what is done here.
 """
 
+import sys
+from argparse import Namespace
+from configparser import InterpolationError
+from typing import Any
+
 from alembic import context
+from alembic.operations import MigrationScript
+from alembic.runtime.migration import MigrationInfo
+from alembic.script import Script
+from alembic.util import CommandError
 from sqlalchemy import Connection, text
 
+from orchestrator import events
 from orchestrator.config import Config
+from orchestrator.errors import ConfigError, OrchestratorError
+from orchestrator.observe import printable
 from orchestrator.schema import engine, migrate, tables
 
 SCHEMA = "orchestrator"
 # Any constant nobody else is likely to use; the same in every release, or two releases could migrate at once.
 ADVISORY_LOCK = 7_221_480_913_350_201
+# The dialect alone, for what asks no server.
+NO_SERVER = "postgresql+psycopg://"
 
 
 def run() -> None:
+    # What the command wants is in the options of a context, once there is one.
+    configure(url=NO_SERVER)
+    asked = context.get_context().opts
     if context.is_offline_mode():
         write_script()
-        return
-    connection = context.config.attributes.get("connection")
-    if connection is not None:
-        bring(connection)
-        return
-    with engine.connecting(Config.load().database_url) as own, own.begin():
-        bring(own)
+    elif reads_the_scripts_only(asked):
+        configure(url=NO_SERVER, as_sql=True)
+        context.run_migrations()
+    elif (connection := context.config.attributes.get("connection")) is not None:
+        serve(connection, asked)
+    else:
+        serve_the_command(asked)
 
 
-def bring(connection: Connection) -> None:
+def serve_the_command(asked: dict[str, Any]) -> None:
+    """Do what Alembic's own command wants, print what was done, and fail with a sentence."""
+    stop_telling = events.subscribe(print_notice)
+    try:
+        with migrate.explained(), engine.connecting(database_url()) as connection, connection.begin():
+            before = migrate.current(connection)
+            serve(connection, asked, print_step)
+            after = migrate.current(connection)
+    except OrchestratorError as error:
+        # Of its own errors Alembic prints the message alone. No cause: it may quote what must not be printed.
+        raise CommandError(str(error)) from None
+    finally:
+        stop_telling()
+    if changes_the_database(asked):
+        say(f"the database was at {before or 'nothing'} and is at {after or 'nothing'} now")
+
+
+def serve(connection: Connection, asked: dict[str, Any], *passing: Any) -> None:
+    """Do what the command wants: go to a revision, or look and change nothing."""
+    if changes_the_database(asked):
+        bring(connection, *passing)
+    else:
+        configure(connection=connection, dont_mutate=True)
+        context.run_migrations()
+
+
+def bring(connection: Connection, *passing: Any) -> None:
     number, version = connection.execute(
         text("SELECT current_setting('server_version_num')::int, current_setting('server_version')")
     ).one()
@@ -37,12 +82,29 @@ def bring(connection: Connection) -> None:
     # Not CREATE SCHEMA IF NOT EXISTS: that wants the right to create even when there is nothing to create.
     if connection.scalar(text("SELECT to_regnamespace(:name) IS NULL"), {"name": SCHEMA}):
         connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
-    configure(connection=connection)
+    stamped: list[bool] = []
+    configure(
+        connection=connection,
+        on_version_apply=(lambda *, step, **_: stamped.append(step.is_stamp), *passing),
+    )
+    migrate.require_known(migrate.current(connection))
     context.run_migrations()
+    # A stamp only writes a revision down; what it names need not be there.
+    if any(stamped):
+        return
+    if (now := migrate.current(connection)) == migrate.head():
+        connection.exec_driver_sql(migrate.grants().replace("%", "%%"))
+    elif now is None:
+        connection.exec_driver_sql(migrate.removal().replace("%", "%%"))
 
 
 def write_script() -> None:
-    configure(url="postgresql+psycopg://", literal_binds=True)
+    reached: set[str] = set()
+    configure(
+        url=NO_SERVER,
+        literal_binds=True,
+        on_version_apply=lambda *, step, heads, **_: reached.update(set() if step.is_stamp else heads),
+    )
     with context.begin_transaction():
         context.execute(engine.SAFE_PATH.decode())
         context.execute(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
@@ -50,17 +112,81 @@ def write_script() -> None:
             f"DO $$ BEGIN IF to_regnamespace('{SCHEMA}') IS NULL THEN CREATE SCHEMA {SCHEMA}; END IF; END $$"
         )
         context.run_migrations()
+        if migrate.head() in reached:
+            context.get_context().impl.static_output(migrate.grants())
 
 
-def configure(**how: object) -> None:
+def configure(**how: Any) -> None:
     context.configure(
         target_metadata=tables.metadata,
         version_table_schema=SCHEMA,
         include_schemas=True,
         include_name=is_ours,
         compare_type=True,
-        **how,  # type: ignore[arg-type]  # alembic's own keywords, passed through
+        process_revision_directives=number_revisions,
+        **how,
     )
+
+
+def changes_the_database(asked: dict[str, Any]) -> bool:
+    """Tell `upgrade`, `downgrade` and `stamp` from commands that look: `current`, `check`, `history`."""
+    return "destination_rev" in asked
+
+
+def reads_the_scripts_only(asked: dict[str, Any]) -> bool:
+    """Tell `revision` without --autogenerate and `history` without `current`: they need no database.
+
+    `history` comes here only because the ini lets `revision` come here (revision_environment).
+    """
+    if (writing := asked.get("revision_context")) is not None:
+        return not writing.command_args["autogenerate"]
+    given = vars(context.config.cmd_opts or Namespace())
+    return "rev_range" in given and not (
+        given["indicate_current"] or "current" in (given["rev_range"] or "").split(":")
+    )
+
+
+def number_revisions(_context: Any, _heads: Any, scripts: list[MigrationScript]) -> None:
+    """Give a new revision the next number, since a schema says by number which code may still use it."""
+    number = f"{migrate.place(migrate.head()) + 1:04}"
+    given = context.get_context().opts["revision_context"].command_args["rev_id"]
+    if given not in (None, number):
+        raise CommandError(f"a revision's id is its number: the next is {number}; leave --rev-id out")
+    for script in scripts:
+        script.rev_id = number
+
+
+def database_url() -> str:
+    """Return the URL in the ini, which the user names or edits; else the one of the environment."""
+    try:
+        url = context.config.get_main_option("sqlalchemy.url")
+    except InterpolationError:
+        # Its message quotes the URL.
+        raise ConfigError("sqlalchemy.url cannot be read; in an ini file each % is written %%") from None
+    url = url or Config.load().database_url
+    if not url:
+        raise ConfigError(
+            "no database was named: set sqlalchemy.url in the ini file, or ORCHESTRATOR_DATABASE_URL, "
+            "to postgresql://user@host/shop"
+        )
+    return url
+
+
+def print_step(*, step: MigrationInfo, **_: object) -> None:
+    way = "stamped" if step.is_stamp else "up to" if step.is_upgrade else "down from"
+    for revision in step.up_revisions:
+        if isinstance(revision, Script):
+            say(f"{way} {revision.revision}: {revision.doc}")
+
+
+def print_notice(event: events.Event) -> None:
+    if isinstance(event, events.DatabaseNotice):
+        print("notice: " + printable(event.message, keeping="\n"), file=sys.stderr)
+
+
+def say(line: str) -> None:
+    """Print a line where Alembic prints, and not with its --quiet."""
+    context.config.print_stdout(line)
 
 
 def is_ours(name: str | None, kind: str, _parents: object) -> bool:

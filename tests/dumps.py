@@ -1,9 +1,11 @@
 """Copy a database as people do: by pg_dump and pg_restore or psql of the server's own version, or as a template."""
 
+import os
 import subprocess
 from pathlib import Path
 
 import psycopg
+import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
@@ -22,7 +24,11 @@ def binaries(url: str) -> Path:
             said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
             if f" {version}." in said:
                 return folder
-    raise AssertionError(f"there is no pg_dump of PostgreSQL {version} here")
+    missing = f"there is no pg_dump of PostgreSQL {version} here"
+    if os.environ.get("ORCHESTRATOR_TEST_SERVER", "").startswith(("docker:", "postgres")):
+        # The programs of a server in a container, or elsewhere, are with the server. `make check` has both.
+        pytest.skip(missing)
+    raise AssertionError(missing)
 
 
 def dump(url: str, file: Path, *options: str) -> Path:

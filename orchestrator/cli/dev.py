@@ -81,7 +81,7 @@ def prepare(url: str) -> None:
     A newer schema is for the worker to judge.
     """
     before, newest = schema.state(url)
-    if before is None or int(before) < int(newest):
+    if schema.is_behind(before):
         stop_telling = events.subscribe(tell)
         schema.upgrade(url)
         stop_telling()

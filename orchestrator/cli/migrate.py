@@ -39,7 +39,7 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
     before, newest = schema.state(url)
     if check:
         click.echo(f"the database is at {before or 'nothing'}; this version brings {newest}")
-        raise click.exceptions.Exit(0 if before is not None and int(before) >= int(newest) else 1)
+        raise click.exceptions.Exit(1 if schema.is_behind(before) else 0)
     if schema.goes_down(before, to) and not yes:
         click.confirm(
             f"going from {before} down to {to} deletes tables, with the tasks in them. Go on?", abort=True

@@ -37,14 +37,15 @@ def require_revision(connection: psycopg.Connection[Any]) -> None:
     if row is None:
         raise SchemaError("this database has no orchestrator schema yet; run `orchestrator migrate`")
     revision, oldest_code = row
-    if revision < NEEDED:
+    # A revision without a number is of no release: oldest_code alone speaks for it.
+    if revision.isdecimal() and int(revision) < NEEDED:
         raise SchemaError(
-            f"the database's schema is at revision {revision:04}; this version needs {NEEDED:04}. "
+            f"the database's schema is at revision {revision}; this version needs {NEEDED:04}. "
             "Run `orchestrator migrate`"
         )
     if oldest_code > NEEDED:
         raise SchemaError(
-            f"the database's schema is at revision {revision:04} and bears code made for {oldest_code:04} or newer; "
+            f"the database's schema is at revision {revision} and bears code made for {oldest_code:04} or newer; "
             f"this version was made for {NEEDED:04}. Install a newer pg-orchestrator"
         )
 

@@ -14,7 +14,12 @@ from alembic.config import Config as AlembicConfig
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from psycopg.errors import DependentObjectsStillExist, LockNotAvailable
+from psycopg.errors import (
+    DependentObjectsStillExist,
+    InsufficientPrivilege,
+    LockNotAvailable,
+    OperationalError,
+)
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
@@ -30,18 +35,12 @@ def upgrade(url: str, *, to: str = "head") -> None:
     """Migrate up to a revision, and give the roles their grants. Safe when many call it at once."""
     with explained(), engine.connecting(url) as connection, connection.begin():
         steer(connection, to, command.upgrade)
-        if current(connection) == head():
-            # Live, not frozen in a revision: a role that was missing gets its grants the next time.
-            run(connection, "roles.sql")
 
 
 def downgrade(url: str, *, to: str) -> None:
     """Migrate down to a revision; `base` takes everything away, the tasks with it. A notice names what is kept."""
     with explained(), engine.connecting(url) as connection, connection.begin():
         steer(connection, to, command.downgrade)
-        # Alembic has written its version table for the last time only now.
-        if to == "base":
-            run(connection, "remove.sql")
 
 
 def move(url: str, *, to: str) -> None:
@@ -52,24 +51,43 @@ def move(url: str, *, to: str) -> None:
 
 def goes_down(here: str | None, to: str) -> bool:
     """Tell whether going there takes something away."""
-    return here is not None and revision_number(to) < int(here)
+    require_known(here)
+    return here is not None and place(revision(to)) < place(here)
+
+
+def is_behind(here: str | None) -> bool:
+    """Tell whether a database at this revision (None: nothing there) lacks something of this version."""
+    return here is None or place(here) < place(head())
 
 
 def state(url: str) -> tuple[str | None, str]:
     """Return the revision the database is at (None: nothing there) and the one this package brings."""
-    with engine.connecting(url) as connection:
+    with explained(), engine.connecting(url) as connection:
         return current(connection), head()
 
 
 def script() -> str:
     """Return the whole migration as SQL, to be read or run by hand."""
     out = io.StringIO()
-    config = alembic_config(out)
-    command.upgrade(config, "head", sql=True)
-    roles = read("roles.sql")
-    # Before alembic's own COMMIT, so that the script is one transaction.
-    body, commit, rest = out.getvalue().rpartition("COMMIT;")
-    return f"{body}{roles}\n{commit}{rest}"
+    command.upgrade(alembic_config(out), "head", sql=True)
+    return out.getvalue()
+
+
+def grants() -> str:
+    """Return the SQL that gives the roles their rights.
+
+    Live, not frozen in a revision: a role that was missing gets its grants the next time.
+    """
+    return read("roles.sql")
+
+
+def removal() -> str:
+    """Return the SQL that takes away, after the way down to `base`, what migrating made beside the revisions."""
+    return read("remove.sql")
+
+
+def read(file: str) -> str:
+    return (PACKAGE / "schema" / file).read_text(encoding="utf-8")
 
 
 def head() -> str:
@@ -95,53 +113,83 @@ def refuse_old_server(number: int, version: str) -> None:
         )
 
 
+def require_known(here: str | None) -> None:
+    """Refuse to go anywhere from a revision that this package does not have."""
+    if here is not None and here not in chain():
+        raise SchemaError(
+            f"the database is at revision {here}, which this version does not know; it brings {head()}. "
+            "Migrate with the version of pg-orchestrator that made it. Nothing was changed"
+        )
+
+
 @contextmanager
 def explained() -> Iterator[None]:
-    """Say what to do about a lock that somebody else holds, which a revision does not wait for for long, and about what
-    somebody has built on our tables."""
+    """Say what to do about what the server refuses."""
     try:
         yield
     except DBAPIError as error:
-        if isinstance(error.orig, DependentObjectsStillExist):
-            raise SchemaError(
-                f"other objects use ours ({error.orig.diag.message_detail}); drop them first. Nothing was changed"
-            ) from error
-        if not isinstance(error.orig, LockNotAvailable):
-            raise
-        raise SchemaError(
-            "the migration did not get its locks in time, because a transaction uses these tables; nothing was "
-            "changed. End the long ones (pg_stat_activity, xact_start), or run it again"
-        ) from error
+        raise SchemaError(refused(error)) from error
 
 
-def run(connection: Connection, file: str) -> None:
-    connection.exec_driver_sql(read(file).replace("%", "%%"))
-
-
-def read(file: str) -> str:
-    return (PACKAGE / "schema" / file).read_text(encoding="utf-8")
+def refused(error: DBAPIError) -> str:
+    # The primary message alone: DETAIL may print a row, and SQLAlchemy's own text prints the statement.
+    diagnosis = getattr(error.orig, "diag", None)
+    message = (diagnosis and diagnosis.message_primary) or str(error.orig).strip()
+    match error.orig:
+        case LockNotAvailable():
+            return (
+                "the migration did not get its locks in time, because a transaction uses these tables; nothing was "
+                "changed. End the long ones (pg_stat_activity, xact_start), or run it again"
+            )
+        case DependentObjectsStillExist():
+            # Its DETAIL names objects, and no row.
+            detail = diagnosis and diagnosis.message_detail
+            return f"other objects use ours ({detail or message}); drop them first. Nothing was changed"
+        case InsufficientPrivilege():
+            return (
+                f"PostgreSQL: {message}; nothing was changed. Use the role that owns the schema orchestrator, or one "
+                "with the right CREATE on it or, before it exists, on the database"
+            )
+        case OperationalError(sqlstate=state) if (state or "08").startswith(("08", "57P")):
+            return f"PostgreSQL: {message}; the connection is lost. `orchestrator migrate --check` says what is there"
+        case _:
+            return f"PostgreSQL: {message}; nothing was changed"
 
 
 def steer(connection: Connection, to: str, go: Callable[[AlembicConfig, str], None]) -> None:
-    revision_number(to)
     config = alembic_config()
     config.attributes["connection"] = connection
-    go(config, to)
+    go(config, to if to == "base" else revision(to))
 
 
-def revision_number(to: str) -> int:
-    """Read a revision as a number, refusing one this package does not have; `base` is 0."""
+def revision(to: str) -> str:
+    """Return the revision that is meant, refusing one this package does not have; `base` is itself."""
     if to == "base":
-        return 0
-    if to == "head":
-        return int(head())
+        return to
     try:
         found = ScriptDirectory.from_config(alembic_config()).get_revision(to) if to else None
     except CommandError:
         found = None
     if found is None:
         raise SchemaError(f"there is no revision {to!r}; this version brings {head()!r} as the newest")
-    return int(found.revision)
+    return found.revision
+
+
+def place(of: str) -> int:
+    """Return the place of a revision in the chain; `base` is 0.
+
+    One that this version does not know has the place that its number says; without a number it lies beyond the newest.
+    """
+    known = ["base", *chain()]
+    if of in known:
+        return known.index(of)
+    return int(of) if of.isdecimal() else len(known)
+
+
+def chain() -> list[str]:
+    """Return the revisions that this package brings, the oldest first."""
+    found = ScriptDirectory.from_config(alembic_config()).walk_revisions()
+    return [script.revision for script in found][::-1]
 
 
 def alembic_config(out: io.StringIO | None = None) -> AlembicConfig:

@@ -1,4 +1,5 @@
-"""The tables for SQLAlchemy: what Alembic compares against, and what users write their own queries with.
+"""The tables for SQLAlchemy: public, for users' own queries (docs/howto/enqueue-with-sqlalchemy.md), and what Alembic
+compares against. For reading: an INSERT by these would choose an id itself.
 
 Leaves are not here: people name `tasks`, and which leaf a row lies in is told by its status. What SQLAlchemy has
 no words for (partitions, storage settings, grants) is in the migrations alone.
@@ -32,6 +33,22 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, OID
 
 from orchestrator.task.tally import WORDS
+
+__all__ = [
+    "attempts",
+    "audit",
+    "home",
+    "idempotency_keys",
+    "metadata",
+    "queues",
+    "samples",
+    "settings",
+    "statistics",
+    "statistics_by_hour",
+    "tasks",
+    "types",
+    "workers",
+]
 
 metadata = MetaData(schema="orchestrator")
 CLOCK = text("orchestrator.clock()")

@@ -29,7 +29,7 @@ from orchestrator.observe.catalogue import METRICS
 from orchestrator.observe.log import is_told, level_of
 from orchestrator.operate import TaskState
 from orchestrator.postgres import embedded
-from orchestrator.schema import migrate
+from orchestrator.schema import migrate, tables
 from orchestrator.task.backoff import Backoff
 from orchestrator.task.columns import OPTIONS
 from orchestrator.task.status import TRANSITIONS, Status, Who
@@ -149,6 +149,7 @@ def python_writers() -> dict[str, Writer]:
         "context": table_writer(["Attribute", "Type", "Meaning"], properties_of(Context)),
         "backoff": table_writer(["Field", "Default", "Meaning"], defaults_of(Backoff)),
         "exceptions": constant(drawing()),
+        "sqlalchemy tables": constant(sqlalchemy_tables()),
     }
 
 
@@ -176,6 +177,15 @@ def metrics_table() -> str:
     ]
     header = ["Metric", "Kind", "Labels", "What it is"]
     return lines_of([header, ["---"] * len(header), *rows])
+
+
+def sqlalchemy_tables() -> str:
+    """Write down every table for SQLAlchemy, with its columns."""
+    rows = [
+        [f"`tables.{one.name}`", ", ".join(f"`{column.name}`" for column in one.columns)]
+        for one in sorted(tables.metadata.tables.values(), key=lambda one: str(one.name))
+    ]
+    return lines_of([["Table", "Columns"], ["---"] * 2, *rows])
 
 
 def one_line(text: str) -> str:

@@ -1,5 +1,7 @@
 """The reference says what the code says: names, arguments, types, defaults, options, SQLSTATEs, transitions."""
 
+import re
+
 import psycopg
 import pytest
 
@@ -14,6 +16,11 @@ PAGES = (
     "docs/reference/cli.md",
     "docs/reference/events.md",
     "docs/reference/metrics.md",
+)
+ACTION = "| `action` | `text` | "
+# What the first column of a new row of audit is: a text, or one chosen by a CASE.
+RECORDED = re.compile(
+    r"INSERT INTO orchestrator\.audit \(action[^)]*\)\s+(?:VALUES \(|SELECT)\s*('\w+'|CASE.*?END)", re.DOTALL
 )
 RENEW = "run `python -m tests.docs.reference`, and write what is new about it"
 
@@ -45,3 +52,17 @@ def test_prose_is_kept_and_facts_are_not() -> None:
     assert "| `a` | `bigint` | the first |\n| `c` | `text` |  |\n<!-- end -->" in new
     assert "`b`" not in new
     assert ["| `c` | `text` |  |"] == reference.empty_cells(new)
+
+
+def test_the_actions_on_record_are_listed() -> None:
+    """The row of `audit.action` names each action that a function or trigger writes, and no other."""
+    row = next(
+        line for line in (REPOSITORY / "docs/reference/sql.md").read_text().splitlines() if ACTION in line
+    )
+    listed = {name for name in re.findall(r"`(\w+)`", row.split(ACTION)[1]) if name != "stop_worker"}
+    functions = [path.read_text() for path in (REPOSITORY / "orchestrator/schema/functions").glob("*.sql")]
+    first = [found for text in functions for found in RECORDED.findall(text)]
+    written = {name for value in first for name in re.findall(r"(?:THEN|ELSE|^)\s*'(\w+)'", value)}
+
+    assert len(first) >= 8
+    assert listed == written

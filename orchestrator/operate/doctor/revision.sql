@@ -1,2 +1,2 @@
 -- Out: one row: the revision the schema is at.
-SELECT v.version_num::integer FROM orchestrator.alembic_version AS v
+SELECT v.version_num FROM orchestrator.alembic_version AS v

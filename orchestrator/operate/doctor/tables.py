@@ -30,13 +30,12 @@ def schema(patient: Patient) -> Finding:
     except SchemaError as error:
         return fail(str(error), "Without it there is nothing to examine but the server.")
     (revision,) = patient.row(REVISION)
-    newest = int(migrate.head())
-    if revision < newest:
+    if migrate.is_behind(revision):
         return warn(
-            f"the schema is at revision {revision:04}; this version brings {newest:04}",
+            f"the schema is at revision {revision}; this version brings {migrate.head()}",
             "Run `orchestrator migrate`; workers of both go on meanwhile.",
         )
-    return ok(f"at revision {revision:04}")
+    return ok(f"at revision {revision}")
 
 
 def roles(patient: Patient) -> Finding:

@@ -1,0 +1,40 @@
+"""Figures in the explanations are those of the code: a change of one is a change of its page."""
+
+import pytest
+
+from orchestrator.config import Config
+from orchestrator.finish import outbox
+from orchestrator.lead import leader
+from orchestrator.worker import ahead, endings, rest, slot
+from tests.docs.pages import REPOSITORY
+
+MB = 1_000_000
+PATH = "docs/explanation/path-of-a-task.md"
+DELIVERY = "docs/explanation/delivery.md"
+FIGURES = [
+    (PATH, f"One statement claims up to {ahead.CLAIM_MAX:,} tasks"),
+    (PATH, f"at most {ahead.AHEAD_MAX:,}"),
+    (
+        PATH,
+        f"still waits after {'a second' if endings.STALE_SECONDS == 1 else endings.STALE_SECONDS} goes back",
+    ),
+    (PATH, f"up to {outbox.BATCH_SIZE:,} together, or {outbox.BATCH_BYTES // MB} MB"),
+    (PATH, f"or {outbox.BYTES_MAX // MB} MB of results"),
+    (PATH, f"One look at all of them, every {endings.WATCH_SECONDS * 1000:g} ms"),
+    (PATH, f"have run for more than {slot.MARK_SECONDS * 1000:g} ms"),
+    (PATH, f"({rest.DENSE:g} a second and more)"),
+    (PATH, f"rung for the next {rest.MARK_SECONDS:g} s"),
+    (PATH, f"says every {Config().heartbeat_seconds:g} s that it lives"),
+    (PATH, f"dark for {leader.BEACON_GRACE_SECONDS:g} s"),
+    (PATH, f"not beaten for {Config().dead_after_seconds:g} s"),
+    (PATH, f"looks each {leader.WATCH_SECONDS:g} s"),
+    (DELIVERY, f"within {Config().poll_seconds:g} s"),
+    (DELIVERY, f"stands still for more than {Config().dead_after_seconds:g} s"),
+    (DELIVERY, f"running tasks get the grace ({Config().grace_seconds:g} s)"),
+]
+
+
+@pytest.mark.parametrize(("page", "words"), FIGURES)
+def test_a_page_has_the_figure_of_the_code(page: str, words: str) -> None:
+    """In the words around it, however the lines are broken."""
+    assert words in " ".join((REPOSITORY / page).read_text().split())
