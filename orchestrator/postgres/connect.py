@@ -61,7 +61,11 @@ def conninfo(url: str, *, application_name: str = "orchestrator") -> str:
 
 
 def open_sync(info: str) -> psycopg.Connection[Any]:
-    """Connect, in autocommit: each statement of ours is its own transaction unless it says otherwise."""
+    """Connect, in autocommit: each statement of ours is its own transaction unless it says otherwise.
+
+    Close it with `closing`. In a `with` of its own, psycopg rolls back what a signal has interrupted, and warns when
+    the statement still runs.
+    """
     try:
         return psycopg.connect(info, autocommit=True)
     except psycopg.OperationalError as error:

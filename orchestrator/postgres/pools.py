@@ -16,7 +16,7 @@ import select
 import threading
 import weakref
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager
 from typing import Any
 
 import psycopg
@@ -54,7 +54,7 @@ class Pools:
                 pool = self.sync()
                 connection = stack.enter_context(pool.connection(within_seconds))
             except PoolClosed:
-                connection = stack.enter_context(connect.open_sync(self._info()))
+                connection = stack.enter_context(closing(connect.open_sync(self._info())))
                 connection.prepare_threshold = None
             except PoolTimeout as error:
                 if within_seconds is not None and not failed_to_connect(pool):
@@ -76,7 +76,8 @@ class Pools:
                 pool = await self.on_loop()
                 connection = await stack.enter_async_context(pool.connection(within_seconds))
             except PoolClosed:
-                connection = await stack.enter_async_context(await connect.open_async(self._info()))
+                connection = await connect.open_async(self._info())
+                stack.push_async_callback(connection.close)
                 connection.prepare_threshold = None
             except PoolTimeout as error:
                 if within_seconds is not None and not failed_to_connect(pool):
