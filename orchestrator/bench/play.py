@@ -1,6 +1,7 @@
 """The conductor of the bench: a database, one measure after the other, and nothing left."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,7 +59,7 @@ def run(play: Play, audience: Audience) -> int:
 def measure_all(play: Play, audience: Audience, info: str, folder: Path) -> int:
     """Take one measure after the other in the scratch database; return how many went wrong."""
     faults = 0
-    with connect.open_sync(info) as connection:
+    with closing(connect.open_sync(info)) as connection:
         floors.make(connection)
         ground = Ground(info, connection, Meter(connection), play.sizes, folder, audience.doing)
         audience.begin(setting_of(connection, play.sizes.name))

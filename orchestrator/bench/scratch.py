@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -66,7 +66,7 @@ def made(server: str, signals: Signals) -> Iterator[str]:
     """Make the database and its tables; drop it afterwards, whoever is still connected to it."""
     name = f"{PREFIX}{secrets.token_hex(6)}"
     # Outside: who cannot be reached is said as such, and there is nothing to drop.
-    with connect.open_sync(server) as connection:
+    with closing(connect.open_sync(server)) as connection:
         known = roles(connection)
     try:
         with signals.deferred():
@@ -84,7 +84,7 @@ def made(server: str, signals: Signals) -> Iterator[str]:
 
 def create(server: str, name: str) -> None:
     """Make the database."""
-    with connect.open_sync(server) as connection:
+    with closing(connect.open_sync(server)) as connection:
         try:
             connection.execute(named("create", name))
         except errors.InsufficientPrivilege:
@@ -95,7 +95,7 @@ def drop(server: str, name: str, known: set[str]) -> None:
     """Drop the database, and the roles that were not known before; where the server does not let us, say what is left.
     A role belongs to the whole server, and stays if another database has come to use it meanwhile."""
     try:
-        with connect.open_sync(server) as connection:
+        with closing(connect.open_sync(server)) as connection:
             connection.execute(named("drop", name))
             for role in roles(connection) - known:
                 with suppress(errors.DependentObjectsStillExist, errors.InsufficientPrivilege):

@@ -1,5 +1,7 @@
 """`orchestrator migrate`: bring the schema to where this version needs it."""
 
+from contextlib import closing
+
 import click
 
 from orchestrator import events, observe
@@ -51,7 +53,7 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
     click.echo(f"the database was at {before or 'nothing'} and is at {after or 'nothing'} now")
     if after is None:
         return
-    with connect.open_sync(connect.conninfo(url)) as connection:
+    with closing(connect.open_sync(connect.conninfo(url))) as connection:
         if application is not None:
             declare(connection, application.registry)
             click.echo(f"declared {len(application.registry)} task types")

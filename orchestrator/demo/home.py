@@ -2,7 +2,7 @@
 
 import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from psycopg import errors
@@ -42,7 +42,7 @@ def taken(folder: Path) -> Iterator[None]:
 
 def make_tables(url: str) -> str:
     """Replace the tables by new ones; return the server's version."""
-    with connect.open_sync(connect.conninfo(url)) as connection:
+    with closing(connect.open_sync(connect.conninfo(url))) as connection:
         try:
             connection.execute(RESET)
         except errors.LockNotAvailable:

@@ -66,6 +66,8 @@ def open_sync(info: str, *, safe_path: bool = True) -> psycopg.Connection[Any]:
     """Connect, in autocommit: each statement of ours is its own transaction unless it says otherwise.
 
     Without `safe_path` the session keeps the search_path of its user, for statements that are not ours.
+    Close it with `closing`. In a `with` of its own, psycopg rolls back what a signal has interrupted, and warns when
+    the statement still runs.
     """
     try:
         connection = psycopg.connect(info, autocommit=True)

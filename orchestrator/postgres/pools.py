@@ -3,18 +3,24 @@
 Opened when first needed, so that importing an application connects to nothing. A process that was forked begins with
 none: the sockets are its parent's, and so are the threads that would serve them. A loop that has ended leaves none
 behind: whoever calls `asyncio.run` again and again would else use up the server's connections.
+
+All pools are closed when the interpreter begins to exit (`close_at_exit`). A call after that, or in a process that can
+start no thread, gets a connection of its own.
 """
 
 import asyncio
+import atexit
+import logging
 import os
 import select
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, closing, contextmanager
 from typing import Any
 
 import psycopg
-from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
+from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolClosed, PoolTimeout
 
 from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
@@ -22,6 +28,9 @@ from orchestrator.postgres import connect
 
 # Held for a moment only, and in the process it is asked in.
 FORKED = threading.Lock()
+# How long the exit of the interpreter waits for a thread of a pool. All but one that is about to connect end at once.
+EXIT_SECONDS = 1.0
+EXITING = threading.Event()
 
 
 class Pools:
@@ -35,14 +44,18 @@ class Pools:
         self._async: dict[asyncio.AbstractEventLoop, AsyncConnectionPool[psycopg.AsyncConnection[Any]]] = {}
         # What a parent had open: never closed here, since that would end its sessions, and never let go of.
         self._inherited: list[object] = []
+        ALL.add(self)
 
     @contextmanager
     def connection(self, within_seconds: float | None = None) -> Iterator[psycopg.Connection[Any]]:
         """Borrow a connection for this thread; TimeoutError when none is free within the caller's own patience."""
-        pool = self.sync()
         with ExitStack() as stack:
             try:
+                pool = self.sync()
                 connection = stack.enter_context(pool.connection(within_seconds))
+            except PoolClosed:
+                connection = stack.enter_context(closing(connect.open_sync(self._info())))
+                connection.prepare_threshold = None
             except PoolTimeout as error:
                 if within_seconds is not None and not failed_to_connect(pool):
                     raise TimeoutError(impatient(within_seconds)) from error
@@ -58,10 +71,14 @@ class Pools:
         self, within_seconds: float | None = None
     ) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
         """Borrow one for this coroutine."""
-        pool = await self.on_loop()
         async with AsyncExitStack() as stack:
             try:
+                pool = await self.on_loop()
                 connection = await stack.enter_async_context(pool.connection(within_seconds))
+            except PoolClosed:
+                connection = await connect.open_async(self._info())
+                stack.push_async_callback(connection.close)
+                connection.prepare_threshold = None
             except PoolTimeout as error:
                 if within_seconds is not None and not failed_to_connect(pool):
                     raise TimeoutError(impatient(within_seconds)) from error
@@ -72,13 +89,23 @@ class Pools:
             yield connection
 
     def sync(self) -> ConnectionPool[psycopg.Connection[Any]]:
-        """Return the pool for threads."""
+        """Return the pool for threads. Raises PoolClosed where it cannot be opened."""
         self._begin_anew_if_forked()
         with self._guard:
             if self._sync is None:
-                self._sync = ConnectionPool(
-                    self._info(), open=True, check=check, configure=connect.set_safe_path, **self._settings()
-                )
+                if EXITING.is_set():
+                    raise PoolClosed("the interpreter exits")
+                try:
+                    self._sync = ConnectionPool(
+                        self._info(),
+                        open=True,
+                        check=check,
+                        configure=connect.set_safe_path,
+                        **self._settings(),
+                    )
+                except RuntimeError as error:
+                    # Python 3.12 starts no thread after the main one has ended, a machine none beyond its limits.
+                    raise PoolClosed(str(error)) from error
             return self._sync
 
     async def on_loop(self) -> AsyncConnectionPool[psycopg.AsyncConnection[Any]]:
@@ -121,6 +148,20 @@ class Pools:
             for ended in [loop for loop in self._async if loop.is_closed()]:
                 finish(self._async.pop(ended))
 
+    def close_at_exit(self) -> None:
+        """Close what this process has open, for threads and for loops that do not run."""
+        if self._pid != os.getpid():
+            return  # a fork that has used no pool: the sessions are its parent's
+        self.forsake()
+        with self._guard:
+            pool, self._sync = self._sync, None
+            left_open = [loop for loop in self._async if not loop.is_running()]
+            on_loops = [(loop, self._async.pop(loop)) for loop in left_open]
+        if pool is not None:
+            pool.close(EXIT_SECONDS)
+        for loop, on_loop in on_loops:
+            loop.run_until_complete(on_loop.close(EXIT_SECONDS))
+
     def _begin_anew_if_forked(self) -> None:
         with FORKED:
             if self._pid != os.getpid():
@@ -154,6 +195,31 @@ class Pools:
             "kwargs": {"autocommit": True, "prepare_threshold": None},
             "name": "orchestrator",
         }
+
+
+ALL: weakref.WeakSet[Pools] = weakref.WeakSet()
+
+
+# Registered by the import, so that the functions which an application registers run before it, and have pools.
+@atexit.register
+def close_at_exit() -> None:
+    """Close all pools of this process while their threads still run.
+
+    A pool that is open later waits for its threads when it is freed. From Python 3.13 on such a thread never ends: it
+    takes 5 s each and a warning (psycopg's issue 954), and Python 3.14 raises. Functions of atexit run before
+    that, and after all threads that an exit waits for.
+    """
+    log = logging.getLogger("psycopg.pool")
+
+    def drop(record: logging.LogRecord) -> bool:
+        # The warning for a thread that is about to connect: it ends with the process.
+        return False
+
+    EXITING.set()
+    log.addFilter(drop)
+    for pools in list(ALL):
+        pools.close_at_exit()
+    log.removeFilter(drop)
 
 
 def failed_to_connect(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> bool:

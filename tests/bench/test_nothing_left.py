@@ -11,6 +11,7 @@ import pytest
 from orchestrator import bench
 from orchestrator.bench.ground import Ground, NotMeasured
 from orchestrator.bench.result import Failed, Measure, Result
+from orchestrator.bench.signals import Interrupted
 from orchestrator.errors import OrchestratorError
 from tests import nursery, servers
 from tests.bench.conftest import TINY, Listener, Take
@@ -105,6 +106,26 @@ def test_after_a_signal(
     assert database not in left_over()
     assert workers
     eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), "the workers are gone")
+
+
+def test_a_signal_while_a_statement_is_sent_is_all_that_is_reported(
+    server_url: str, left_over: Ask, caplog: pytest.LogCaptureFixture
+) -> None:
+    """psycopg cancels a statement only while it waits for the answer: one that was just sent still runs."""
+
+    def interrupt(ground: Ground) -> Iterator[Result]:
+        ground.connection.pgconn.send_query(b"SELECT pg_sleep(3600)")
+        raise Interrupted(signal.SIGINT)
+        yield
+
+    listener = Listener()
+    status = bench.run(
+        bench.Play(measures=[Measure("one", "", interrupt)], sizes=TINY, url=server_url), listener
+    )
+
+    assert (130, "interrupted") == (status, listener.said[-1])
+    assert [] == caplog.messages
+    assert set() == left_over()
 
 
 def working(administrator: psycopg.Connection, databases: set[str]) -> bool:

@@ -15,10 +15,10 @@ from tests.recovery.failover import Pair, Producer, Way, order
 from tests.recovery.stage import Stage, said, stage
 from tests.servers import wait_until
 from tests.standby import position
+from tests.worker.running import value
 
 ORDERS = 150
-YOUNG_SECONDS = 3.0
-YOUNG = Config(dead_after_seconds=YOUNG_SECONDS, heartbeat_seconds=0.1)
+OLD_SECONDS = 5.0
 SETTINGS = {
     "ORCHESTRATOR_POLL_SECONDS": "0.2",
     "ORCHESTRATOR_HEARTBEAT_SECONDS": "0.5",
@@ -102,30 +102,34 @@ def test_a_server_that_has_just_taken_over_condemns_nobody(both: Pair, here: Sta
     """Beacons do not come along in a failover, all are dark at once, and nobody could beat meanwhile; also where the
     standby has been up for long."""
     with psycopg.connect(both.standby.url(), autocommit=True) as connection:
-        wait_until(lambda: is_old(connection), "the standby is old enough")
+        wait_until(lambda: age_seconds(connection) > OLD_SECONDS, "the standby is old enough")
         here.ask(
             "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, state, beacon, is_leader,"
             " term, leader_until, beat_at) VALUES"
-            " (gen_random_uuid(), 'there', 1, '0', '{}', 1, 'running', 7, true, 1, now() + interval '10 s', now()),"
+            " (gen_random_uuid(), 'there', 1, '0', '{}', 1, 'running', 7, true, 1, now() + interval '10 min', now()),"
             " (gen_random_uuid(), 'away', 1, '0', '{}', 1, 'running', 8, false, 0, NULL, now() - interval '1 hour')"
         )
         both.standby.wait_for(position(both.primary))
         both.fail_over()
-        recovery = Recovery(YOUNG_SECONDS, heartbeat_seconds=0.1, grace_seconds=0.0)
+        # Less than the server's age, and by OLD_SECONDS more than has passed since the last transaction of the old
+        # primary: however long the failover has taken, only its look at that transaction makes the server young.
+        dead_after = age_seconds(connection)
+        recovery = Recovery(dead_after, heartbeat_seconds=0.1, grace_seconds=0.0)
         condemned = [recovery.is_worth(connection), recovery.is_worth(connection)]
-        late = recover(connection, dead_after_seconds=YOUNG_SECONDS, restarted_after_seconds=YOUNG_SECONDS)
-        seen = ask(connection, uuid4(), beats=False, draining=False, beacon=None, rings=False, config=YOUNG)
+        late = recover(connection, dead_after_seconds=dead_after, restarted_after_seconds=dead_after)
+        config = Config(dead_after_seconds=dead_after, heartbeat_seconds=0.1, term_seconds=600.0)
+        seen = ask(connection, uuid4(), beats=False, draining=False, beacon=None, rings=False, config=config)
 
         assert ([False, False], 0) == (condemned, late.workers)
         assert (True, False) == (seen.view.holds, seen.view.dark)
 
 
-def is_old(connection: psycopg.Connection) -> bool:
-    """Tell whether the server has been up for so long that dark beacons would count."""
-    row = connection.execute(
-        "SELECT statement_timestamp() - pg_postmaster_start_time() > %s * interval '1 s'", [YOUNG_SECONDS]
-    ).fetchone()
-    return row == (True,)
+def age_seconds(connection: psycopg.Connection) -> float:
+    """Return how long the server has been up."""
+    seconds = value(
+        connection, "SELECT extract(epoch FROM statement_timestamp() - pg_postmaster_start_time())::float8"
+    )
+    return float(seconds)
 
 
 def test_workers_leave_a_primary_that_is_none_any_more(both: Pair, here: Stage) -> None:

@@ -13,11 +13,12 @@ from orchestrator.postgres import connect
 from orchestrator.postgres.session import Session
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import Completed, End, Failed, Fault, Outcome
+from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import one, put, read
 from tests.stations.crew import Mate
 
 NAME = "outbox under test"
-WAIT_SECONDS = 20
+WAIT_SECONDS = PATIENCE_SECONDS
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -120,7 +120,7 @@ def paced(
 ) -> dict[int, Sent]:
     """Enqueue tasks at a pace, on a connection of its own, the first after a part of it; return when each was."""
     sent, stop = {}, stop or threading.Event()
-    with connect.open_sync(ground.info) as connection:
+    with closing(connect.open_sync(ground.info)) as connection:
         sender = stamp.using(connection)
         due = time.monotonic() + late * every_seconds
         for _ in range(tasks):

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from statistics import median
 from typing import Any
 
@@ -72,7 +72,7 @@ def mixed(ground: Ground, crew: Crew) -> Round:
 @contextmanager
 def snapshot(info: str) -> Iterator[None]:
     """Hold a transaction open that has seen something."""
-    with connect.open_sync(info) as connection:
+    with closing(connect.open_sync(info)) as connection:
         connection.execute(SQL["begin"])
         connection.execute(SQL["look"])
         yield
@@ -93,7 +93,7 @@ def load(info: str, rate: float) -> Iterator[list[int]]:
             connection.execute(SQL["load"], given)
             offered.append(int(owed))
 
-    with connect.open_sync(info) as connection, ThreadPoolExecutor(1) as threads:
+    with closing(connect.open_sync(info)) as connection, ThreadPoolExecutor(1) as threads:
         putting = threads.submit(put, connection)
         try:
             yield offered
