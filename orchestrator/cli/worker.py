@@ -214,6 +214,8 @@ async def serve(made: Worker, line: Tether | None = None, *, metrics_port: int |
         code = told(error)
     if made.worn_out:
         code = code or codes.WORN_OUT_CODE
+    if line is not None and code in codes.CLEAN:
+        line.announce_stop()
     if made.left_behind:
         # Handlers that ignored their timeout: asyncio.run would wait for the coroutines, the interpreter for the
         # threads, for ever.

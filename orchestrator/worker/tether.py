@@ -2,6 +2,7 @@
 
     worker → parent    one line of JSON when it serves: {"grace_seconds": 30.0, "embedded": null}
                        then, if it is asked to, one a second: {"numbers": […], "ready": {…}}
+                       at last, when it has stopped cleanly: {"stopped": true}
     parent → worker    `stop`: claim no more, let running tasks finish     `hurry`: give them back at once
     the line ends      the parent is gone, however it went: stop, and be gone before long
 
@@ -80,6 +81,11 @@ class Tether:
         if self._telling is not None:
             self._telling.stop()
 
+    def announce_stop(self) -> None:
+        """Tell the parent that this process ends now because the worker has stopped cleanly. Without this message the
+        parent takes the end for a crash: a handler that calls os._exit(0) has the same exit code."""
+        self._send({"stopped": True})
+
     def _run(self) -> None:
         with suppress(OSError), self._line.makefile("rb") as line:
             # Ends: with the parent.
@@ -107,9 +113,13 @@ class Tether:
 
     def _report(self, worker: Worker) -> None:
         url = worker.config.database_url
-        said = {
-            "grace_seconds": worker.config.grace_seconds,
-            "embedded": url if url.startswith("embedded:") else None,
-        }
+        self._send(
+            {
+                "grace_seconds": worker.config.grace_seconds,
+                "embedded": url if url.startswith("embedded:") else None,
+            }
+        )
+
+    def _send(self, message: dict[str, object]) -> None:
         with suppress(OSError):  # the parent is gone, which is noticed elsewhere
-            self._line.sendall(json.dumps(said).encode() + b"\n")
+            self._line.sendall(json.dumps(message).encode() + b"\n")
