@@ -35,8 +35,8 @@ SETTLED_SECONDS = 60.0
 """Who has lived for so long died of something else than its start."""
 
 LAST_MESSAGES_SECONDS = 5.0
-"""The last messages of a child are in our socket when it ends. The wait is over with them, unless another process holds the
-child's end of the line."""
+"""The last messages of a child are in our socket when it ends. The wait is over with them, unless another process holds
+the child's end of the line."""
 
 
 class Parent:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from orchestrator import events
+from orchestrator import events, forks
 from orchestrator.worker import codes
 from orchestrator.worker.telling import Telling
 from orchestrator.worker.worker import Worker
@@ -37,8 +37,8 @@ class Tether:
     """Held from the first moment of the process on; followed as soon as there is a worker to tell."""
 
     def __init__(self, descriptor: int) -> None:
-        self._line = socket.socket(fileno=descriptor)
-        # A program that a handler starts must not hold it.
+        # Neither a process that a handler forks nor a program that it starts may hold it.
+        self._line = forks.keep(socket.socket(fileno=descriptor))
         self._line.set_inheritable(False)
         self._lock = threading.Lock()
         self._tell: Callable[[str], None] | None = None
@@ -55,8 +55,6 @@ class Tether:
         """Let the parent know when the worker serves, and from then on its numbers if it `tells` them; and the worker
         when it is to stop. Called on its loop."""
         loop = asyncio.get_running_loop()
-        for number in codes.STOPPING:
-            loop.add_signal_handler(number, self._act, worker, "stop")
 
         def tell(word: str) -> None:
             with suppress(RuntimeError):  # the loop has ended, and the process does
@@ -75,6 +73,10 @@ class Tether:
             self._grace_seconds = worker.config.grace_seconds
             for word in self._words:
                 tell(word)
+
+    def stop(self, worker: Worker) -> None:
+        """Let the worker finish what it runs, and end: what each signal means to a child."""
+        self._act(worker, "stop")
 
     def last_word(self) -> None:
         """Tell the numbers of the end."""

@@ -51,7 +51,7 @@ def test_a_child_that_ends_without_announcing_it_is_replaced(
 def test_a_worker_that_a_handler_ends_with_success_has_lost_its_tasks(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Without a parent the status is 0, which nothing of ours can change; the loss is on record, and the task runs again."""
+    """Without a parent the status is 0, and stays so. The loss is on record, and the task runs again."""
     task_id = enqueue(connection, "exit_once", door=DOOR)
     with door(database_url) as keeper, worker(database_url, tmp_path / "first.log", app=APP) as first:
         eventually(lambda: status(connection, task_id) == "running", "it runs")
