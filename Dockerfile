@@ -4,6 +4,7 @@ FROM python:3.13-slim AS build
 WORKDIR /source
 COPY pyproject.toml README.md LICENSE ./
 COPY orchestrator orchestrator
+COPY orchestrator_command.py ./
 COPY migrations migrations
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 

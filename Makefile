@@ -25,7 +25,7 @@ DEMO_ARGS ?=
 OLDEST_SERVER ?= debian-15
 
 # What ruff looks at.
-SOURCES := orchestrator migrations tests examples .ci
+SOURCES := orchestrator orchestrator_command.py migrations tests examples .ci
 
 # The first interpreter that is new enough and can make a virtual environment; PYTHON=… overrides the search.
 define FIND_PYTHON

@@ -1,5 +1,5 @@
 """`python -m orchestrator` is the command `orchestrator`."""
 
-from orchestrator.cli import main
+from orchestrator_command import main
 
 main()

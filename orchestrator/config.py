@@ -47,6 +47,7 @@ class Config:
     queues: tuple[str, ...] = ()  # none named: those that the application's tasks are declared with
     concurrency: int = 20
     leaked_threads_max: int = 20
+    start_wait_seconds: float = 60.0  # for a server that is away; 0: not at all
     grace_seconds: float = 30.0
     poll_seconds: float = 5.0
     heartbeat_seconds: float = 5.0
@@ -138,6 +139,7 @@ WORDS = {
 LEAST: Mapping[str, float] = {
     "concurrency": 1,
     "leaked_threads_max": 0,
+    "start_wait_seconds": 0.0,
     "grace_seconds": 0.0,
     "poll_seconds": 0.01,
     "heartbeat_seconds": 0.05,

@@ -7,7 +7,7 @@ Exit codes, of every command:
            check that failed
     2      the command line was wrong, and nothing was tried
     75     a worker has worn out (`worker.codes`): it has stopped cleanly, and whoever started it should start another
-    130    interrupted: Ctrl-C, or no to a question
+    130    interrupted: Ctrl-C, also while it loads, or no to a question. A worker that runs ends with 0 instead
     141    nobody reads on: `orchestrator … | head -1`
     128+n  a worker with --processes was killed by signal n, and none has taken its place
 
@@ -23,7 +23,7 @@ import click
 
 from orchestrator.cli.group import CommandLine
 from orchestrator.cli.shelf import Shelf
-from orchestrator.cli.told import told
+from orchestrator.cli.told import INTERRUPTED_CODE, told
 from orchestrator.cli.variables import refuse_slips
 from orchestrator.config import COMMANDS
 from orchestrator.version import __version__
@@ -72,6 +72,8 @@ def main() -> None:
                 stream.reconfigure(errors="backslashreplace")
         # Without standalone mode click returns the code of an early exit instead of exiting.
         code = orchestrator.main(prog_name="orchestrator", standalone_mode=False) or 0
+    except KeyboardInterrupt:
+        code = INTERRUPTED_CODE
     except Exception as error:
         code = told(error)
     sys.exit(code)

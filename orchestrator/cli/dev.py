@@ -9,10 +9,9 @@ from orchestrator import events, observe
 from orchestrator.app import Orchestrator
 from orchestrator.cli.load import load_app
 from orchestrator.cli.migrate import tell
-from orchestrator.cli.worker import named, serve
+from orchestrator.cli.worker import named, run
 from orchestrator.postgres import connect, embedded_end
 from orchestrator.schema import migrate as schema
-from orchestrator.worker import loop
 
 DATA = Path(".orchestrator/pgdata")
 
@@ -57,7 +56,7 @@ def dev(
     click.echo(f"PostgreSQL: {shown(url)}")
     try:
         prepare(url)
-        loop.run(serve(application.worker(queues=named(queues), concurrency=concurrency, database_url=url)))
+        run(application.worker(queues=named(queues), concurrency=concurrency, database_url=url))
         application.close()
     finally:
         embedded_end.leave(url)

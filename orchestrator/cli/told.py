@@ -14,6 +14,7 @@ from psycopg import errors
 from orchestrator.errors import OrchestratorError
 from orchestrator.observe import printable
 
+INTERRUPTED_CODE = 130
 # Our own SQLSTATEs: their hints are ours as well, and say what to do instead.
 OURS = "OR"
 # What may keep a disk, or whatever stands for one, from taking what is printed.
@@ -28,7 +29,7 @@ def told(error: Exception) -> int:
     """Print what a user should read, and return the exit code; raise again what nobody foresaw."""
     match error:
         case click.exceptions.Abort():
-            return 130
+            return INTERRUPTED_CODE
         case click.ClickException():
             error.show()
             return error.exit_code

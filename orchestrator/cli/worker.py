@@ -1,6 +1,5 @@
 """`orchestrator worker`: run tasks in this process until told to stop, or keep several processes that do."""
 
-import asyncio
 import os
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.worker import Worker, codes, loop
 from orchestrator.worker.parent import Parent
 from orchestrator.worker.tether import Tether
+from orchestrator.worker.watchdog import Watchdog
 
 PROCESSES_MAX = 256
 
@@ -124,7 +124,7 @@ def worker(
         metrics_port=metrics_port,
         metrics_host=metrics_host,
     )
-    code = loop.run(serve(made, line, metrics_port=metrics_port))
+    code = run(made, line, metrics_port=metrics_port)
     application.close()
     context.exit(code)
 
@@ -197,23 +197,33 @@ def again(context: click.Context, line: int) -> list[str]:
     return [*words, "--", context.params["app"]]
 
 
-async def serve(made: Worker, line: Tether | None = None, *, metrics_port: int | None = None) -> int:
+def run(made: Worker, line: Tether | None = None, *, metrics_port: int | None = None) -> int:
     """Run a worker that stops on signals, or when its parent says so or is gone; return the exit code."""
-    if line is None:
-        for number in codes.STOPPING:
-            asyncio.get_running_loop().add_signal_handler(number, made.stop)
-    else:
+    if line is not None:
         served_by_parent(made, metrics_port)
+    with Watchdog() as watchdog:
+        return loop.run(serve(made, line, watchdog))
+
+
+async def serve(made: Worker, line: Tether | None, watchdog: Watchdog) -> int:
+    """The same, on the loop."""
+    grace_seconds = made.config.grace_seconds
+    if line is None:
+        watchdog.obey(made.stop, grace_seconds=grace_seconds, hurries=True)
+    else:
+        watchdog.obey(partial(line.stop, made), grace_seconds=grace_seconds, hurries=False)
         line.follow(made, tells=made.config.metrics_port is not None)
     code = 0
     try:
-        await run(made, line)
+        await reported(made, line)
     except Exception as error:
         if not made.left_behind:
             raise
         code = told(error)
     if made.worn_out:
         code = code or codes.WORN_OUT_CODE
+    if line is not None and code in codes.CLEAN:
+        line.announce_stop()
     if made.left_behind:
         # Handlers that ignored their timeout: asyncio.run would wait for the coroutines, the interpreter for the
         # threads, for ever.
@@ -223,7 +233,7 @@ async def serve(made: Worker, line: Tether | None = None, *, metrics_port: int |
     return code
 
 
-async def run(made: Worker, line: Tether | None) -> None:
+async def reported(made: Worker, line: Tether | None) -> None:
     """Run a worker; however it ends, its parent learns its last numbers."""
     try:
         await made.run()

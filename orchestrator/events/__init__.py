@@ -55,7 +55,9 @@ from orchestrator.events.working import ListenDeaf as ListenDeaf
 from orchestrator.events.working import LoopBlocked as LoopBlocked
 from orchestrator.events.working import LoopFree as LoopFree
 from orchestrator.events.working import MetricsServed as MetricsServed
+from orchestrator.events.working import ProcessGivenUp as ProcessGivenUp
 from orchestrator.events.working import QueuesPaused as QueuesPaused
+from orchestrator.events.working import ServerAwaited as ServerAwaited
 from orchestrator.events.working import WorkerCutOff as WorkerCutOff
 from orchestrator.events.working import WorkerDeclaredDead as WorkerDeclaredDead
 from orchestrator.events.working import WorkerStarted as WorkerStarted

@@ -17,6 +17,15 @@ class WorkerStarted(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class ServerAwaited(Event):
+    """A worker was started while its PostgreSQL is away, and waits for it: so long by now, and so long at most."""
+
+    reason: str
+    waited_seconds: float
+    limit_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
 class MetricsServed(Event):
     """A port is open: /metrics, /healthz, /readyz."""
 
@@ -65,6 +74,15 @@ class WorkerWornOut(Event):
 
     worker_id: UUID
     left_behind: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessGivenUp(Event):
+    """A worker's process has ended itself, at once: it was told to stop and could not, or a handler has closed its
+    descriptors. Its tasks will be recovered."""
+
+    pid: int
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)

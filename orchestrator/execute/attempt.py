@@ -16,7 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from orchestrator import events
+from orchestrator import events, forks
 from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
 from orchestrator.execute import context, fault
 from orchestrator.execute.children import Written
@@ -60,6 +60,7 @@ class Attempt(msgspec.Struct, eq=False):
     called_off: bool = False
     expired: bool = False
 
+    @forks.calls_handlers
     async def run(self) -> End:
         """Run the handler to its end, and return which end it was. Raises only CancelledError, and only when
         the attempt was called off."""

@@ -18,7 +18,9 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
+from typing import Any
 
+from orchestrator import forks
 from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
 from orchestrator.execute import context, fault, registry
 from orchestrator.execute.wire import (
@@ -54,7 +56,7 @@ def main(continued: Continued) -> None:
         signal.signal(deaf_to, lambda number, frame: None)
     with suppress(RuntimeError, ValueError, OSError):  # without a standard error to say it on
         faulthandler.enable()  # a segfault says where
-    with socket.socket(fileno=line_number) as line:
+    with forks.keep(socket.socket(fileno=line_number)) as line:
         # Ends: the worker closes the line.
         while (order := next_order(line)) is not None:
             line.sendall(framed(None))
@@ -116,7 +118,7 @@ def performed(order: Order, continued: Continued) -> Answer:
         return Broken(fault.of(error))
     try:
         with continued(task.trace_context):
-            value = handler.function(**arguments)
+            value = called(handler.function, arguments)
         if value is None:
             return Returned(own.result_text)
         return Returned(payload.encode_result(value, bytes_max=order.result_bytes_max))
@@ -124,6 +126,17 @@ def performed(order: Order, continued: Continued) -> Answer:
         return signalled(raised)
     except BaseException as error:
         return Broken(fault.of(error))
+
+
+@forks.calls_handlers
+def called(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    try:
+        value = function(**arguments)
+    except BaseException as error:
+        forks.end_copy(error)
+        raise
+    forks.end_copy()
+    return value
 
 
 def signalled(raised: HandlerSignal) -> Answer:

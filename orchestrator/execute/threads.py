@@ -20,6 +20,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from orchestrator import forks
+
 # An idle thread costs little, and a new one 0.1 ms: keep it through a lull, not through the night.
 IDLE_SECONDS = 10.0
 
@@ -236,8 +238,14 @@ class Runner(threading.Thread):
         return False
 
 
+@forks.calls_handlers
 def captured(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     try:
-        return function(**arguments)
+        answer = function(**arguments)
     except BaseException as error:
+        if forks.callers_here:
+            forks.end_copy(error)
         return Raised(error)
+    if forks.callers_here:
+        forks.end_copy()
+    return answer

@@ -38,6 +38,8 @@ LEVELS: dict[type[events.Event], str] = {
     events.WorkerDeclaredDead: "error",
     events.WorkerCutOff: "error",
     events.WorkerWornOut: "error",
+    events.ServerAwaited: "warning",
+    events.ProcessGivenUp: "error",
     events.LoopBlocked: "warning",
     events.LoopFree: "warning",
     events.DatabaseReplaced: "error",

@@ -7,16 +7,14 @@ looked at but the first line and `Accept`. It shares the interpreter with the ha
 
 import asyncio
 import errno
-import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
-from weakref import WeakSet
 
-from orchestrator import events
+from orchestrator import events, forks
 from orchestrator.errors import ConfigError
 
 REQUEST_BYTES_MAX = 8_192
@@ -64,7 +62,7 @@ class Server:
                 "--metrics-port or ORCHESTRATOR_METRICS_PORT"
                 + ("" if taken else ", or another address with --metrics-host")
             ) from None
-        _listening.add(self._socket)
+        forks.keep(self._socket)
         self._loop = asyncio.SelectorEventLoop()
         self._thread.start()
         events.emit(events.MetricsServed(self._host, self.port))
@@ -136,19 +134,6 @@ class Server:
         except Exception as error:
             # Metrics of the application's own stand in the same registry, and may raise anything.
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__} while this was made")
-
-
-_listening: WeakSet[socket.socket] = WeakSet()
-
-
-def let_go() -> None:
-    """Close the ports in a process that was forked: it serves nothing, and may outlive who does, who then could not
-    be started again."""
-    for listening in tuple(_listening):
-        listening.close()
-
-
-os.register_at_fork(after_in_child=let_go)
 
 
 def accepted(lines: list[str]) -> str:

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from orchestrator import forks
 from orchestrator.errors import ConfigError, DatabaseUnavailable
 from orchestrator.postgres import embedded, statement
 
@@ -27,7 +29,8 @@ GUARDS: dict[str, Any] = {
     "keepalives_interval": 1,
     "keepalives_count": 3,
 }
-
+# The parameters that say where a server is.
+WHERE = frozenset({"host", "hostaddr", "port", "service", "connect_timeout"})
 
 NO_URL = (
     "no database was named: give its URL (--url), or set ORCHESTRATOR_DATABASE_URL, to postgresql://user@host/shop. "
@@ -70,7 +73,7 @@ def open_sync(info: str, *, safe_path: bool = True) -> psycopg.Connection[Any]:
     the statement still runs.
     """
     try:
-        connection = psycopg.connect(info, autocommit=True)
+        connection = forks.keep(psycopg.connect(info, autocommit=True))
         try:
             if safe_path:
                 set_safe_path(connection)
@@ -87,7 +90,7 @@ def open_sync(info: str, *, safe_path: bool = True) -> psycopg.Connection[Any]:
 async def open_async(info: str, *, safe_path: bool = True) -> psycopg.AsyncConnection[Any]:
     """The same on the event loop."""
     try:
-        connection = await psycopg.AsyncConnection.connect(info, autocommit=True)
+        connection = forks.keep(await psycopg.AsyncConnection.connect(info, autocommit=True))
         try:
             if safe_path:
                 await set_safe_path_async(connection)
@@ -123,6 +126,16 @@ def describe(info: str) -> str:
     host = given.get("host") or given.get("hostaddr") or "the local socket"
     port = f":{given['port']}" if given.get("port") else ""
     return f"{host}{port}/{given.get('dbname') or given.get('user') or ''}"
+
+
+def answers(info: str) -> bool:
+    """Ask whether a server answers there, be it with a refusal; not while it starts up or shuts down.
+
+    Without TLS, or a certificate that does not fit would look like silence; so neither user nor database is named.
+    """
+    place: dict[str, Any] = {name: value for name, value in conninfo_to_dict(info).items() if name in WHERE}
+    asked = make_conninfo(user="ping", dbname="ping", sslmode="disable", **place)
+    return pq.PGconn.ping(asked.encode()) == pq.Ping.OK
 
 
 def hang_up(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:

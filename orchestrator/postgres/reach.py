@@ -4,6 +4,7 @@ While it cannot, one connection at a time is tried, more and more slowly, and th
 does not stampede a server that comes back, and a server that is back is noticed within LONGEST_WAIT_SECONDS.
 """
 
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -30,9 +31,13 @@ class Reach:
         self._lock = threading.Lock()
         self._waits: Iterator[float] | None = None
         self._next_at = 0.0
+        self._pid: int | None = None
 
     def may_try(self) -> bool:
-        """Tell whether to try a connection now; who is told so says afterwards how it went."""
+        """Tell whether to try a connection now; who is told so says afterwards how it went. A forked copy of a process
+        that had connections never may: it would act in the worker's name."""
+        if self._pid not in (None, os.getpid()):
+            return False
         with self._lock:
             now = time.monotonic()
             if self._waits is None:
@@ -58,5 +63,6 @@ class Reach:
 
     def succeeded(self) -> None:
         """A try got through: everybody may."""
+        self._pid = os.getpid()
         with self._lock:
             self._waits = None

@@ -18,6 +18,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
+from orchestrator.worker import codes
+
 # The numbers of a child, one line a second: of hundreds of queues and types, some megabytes.
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
@@ -43,6 +45,7 @@ class Child:
         self._status: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._reader = reader
         self._writer = writer
+        self.announced_its_stop = False
 
     @classmethod
     async def start(cls, command: Command) -> Self:
@@ -65,20 +68,16 @@ class Child:
     def pid(self) -> int:
         return self._process.pid
 
-    async def told(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield what it tells of itself once it serves, until it is gone. What it was just saying then is no line."""
+    async def messages(self) -> AsyncIterator[Serving | dict[str, Any]]:
+        """Yield that it serves, then its numbers, until it is gone. An unfinished line at the end is ignored."""
         with suppress(ConnectionError, ValueError):
             # Ends: with the child.
             while (line := await self._reader.readline()).endswith(b"\n"):
-                yield json.loads(line)
-
-    async def serving(self) -> Serving | None:
-        """Wait until it serves, or is gone before it did."""
-        try:
-            line = await self._reader.readline()
-        except ConnectionError:
-            return None
-        return Serving(**json.loads(line)) if line else None
+                message = json.loads(line)
+                if "stopped" in message:
+                    self.announced_its_stop = True
+                else:
+                    yield Serving(**message) if "grace_seconds" in message else message
 
     def look(self) -> None:
         """Look whether it has ended; to be called at each SIGCHLD."""
@@ -89,6 +88,12 @@ class Child:
     async def ended(self) -> int:
         """Wait for its end, and return how it ended: an exit code, or -n for signal n."""
         return await self._status
+
+    @property
+    def crashed_with_success(self) -> bool:
+        """Whether its exit code is that of a clean stop and it has not announced one: a handler or the application
+        has called os._exit."""
+        return self._status.result() in codes.CLEAN and not self.announced_its_stop
 
     def stop(self) -> None:
         """Let it finish what it runs, and end."""

@@ -9,6 +9,10 @@ WORN_OUT_CODE = 75
 """The handlers of too many tasks went on after their timeouts (`leaked_threads_max`): stopped cleanly, to be started
 anew, at once. EX_TEMPFAIL of sysexits.h: not a failure, but come again."""
 
+CLEAN = (DONE, WORN_OUT_CODE)
+"""The exit codes of a clean stop. A handler can end the process with the same ones, so a child also announces its clean
+stop to its parent."""
+
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 """The signals that mean: come to an end."""
 

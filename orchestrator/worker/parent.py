@@ -3,8 +3,9 @@
     the first child starts alone    it serves → all others start
                                     it ends before it serves → so do we, with its code: what is wrong with the
                                     application, the settings or the database was said once, and not N times in a loop
-    a child ends with 0             its place stays empty: --until-empty, drain_worker() or a signal of a hand ended it,
-                                    and whoever drains a host by SQL does not want it back
+    a child stops cleanly           its place stays empty: --until-empty, drain_worker() or a signal of a hand ended it,
+                                    and whoever drains a host by SQL does not want it back. It has announced its stop:
+                                    without that it has died, also with exit code 0
     it is worn out                  another takes its place at once
     it dies otherwise               another takes its place, after 0.5 s, then 1, 2, 4 … 30; after a minute of life the
                                     count begins anew
@@ -26,15 +27,16 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import embedded
 from orchestrator.task.backoff import Backoff, delay_seconds
 from orchestrator.worker import codes
-from orchestrator.worker.child import Child, Command
+from orchestrator.worker.child import Child, Command, Serving
 from orchestrator.worker.tether import MARGIN_SECONDS
 
 BACKOFF = Backoff(base_seconds=0.5, cap_seconds=30.0)
 SETTLED_SECONDS = 60.0
 """Who has lived for so long died of something else than its start."""
 
-LAST_WORD_SECONDS = 1.0
-"""What a child said is in our socket when it ends; only a process of its own that holds the line could keep us."""
+LAST_MESSAGES_SECONDS = 5.0
+"""The last messages of a child are in our socket when it ends. The wait is over with them, unless another process holds
+the child's end of the line."""
 
 
 class Parent:
@@ -149,26 +151,26 @@ class Parent:
         events.emit(events.ChildStarted(place, child.pid))
         if self._stopping.is_set():
             child.stop()
-        hearing = asyncio.create_task(self._listen(child, place))
+        reading = asyncio.create_task(self._read(child, place))
         status = await child.ended()
-        await asyncio.wait([hearing], timeout=LAST_WORD_SECONDS)
-        hearing.cancel()
+        await asyncio.wait([reading], timeout=LAST_MESSAGES_SECONDS)
+        reading.cancel()
         self._children.discard(child)
         child.close()
+        if child.crashed_with_success:
+            return child.pid, codes.FAILED, f"exit code {status}, without a clean stop"
         return child.pid, status, codes.describe(status)
 
-    async def _listen(self, child: Child, place: int) -> None:
-        """Hear that a child serves, and then the numbers that it tells, if it was asked to."""
-        await self._hear(child)
-        async for told in child.told():
-            if self._family is not None:
-                self._family.heard(place, told)
+    async def _read(self, child: Child, place: int) -> None:
+        """Read that a child serves, and its numbers if it was asked for them."""
+        async for message in child.messages():
+            if isinstance(message, Serving):
+                await self._note_serving(message)
+            elif self._family is not None:
+                self._family.heard(place, message)
 
-    async def _hear(self, child: Child) -> None:
-        """Wait until a child serves: from then on application, settings and database are known to be good."""
-        serving = await child.serving()
-        if serving is None:
-            return
+    async def _note_serving(self, serving: Serving) -> None:
+        """A child serves: from now on application, settings and database are known to be good."""
         self._served = True
         self._grace_seconds = max(self._grace_seconds, serving.grace_seconds)
         if serving.embedded is not None:

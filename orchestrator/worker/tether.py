@@ -2,6 +2,7 @@
 
     worker → parent    one line of JSON when it serves: {"grace_seconds": 30.0, "embedded": null}
                        then, if it is asked to, one a second: {"numbers": […], "ready": {…}}
+                       at last, when it has stopped cleanly: {"stopped": true}
     parent → worker    `stop`: claim no more, let running tasks finish     `hurry`: give them back at once
     the line ends      the parent is gone, however it went: stop, and be gone before long
 
@@ -22,7 +23,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from orchestrator import events
+from orchestrator import events, forks
 from orchestrator.worker import codes
 from orchestrator.worker.telling import Telling
 from orchestrator.worker.worker import Worker
@@ -36,8 +37,8 @@ class Tether:
     """Held from the first moment of the process on; followed as soon as there is a worker to tell."""
 
     def __init__(self, descriptor: int) -> None:
-        self._line = socket.socket(fileno=descriptor)
-        # A program that a handler starts must not hold it.
+        # Neither a process that a handler forks nor a program that it starts may hold it.
+        self._line = forks.keep(socket.socket(fileno=descriptor))
         self._line.set_inheritable(False)
         self._lock = threading.Lock()
         self._tell: Callable[[str], None] | None = None
@@ -54,8 +55,6 @@ class Tether:
         """Let the parent know when the worker serves, and from then on its numbers if it `tells` them; and the worker
         when it is to stop. Called on its loop."""
         loop = asyncio.get_running_loop()
-        for number in codes.STOPPING:
-            loop.add_signal_handler(number, self._act, worker, "stop")
 
         def tell(word: str) -> None:
             with suppress(RuntimeError):  # the loop has ended, and the process does
@@ -75,10 +74,19 @@ class Tether:
             for word in self._words:
                 tell(word)
 
+    def stop(self, worker: Worker) -> None:
+        """Let the worker finish what it runs, and end: what each signal means to a child."""
+        self._act(worker, "stop")
+
     def last_word(self) -> None:
         """Tell the numbers of the end."""
         if self._telling is not None:
             self._telling.stop()
+
+    def announce_stop(self) -> None:
+        """Tell the parent that this process ends now because the worker has stopped cleanly. Without this message the
+        parent takes the end for a crash: a handler that calls os._exit(0) has the same exit code."""
+        self._send({"stopped": True})
 
     def _run(self) -> None:
         with suppress(OSError), self._line.makefile("rb") as line:
@@ -107,9 +115,13 @@ class Tether:
 
     def _report(self, worker: Worker) -> None:
         url = worker.config.database_url
-        said = {
-            "grace_seconds": worker.config.grace_seconds,
-            "embedded": url if url.startswith("embedded:") else None,
-        }
+        self._send(
+            {
+                "grace_seconds": worker.config.grace_seconds,
+                "embedded": url if url.startswith("embedded:") else None,
+            }
+        )
+
+    def _send(self, message: dict[str, object]) -> None:
         with suppress(OSError):  # the parent is gone, which is noticed elsewhere
-            self._line.sendall(json.dumps(said).encode() + b"\n")
+            self._line.sendall(json.dumps(message).encode() + b"\n")

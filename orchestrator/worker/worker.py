@@ -16,7 +16,7 @@ from orchestrator.finish import Outbox
 from orchestrator.observe.vitals import Vitals
 from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
-from orchestrator.worker import duties
+from orchestrator.worker import duties, start
 from orchestrator.worker.connections import Connections
 from orchestrator.worker.endings import Endings
 from orchestrator.worker.ghosts import Ghosts
@@ -47,6 +47,7 @@ class Worker:
         self._config = self.config = config
         self.serves = True  # its port; where a parent does, that is set to False
         connections = Connections(config.database_url)
+        self._info = connections.info("heartbeat")
         self._rest = Rest(poll_seconds=config.poll_seconds, impatient=until_empty)
         self._outcomes = connections.session("outcomes")
         limit = max(OUTBOX_LEAST, 2 * config.concurrency)
@@ -82,7 +83,8 @@ class Worker:
             connections.session("listener"), config, rest=self._rest, heartbeat=self._heartbeat
         )
         self._types = tuple(handler.type for handler in registry)
-        self._stopping = self.worn_out = False  # worn out: too many handlers ignored their timeouts
+        self._stopping = asyncio.Event()
+        self.worn_out = False  # too many handlers ignored their timeouts
         self._grace_seconds = config.grace_seconds
         self._paused: tuple[str, ...] = ()
         self._placed = True
@@ -111,8 +113,8 @@ class Worker:
 
     def stop(self, *, grace_seconds: float | None = None) -> None:
         """Claim no more, let running tasks finish within the grace, give the rest back. Again: hurry."""
-        hurry = self._stopping
-        self._stopping = True
+        hurry = self._stopping.is_set()
+        self._stopping.set()
         if grace_seconds is not None or hurry:
             self._grace_seconds = grace_seconds or 0.0
         self._intake.stop()
@@ -121,7 +123,7 @@ class Worker:
         """Look at ourselves. Any thread may."""
         return Vitals(
             is_registered=self._heartbeat.is_registered,
-            is_stopping=self._stopping,
+            is_stopping=self._stopping.is_set(),
             is_placed=self._placed,
             hears=self._rest.can_be_rung,
             silent_seconds=self._heartbeat.silent_seconds,
@@ -140,7 +142,8 @@ class Worker:
 
     async def _live(self) -> None:
         try:
-            await asyncio.to_thread(self._heartbeat.start)
+            if not await self._start():
+                return
             self._stall.seen(self._intake.worker_id)
             self._leader.start()
             events.emit(
@@ -154,18 +157,24 @@ class Worker:
             await self._close()
         events.emit(events.WorkerStopped(self._intake.worker_id))
 
+    async def _start(self) -> bool:
+        limit_seconds = self._config.start_wait_seconds
+        return await start.started(
+            self._heartbeat.start, self._info, limit_seconds=limit_seconds, stopping=self._stopping
+        )
+
     async def _serve(self) -> None:
         try:
             await self._intake.run()
         except Exception as error:
             # Told to stop while the database is away. What is ours there and not in our hands goes back when
             # our beat is missed.
-            if not (self._stopping and is_transient(error)):
+            if not (self._stopping.is_set() and is_transient(error)):
                 raise
         await self._drain()
 
     async def _drain(self) -> None:
-        self._stopping = True
+        self._stopping.set()
         self._heartbeat.drain()
         # Somebody else may lead from now on: at the end of the grace is no time to resign.
         self._errand(asyncio.to_thread(self._leader.stop))
@@ -223,7 +232,7 @@ class Worker:
             self._rest.ring()
         if report.dim:
             self._listener.listen_anew()
-        if report.draining and not self._stopping:
+        if report.draining and not self._stopping.is_set():
             self.stop()
         if report.placed != self._placed:
             self._placed = report.placed
@@ -254,7 +263,7 @@ class Worker:
             await asyncio.sleep(WATCH_SECONDS)
             if self._heartbeat.is_cut_off and (self._slots.held() or self._intake.flight.is_on):
                 self._begin_anew(given_away=False)
-            if self._slots.leaked_threads > self._config.leaked_threads_max and not self._stopping:
+            if self._slots.leaked_threads > self._config.leaked_threads_max and not self._stopping.is_set():
                 self.worn_out = True
                 events.emit(events.WorkerWornOut(self._intake.worker_id, self._slots.leaked_threads))
                 self.stop()

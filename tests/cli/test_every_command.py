@@ -81,7 +81,8 @@ def of(words: str, command: click.Command, **more: str) -> list[str]:
 @every_command
 def test_without_a_database(words: str, command: click.Command) -> None:
     """Nobody listens: where it looked, and what came back."""
-    said = told(ran := run(*of(words, command), url="postgresql://jane:hunter2@127.0.0.1:1/shop"))
+    url = "postgresql://jane:hunter2@127.0.0.1:1/shop"
+    said = told(ran := run(*of(words, command), url=url, ORCHESTRATOR_START_WAIT_SECONDS="0"))
 
     assert (1, "") == (ran.code, ran.out)
     assert said.startswith("error: cannot connect to 127.0.0.1:1/shop:")

@@ -10,6 +10,8 @@ from tests.worker.processes import REPOSITORY, run, worker
 from tests.worker.running import value
 
 SHOP = "tests.worker.shop:app"
+# Of ORCHESTRATOR_START_WAIT_SECONDS: a worker does not wait for a server that is away.
+NO_WAIT = "0"
 
 
 def refusal(words: str, url: str | None = None, cwd: Path | None = None, **settings: str) -> tuple[int, str]:
@@ -33,7 +35,9 @@ def test_no_database_was_named() -> None:
 @pytest.mark.parametrize("command", [f"worker {SHOP}", "migrate", "migrate --check"])
 def test_the_server_is_away(command: str) -> None:
     """Where it looked and what came back, without the password."""
-    code, said = refusal(command, url="postgresql://jane:hunter2@127.0.0.1:1/shop")
+    code, said = refusal(
+        command, url="postgresql://jane:hunter2@127.0.0.1:1/shop", ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT
+    )
 
     assert 1 == code
     assert said.startswith("error: cannot connect to 127.0.0.1:1/shop:")
@@ -42,7 +46,11 @@ def test_the_server_is_away(command: str) -> None:
 
 def test_the_host_has_no_address() -> None:
     """A name that resolves to nothing is said too."""
-    code, said = refusal(f"worker {SHOP}", url="postgresql://jane:hunter2@nowhere.invalid/shop")
+    code, said = refusal(
+        f"worker {SHOP}",
+        url="postgresql://jane:hunter2@nowhere.invalid/shop",
+        ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT,
+    )
 
     assert 1 == code
     assert said.startswith("error: cannot connect to nowhere.invalid/shop:")
@@ -198,11 +206,10 @@ def test_all_wrong_settings_are_named_together() -> None:
     assert "grace_seconds must be a finite number of at least 0.0, not -1.0" in said
 
 
-def test_a_worker_outlives_an_outage_at_its_start_only_to_say_so(database_url: str, tmp_path: Path) -> None:
-    """At the start there is nothing to wait for: it ends with a sentence, and whoever runs it tries again."""
-    with worker(
-        database_url.replace("port=5432", "port=5433").replace(":5432", ":5433") + "x", tmp_path / "log"
-    ) as process:
+def test_a_worker_that_is_not_to_wait_at_its_start_says_so(database_url: str, tmp_path: Path) -> None:
+    """It ends with a sentence, and whoever runs it tries again."""
+    away = database_url.replace("port=5432", "port=5433").replace(":5432", ":5433") + "x"
+    with worker(away, tmp_path / "log", ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT) as process:
         assert 1 == process.wait(PATIENCE_SECONDS)
 
     assert process.log.startswith("error: cannot connect to ")

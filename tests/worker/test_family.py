@@ -10,8 +10,8 @@ import pytest
 
 from orchestrator import events
 from orchestrator.task.backoff import Backoff
-from orchestrator.worker.child import Child, Command
-from orchestrator.worker.codes import WORN_OUT_CODE, fault
+from orchestrator.worker.child import Command, Serving
+from orchestrator.worker.codes import CLEAN, WORN_OUT_CODE, fault
 from orchestrator.worker.parent import Parent
 from tests.worker.running import recorded
 
@@ -22,9 +22,12 @@ SERVES = LINE + """line.sendall(b'{"grace_seconds": 0, "embedded": null}\\n')\n"
 OBEYS = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + SERVES + "line.recv(1)\n"
 
 
+STOPS = """line.sendall(b'{"stopped": true}\\n')\n"""
+
+
 def ends(code: int) -> str:
-    """A child that serves and ends at once, by itself."""
-    return SERVES + f"os._exit({code})"
+    """A child that serves and ends at once, by itself, and cleanly if the code is that of a clean stop."""
+    return SERVES + (STOPS if code in CLEAN else "") + f"os._exit({code})"
 
 
 def each(*programs: str) -> Command:
@@ -45,8 +48,8 @@ class Watched(Parent):
             if self.deaths_left == 0:
                 self.stop()
 
-    async def _hear(self, child: Child) -> None:
-        await super()._hear(child)
+    async def _note_serving(self, serving: Serving) -> None:
+        await super()._note_serving(serving)
         if self.serving_left is not None:
             self.serving_left -= 1
             if self.serving_left == 0:
@@ -95,6 +98,15 @@ def test_a_worn_out_child_is_replaced_at_once() -> None:
     assert 0 == code
 
 
+@pytest.mark.parametrize("status", CLEAN)
+def test_a_status_of_success_that_was_not_announced_is_a_crash(status: int) -> None:
+    """It is waited for as after any other crash, and the parent's own code tells it."""
+    code, died = run(SERVES + f"os._exit({status})", deaths=3)
+
+    assert [0.001, 0.002, 0.004] == waits(died)
+    assert (1, {f"exit code {status}, without a clean stop"}) == (code, {event.how for event in died})
+
+
 def test_who_died_and_was_replaced_is_forgiven() -> None:
     """The last end of each place counts."""
     code, died = run(SERVES + "os.kill(os.getpid(), 9)", ends(0))
@@ -128,7 +140,7 @@ def test_a_program_that_cannot_be_started_is_told() -> None:
 )
 def test_the_worst_end_is_the_parents(first: int, second: int, expected: int) -> None:
     """Of those who were told to stop."""
-    programs = [OBEYS + f"os._exit({code})" for code in (first, second)]
+    programs = [OBEYS + (STOPS if code in CLEAN else "") + f"os._exit({code})" for code in (first, second)]
 
     code, _ = run(*programs, processes=2, serving=2)
 
@@ -138,7 +150,7 @@ def test_the_worst_end_is_the_parents(first: int, second: int, expected: int) ->
 def test_a_child_that_does_not_end_is_killed() -> None:
     """Long after its grace; that is a fault, since its tasks have to be recovered."""
     with recorded(events.ChildKilled) as killed:
-        code, died = run(OBEYS + "signal.pause()", OBEYS, processes=2, serving=2, margin_seconds=0.2)
+        code, died = run(OBEYS + "signal.pause()", OBEYS + STOPS, processes=2, serving=2, margin_seconds=0.2)
 
     assert (137, 1, ["signal 9 (SIGKILL)"]) == (code, len(killed), [event.how for event in died])
 

@@ -108,4 +108,39 @@ MUTANTS = (
         why="A handler that never ran is completed.",
         suites=("worker/test_child_processes.py::test_a_child_that_cannot_start_fails_the_attempt",),
     ),
+    mutant(
+        "success-without-an-announcement",
+        "orchestrator/worker/child.py",
+        " and not self.announced_its_stop",
+        " and False",
+        why="A handler that calls os._exit(0) empties one place of a parent after another.",
+        suites=("worker/test_family.py::test_a_status_of_success_that_was_not_announced_is_a_crash",),
+    ),
+    mutant(
+        "a-forked-copy-goes-on",
+        "orchestrator/forks.py",
+        "        sys.setprofile(_watch)\n",
+        "        pass\n",
+        why="A copy of the worker runs what waits in it a second time.",
+        suites=("worker/test_broken_processes.py::test_a_forked_copy_ends_where_its_handler_ends",),
+    ),
+    mutant(
+        "a-forked-copy-keeps-sessions",
+        "orchestrator/postgres/connect.py",
+        "forks.keep(await psycopg.AsyncConnection.connect(info, autocommit=True))",
+        "await psycopg.AsyncConnection.connect(info, autocommit=True)",
+        why="The beacon of a dead worker stays lit for as long as a copy of it lives.",
+        suites=(
+            "worker/test_broken_processes.py"
+            "::test_a_forked_copy_that_lives_on_keeps_nothing_of_a_worker_that_ends",
+        ),
+    ),
+    mutant(
+        "a-server-that-is-away-refuses",
+        "orchestrator/worker/start.py",
+        "            if answered or not",
+        "            if True or not",
+        why="A deploy that restarts the database takes all workers along.",
+        suites=("worker/test_start.py::test_a_worker_waits_for_a_server_that_is_away",),
+    ),
 )

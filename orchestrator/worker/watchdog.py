@@ -1,0 +1,128 @@
+"""End a worker's process that cannot end by itself: a thread that looks once a second.
+
+Two things are looked for:
+
+    a stop that is not followed    a signal came, and the process is there long after the grace. The loop is blocked, or
+                                   the end of the interpreter waits for a thread
+    lost descriptors               a handler has closed all of them (os.closerange before an exec that never came). The
+                                   process has no database, no parent and no event loop that it could use
+
+The process then ends with status 1, without another line of Python: its parent or its service manager starts another,
+and its tasks are recovered like those of a process that was killed.
+
+Signals are taken by Python's own handlers, which run on the main thread between two lines of Python, also while a
+handler blocks the loop there. Those of the event loop run only when the loop turns. C code that never returns holds up
+both: the parent's SIGKILL is left.
+"""
+
+import asyncio
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import Self
+
+from orchestrator import events
+from orchestrator.worker import codes
+
+LOOK_SECONDS = 1.0
+END_SECONDS = 45.0
+"""Beyond the grace. While the database is away the slowest end takes some 40 s: the last outcomes, the last row."""
+
+BLOCKED_SECONDS = 5.0
+"""After a second signal, if the loop has not noticed the first: nothing is given back then."""
+
+SAY_SECONDS = 1.0
+
+
+class Watchdog:
+    """Watches this process for as long as the block lasts, and after it as long as a stop is not followed."""
+
+    def __init__(self) -> None:
+        # Two descriptors that nothing but the watchdog uses: who closes these has closed others as well.
+        self._pipe = os.pipe()
+        self._identity = self._look()
+        self._deadline = math.inf
+        self._thread = threading.Thread(target=self._run, name="orchestrator watchdog", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if kind is not None:
+            self._end_if_closed()
+            self.end_within(END_SECONDS)
+
+    def obey(self, stop: Callable[[], None], *, grace_seconds: float, hurries: bool) -> None:
+        """Call `stop` on the running loop at each signal that means so, and see to it that the process then ends. A
+        second signal `hurries`, or counts for nothing."""
+        loop = asyncio.get_running_loop()
+        signals = heeded = 0
+
+        def heed() -> None:
+            nonlocal heeded
+            heeded += 1
+            stop()
+
+        def receive(_number: int, _frame: FrameType | None) -> None:
+            nonlocal signals
+            signals += 1
+            if signals == 1 or not hurries:
+                self.end_within(grace_seconds + END_SECONDS)
+            else:
+                self.end_within(END_SECONDS if heeded else BLOCKED_SECONDS)
+            with suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(heed)
+
+        for number in codes.STOPPING:
+            # The loop's own handler wakes the loop out of its wait; Python's is set over it, and does the work.
+            loop.add_signal_handler(number, int)
+            signal.signal(number, receive)
+        os.register_at_fork(after_in_child=obey_no_more)
+
+    def end_within(self, seconds: float) -> None:
+        """Have the process end within so long. From a signal's handler, so without a lock."""
+        self._deadline = min(self._deadline, time.monotonic() + seconds)
+
+    def _run(self) -> None:
+        # Ends: with the process.
+        while True:
+            time.sleep(LOOK_SECONDS)
+            self._end_if_closed()
+            if time.monotonic() > self._deadline:
+                self._end("it was told to stop, and did not end in time")
+
+    def _end_if_closed(self) -> None:
+        if self._look() != self._identity:
+            self._end("a handler has closed the descriptors of the process")
+
+    def _look(self) -> list[tuple[int, int]]:
+        """Return what the two descriptors are; nothing, if they are closed."""
+        with suppress(OSError):
+            return [(status.st_dev, status.st_ino) for status in map(os.fstat, self._pipe)]
+        return []
+
+    def _end(self, reason: str) -> None:
+        # The log may be what everything waits for.
+        saying = threading.Thread(target=self._say, args=[reason], daemon=True)
+        saying.start()
+        saying.join(SAY_SECONDS)
+        os._exit(codes.FAILED)
+
+    def _say(self, reason: str) -> None:
+        with suppress(Exception):
+            events.emit(events.ProcessGivenUp(os.getpid(), reason))
+            sys.stderr.flush()
+
+
+def obey_no_more() -> None:
+    """In a forked copy, take signals as any program does: its loop never turns, and its wakeups reach the worker."""
+    signal.set_wakeup_fd(-1)
+    for number in codes.STOPPING:
+        signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,76 @@
+"""Processes that end with a status of success, and have not stopped: os._exit(0) in a handler or in the application."""
+
+import json
+import signal
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from tests.worker.processes import eventually, run, worker
+from tests.worker.running import attempts, status, task, value
+from tests.worker.test_parent import children, serving
+from tests.worker.test_processes import DOOR, door, open_to_all
+
+APP = "tests.worker.breaking:app"
+
+
+def enqueue(connection: psycopg.Connection, kind: str, **payload: object) -> int:
+    return int(
+        value(
+            connection, "SELECT orchestrator.enqueue(%s, %s::jsonb)", f"breaking.{kind}", json.dumps(payload)
+        )
+    )
+
+
+@pytest.mark.parametrize("kind", ["exit", "exit_in_thread"])
+@pytest.mark.parametrize("code", [0, 75])
+def test_a_child_that_ends_without_announcing_it_is_replaced(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str, code: int
+) -> None:
+    """Whatever its status: a handler called os._exit. The other place is not touched, and the task is a loss."""
+    with worker(database_url, tmp_path / "log", "-p", "2", app=APP) as parent:
+        eventually(lambda: serving(connection) == 2, "both serve")
+        task_id = enqueue(connection, kind, code=code)
+        eventually(lambda: status(connection, task_id) == "dead_letter", "it is given up")
+        eventually(lambda: serving(connection) == 2, "both places are taken again")
+        parent.signal(signal.SIGTERM)
+        assert 0 == parent.wait(), parent.log
+
+    lines = parent.events()
+    died = [line for line in lines if line["event"] == "child died"]
+    assert {f"exit code {code}, without a clean stop"} == {line["how"] for line in died}
+    assert all(line["restart_after_seconds"] > 0 for line in died)
+    assert 2 == len([line for line in lines if line["event"] == "child ended"])
+    assert 2 + len(died) == len(children(parent))
+    assert [(n, "lost") for n in range(1, task(connection, task_id).attempt + 1)] == attempts(
+        connection, task_id
+    )
+
+
+def test_a_worker_that_a_handler_ends_with_success_has_lost_its_tasks(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """Without a parent the status is 0, and stays so. The loss is on record, and the task runs again."""
+    task_id = enqueue(connection, "exit_once", door=DOOR)
+    with door(database_url) as keeper, worker(database_url, tmp_path / "first.log", app=APP) as first:
+        eventually(lambda: status(connection, task_id) == "running", "it runs")
+        open_to_all(keeper)
+        assert 0 == first.wait(), first.log
+    with worker(database_url, tmp_path / "second.log", "--until-empty", app=APP) as second:
+        assert 0 == second.wait(), second.log
+
+    assert not first.said("worker stopped")
+    assert ("completed", 2, [(1, "lost")]) == (
+        status(connection, task_id), task(connection, task_id).result, attempts(connection, task_id),
+    )  # fmt: skip
+
+
+def test_an_application_that_ends_the_process_with_success_is_a_failure(
+    database_url: str, tmp_path: Path
+) -> None:
+    """The first child never served, and has not said why: the parent ends with 1, not with the child's 0."""
+    done = run("worker", "tests.worker.exiting:app", "-p", "2", url=database_url)
+
+    assert (1, 1) == (done.returncode, done.stderr.count('"child died"')), done.stderr
+    assert "exit code 0, without a clean stop" in done.stderr
