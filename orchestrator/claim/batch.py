@@ -65,29 +65,36 @@ async def batch(
     worker_id: UUID,
     queues: Sequence[str],
     batch_size: int,
+    limits: Sequence[int] | None = None,
     memory: Memory | None = None,
 ) -> Answer:
-    """Claim at most `batch_size` tasks under a fresh lease; the first queue of the sequence is served first."""
+    """Claim at most `batch_size` tasks under a fresh lease, and at most `limits` of each queue, if these are given; the
+    first queue of the sequence is served first."""
     given = {"lease": lease, "worker_id": worker_id, "batch_size": batch_size}
-    where = where_to_look(queues, memory.ranges(queues) if memory is not None else None)
+    where = where_to_look(queues, memory.ranges(queues) if memory is not None else None, limits)
     begun_at = time.monotonic()
     cursor = connection.cursor(row_factory=claimed, binary=True)
     await cursor.execute(CLAIM, given | where)
     return Answer(cursor, queues, memory, time.monotonic() - begun_at)
 
 
-def where_to_look(queues: Sequence[str], ranges: Sequence[Range] | None) -> dict[str, Any]:
+def where_to_look(
+    queues: Sequence[str], ranges: Sequence[Range] | None, limits: Sequence[int] | None = None
+) -> dict[str, Any]:
     """Say which parts of the order to look at, as the statement takes it."""
     if ranges is None:
         return {
             "queues": list(queues),
+            "limits": None if limits is None else list(limits),
             "from_positions": None,
             "from_ids": None,
             "to_positions": None,
             "to_ids": None,
         }
+    most = None if limits is None else dict(zip(queues, limits, strict=True))
     return {
         "queues": [part.queue for part in ranges],
+        "limits": None if most is None else [most[part.queue] for part in ranges],
         "from_positions": [part.after[0] for part in ranges],
         "from_ids": [part.after[1] for part in ranges],
         "to_positions": [part.before[0] for part in ranges],

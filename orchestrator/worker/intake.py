@@ -137,7 +137,7 @@ class Intake:
         if rung and not found.tasks:
             # It was for something in the future.
             return await self._sweep()
-        return found.found_all
+        return found.may_hold_more
 
     async def _claim(self, wanted: int) -> Landed | None:
         """Claim, and hand over what was claimed; return it, or None when nobody knows."""

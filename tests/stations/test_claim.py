@@ -141,6 +141,17 @@ def test_the_limit_counts_over_all_queues(connection: psycopg.Connection, worker
     assert ["a"] * 4 + ["b"] * 6 == [task.queue for task in worker.claim("a", "b", "c", batch_size=10)]
 
 
+def test_a_limit_counts_for_its_queue(connection: psycopg.Connection, worker: Mate) -> None:
+    """No queue gives more than its limit, though slots stay free; nor do all together give more than was wanted."""
+    for queue in ("a", "b", "c"):
+        backlog(connection, queue, 20)
+
+    first = worker.claim("a", "b", "c", batch_size=10, limits=[1, 4, 2])
+    second = worker.claim("a", "b", "c", batch_size=10, limits=[8, 8, 8])
+    assert ["a"] + ["b"] * 4 + ["c"] * 2 == [task.queue for task in first]
+    assert ["a"] * 8 + ["b"] * 2 == [task.queue for task in second]
+
+
 def test_ten_workers_and_two_tasks(connection: psycopg.Connection, hire: Callable[[], Mate]) -> None:
     """Each is claimed by one worker, once, however many reach for it at the same time."""
     crew = [hire() for _ in range(10)]

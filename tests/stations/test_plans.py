@@ -59,6 +59,7 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "from_ids": ("bigint[]", [FRONT[1]] * 3),
     "to_positions": ("bigint[]", [BACK[0]] * 3),
     "to_ids": ("bigint[]", [BACK[1]] * 3),
+    "limits": ("smallint[]", [67] * 3),
     "batch_size": ("smallint", 200),
     "ids": ("bigint[]", list(range(1000, 1000 + BATCH))),
     "leases": ("bigint[]", [1] * BATCH),
