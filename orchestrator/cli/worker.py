@@ -18,6 +18,7 @@ from orchestrator.errors import ConfigError
 from orchestrator.worker import Worker, codes, loop
 from orchestrator.worker.parent import Parent
 from orchestrator.worker.tether import Tether
+from orchestrator.worker.watchdog import Watchdog
 
 PROCESSES_MAX = 256
 
@@ -205,6 +206,8 @@ async def serve(made: Worker, line: Tether | None = None, *, metrics_port: int |
     else:
         served_by_parent(made, metrics_port)
         line.follow(made, tells=made.config.metrics_port is not None)
+    watchdog = Watchdog(made)
+    watchdog.start()
     code = 0
     try:
         await run(made, line)
@@ -212,6 +215,8 @@ async def serve(made: Worker, line: Tether | None = None, *, metrics_port: int |
         if not made.left_behind:
             raise
         code = told(error)
+    finally:
+        watchdog.stop()
     if made.worn_out:
         code = code or codes.WORN_OUT_CODE
     if made.left_behind:

@@ -38,6 +38,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.WorkerDeclaredDead: "error",
     events.WorkerCutOff: "error",
     events.WorkerWornOut: "error",
+    events.WorkerHung: "error",
     events.LoopBlocked: "warning",
     events.LoopFree: "warning",
     events.DatabaseReplaced: "error",
