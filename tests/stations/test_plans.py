@@ -61,6 +61,7 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "to_ids": ("bigint[]", [BACK[1]] * 3),
     "limits": ("smallint[]", [67] * 3),
     "batch_size": ("smallint", 200),
+    "payload_bytes": ("integer", 80_000),
     "ids": ("bigint[]", list(range(1000, 1000 + BATCH))),
     "leases": ("bigint[]", [1] * BATCH),
     "results": ("text[]", ["1"] * BATCH),
