@@ -13,6 +13,7 @@ from orchestrator.claim.batch import Answer, batch, new_lease
 from orchestrator.claim.memory import Memory
 from orchestrator.claim.plan import faults_of_plan
 from orchestrator.claim.remaining import remaining
+from orchestrator.claim.shares import Share, Shares, in_turn
 from orchestrator.claim.sweep import BATCH_SIZE as SWEEP_BATCH_SIZE
 from orchestrator.claim.sweep import Swept, sweep
 
@@ -20,9 +21,12 @@ __all__ = [
     "SWEEP_BATCH_SIZE",
     "Answer",
     "Memory",
+    "Share",
+    "Shares",
     "Swept",
     "batch",
     "faults_of_plan",
+    "in_turn",
     "new_lease",
     "remaining",
     "sweep",

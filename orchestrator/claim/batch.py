@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+from psycopg.types.numeric import Int4
 
 from orchestrator.claim.memory import Memory, Range
 from orchestrator.postgres import statement
@@ -17,6 +18,13 @@ from orchestrator.task.model import Claimed
 PLACE = attrgetter("position", "id")
 TO_TASK = partial(tuple.__new__, Claimed)
 CLAIM = statement.load(__file__, "batch.sql")
+
+# Of payloads in one answer: a claim of a thousand may meet a thousand of 256 kB after any number of small ones. Each
+# may have an equal share of it; a task with more comes without its payload, is given back, and the next claim is
+# smaller. As stored, so compressed: to know the whole size the server would have to unpack it.
+ANSWER_BYTES = 16_000_000
+# Any payload: the one task of a claim of one always comes whole.
+WHOLE = 2**31 - 1
 
 
 def new_lease() -> int:
@@ -65,29 +73,39 @@ async def batch(
     worker_id: UUID,
     queues: Sequence[str],
     batch_size: int,
+    limits: Sequence[int] | None = None,
     memory: Memory | None = None,
 ) -> Answer:
-    """Claim at most `batch_size` tasks under a fresh lease; the first queue of the sequence is served first."""
+    """Claim at most `batch_size` tasks under a fresh lease, and at most `limits` of each queue, if these are given; the
+    first queue of the sequence is served first."""
+    payload_bytes = Int4(ANSWER_BYTES // batch_size if batch_size > 1 else WHOLE)
     given = {"lease": lease, "worker_id": worker_id, "batch_size": batch_size}
-    where = where_to_look(queues, memory.ranges(queues) if memory is not None else None)
+    where = where_to_look(queues, memory.ranges(queues) if memory is not None else None, limits)
     begun_at = time.monotonic()
     cursor = connection.cursor(row_factory=claimed, binary=True)
-    await cursor.execute(CLAIM, given | where)
+    await cursor.execute(CLAIM, given | where | {"payload_bytes": payload_bytes})
     return Answer(cursor, queues, memory, time.monotonic() - begun_at)
 
 
-def where_to_look(queues: Sequence[str], ranges: Sequence[Range] | None) -> dict[str, Any]:
-    """Say which parts of the order to look at, as the statement takes it."""
+def where_to_look(
+    queues: Sequence[str], ranges: Sequence[Range] | None, limits: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """Say which parts of the order to look at, as the statement takes it; payloads of any size."""
     if ranges is None:
         return {
+            "payload_bytes": Int4(WHOLE),
             "queues": list(queues),
+            "limits": None if limits is None else list(limits),
             "from_positions": None,
             "from_ids": None,
             "to_positions": None,
             "to_ids": None,
         }
+    most = None if limits is None else dict(zip(queues, limits, strict=True))
     return {
+        "payload_bytes": Int4(WHOLE),
         "queues": [part.queue for part in ranges],
+        "limits": None if most is None else [most[part.queue] for part in ranges],
         "from_positions": [part.after[0] for part in ranges],
         "from_ids": [part.after[1] for part in ranges],
         "to_positions": [part.before[0] for part in ranges],

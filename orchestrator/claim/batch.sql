@@ -1,8 +1,10 @@
 -- Claim up to `batch_size` ready tasks for one worker, under one lease, in the order of position.
--- In: queues (rotated by the caller at each call: in a fixed order the first queue would take every slot), and the range of
---     the order to look at in each (memory.py; a queue may come several times, its ranges in order), without its ends, or
---     NULL for all of it (to send nothing is a tenth of a claim that finds one task);
---     batch_size, lease (random, new for each statement), worker_id. Out: the claimed rows.
+-- In: queues, in the order to look at them; limits, the most to take of each (shares.py), or NULL: no limit but batch_size;
+--     and the range of the order to look at in each (memory.py; a queue may come several times, its ranges in order, and
+--     its limit then holds for each range), without its ends, or NULL for all of it (to send nothing is a tenth of a
+--     claim that finds one task); batch_size, lease (random, new for each statement), worker_id;
+--     payload_bytes: what is stored of a payload and is more is left out of the answer, where it is empty text then, which is
+--     no JSON (batch.py). Out: the claimed rows.
 -- Locks: the claimed rows, SKIP LOCKED. Path: tasks_live_claim_idx once a queue, stopping at the outer limit.
 -- Named by ctid through an array: the rows are locked, so their ctid holds, and no plan can join its way to a
 -- sequential scan. The look into queues makes a pause hold at once; a queue without a row is active. It is no join:
@@ -28,8 +30,8 @@ WHERE t.ctid = ANY (ARRAY(
     SELECT found.ctid
     FROM orchestrator.workers AS me
     CROSS JOIN unnest(
-        %(queues)s::text[], %(from_positions)s::bigint[], %(from_ids)s::bigint[], %(to_positions)s::bigint[], %(to_ids)s::bigint[]
-    ) AS wanted (queue, from_position, from_id, to_position, to_id)
+        %(queues)s::text[], %(limits)s::bigint[], %(from_positions)s::bigint[], %(from_ids)s::bigint[], %(to_positions)s::bigint[], %(to_ids)s::bigint[]
+    ) AS wanted (queue, most, from_position, from_id, to_position, to_id)
     CROSS JOIN LATERAL (
         SELECT ready.ctid
         FROM orchestrator.tasks_live AS ready
@@ -37,7 +39,7 @@ WHERE t.ctid = ANY (ARRAY(
             AND (ready.position, ready.id) > (coalesce(wanted.from_position, -9223372036854775808), coalesce(wanted.from_id, 0))
             AND (ready.position, ready.id) < (coalesce(wanted.to_position, 9223372036854775807), coalesce(wanted.to_id, 0))
         ORDER BY ready.position, ready.id
-        LIMIT %(batch_size)s
+        LIMIT coalesce(wanted.most, %(batch_size)s)
         FOR UPDATE SKIP LOCKED
     ) AS found
     WHERE me.id = %(worker_id)s AND me.state IN ('running', 'draining') AND me.workplace = me.tableoid
@@ -45,7 +47,8 @@ WHERE t.ctid = ANY (ARRAY(
     LIMIT %(batch_size)s
 ))
 RETURNING t.id, t.lease, t.queue, t.type, t.attempt, t.max_attempts, t.losses,
-    date_part('epoch', t.timeout) AS timeout_seconds, t.payload::text AS payload, t.tags, t.metadata::text AS metadata,
+    date_part('epoch', t.timeout) AS timeout_seconds,
+    CASE WHEN pg_column_size(t.payload) <= %(payload_bytes)s THEN t.payload::text ELSE '' END AS payload, t.tags, t.metadata::text AS metadata,
     CASE WHEN t.error IS NOT NULL THEN
         CASE WHEN t.error ->> 'put_back' ~ '^[0-9]{1,9}$' THEN (t.error ->> 'put_back')::integer ELSE 0 END
     END AS put_back, t.position,

@@ -201,7 +201,7 @@ def run(made: Worker, line: Tether | None = None, *, metrics_port: int | None = 
     """Run a worker that stops on signals, or when its parent says so or is gone; return the exit code."""
     if line is not None:
         served_by_parent(made, metrics_port)
-    with Watchdog() as watchdog:
+    with Watchdog(made) as watchdog:
         return loop.run(serve(made, line, watchdog))
 
 

@@ -60,6 +60,7 @@ from orchestrator.events.working import QueuesPaused as QueuesPaused
 from orchestrator.events.working import ServerAwaited as ServerAwaited
 from orchestrator.events.working import WorkerCutOff as WorkerCutOff
 from orchestrator.events.working import WorkerDeclaredDead as WorkerDeclaredDead
+from orchestrator.events.working import WorkerHung as WorkerHung
 from orchestrator.events.working import WorkerStarted as WorkerStarted
 from orchestrator.events.working import WorkerStopped as WorkerStopped
 from orchestrator.events.working import WorkerStopping as WorkerStopping

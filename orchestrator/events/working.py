@@ -103,6 +103,16 @@ class LoopBlocked(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerHung(Event):
+    """The event loop has not turned for longer than every timeout of what runs on it. The worker beats no more, so what
+    it holds goes to others; `orchestrator worker` ends its process, to be started again."""
+
+    worker_id: UUID
+    blocked_seconds: float
+    running: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class LoopFree(Event):
     """The event loop turns again."""
 

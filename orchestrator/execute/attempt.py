@@ -10,20 +10,30 @@ attempt off first, so that a handler which cancels itself is not taken for one. 
 import asyncio
 import random
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from datetime import timedelta
+from typing import Any, TypeVar, cast
 from uuid import UUID
 
 import msgspec
 
 from orchestrator import events, forks
-from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
+from orchestrator.errors import (
+    Cancel,
+    Discard,
+    ExecutorCrashed,
+    HandlerSignal,
+    PayloadRefused,
+    Retry,
+    Snooze,
+)
 from orchestrator.execute import context, fault
 from orchestrator.execute.children import Written
 from orchestrator.execute.context import NOWHERE, Context, Services
 from orchestrator.execute.executors import Executors
 from orchestrator.execute.registry import Handler
-from orchestrator.task import backoff, duration, payload
+from orchestrator.task import backoff, brief, duration, payload
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import (
     Buried,
@@ -40,6 +50,12 @@ from orchestrator.task.outcome import (
 
 # What nearly every attempt ends with: made once.
 NO_RESULT = Completed(None)
+# Their texts are there already, or are made of plain values: no need for another thread.
+OURS = frozenset({fault.Told, fault.Unfit, ExecutorCrashed})
+SIGNALS = frozenset({Retry, Snooze, Cancel, Discard})
+PLAIN = frozenset({str, int, float, timedelta, type(None)})
+
+T = TypeVar("T")
 
 
 class Attempt(msgspec.Struct, eq=False):
@@ -70,23 +86,23 @@ class Attempt(msgspec.Struct, eq=False):
             return Buried(fault.of_unfit(self.handler.type, error), "discarded")
         except BaseException as error:
             # Binding builds what the annotations name, and so runs the user's constructors.
-            return self.broke(error)
+            return await self._raised(error)
         try:
             if self.handler.is_async:
                 value = await self.handler.function(**arguments)
             else:
-                value = await self.executors.call(self.handler, arguments, self.task)
+                value = await self.executors.call(self.handler, arguments, self.context, self.task)
             if value is None and self.context is None:
                 return NO_RESULT
-            return exhausted_if_last(self._returned(value), self.task)
+            return exhausted_if_last(await self._returned(value), self.task)
         except asyncio.CancelledError as error:
             self._say_if_abandoned()
             if self.called_off:
                 raise
             # The handler cancelled itself, or let a cancellation of its own escape.
-            return self.timed_out() if self.expired else self.broke(error)
+            return self.timed_out() if self.expired else await self._raised(error)
         except HandlerSignal as signal:
-            return exhausted_if_last(self._signalled(signal), self.task)
+            return await self._raised(signal)
         except BaseException as error:
             if self.called_off:
                 # It failed because it was called off: that costs it nothing.
@@ -95,7 +111,7 @@ class Attempt(msgspec.Struct, eq=False):
                 # It was told that its time is over, and this is how it ended.
                 return self.timed_out()
             # SystemExit and KeyboardInterrupt too: a handler must not end the worker, nor pass for a success.
-            return self.broke(error)
+            return await self._raised(error)
 
     def outcome(self, end: End) -> Outcome:
         """Return what is to be written of it: it has ended now."""
@@ -158,9 +174,10 @@ class Attempt(msgspec.Struct, eq=False):
             return arguments
         if self.handler.context_name is not None:
             self.context = context.of(self.task, self.services, self.begun_at)
-        return self.handler.bind(arguments, self.context)
+        # A thread builds them itself.
+        return self.handler.bind(arguments, self.context) if self.handler.is_async else arguments
 
-    def _returned(self, value: object) -> End:
+    async def _returned(self, value: object) -> End:
         if self.context is not None and self.context.was_told:
             # It looked at `cancelled` and returned; whether it was done by then nobody can say.
             if self.called_off:
@@ -168,9 +185,36 @@ class Attempt(msgspec.Struct, eq=False):
             return self.timed_out()
         if value is None:
             return NO_RESULT if self.context is None else Completed(self.context.result_text)
-        if isinstance(value, Written):
+        if type(value) is Written:
             return Completed(value.text)
-        return Completed(payload.encode_result(value, bytes_max=self.result_bytes_max))
+        text = brief.encode_brief(value, bytes_max=self.result_bytes_max)
+        if text is None:
+            text = await self.apart(encode_result, value, self.result_bytes_max)
+        return Completed(text)
+
+    async def apart(self, function: Callable[..., T], *arguments: Any, seconds: float | None = None) -> T:
+        """Run the code of what the handler has raised or returned, which may be anything, off the loop."""
+        return cast("T", await self.executors.apart(function, *arguments, seconds=seconds))
+
+    async def _raised(self, error: BaseException) -> End:
+        """Return the end of an attempt that raised this."""
+        if is_ours(error):
+            return self._judged(error)
+        try:
+            return await self.apart(self._judged, error, seconds=fault.TEXT_SECONDS)
+        except TimeoutError:
+            failed = Failed(fault.untold(error), "failed", self._backoff_seconds())
+            return exhausted_if_last(failed, self.task)
+        except asyncio.CancelledError:
+            if self.called_off or not self.expired:
+                raise
+            return self.timed_out()
+
+    def _judged(self, error: BaseException) -> End:
+        # Not isinstance: that asks the exception for its __class__.
+        if issubclass(type(error), HandlerSignal):
+            return exhausted_if_last(self._signalled(cast("HandlerSignal", error)), self.task)
+        return self.broke(error)
 
     def _say_ignored(self, end: End) -> None:
         match end:
@@ -221,6 +265,16 @@ class Attempt(msgspec.Struct, eq=False):
 
     def _backoff_seconds(self) -> float:
         return backoff.delay_seconds(self.handler.backoff, self.task.attempt, random.random)
+
+
+def is_ours(error: BaseException) -> bool:
+    """Tell whether what an exception says needs no code but ours and Python's own."""
+    kind = type(error)
+    return kind in OURS or (kind in SIGNALS and all(type(value) in PLAIN for value in vars(error).values()))
+
+
+def encode_result(value: object, bytes_max: int) -> str:
+    return payload.encode_result(value, bytes_max=bytes_max)
 
 
 def exhausted_if_last(end: End, task: Claimed) -> End:

@@ -1,11 +1,18 @@
-"""Where a `def` handler runs: in a thread of ours, or in a child process."""
+"""Where a `def` handler runs: in a thread of ours, or in a child process. And where the code of what a handler raises
+or returns runs: never on the event loop.
+"""
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from orchestrator.execute.children import Children
+from orchestrator.errors import PayloadRefused
+from orchestrator.execute import fault
+from orchestrator.execute.children import Children, Written
+from orchestrator.execute.context import Context
 from orchestrator.execute.registry import Handler, Registry, check_within_reach
 from orchestrator.execute.threads import Threads
+from orchestrator.task import payload
 from orchestrator.task.model import Claimed
 
 
@@ -18,21 +25,48 @@ class Executors:
                 check_within_reach(handler)
         self._threads = Threads(size)
         self._children = Children(result_bytes_max=result_bytes_max)
+        self._result_bytes_max = result_bytes_max
 
     @property
     def abandoned(self) -> int:
         """How many threads that were left behind run still. Children are killed, so there are none of them."""
         return self._threads.abandoned
 
-    def call(self, handler: Handler, arguments: dict[str, Any], task: Claimed) -> Awaitable[Any]:
+    def call(
+        self, handler: Handler, arguments: dict[str, Any], context: Context | None, task: Claimed
+    ) -> Awaitable[Written | None]:
         """Call a handler that is no coroutine function; raise what it raised. With executor="process" the arguments
         are not looked at: the child builds them from the task's payload. When cancelled, a thread is left behind, a
         child is killed."""
         if handler.executor == "process":
             return self._children.call(handler, task)
-        return self._threads.call(handler.function, arguments)
+        given = {"handler": handler, "arguments": arguments, "context": context}
+        return self._threads.call(performed, given | {"result_bytes_max": self._result_bytes_max})
+
+    async def apart(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
+        """Call code of a handler's values in a thread. TimeoutError: it did not end in time, and is interrupted."""
+        async with asyncio.timeout(seconds):
+            given = {"function": function, "arguments": arguments}
+            return await self._threads.call(called, given, interrupts=True)
 
     def stop(self) -> None:
         """Take no more work; idle threads end, children are killed."""
         self._threads.stop()
         self._children.stop()
+
+
+def performed(
+    handler: Handler, arguments: dict[str, Any], context: Context | None, result_bytes_max: int
+) -> Written | None:
+    """Do in a thread what is the handler's: build its arguments, call it, and write its result."""
+    if not handler.takes_as_is(arguments):
+        try:
+            arguments = handler.bind(arguments, context)
+        except (PayloadRefused, TypeError) as error:
+            raise fault.Unfit(fault.of_unfit(handler.type, error)) from None
+    value = handler.function(**arguments)
+    return None if value is None else Written(payload.encode_result(value, bytes_max=result_bytes_max))
+
+
+def called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    return function(*arguments)

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from orchestrator import forks
 from orchestrator.errors import Cancel, Discard, HandlerSignal, PayloadRefused, Retry, Snooze
@@ -41,6 +41,7 @@ LOOK_SECONDS = 0.5
 
 found = functools.cache(registry.found)
 
+E = TypeVar("E", bound=BaseException)
 Continued = Callable[[str | None], AbstractContextManager[None]]
 """Goes on in the trace of a task for a block."""
 
@@ -61,6 +62,8 @@ def main(continued: Continued) -> None:
         while (order := next_order(line)) is not None:
             line.sendall(framed(None))
             line.sendall(framed(performed(order, continued)))
+            if any(thread.name == fault.TEXT_THREAD for thread in threading.enumerate()):
+                return  # it would take half of the time of whatever comes next
 
 
 def die_with(worker_pid: int, life: int) -> None:
@@ -108,14 +111,14 @@ def performed(order: Order, continued: Continued) -> Answer:
     try:
         handler = found(order.module, order.name)
     except BaseException as error:  # it imports the user's module
-        return Broken(fault.of(error))
+        return broken(error)
     try:
         own = context.of(task, context.Nowhere(order.result_bytes_max))
         arguments = handler.bind(payload.decode(task.payload), own)
     except (PayloadRefused, TypeError) as error:
         return Unfit(fault.of_unfit(task.type, error))
     except BaseException as error:  # binding runs the user's constructors
-        return Broken(fault.of(error))
+        return broken(error)
     try:
         with continued(task.trace_context):
             value = called(handler.function, arguments)
@@ -123,9 +126,18 @@ def performed(order: Order, continued: Continued) -> Answer:
             return Returned(own.result_text)
         return Returned(payload.encode_result(value, bytes_max=order.result_bytes_max))
     except HandlerSignal as raised:
-        return signalled(raised)
+        return told(raised, signalled)
     except BaseException as error:
-        return Broken(fault.of(error))
+        return broken(error)
+
+
+def broken(error: BaseException) -> Answer:
+    """Say what was raised; its text is user code, and may never come to an end."""
+    return told(error, lambda raised: Broken(fault.of(raised)))
+
+
+def told(raised: E, say: Callable[[E], Answer]) -> Answer:
+    return fault.in_time(lambda: say(raised), lambda: Broken(fault.untold(raised)))
 
 
 @forks.calls_handlers

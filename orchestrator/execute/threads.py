@@ -8,11 +8,13 @@ wake of the loop for each heap. Measured with 100 callers at once, a no-op costs
 through ThreadPoolExecutor and wrap_future, which wake a thread and the loop for each call, 15 to 30.
 
 A thread cannot be ended from outside. One that goes on when its call is cancelled is left behind: it takes no more
-work and ends when its function does, and a fresh one serves the others, so no slot is lost.
+work and ends when its function does, and a fresh one serves the others, so no slot is lost. One that makes text of an
+exception for us is interrupted: `Interrupted` is raised in it, again and again, which ends any loop in Python.
 """
 
 import asyncio
 import contextvars
+import ctypes
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -24,6 +26,12 @@ from orchestrator import forks
 
 # An idle thread costs little, and a new one 0.1 ms: keep it through a lull, not through the night.
 IDLE_SECONDS = 10.0
+# Code may catch the first.
+INTERRUPT_AGAIN_SECONDS = 0.5
+
+
+class Interrupted(BaseException):
+    """Raised in a thread that goes on for too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +80,11 @@ class Threads:
         """How many threads that were left behind run still."""
         return self._abandoned
 
-    async def call(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        """Call it in a thread, with a copy of the caller's context; raise what it raised."""
+    async def call(
+        self, function: Callable[..., Any], arguments: dict[str, Any], *, interrupts: bool = False
+    ) -> Any:
+        """Call it in a thread, with a copy of the caller's context; raise what it raised. When cancelled, leave the
+        thread behind, and interrupt it where that is wanted."""
         self._loop = asyncio.get_running_loop()
         call = Call(function, arguments, self._loop.create_future())
         with self._lock:
@@ -90,6 +101,8 @@ class Threads:
             answer = await call.future
         except asyncio.CancelledError:
             self._part(call)
+            if interrupts:
+                self._interrupt(call)
             raise
         if isinstance(answer, Raised):
             raise answer.error
@@ -120,6 +133,16 @@ class Threads:
             sent_for = self._send_for_one()
         with suppress(RuntimeError):  # the system gives us no thread; one that works comes by later
             self._let_go(sent_for)
+
+    def _interrupt(self, call: Call) -> None:
+        """Raise `Interrupted` in the thread that runs a call, until it has ended."""
+        with self._lock:
+            if call.runner is None or call.runner.ident is None:
+                return
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(
+                ctypes.c_ulong(call.runner.ident), ctypes.py_object(Interrupted)
+            )
+        self._loop.call_later(INTERRUPT_AGAIN_SECONDS, self._interrupt, call)
 
     # What threads do.
 
@@ -218,6 +241,11 @@ class Runner(threading.Thread):
             self._wake.release()
 
     def run(self) -> None:
+        """Serve; an interruption that comes when the call has just ended ends the thread."""
+        with suppress(Interrupted):
+            self._serve()
+
+    def _serve(self) -> None:
         """Take calls while there are any, then rest; end when nobody has called for a while."""
         while True:
             while (call := self._threads.next_call(self)) is not None:

@@ -26,7 +26,7 @@ class Span(Protocol):
     ) -> None:
         """Be it no more."""
 
-    def failed(self, fault: Fault, error: BaseException | None) -> None:
+    def failed(self, fault: Fault) -> None:
         """Say what went wrong."""
 
     def end(self, outcome: str) -> None:
@@ -45,7 +45,6 @@ class Traced(Attempt, eq=False, kw_only=True):
 
     spans: Spans
     span: Span | None = None  # from when it runs
-    error: BaseException | None = None
 
     async def run(self) -> End:
         """Run the handler in its span."""
@@ -69,14 +68,8 @@ class Traced(Attempt, eq=False, kw_only=True):
         finally:
             self._close(end)
 
-    def broke(self, error: BaseException) -> End:
-        """Return the end of an attempt that raised where nothing should."""
-        self.error = error
-        return Attempt.broke(self, error)
-
     def _close(self, end: End) -> None:
         assert self.span is not None  # nosec B101 # noqa: S101 - what ends has run
         if isinstance(end, Failed | Buried):
-            self.span.failed(end.fault, self.error)
+            self.span.failed(end.fault)
         self.span.end(word(end))
-        self.error = None  # its traceback leads back here

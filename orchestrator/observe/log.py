@@ -40,6 +40,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.WorkerWornOut: "error",
     events.ServerAwaited: "warning",
     events.ProcessGivenUp: "error",
+    events.WorkerHung: "error",
     events.LoopBlocked: "warning",
     events.LoopFree: "warning",
     events.DatabaseReplaced: "error",

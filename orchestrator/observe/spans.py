@@ -89,10 +89,17 @@ class Open:
         context.detach(self._token)
 
     @harmless
-    def failed(self, fault: Fault, error: BaseException | None) -> None:
-        """Say what went wrong; with the exception, if there was one."""
-        if error is not None:
-            self._span.record_exception(error)
+    def failed(self, fault: Fault) -> None:
+        """Say what went wrong, with the exception, if there was one. record_exception would make its text anew."""
+        if fault.traceback:
+            self._span.add_event(
+                "exception",
+                {
+                    "exception.type": fault.class_name,
+                    "exception.message": fault.message,
+                    "exception.stacktrace": fault.traceback,
+                },
+            )
         self._span.set_attribute("error.type", fault.class_name)
         self._span.set_status(StatusCode.ERROR, fault.message)
 

@@ -179,6 +179,7 @@ workers = Table(
     Column("beat_at", MOMENT, server_default=CLOCK, nullable=False),
     Column("idle_until", MOMENT),
     Column("beacon", BigInteger),
+    Column("blocked_at", MOMENT),
     Column("is_leader", Boolean, server_default=text("false"), nullable=False),
     Column("leader_until", MOMENT),
     Column("term", BigInteger),

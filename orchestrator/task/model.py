@@ -43,6 +43,16 @@ def payload_length(tasks: Iterable[Claimed]) -> int:
     return sum(map(len, map(payload_of, tasks)))
 
 
+def payload_memory(tasks: Iterable[Claimed]) -> int:
+    """Return how many bytes the payloads of these take: a character outside of ASCII makes all of its text wider."""
+    return sum(map(str.__sizeof__, map(payload_of, tasks)))
+
+
+def are_whole(tasks: Iterable[Claimed]) -> bool:
+    """Tell whether all of these came with their payload; without it, it is no text."""
+    return all(map(payload_of, tasks))
+
+
 def unknown(*, id: int, lease: int, queue: str, type: str, attempt: int) -> Claimed:  # noqa: A002 - as the columns
     """Return a task that is held without having been received: enough of it to be given back."""
     return Claimed(

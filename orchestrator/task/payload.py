@@ -52,7 +52,7 @@ def encode(value: object, *, bytes_max: int = PAYLOAD_BYTES_MAX, root: str = "pa
     """Return a payload, which is a JSON object, as text for a jsonb column; or raise `PayloadRefused`."""
     text = plain.written(value)
     if text is None or len(text) > bytes_max:
-        text = _Writer(root, bytes_max).run(value)
+        text = Writer(root, bytes_max).run(value)
     if not text.startswith("{"):
         raise PayloadRefused(root, f"must be a JSON object, not {_type(value)}; pass a dict with str keys")
     return text
@@ -60,7 +60,7 @@ def encode(value: object, *, bytes_max: int = PAYLOAD_BYTES_MAX, root: str = "pa
 
 def encode_result(value: object, *, bytes_max: int = PAYLOAD_BYTES_MAX, root: str = "result") -> str:
     """Return a handler's result, which is any JSON value, as text for a jsonb column."""
-    return _Writer(root, bytes_max).run(value)
+    return Writer(root, bytes_max).run(value)
 
 
 def decode(text: str, *, root: str = "payload") -> dict[str, Any]:
@@ -82,7 +82,7 @@ def decode_any(text: str, *, root: str = "payload") -> Any:
         raise PayloadRefused(root, f"cannot be read back: {error}") from error
 
 
-class _Writer:
+class Writer:
     """One walk through one value: ends at DEPTH_MAX downwards, at the size limit sideways."""
 
     __slots__ = ("bytes_max", "parts", "root", "size", "size_counted_max", "steps")

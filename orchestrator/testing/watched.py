@@ -1,12 +1,16 @@
 """An attempt whose exception can be seen afterwards: a test wants the one that the handler raised, not its text."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from orchestrator.execute import Attempt
 from orchestrator.task.outcome import End
 
 # How long a handler may take to end, when its time is over.
 CANCEL_SECONDS = 5.0
+
+T = TypeVar("T")
 
 
 class Watched(Attempt, eq=False):
@@ -18,6 +22,10 @@ class Watched(Attempt, eq=False):
         """Return the end of an attempt that raised where nothing should."""
         self.raised = error
         return Attempt.broke(self, error)
+
+    async def apart(self, function: Callable[..., T], *arguments: Any, seconds: float | None = None) -> T:
+        """Run it here: a test has a debugger, and no other tasks to keep from waiting."""
+        return function(*arguments)
 
     async def ended(self) -> End:
         """Run the handler to its end, or to its timeout."""

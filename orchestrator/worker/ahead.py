@@ -4,7 +4,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from orchestrator.task.model import Claimed, payload_length
+from orchestrator.task.model import Claimed, are_whole, payload_memory
 from orchestrator.worker.slots import Slots
 
 # One statement; beyond that it does not become cheaper by the task, and the first of it wait for the last.
@@ -22,6 +22,8 @@ BYTES_MAX = 16_000_000
 # seconds.
 CAUTIOUS_SECONDS = 10.0
 CAUTION = 0.5
+# So many times smaller is the next claim when one has met payloads that were too large for it.
+LARGER = 4
 # The weight of the newest measurement.
 NEWEST = 0.4
 
@@ -63,7 +65,10 @@ class Ahead:
     def claimed(self, tasks: Sequence[Claimed], seconds: float) -> None:
         """Learn what a claim found, and what it took."""
         if tasks:
-            mean = payload_length(tasks) / len(tasks)
+            mean = payload_memory(tasks) / len(tasks)
+            if not are_whole(tasks):
+                # How much larger nobody knows; a few such steps reach any size.
+                mean = max(mean, LARGER * BYTES_MAX / len(tasks))
             # Upwards at once.
             self._payload_bytes = max(1.0, mean, self._payload_bytes + NEWEST * (mean - self._payload_bytes))
         self._claim_seconds += NEWEST * (seconds - self._claim_seconds)

@@ -2,6 +2,7 @@
 -- (`beats` false: nothing is written). What has become of its leases is asked by leases.sql, in a statement of its own:
 -- somebody's lock on the tasks must cost no worker its life.
 -- In: id; beats; draining: this worker claims no more; beacon: what it holds on its LISTEN session, or NULL;
+--     blocked_seconds: for how long its event loop has not turned, NULL where it does;
 --     term_seconds; dead_after_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
 -- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its
 --     own will or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL.
@@ -27,6 +28,7 @@ beat AS (
     SET beat_at = orchestrator.clock(),
         state = CASE WHEN %(draining)s THEN 'draining' ELSE w.state END,
         beacon = CASE WHEN dim.own THEN NULL ELSE %(beacon)s::bigint END,
+        blocked_at = orchestrator.clock() - make_interval(secs => %(blocked_seconds)s::float8),
         leader_until = CASE
             WHEN w.is_leader AND w.leader_until > orchestrator.clock() AND w.state = 'running' AND NOT %(draining)s
                 THEN orchestrator.clock() + make_interval(secs => %(term_seconds)s)

@@ -24,18 +24,19 @@ class Journey:
     """One claim."""
 
     wanted: int
+    shares: list[claim.Share]
     lease: int
     worker_id: UUID
     answer: Awaitable[claim.Answer]
 
 
 class Landed(NamedTuple):
-    """What a claim has found, in the name of a worker; and whether it is as much as was wanted: there may be more."""
+    """What a claim has found, in the name of a worker; and whether the queues may hold more."""
 
     tasks: list[Claimed]
     worker_id: UUID
     seconds: float
-    found_all: bool
+    may_hold_more: bool
 
 
 class Flight:
@@ -43,7 +44,7 @@ class Flight:
 
     def __init__(self, session: Session, queues: tuple[str, ...]) -> None:
         self._session = session
-        self._queues = list(queues)
+        self._shares = claim.Shares(queues)
         self.memory = claim.Memory()
         self._next: Journey | None = None
         self._landing: int | None = None
@@ -67,8 +68,7 @@ class Flight:
         journey = self._next or self._depart(wanted, worker_id())
         self._next, self._landing = None, journey.lease
         answer = await journey.answer
-        found_all = answer.count >= journey.wanted
-        if found_all and (wanted := more(answer.count)):
+        if answer.count >= journey.wanted and (wanted := more(answer.count)):
             self._next = self._depart(wanted, worker_id())
             self._next.answer = sent = asyncio.ensure_future(self._next.answer)
             # Who stops need not ask how it went.
@@ -76,11 +76,13 @@ class Flight:
             # It leaves now.
             await asyncio.sleep(0)
         tasks = await answer.tasks(round_trip_seconds=self._session.round_trip_seconds)
+        may_hold_more = self._shares.learn(journey.shares, tasks, wanted=journey.wanted)
+        tasks = claim.in_turn(tasks, (share.queue for share in journey.shares))
         if events.wanted(events.ClaimAnswered):
             events.emit(events.ClaimAnswered(len(tasks), answer.seconds))
         with suppress(ValueError):
             self._to_take.remove(journey.lease)
-            return Landed(tasks, journey.worker_id, answer.seconds, found_all)
+            return Landed(tasks, journey.worker_id, answer.seconds, may_hold_more)
         return None
 
     def handed_over(self) -> None:
@@ -118,19 +120,20 @@ class Flight:
 
     def _depart(self, wanted: int, worker_id: UUID) -> Journey:
         lease = claim.new_lease()
+        shares = self._shares.of(wanted)
         work = partial(
             claim.batch,
             lease=lease,
             worker_id=worker_id,
-            queues=tuple(self._queues),
+            queues=[share.queue for share in shares],
             batch_size=wanted,
+            # One queue needs no limit, and a statement is cheaper with less to read.
+            limits=[share.limit for share in shares] if len(shares) > 1 else None,
             memory=self.memory,
         )
-        # In a fixed order the first queue would take every slot.
-        self._queues.append(self._queues.pop(0))
         self._leases.add(lease)
         self._to_take.append(lease)
-        return Journey(wanted, lease, worker_id, self._session.run(work, give_up_on=always))
+        return Journey(wanted, shares, lease, worker_id, self._session.run(work, give_up_on=always))
 
 
 def always(_error: Exception) -> bool:

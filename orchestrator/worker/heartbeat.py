@@ -184,6 +184,9 @@ class Heartbeat:
         waits = transient.waits()
         # Ends: stop() is called.
         while not self._stop.is_set():
+            if self._stall.look(self.worker_id):
+                self._stop.wait(STALL_LOOK_SECONDS)  # hung: it is to be declared dead
+                continue
             try:
                 with self._line.within(ANSWER_SECONDS):
                     self._beat_or_look()
@@ -206,6 +209,7 @@ class Heartbeat:
         while (seconds := until - time.monotonic()) > 0:
             if self._called.wait(min(seconds, STALL_LOOK_SECONDS)):
                 return
+            self._stall.look(self.worker_id)
             if self._stall.is_on:
                 with self._line.within(ANSWER_SECONDS):
                     self._stall.relieve(self._line.open(), self.worker_id, held=self._held)
@@ -235,6 +239,7 @@ class Heartbeat:
             beats=beats,
             draining=self._draining,
             beacon=beacon,
+            blocked_seconds=self._stall.blocked_seconds,
             rings=rings > self._rung,
             config=self._config,
         )
@@ -245,8 +250,7 @@ class Heartbeat:
             if beats:
                 self._heard_at = sent_at
         if report.dim and not beats:
-            # The row must not say any longer that it is lit.
-            self.beat()
+            self.beat()  # the row must not say any longer that it is lit
         if beats:
             every = self._config.heartbeat_seconds
             if report.view.term is not None:

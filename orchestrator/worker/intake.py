@@ -55,10 +55,8 @@ class Intake:
         look: Callable[[], None],
     ) -> None:
         self._config = config
-        self._session = session
-        self._slots = slots
-        self._outbox = outbox
-        self._rest = rest
+        self._session, self._slots = session, slots
+        self._outbox, self._rest = outbox, rest
         self._ahead = Ahead(slots)
         self._until_empty, self._stopping = until_empty, False
         self._look = look
@@ -137,7 +135,7 @@ class Intake:
         if rung and not found.tasks:
             # It was for something in the future.
             return await self._sweep()
-        return found.found_all
+        return found.may_hold_more
 
     async def _claim(self, wanted: int) -> Landed | None:
         """Claim, and hand over what was claimed; return it, or None when nobody knows."""
@@ -172,6 +170,8 @@ class Intake:
         for task in tasks:
             if task.type in strange:
                 put_back(self._outbox, task, worker_id=worker_id)
+            elif not task.payload:
+                self._slots.release(task, worker_id=worker_id)  # too large for a claim of so many
             elif not task.has_past:
                 fresh.append(task)
             elif task.losses >= SUSPECT_LOSSES:

@@ -46,6 +46,7 @@ def ask(
     beacon: int | None,
     rings: bool,
     config: Config,
+    blocked_seconds: float | None = None,
 ) -> Report:
     """Beat, or only look, and return what came back; of the leases nothing is known yet."""
     sent_at = time.monotonic()
@@ -54,6 +55,7 @@ def ask(
         "beats": beats,
         "draining": draining,
         "beacon": beacon,
+        "blocked_seconds": blocked_seconds,
         "rings": rings,
         "term_seconds": config.term_seconds,
         "dead_after_seconds": config.dead_after_seconds,

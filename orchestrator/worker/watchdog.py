@@ -1,21 +1,23 @@
-"""End a worker's process that cannot end by itself: a thread that looks once a second.
-
-Two things are looked for:
+"""End a worker's process that cannot end by itself: a thread that looks twice a second.
 
     a stop that is not followed    a signal came, and the process is there long after the grace. The loop is blocked, or
                                    the end of the interpreter waits for a thread
+    a hung worker                  the loop is blocked for longer than every timeout of what runs (stall.py)
     lost descriptors               a handler has closed all of them (os.closerange before an exec that never came). The
                                    process has no database, no parent and no event loop that it could use
+    a lost interpreter             C code keeps the interpreter's lock, so that no thread runs. faulthandler has a
+                                   thread that needs no lock; it says where
 
 The process then ends with status 1, without another line of Python: its parent or its service manager starts another,
-and its tasks are recovered like those of a process that was killed.
+and its tasks are recovered like those of a process that was killed. This is for `orchestrator worker` alone: no other
+process is ours to end.
 
 Signals are taken by Python's own handlers, which run on the main thread between two lines of Python, also while a
-handler blocks the loop there. Those of the event loop run only when the loop turns. C code that never returns holds up
-both: the parent's SIGKILL is left.
+handler blocks the loop there. Those of the event loop run only when the loop turns.
 """
 
 import asyncio
+import faulthandler
 import math
 import os
 import signal
@@ -29,8 +31,9 @@ from typing import Self
 
 from orchestrator import events
 from orchestrator.worker import codes
+from orchestrator.worker.worker import Worker
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 0.5
 END_SECONDS = 45.0
 """Beyond the grace. While the database is away the slowest end takes some 40 s: the last outcomes, the last row."""
 
@@ -39,11 +42,22 @@ BLOCKED_SECONDS = 5.0
 
 SAY_SECONDS = 1.0
 
+LOCKED_SECONDS = 60.0
+"""Beyond every timeout, how long C code may keep the interpreter's lock."""
+
+# Each look is a new thread of faulthandler's.
+LOCKED_LOOK_SECONDS = 5.0
+# Longer is for ever, and for faulthandler too long.
+LOCKED_SECONDS_MAX = 1_000_000.0
+
 
 class Watchdog:
-    """Watches this process for as long as the block lasts, and after it as long as a stop is not followed."""
+    """Watches a worker's process for as long as the block lasts, and after it as long as a stop is not followed."""
 
-    def __init__(self) -> None:
+    def __init__(self, worker: Worker) -> None:
+        self._worker = worker
+        self._runs = False
+        self._lock_looked_at = -math.inf
         # Two descriptors that nothing but the watchdog uses: who closes these has closed others as well.
         self._pipe = os.pipe()
         self._identity = self._look()
@@ -51,10 +65,14 @@ class Watchdog:
         self._thread = threading.Thread(target=self._run, name="orchestrator watchdog", daemon=True)
 
     def __enter__(self) -> Self:
+        self._runs = True
+        self._watch_lock()
         self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        self._runs = False
+        faulthandler.cancel_dump_traceback_later()
         if kind is not None:
             self._end_if_closed()
             self.end_within(END_SECONDS)
@@ -97,6 +115,23 @@ class Watchdog:
             self._end_if_closed()
             if time.monotonic() > self._deadline:
                 self._end("it was told to stop, and did not end in time")
+            if self._runs:
+                if self._worker.stall.is_hung:
+                    self._end("a handler blocks its event loop for longer than every timeout")
+                self._watch_lock()
+
+    def _watch_lock(self) -> None:
+        """Put off the end by faulthandler; nothing puts it off while no thread runs."""
+        now = time.monotonic()
+        if now - self._lock_looked_at < LOCKED_LOOK_SECONDS:
+            return
+        self._lock_looked_at = now
+        seconds = LOCKED_SECONDS + self._worker.stall.patience_seconds
+        with suppress(Exception):  # without a standard error to say it on
+            if seconds < LOCKED_SECONDS_MAX:
+                faulthandler.dump_traceback_later(seconds, exit=True)
+            else:
+                faulthandler.cancel_dump_traceback_later()
 
     def _end_if_closed(self) -> None:
         if self._look() != self._identity:

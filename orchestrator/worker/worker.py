@@ -57,7 +57,9 @@ class Worker:
         self._services = Services(config, info=connections.info, reach=connections.reach)
         self._slots = Slots(config, registry, self._outbox, freed=self._rest.free, services=self._services)
         self._endings = Endings(self._slots, self._outbox, mark=self._rest.wake)
-        self._stall = Stall(self._slots, forsake=lambda: self._intake.flight.forsake())
+        self._stall = Stall(
+            self._slots, lambda: self._intake.flight.forsake(), dead_after_seconds=config.dead_after_seconds
+        )
         self._heartbeat = Heartbeat(
             config,
             registry,
@@ -134,6 +136,11 @@ class Worker:
             waiting=len(self._slots.ready),
             unwritten=self._outbox.count,
         )
+
+    @property
+    def stall(self) -> Stall:
+        """Whether the loop turns, seen from other threads."""
+        return self._stall
 
     @property
     def left_behind(self) -> int:

@@ -6,7 +6,8 @@
     ```text       what the block right above prints; anywhere else it is a drawing
 
 A comment right above a block, `<!-- not run: reason -->`, exempts it, and one test lists all of these. In what is
-printed, `…` stands for anything on its line, and alone on a line for any lines.
+printed, `…` stands for anything on its line, and alone on a line for any lines. What several processes print comes in
+no order: with `--processes` each line that the page shows is somewhere in what was printed.
 """
 
 import re
@@ -109,13 +110,19 @@ def statements(text: str) -> list[str]:
     return [part.strip() for part in parts if re.sub(r"--[^\n]*", "", part).strip()]
 
 
-def agrees(said: str, printed: str) -> bool:
+def agrees(said: str, printed: str, *, in_any_order: bool = False) -> bool:
     """Tell whether a page says what was printed, up to white space, rulers, times and ids."""
-    pattern = "".join(
-        r"(?:[^\n]*\n)*?" if line == "…" else re.escape(line).replace("…", r"[^\n]*?") + r"\n"
-        for line in stable(said)
-    )
-    return re.fullmatch(pattern, "".join(f"{line}\n" for line in stable(printed))) is not None
+    lines = stable(printed)
+    if in_any_order:
+        shown = [line for line in stable(said) if line != "…"]
+        return all(any(re.fullmatch(as_pattern(line), there) for there in lines) for line in shown)
+    pattern = "".join(r"(?:[^\n]*\n)*?" if line == "…" else as_pattern(line) + r"\n" for line in stable(said))
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in lines)) is not None
+
+
+def as_pattern(line: str) -> str:
+    """Return a line of a page as a regular expression: `…` stands for anything."""
+    return re.escape(line).replace("…", r"[^\n]*?")
 
 
 def stable(text: str) -> list[str]:

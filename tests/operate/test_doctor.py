@@ -603,6 +603,30 @@ def test_workers_of_several_versions(patient: Patient) -> None:
     assert "0.1 (app-1 pid 4711)" in found.says
 
 
+def test_a_blocked_event_loop(patient: Patient) -> None:
+    """Of a worker that lives, by its last beat; and of one that was given up for it, for an hour."""
+    hired(patient.connection, host="app-1")
+    assert "ok" == make(crew.event_loops, patient).verdict
+    for host, state, blocked in (
+        ("app-2", "running", "35 s"),
+        ("app-3", "dead", "9 min"),
+        ("app-4", "stopped", "9 s"),
+    ):
+        hired(patient.connection, host=host)
+        patient.connection.execute(
+            "UPDATE orchestrator.workers SET state = %s, blocked_at = beat_at - %s::interval WHERE host = %s",
+            [state, blocked, host],
+        )
+
+    found = make(crew.event_loops, patient)
+
+    assert "warn" == found.verdict
+    assert (
+        "the event loop of a worker is blocked: app-2 pid 4711 for 35 s; "
+        "given up within the hour, for a blocked event loop: app-3 pid 4711"
+    ) == found.says
+
+
 # What waits.
 
 

@@ -19,6 +19,7 @@ ROOT = Path(orchestrator.__file__).parent
 DENIED = "42501"
 BEAT = {
     "beats": True, "draining": False, "beacon": None, "rings": True, "term_seconds": 10, "dead_after_seconds": 30,
+    "blocked_seconds": None,
 }  # fmt: skip
 RELEASE = {"ends": ["waiting"], "delays": [None], "charged": [False], "errors": [None], "records": [None]}
 LATE = {

@@ -6,7 +6,7 @@ Synchronous for the tests' sake; underneath the stations run as they do in a wor
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -48,10 +48,21 @@ class Mate:
         """Run a piece of work on the session; whatever it raises comes out."""
         return self._runner.run(self._session.run(work, give_up_on=lambda _error: True))
 
-    def claim(self, *queues: str, batch_size: int = 10, memory: Memory | None = None) -> list[Claimed]:
+    def claim(
+        self,
+        *queues: str,
+        batch_size: int = 10,
+        limits: Sequence[int] | None = None,
+        memory: Memory | None = None,
+    ) -> list[Claimed]:
         """Claim, from `default` if no queue is named."""
         wanted = queues or ("default",)
-        given: dict[str, Any] = {"queues": wanted, "batch_size": batch_size, "memory": memory}
+        given: dict[str, Any] = {
+            "queues": wanted,
+            "batch_size": batch_size,
+            "limits": limits,
+            "memory": memory,
+        }
 
         async def claimed(connection: Connection) -> list[Claimed]:
             answer = await claim.batch(connection, worker_id=self.id, lease=claim.new_lease(), **given)

@@ -1,6 +1,7 @@
 """Claiming: in which order, how many, and never what another one has."""
 
 import json
+import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
@@ -10,6 +11,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from orchestrator.task.model import Claimed
+from orchestrator.task.outcome import Outcome, Released
 from tests.clock import Clock
 from tests.schema.rows import insert, one, put, read
 from tests.stations.crew import Mate
@@ -139,6 +141,31 @@ def test_the_limit_counts_over_all_queues(connection: psycopg.Connection, worker
     backlog(connection, "c", 20)
 
     assert ["a"] * 4 + ["b"] * 6 == [task.queue for task in worker.claim("a", "b", "c", batch_size=10)]
+
+
+def test_a_limit_counts_for_its_queue(connection: psycopg.Connection, worker: Mate) -> None:
+    """No queue gives more than its limit, though slots stay free; nor do all together give more than was wanted."""
+    for queue in ("a", "b", "c"):
+        backlog(connection, queue, 20)
+
+    first = worker.claim("a", "b", "c", batch_size=10, limits=[1, 4, 2])
+    second = worker.claim("a", "b", "c", batch_size=10, limits=[8, 8, 8])
+    assert ["a"] + ["b"] * 4 + ["c"] * 2 == [task.queue for task in first]
+    assert ["a"] * 8 + ["b"] * 2 == [task.queue for task in second]
+
+
+def test_a_large_payload_comes_only_with_a_small_claim(connection: psycopg.Connection, worker: Mate) -> None:
+    """A claim of a thousand may not bring a thousand times 256 kB. A claim of one brings whatever there is."""
+    body = Jsonb({"noise": secrets.token_hex(100_000)})
+    large = put(connection, payload=body)
+    small = put(connection, payload=Jsonb({"n": 1}))
+
+    first, second = worker.claim(batch_size=1000)
+    worker.finish_all([Outcome(task, Released()) for task in (first, second)])
+    (alone,) = worker.claim(batch_size=1)
+
+    assert [(large, ""), (small, '{"n": 1}')] == [(first.id, first.payload), (second.id, second.payload)]
+    assert (large, 200_000) == (alone.id, len(json.loads(alone.payload)["noise"]))
 
 
 def test_ten_workers_and_two_tasks(connection: psycopg.Connection, hire: Callable[[], Mate]) -> None:

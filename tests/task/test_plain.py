@@ -54,7 +54,7 @@ class Members(dict[str, Any]):
 
 
 def walked(value: object) -> str:
-    return payload._Writer("payload", payload.PAYLOAD_BYTES_MAX).run(value)
+    return payload.Writer("payload", payload.PAYLOAD_BYTES_MAX).run(value)
 
 
 @given(value=PAYLOADS)

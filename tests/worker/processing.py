@@ -116,6 +116,14 @@ class Stubborn(Exception):
         raise TypeError("no pickle of me")
 
 
+class Endless(Exception):
+    """Never says what it is."""
+
+    def __str__(self) -> str:
+        while True:
+            time.sleep(0)
+
+
 @app.task(name="process.throw", executor="process", backoff=AT_ONCE, max_attempts=2)
 def throw(what: str, context: Context) -> str:
     """Raise."""
@@ -135,6 +143,8 @@ def throw(what: str, context: Context) -> str:
             raise Stubborn("first", "second")
         case "SystemExit":
             sys.exit(7)
+        case "Endless":
+            raise Endless
     return f"attempt {context.attempt}"
 
 

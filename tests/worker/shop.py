@@ -2,6 +2,7 @@
 keeps the handlers that knock waiting."""
 
 import asyncio
+import ctypes
 import os
 import threading
 import time
@@ -68,6 +69,12 @@ async def block(door: int, after: float) -> None:
     await asyncio.sleep(after)
     with psycopg.connect(app.config.database_url) as connection:
         connection.execute("SELECT pg_advisory_lock_shared(%s)", [door])
+
+
+@app.task(name="shop.hold")
+async def hold() -> None:
+    """Keep the interpreter's lock, as C code may: no other thread runs."""
+    ctypes.PyDLL(None).sleep(600)
 
 
 @app.task(name="shop.book", max_attempts=1000, backoff=Backoff(base_seconds=0.0, jitter=0.0))

@@ -431,6 +431,7 @@ def test_a_child_knows_its_attempt(database_url: str, connection: psycopg.Connec
         ("Discard", ("dead_letter", None, "Discard")),
         ("SystemExit", ("dead_letter", None, "SystemExit")),
         ("Stubborn", ("dead_letter", None, "tests.worker.processing.Stubborn")),
+        ("Endless", ("dead_letter", None, "tests.worker.processing.Endless")),
     ],
 )
 def test_what_a_handler_raises_comes_back(
@@ -449,6 +450,8 @@ def test_what_a_handler_raises_comes_back(
         assert "first" == row.error["message"]
         assert 'raise Stubborn("first", "second")' in row.error["traceback"]
         assert "orchestrator/execute" not in row.error["traceback"]
+    if what == "Endless":
+        assert "(its text could not be made within 2 s)" == row.error["message"]
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_the_next_claim_is_on_its_way_before_the_last_is_read(
 
         assert [4, 4, 2] == [len(ids(found)) for found in (first, second, third)]
         assert sorted(ids(first) + ids(second) + ids(third)) == ids(first) + ids(second) + ids(third)
-        assert (False, False) == (third.found_all, flight.is_on)
+        assert (False, False) == (third.may_hold_more, flight.is_on)
 
     fly(work)
 

@@ -47,7 +47,7 @@ def beating(database_url: str, app: Orchestrator, line: Line) -> Iterator[Heartb
         held=list,
         told=lambda _report: None,
         look_seconds=lambda: 3600.0,
-        stall=Stall(None, forsake=set),  # type: ignore[arg-type] # never stalled
+        stall=Stall(None, forsake=set, dead_after_seconds=10800),  # type: ignore[arg-type] # never stalled
     )
     beat.start()
     try:

@@ -74,6 +74,25 @@ def test_two_backlogged_queues_are_served_alike(app: Orchestrator) -> None:
     assert 120 == len(order)
 
 
+def test_slots_go_to_the_queues_in_turn(app: Orchestrator) -> None:
+    """Not claims: however many tasks a claim takes, no backlogged queue is ever more than a slot or two ahead."""
+    order: list[str] = []
+
+    @app.task(name="note")
+    async def note(context: Context) -> None:
+        order.append(context.queue)
+
+    queues = ("first", "second", "third")
+    for queue in queues:
+        note.using(queue=queue).enqueue_many({} for _ in range(60))
+    run_until_empty(app, queues=queues, concurrency=7)
+
+    assert 180 == len(order)
+    for served in range(1, 150):
+        counts = [order[:served].count(queue) for queue in queues]
+        assert max(counts) - min(counts) <= 2, f"after {served}: {counts}"
+
+
 def test_a_paused_queue_is_left_alone_until_resumed(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:

@@ -203,6 +203,8 @@ CREATE TABLE orchestrator.workers (
     -- Asleep in LISTEN until then: producers ring only for sleepers, and a killed one is not rung for ever.
     idle_until timestamptz,
     beacon bigint,
+    -- Since when its event loop does not turn, by its last beat; NULL: it turns.
+    blocked_at timestamptz,
     is_leader boolean NOT NULL DEFAULT false,
     leader_until timestamptz,
     term bigint,

@@ -6,6 +6,7 @@ from orchestrator.version import __version__
 
 CREW = statement.load(__file__, "crew.sql")
 LEADER = statement.load(__file__, "leader.sql")
+BLOCKED = statement.load(__file__, "blocked.sql")
 
 # A fleet that has just started has not elected anybody yet.
 ELECTION_SECONDS = 15.0
@@ -37,6 +38,28 @@ def leader(patient: Patient) -> Finding:
         "One of them takes the lead within seconds, unless it cannot write its row: look for errors of the duty "
         "`elect` in their logs, and for who has rows of orchestrator.workers locked (pg_blocking_pids).",
     )
+
+
+def event_loops(patient: Patient) -> Finding:
+    """No handler keeps the event loop of its worker from turning."""
+    found = patient.rows(BLOCKED)
+    if not found:
+        return ok("all turn")
+    given_up = [f"{host} pid {pid}" for host, pid, _, lives in found if not lives]
+    blocked = [f"{host} pid {pid} for {round(seconds)} s" for host, pid, seconds, lives in found if lives]
+    says = "; ".join(
+        f"{what}: {named(names)}"
+        for what, names in (
+            ("the event loop of a worker is blocked", blocked),
+            ("given up within the hour, for a blocked event loop", given_up),
+        )
+        if names
+    )
+    advice = (
+        "The line `loop blocked` in its log names the types. Make the handler a `def`, or run it with "
+        'executor="process"; and set a timeout. A process that is still there has to be ended by hand.'
+    )
+    return warn(says, advice)
 
 
 def worker_versions(patient: Patient) -> Finding:

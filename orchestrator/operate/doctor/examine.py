@@ -40,6 +40,7 @@ CHECKS: tuple[Check, ...] = (
     tables.day_leaves,
     crew.workers,
     crew.leader,
+    crew.event_loops,
     crew.worker_versions,
     waiting.unserved_queues,
     waiting.paused_queues,

@@ -84,8 +84,8 @@ MUTANTS = (
     mutant(
         "claim-of-all-queues-in-one-order",
         "orchestrator/worker/flight.py",
-        "self._queues.append(self._queues.pop(0))",
-        "pass",
+        "limits=[share.limit for share in shares] if len(shares) > 1 else None,",
+        "limits=None,",
         why="The first queue takes every slot, and the second starves.",
         suites=("worker/test_serving.py::test_two_backlogged_queues_are_served_alike",),
     ),

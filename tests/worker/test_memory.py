@@ -1,0 +1,73 @@
+"""What a worker holds is bounded in bytes, not only in tasks."""
+
+import asyncio
+import json
+import secrets
+
+import psycopg
+
+from orchestrator import Orchestrator
+from tests.patience import PATIENCE_SECONDS
+from tests.worker.running import statuses
+
+SMALL, LARGE = 4_000, 300
+# Twice what may wait for a slot, since the next claim is on its way; and what runs.
+HELD_BYTES_MAX = 40_000_000
+
+
+def fill(connection: psycopg.Connection, payload: dict[str, str]) -> None:
+    """Put large payloads behind many small ones, which a worker claims a thousand at a time."""
+    connection.execute(
+        "INSERT INTO orchestrator.tasks (type, priority) SELECT 'small', 75 FROM generate_series(1, %s)",
+        [SMALL],
+    )
+    connection.execute(
+        "INSERT INTO orchestrator.tasks (type, priority, payload) SELECT 'large', 25, %s::jsonb"
+        " FROM generate_series(1, %s)",
+        [json.dumps(payload), LARGE],
+    )
+
+
+def most_held(app: Orchestrator) -> int:
+    """Run everything; return the most bytes of payloads that the worker ever held, seen from its handlers."""
+    most = 0
+
+    @app.task(name="small")
+    async def small() -> None: ...
+
+    @app.task(name="large")
+    async def large(text: str) -> None:
+        nonlocal most
+        most = max(most, sum(task.payload.__sizeof__() for task in worker._slots.held()))
+
+    worker = app.worker(concurrency=20, until_empty=True)
+
+    async def run() -> None:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await worker.run()
+
+    asyncio.run(run())
+    return most
+
+
+def noise(count: int, first: str = "") -> dict[str, str]:
+    """Return a payload that does not compress."""
+    return {"text": first + secrets.token_hex(count // 2)}
+
+
+def test_large_payloads_after_small_ones_do_not_fill_the_memory(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """What was learned of the small ones says nothing about the large ones."""
+    fill(connection, noise(192_000))
+
+    assert most_held(app) <= HELD_BYTES_MAX
+    assert {"completed": SMALL + LARGE} == statuses(connection)
+
+
+def test_wide_characters_count_as_what_they_take(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """One character beyond the first 65,536 makes four bytes of each other one."""
+    fill(connection, noise(192_000, first="\U0001f600"))
+
+    assert most_held(app) <= HELD_BYTES_MAX
+    assert {"completed": SMALL + LARGE} == statuses(connection)
