@@ -7,6 +7,7 @@ second finds nothing left to do. A role that may not create a schema can migrate
 ORCHESTRATOR_DATABASE_URL. Both get the same database: the grants are a part of what is done here.
 """
 
+import io
 import sys
 from argparse import Namespace
 from configparser import InterpolationError
@@ -39,7 +40,8 @@ def run() -> None:
     if context.is_offline_mode():
         write_script()
     elif reads_the_scripts_only(asked):
-        configure(url=NO_SERVER, as_sql=True)
+        # Without a database Alembic takes this for --sql, and older ones print a statement.
+        configure(url=NO_SERVER, as_sql=True, output_buffer=io.StringIO())
         context.run_migrations()
     elif (connection := context.config.attributes.get("connection")) is not None:
         serve(connection, asked)

@@ -15,6 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from orchestrator.errors import SchemaError
 from orchestrator.schema import fits, migrate
+from tests import nursery
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.catalog import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
 from tests.schema.rows import one
@@ -36,9 +37,9 @@ def downgrade() -> None: ...
 
 def alembic(*words: str, url: str | None = None, ini: Path = REPOSITORY / "alembic.ini", **more: str) -> Ran:
     """Run `alembic` with a configuration file, away from the folder that holds it."""
-    return subprocess.run(
-        [sys.executable, "-m", "alembic", "-c", str(ini), *words],
-        env=surroundings(url, **more), cwd="/", capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False,
+    return nursery.run(
+        [sys.executable, "-c", "from alembic.config import main; main()", "-c", str(ini), *words],
+        env=surroundings(url, **more), cwd="/", text=True, timeout=PATIENCE_SECONDS,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from tests.mutants.faults import (
     finishing,
     hands,
     leading,
+    migrating,
     recovering,
     tracing,
     waking,
@@ -26,4 +27,5 @@ MUTANTS = (
     *explaining.MUTANTS,
     *counting.MUTANTS,
     *tracing.MUTANTS,
+    *migrating.MUTANTS,
 )
