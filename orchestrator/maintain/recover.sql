@@ -1,7 +1,7 @@
--- Declare workers dead whose beat is older than `dead_after_seconds`, or whose beacon is gone and who have not beaten since
+-- Declare workers dead whose beat is older than their own dead_after, or whose beacon is gone and who have not beaten since
 -- that was seen, a moment ago (gone_ids, gone_beats, pairwise; the beacon is tried again here), and take their tasks back.
--- Nobody's beat is too old before the server has been up (up_since) for `restarted_after_seconds`: nobody could beat while it
--- was down. Nor is one of the living late who was not watched for a while (watched_ids, watched_beats, pairwise; NULL: all
+-- With `spares_after_restart`, no beat is too old before the server has been up (up_since) for that dead_after: no worker could
+-- beat while it was down. Nor is one of the living late who was not watched for a while (watched_ids, watched_beats, pairwise; NULL: all
 -- were): the clock may have jumped. A beat from the future, written by a clock that has since been set back, counts as one
 -- of now. The leader that calls this is never dead by it.
 -- What had not begun, as far as is known, gets its attempt back and its old place, and a mark in `error`: with that it is
@@ -51,7 +51,7 @@ redated AS (
         SELECT f.id
         FROM orchestrator.workers AS f
         WHERE f.state IN ('running', 'draining')
-            AND f.beat_at > orchestrator.clock() + make_interval(secs => %(dead_after_seconds)s)
+            AND f.beat_at > orchestrator.clock() + f.dead_after
         ORDER BY f.id
         FOR UPDATE SKIP LOCKED
     ))
@@ -63,9 +63,11 @@ late AS (
     -- Who stopped may still hold something: a claim on its way when the connection closed.
     WHERE (w.state IN ('running', 'draining') OR w.id IN (SELECT h.worker_id FROM holder AS h))
         AND (
-            w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
-                AND NOT statement_timestamp() - orchestrator.up_since()
-                    BETWEEN interval '0' AND make_interval(secs => %(restarted_after_seconds)s)
+            w.beat_at < orchestrator.clock() - w.dead_after
+                AND NOT (
+                    %(spares_after_restart)s
+                    AND statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND w.dead_after
+                )
                 AND (
                     %(watched_ids)s::uuid[] IS NULL
                     OR w.state = 'stopped'
@@ -73,7 +75,7 @@ late AS (
                 )
             OR w.state = 'dead'
             OR w.beacon IS NOT NULL
-                AND w.beat_at >= orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
+                AND w.beat_at >= orchestrator.clock() - w.dead_after
                 AND EXISTS (SELECT FROM unlit AS g WHERE g.id = w.id AND g.beat_at = w.beat_at)
                 AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))
         )

@@ -139,6 +139,7 @@ workers = Table(
     Column("state", Text, server_default="running", nullable=False),
     Column("started_at", MOMENT, server_default=CLOCK, nullable=False),
     Column("beat_at", MOMENT, server_default=CLOCK, nullable=False),
+    Column("dead_after", Interval, server_default=text("interval '30 seconds'"), nullable=False),
     Column("idle_until", MOMENT),
     Column("beacon", BigInteger),
     Column("is_leader", Boolean, server_default=text("false"), nullable=False),
@@ -146,6 +147,9 @@ workers = Table(
     Column("term", BigInteger),
     Column("workplace", OID, nullable=False),
     CheckConstraint("state IN ('running', 'draining', 'stopped', 'dead')", name="workers_state_check"),
+    CheckConstraint(
+        "dead_after > interval '0' AND dead_after <= interval '1000 days'", name="workers_dead_after_check"
+    ),
     CheckConstraint(
         "NOT is_leader OR (term IS NOT NULL AND leader_until IS NOT NULL)", name="workers_leader_check"
     ),

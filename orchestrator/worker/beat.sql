@@ -2,7 +2,7 @@
 -- (`beats` false: nothing is written). What has become of its leases is asked by leases.sql, in a statement of its own:
 -- somebody's lock on the tasks must cost no worker its life.
 -- In: id; beats; draining: this worker claims no more; beacon: what it holds on its LISTEN session, or NULL;
---     term_seconds; dead_after_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
+--     term_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
 -- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its
 --     own will or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL.
 --     paused: which of its queues. peers: how many workers live. deputy: whether it is us who watch the leader
@@ -50,7 +50,7 @@ leader AS (
             AND w.state IN ('running', 'draining') AS holds,
         w.beacon IS NOT NULL
             AND NOT statement_timestamp() - orchestrator.up_since()
-                BETWEEN interval '0' AND make_interval(secs => %(dead_after_seconds)s)
+                BETWEEN interval '0' AND w.dead_after
             AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon)) AS dark
     FROM orchestrator.workers AS w
     WHERE w.is_leader

@@ -290,6 +290,7 @@ class Heartbeat:
                 "queues": list(self._config.queues),
                 "types": [handler.type for handler in self._registry],
                 "capacity": self._config.concurrency,
+                "dead_after_seconds": self._config.dead_after_seconds,
             },
         )
         with self._identity:

@@ -56,7 +56,6 @@ def ask(
         "beacon": beacon,
         "rings": rings,
         "term_seconds": config.term_seconds,
-        "dead_after_seconds": config.dead_after_seconds,
     }
     with connection.cursor(row_factory=namedtuple_row) as cursor:
         cursor.execute(BEAT, given)

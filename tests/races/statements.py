@@ -20,7 +20,7 @@ ROOT = Path(orchestrator.__file__).parent
 WORKERS = {name: UUID(int=0xA0 + n) for n, name in enumerate("abc")}
 LEASES = {"a": 101, "b": 102, "c": 103}
 TERM_SECONDS = 10
-DEAD_AFTER_SECONDS = 30
+AGE_BEATS = b"UPDATE orchestrator.workers SET beat_at = beat_at - 2 * dead_after; "
 
 FAILED = Failed(Fault("ValueError", "it failed"), "failed", 60)
 GIVEN_UP = Buried(Fault("ValueError", "it failed for good"), "failed")
@@ -154,7 +154,7 @@ def sweep() -> Step:
 def beat(name: str, *, beacon: int | None = None) -> Step:
     """Tells whether it lives."""
     given: dict[str, object] = {"beats": True, "draining": False, "beacon": beacon, "rings": False}
-    given |= {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "dead_after_seconds": DEAD_AFTER_SECONDS}
+    given |= {"id": WORKERS[name], "term_seconds": TERM_SECONDS}
     return Step("beat", load("worker/beat.sql"), given)
 
 
@@ -197,15 +197,15 @@ def pairs(name: str, ids: Sequence[int]) -> Params:
 # The leader's
 
 
-def recover(
-    *, dead_after_seconds: float = DEAD_AFTER_SECONDS, dark: Mapping[str, datetime] | None = None
-) -> Step:
-    """Take back from whose beat is too old, and from whose beacon was seen `dark` after this beat."""
-    given = {"dead_after_seconds": dead_after_seconds, "restarted_after_seconds": 0, "batch_size": 1000}
+def recover(*, later: bool = False, dark: Mapping[str, datetime] | None = None) -> Step:
+    """Take back from whose beat is too old, and from whose beacon was seen `dark` after this beat. `later`: all
+    beats are made too old first."""
+    given = {"spares_after_restart": False, "batch_size": 1000}
     unlit = {WORKERS[name]: moment for name, moment in (dark or {}).items()}
     more = {"gone_ids": list(unlit), "gone_beats": list(unlit.values())}
     more |= {"watched_ids": None, "watched_beats": None}
-    return Step("recover", load("maintain/recover.sql"), {**given, **more})
+    query = (AGE_BEATS if later else b"") + load("maintain/recover.sql")
+    return Step("recover", query, {**given, **more})
 
 
 def timeouts() -> Step:
@@ -217,9 +217,7 @@ def purge(kind: str) -> Step:
 
 
 def look_for_dark() -> Step:
-    return Step(
-        "dark", load("maintain/gone.sql"), {"dead_after_seconds": 0, "late_after_seconds": 3600}, column=1
-    )
+    return Step("dark", load("maintain/gone.sql"), {"spares_after_restart": False, "late": 1}, column=1)
 
 
 def stand(name: str) -> tuple[Step, Step, Step]:

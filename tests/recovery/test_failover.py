@@ -105,15 +105,17 @@ def test_a_server_that_has_just_taken_over_condemns_nobody(both: Pair, here: Sta
         wait_until(lambda: is_old(connection), "the standby is old enough")
         here.ask(
             "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, state, beacon, is_leader,"
-            " term, leader_until, beat_at) VALUES"
-            " (gen_random_uuid(), 'there', 1, '0', '{}', 1, 'running', 7, true, 1, now() + interval '10 s', now()),"
-            " (gen_random_uuid(), 'away', 1, '0', '{}', 1, 'running', 8, false, 0, NULL, now() - interval '1 hour')"
+            " term, leader_until, beat_at, dead_after) VALUES"
+            " (gen_random_uuid(), 'there', 1, '0', '{}', 1, 'running', 7, true, 1, now() + interval '10 s', now(),"
+            " %(young)s),"
+            " (gen_random_uuid(), 'away', 1, '0', '{}', 1, 'running', 8, false, 0, NULL, now() - interval '1 hour',"
+            " %(young)s)".replace("%(young)s", f"interval '{YOUNG_SECONDS} s'")
         )
         both.standby.wait_for(position(both.primary))
         both.fail_over()
-        recovery = Recovery(YOUNG_SECONDS, heartbeat_seconds=0.1, grace_seconds=0.0)
+        recovery = Recovery(grace_seconds=0.0)
         condemned = [recovery.is_worth(connection), recovery.is_worth(connection)]
-        late = recover(connection, dead_after_seconds=YOUNG_SECONDS, restarted_after_seconds=YOUNG_SECONDS)
+        late = recover(connection, spares_after_restart=True)
         seen = ask(connection, uuid4(), beats=False, draining=False, beacon=None, rings=False, config=YOUNG)
 
         assert ([False, False], 0) == (condemned, late.workers)

@@ -168,6 +168,9 @@ CREATE TABLE orchestrator.workers (
         CONSTRAINT workers_state_check CHECK (state IN ('running', 'draining', 'stopped', 'dead')),
     started_at timestamptz NOT NULL DEFAULT orchestrator.clock(),
     beat_at timestamptz NOT NULL DEFAULT orchestrator.clock(),
+    -- The worker's setting dead_after_seconds: without a beat for so long it is dead. Each worker is judged by its own.
+    dead_after interval NOT NULL DEFAULT interval '30 seconds'
+        CONSTRAINT workers_dead_after_check CHECK (dead_after > interval '0' AND dead_after <= interval '1000 days'),
     -- Asleep in LISTEN until then: producers ring only for sleepers, and a killed one is not rung for ever.
     idle_until timestamptz,
     beacon bigint,
