@@ -71,7 +71,8 @@ back AS (
         error = coalesce(g.error, t.error)
     FROM given AS g
     WHERE t.id = g.id AND t.lease = g.lease AND g.ending = 'waiting'
-    RETURNING t.id, t.attempt, t.queue, t.type, t.started_at, t.status, g.lease, g.error, g.record
+    RETURNING t.id, t.attempt + CASE WHEN g.charged THEN 0 ELSE 1 END AS attempt, t.queue, t.type, t.started_at,
+        t.status, g.lease, g.error, g.record
 ),
 rung AS MATERIALIZED (
     SELECT orchestrator.ring(array_agg(DISTINCT b.queue)) AS rang FROM back AS b WHERE b.status = 'pending' HAVING count(*) > 0
@@ -87,6 +88,7 @@ recorded AS (
         SELECT id, attempt, record, queue, type, error, lease, started_at FROM gone
     ) AS ended
     WHERE record IS NOT NULL
+    ON CONFLICT (task_id, lease) DO NOTHING
 )
 SELECT id FROM back WHERE (SELECT count(*) FROM rung) >= 0
 UNION ALL

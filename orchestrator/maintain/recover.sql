@@ -110,7 +110,7 @@ orphan AS (
                 -- A dead letter names everybody it took along.
                 SELECT '; before it: ' || string_agg(DISTINCT a.error ->> 'message', '; ')
                 FROM orchestrator.attempts AS a
-                WHERE a.task_id = t.id AND a.outcome = 'lost' AND t.losses >= 2
+                WHERE a.task_id = t.id AND a.outcome = 'lost' AND a.error ->> 'class' = 'WorkerLost' AND t.losses >= 2
             ), ''),
             'traceback', ''
         ) AS error,
@@ -135,6 +135,8 @@ lost AS (
     SELECT o.id, o.attempt, 'lost', o.queue, o.type, o.error, o.lease, o.worker_id, o.started_at
     FROM orphan AS o
     WHERE o.status = 'running'
+    -- The worker may have reported the execution itself (finish/lost.sql).
+    ON CONFLICT (task_id, lease) DO NOTHING
 ),
 back AS (
     UPDATE orchestrator.tasks_live AS t

@@ -171,8 +171,11 @@ attempts = Table(
     Column("worker_id", Uuid),
     Column("started_at", MOMENT),
     Column("finished_at", MOMENT, server_default=CLOCK, nullable=False),
-    CheckConstraint("outcome IN ('failed', 'timeout', 'lost', 'discarded')", name="attempts_outcome_check"),
-    Index("attempts_task_idx", "task_id"),
+    CheckConstraint(
+        "outcome IN ('failed', 'timeout', 'lost', 'discarded', 'released', 'snoozed')",
+        name="attempts_outcome_check",
+    ),
+    Index("attempts_task_idx", "task_id", "lease", unique=True),
     Index("attempts_queue_idx", "queue", "finished_at"),
 )
 

@@ -13,7 +13,8 @@ from uuid import UUID
 import orchestrator
 from orchestrator.claim.batch import where_to_look
 from orchestrator.finish.record import row
-from orchestrator.task.outcome import Buried, Cancelled, End, Failed, Fault, Released, Snoozed
+from orchestrator.task.model import unknown
+from orchestrator.task.outcome import Buried, Cancelled, End, Failed, Fault, Outcome, Released, Snoozed
 from tests.races.stepping import Actor, Answers, Params, Step
 
 ROOT = Path(orchestrator.__file__).parent
@@ -119,7 +120,8 @@ def settle(name: str, end: End, *ids: int) -> Step:
 
 
 def settled(name: str, end: End, count: int) -> Params:
-    columns = dict(zip(("ends", "delays", "charged", "errors", "records"), row(end), strict=True))
+    unbegun = Outcome(unknown(id=0, lease=0, queue="", type="", attempt=1), end)
+    columns = dict(zip(("ends", "delays", "charged", "errors", "records"), row(unbegun), strict=True))
     given = {key: [value] * count for key, value in columns.items()}
     return {**given, "worker_id": WORKERS[name], "ages": [1000] * count}
 

@@ -108,6 +108,7 @@ class Model(Kept):
         found = [self.tasks[n] for n in sorted(set(task_ids)) if n in self.tasks]
         changed = [(old, edited(old, edit, self.now)) for old in found]
         for old, new in changed:
+            self._taken_away(old, new)
             self.tasks[new.id] = new
             if action := audited(old, new):
                 self._write_down(action, new)
@@ -131,6 +132,7 @@ class Model(Kept):
 
     def delete(self, task_id: int) -> None:
         if task := self.tasks.pop(task_id, None):
+            self._taken_away(task, None)
             self.keys = {k: key for k, key in self.keys.items() if key.task != task_id}
             self._write_down("delete", task)
 
@@ -141,6 +143,11 @@ class Model(Kept):
 
     def erase_worker(self, worker: int) -> None:
         self.workers.pop(worker, None)
+
+    def _taken_away(self, old: Task, new: Task | None) -> None:
+        """What ran when its lease was taken leaves a record."""
+        if old.status == "running" and (new is None or new.lease is None):
+            self._record(old, "lost", "LeaseLost", worker=old.worker, lease=old.lease)
 
     def _known(self, task_id: int) -> None:
         if task_id not in self.tasks:

@@ -187,12 +187,15 @@ CREATE TABLE orchestrator.workers (
 CREATE INDEX workers_live_idx ON orchestrator.workers (id) WHERE state IN ('running', 'draining');
 CREATE UNIQUE INDEX workers_one_leader_idx ON orchestrator.workers (is_leader) WHERE is_leader;
 
--- One row for each attempt that did not end well; success lives on the task.
+-- One row for each execution that began and left its task unfinished or dead; what completed or was cancelled is its own
+-- record. `lost`: the worker or the lease was gone before it ended. `released` and `snoozed` do not count as attempts, so
+-- several rows may have the same number.
 CREATE TABLE orchestrator.attempts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     task_id bigint NOT NULL,
     attempt smallint NOT NULL,
-    outcome text NOT NULL CONSTRAINT attempts_outcome_check CHECK (outcome IN ('failed', 'timeout', 'lost', 'discarded')),
+    outcome text NOT NULL CONSTRAINT attempts_outcome_check
+        CHECK (outcome IN ('failed', 'timeout', 'lost', 'discarded', 'released', 'snoozed')),
     queue text NOT NULL,
     type text NOT NULL,
     error jsonb,
@@ -201,7 +204,8 @@ CREATE TABLE orchestrator.attempts (
     started_at timestamptz,
     finished_at timestamptz NOT NULL DEFAULT orchestrator.clock()
 );
-CREATE INDEX attempts_task_idx ON orchestrator.attempts (task_id);
+-- One record a lease: a worker that was cut off and the leader may both write it.
+CREATE UNIQUE INDEX attempts_task_idx ON orchestrator.attempts (task_id, lease);
 -- Retention; by queue, as that of tasks_dead.
 CREATE INDEX attempts_queue_idx ON orchestrator.attempts (queue, finished_at);
 

@@ -1235,7 +1235,7 @@ BEGIN
     END IF;
     SELECT a.outcome, a.finished_at INTO failed
     FROM orchestrator.attempts AS a
-    WHERE a.task_id = task.id
+    WHERE a.task_id = task.id AND a.outcome NOT IN ('released', 'snoozed')
     ORDER BY a.id DESC
     LIMIT 1;
     IF task.attempt > 0 AND failed.finished_at >= task.claimed_at THEN
@@ -1334,6 +1334,7 @@ AS $$
         FROM (
             SELECT a.task_id, a.finished_at
             FROM orchestrator.attempts AS a
+            WHERE a.outcome NOT IN ('released', 'snoozed')
             ORDER BY a.id DESC
             LIMIT greatest(coalesce(failure_groups.newest, 10000), 0)
         ) AS n
@@ -2192,7 +2193,8 @@ AS $$
     ORDER BY c.queue, c.type NULLS FIRST
 $$;
 
--- Statement trigger on DELETE of orchestrator.tasks: write audit, and free the idempotency keys of what is gone.
+-- Statement trigger on DELETE of orchestrator.tasks: write audit, record the executions that lost their leases by
+-- it, and free the idempotency keys of what is gone.
 -- Only hands name the root; workers name the leaf, and their tasks keep their keys.
 -- Without other joins and scans the keys are looked up one by one: a plan kept from a DELETE of many rows, or from
 -- when there were no keys, would otherwise read all of them for each later DELETE of one.
@@ -2213,6 +2215,18 @@ BEGIN
     FROM old_tasks AS b
     ORDER BY b.id;
 
+    INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
+    SELECT
+        b.id, b.attempt, 'lost', b.queue, b.type,
+        jsonb_build_object(
+            'class', 'LeaseLost', 'message', format('worker %s ran this when it was deleted by hand', b.worker_id), 'traceback', ''
+        ),
+        b.lease, b.worker_id, b.started_at
+    FROM old_tasks AS b
+    WHERE b.status = 'running'
+    ORDER BY b.id
+    ON CONFLICT (task_id, lease) DO NOTHING;
+
     -- Locked in the order in which enqueue_many takes keys, so that the two cannot deadlock.
     PERFORM
     FROM orchestrator.idempotency_keys AS k
@@ -2229,7 +2243,8 @@ BEGIN
 END
 $$;
 
--- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, and wake the
+-- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, record the
+-- executions that lost their leases by it, and wake the
 -- workers of the queues whose tasks wait. Only hands name the root; workers name the leaf. A row that moved
 -- between leaves is in both transition tables, which is why this needs no row trigger.
 -- Without nested loops the two tables are hashed or merged: the plan is kept from this session's first UPDATE with
@@ -2263,6 +2278,22 @@ BEGIN
     JOIN old_tasks AS b ON b.id = a.id
     WHERE a IS DISTINCT FROM b
     ORDER BY a.id;
+
+    -- What ran when its lease was taken leaves a record. Its worker reports it too, and changes nothing by that; but it may
+    -- end before it can.
+    INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
+    SELECT
+        b.id, b.attempt, 'lost', b.queue, b.type,
+        jsonb_build_object(
+            'class', 'LeaseLost', 'message', format('worker %s ran this when it was made %s by hand', b.worker_id, a.status),
+            'traceback', ''
+        ),
+        b.lease, b.worker_id, b.started_at
+    FROM new_tasks AS a
+    JOIN old_tasks AS b ON b.id = a.id
+    WHERE b.status = 'running' AND a.lease IS NULL
+    ORDER BY b.id
+    ON CONFLICT (task_id, lease) DO NOTHING;
 
     -- Whatever waits now: a sleeper rung for a task that was there before finds nothing new and sleeps on.
     PERFORM orchestrator.ring(ARRAY[n.queue], n.due)
@@ -2512,8 +2543,9 @@ BEGIN
         t.lease, t.worker_id, t.started_at
     FROM orchestrator.tasks_live AS t
     WHERE t.status = 'running'
-    ORDER BY t.id;
-    GET DIAGNOSTICS running = ROW_COUNT;
+    ORDER BY t.id
+    ON CONFLICT (task_id, lease) DO NOTHING;
+    SELECT count(*) INTO running FROM orchestrator.tasks_live AS t WHERE t.worker_id IS NOT NULL AND t.status = 'running';
     UPDATE orchestrator.tasks_live AS t
     SET status = 'pending',
         attempt = CASE WHEN t.status = 'running' THEN least(t.attempt, t.max_attempts - 1) ELSE greatest(t.attempt - 1, 0) END,

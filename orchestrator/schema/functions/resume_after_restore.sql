@@ -47,8 +47,9 @@ BEGIN
         t.lease, t.worker_id, t.started_at
     FROM orchestrator.tasks_live AS t
     WHERE t.status = 'running'
-    ORDER BY t.id;
-    GET DIAGNOSTICS running = ROW_COUNT;
+    ORDER BY t.id
+    ON CONFLICT (task_id, lease) DO NOTHING;
+    SELECT count(*) INTO running FROM orchestrator.tasks_live AS t WHERE t.worker_id IS NOT NULL AND t.status = 'running';
     UPDATE orchestrator.tasks_live AS t
     SET status = 'pending',
         attempt = CASE WHEN t.status = 'running' THEN least(t.attempt, t.max_attempts - 1) ELSE greatest(t.attempt - 1, 0) END,

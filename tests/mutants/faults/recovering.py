@@ -132,8 +132,8 @@ MUTANTS = (
     mutant(
         "losses-leave-no-record",
         RECOVER,
-        "    FROM orphan AS o\n    WHERE o.status = 'running'\n),\nback",
-        "    FROM orphan AS o\n    WHERE o.status = 'lost'\n),\nback",
+        "    FROM orphan AS o\n    WHERE o.status = 'running'\n    -- The worker",
+        "    FROM orphan AS o\n    WHERE o.status = 'lost'\n    -- The worker",
         why="A task runs a second time, and nobody can tell why.",
         suites=RECOVERED,
     ),
