@@ -9,6 +9,7 @@ paused but the clock. So a worker is watched before, by our own clock, for so lo
 How often it beats is its own setting, and at least three times in its dead_after: that tells how long.
 """
 
+import math
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -48,7 +49,8 @@ class Recovered:
 
 
 class Recovery:
-    """The duty, with its memory of beacons and beats. A new leader begins without any."""
+    """The duty, with its memory of beacons and beats. A new leader begins with what it has seen since the old leader's
+    beacon was dark."""
 
     def __init__(
         self, *, grace_seconds: float = BEACON_GRACE_SECONDS, spares_after_restart: bool = True
@@ -73,6 +75,12 @@ class Recovery:
             or over(self._dark_until)
             or over(self._late_until)
         )
+
+    def soon(self) -> float:
+        """Return in how many seconds the next worker that is watched has been watched for long enough."""
+        now = time.monotonic()
+        left = [at - now for at in (*self._dark_until.values(), *self._late_until.values()) if at > now]
+        return min(left, default=math.inf)
 
     def __call__(self, connection: psycopg.Connection[Any]) -> bool:
         """Do one bounded round; tell whether there may be more to take back."""

@@ -6,7 +6,7 @@
 -- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its
 --     own will or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL.
 --     paused: which of its queues. peers: how many workers live. deputy: whether it is us who watch the leader
---     closely: of those who do not lead, the first. The leader: who, its last beat, whether its
+--     closely: of those who do not lead, the first three. One alone may die together with the leader. The leader: who, its last beat, whether its
 --     term holds, whether its beacon is gone.
 -- A term is renewed only while it runs: once over, it may already be somebody else's. Nor by who drains, should its
 -- resignation have failed.
@@ -71,10 +71,10 @@ SELECT
     coalesce((SELECT m.placed FROM me AS m), true) AS placed,
     (SELECT d.own FROM dim AS d) AS dim,
     (SELECT count(*) FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining')) AS peers,
-    coalesce((
-        SELECT w.id = %(id)s FROM orchestrator.workers AS w
+    %(id)s = ANY (ARRAY(
+        SELECT w.id FROM orchestrator.workers AS w
         WHERE w.state IN ('running', 'draining') AND NOT w.is_leader
         ORDER BY w.id
-        LIMIT 1
-    ), false) AS deputy,
+        LIMIT 3
+    )) AS deputy,
     CASE WHEN %(rings)s THEN pg_notify('orchestrator_workers', %(id)s::uuid::text)::text END AS rang

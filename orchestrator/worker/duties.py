@@ -38,7 +38,14 @@ def urgent() -> list[Duty]:
     """Return what somebody waits for."""
     recovery = maintain.Recovery()
     return [
-        Duty("recover", RECOVER_EVERY_SECONDS, recovery, worth=recovery.is_worth, share=RECOVER_SHARE),
+        Duty(
+            "recover",
+            RECOVER_EVERY_SECONDS,
+            recovery,
+            worth=recovery.is_worth,
+            soon=recovery.soon,
+            share=RECOVER_SHARE,
+        ),
         Duty(
             "timeouts",
             TIMEOUTS_EVERY_SECONDS,

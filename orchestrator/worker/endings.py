@@ -51,6 +51,9 @@ class Endings:
         for slot in slots & self._slots.busy:
             # A handler that does not end when cancelled: its lease is given up all the same.
             self._leave_behind(slot, Released())
+        if self._farewells:
+            # What has lost its lease is still to be put on record.
+            await asyncio.wait(self._farewells)
 
     def lose(self, lost: Mapping[tuple[int, int], str]) -> None:
         """Tell handlers whose leases are lost, at once; their outcomes are not even written, only that they ran."""

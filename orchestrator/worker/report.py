@@ -78,6 +78,7 @@ def ask(
             holds=row.leader_holds,
             dark=row.leader_dark,
             deputy=row.deputy,
+            lit=beacon is not None and not row.dim,
         ),
     )
 

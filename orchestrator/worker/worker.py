@@ -77,6 +77,7 @@ class Worker:
             rest=self._rest,
             until_empty=until_empty,
             look=self._heartbeat.look,
+            give_back=self._endings.give_back,
         )
         self._listener = listener(
             connections.session("listener"), config, rest=self._rest, heartbeat=self._heartbeat

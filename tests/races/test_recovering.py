@@ -112,9 +112,9 @@ def test_who_is_taken_for_dead_is_first_or_too_late(arena: Arena, what: str) -> 
 
 
 def test_a_loss_and_an_end_are_never_both_counted(arena: Arena) -> None:
-    """The third loss would bury it: either it is buried, or it has finished."""
+    """The fifth loss would bury it: either it is buried, or it has finished."""
     race = arena.explore(
-        [LATE, task(1, "running", of="a", losses=2)],
+        [LATE, task(1, "running", of="a", losses=4)],
         leader(*held(recover())),
         worker("a", *held(complete("a", 1))),
         worker("b", *held(claim("b"))),

@@ -89,7 +89,7 @@ class Model(Kept):
             # With a mark, by which it is marked running before it starts the next time.
             return self._put_back(task, attempt=task.attempt - 1, error=task.error or "WorkerLost")
         self._record(task, "lost", "WorkerLost", worker=task.worker, lease=task.lease)
-        if task.losses >= 2:
+        if task.losses >= 4:
             return self._close(task, "dead_letter", losses=task.losses + 1, error="WorkerLost")
         left = min(task.attempt, task.max_attempts - 1)
         return self._put_back(task, attempt=left, losses=task.losses + 1, error="WorkerLost")

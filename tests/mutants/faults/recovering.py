@@ -118,16 +118,34 @@ MUTANTS = (
     mutant(
         "neighbours-buried",
         RECOVER,
-        "AND NOT (o.status = 'running' AND o.losses >= 2)",
-        "AND NOT (o.status = 'running' AND (o.losses >= 2 OR o.attempt >= 4))",
+        "t.status = 'running' AND t.losses >= 4 AS is_convicted,",
+        "t.status = 'running' AND (t.losses >= 4 OR t.attempt >= 4) AS is_convicted,",
         why="A task in its last attempt is buried with the one that killed their worker.",
         suites=RECOVERED,
-        also=(
-            (
-                "AND o.status = 'running' AND o.losses >= 2",
-                "AND o.status = 'running' AND (o.losses >= 2 OR o.attempt >= 4)",
-            ),
-        ),
+    ),
+    mutant(
+        "convicted-by-one-loss-alone",
+        RECOVER,
+        "t.losses >= 4 AS is_convicted",
+        "t.losses >= 2 AS is_convicted",
+        why="An innocent task whose workers are killed at random three times is a dead letter.",
+        suites=RECOVERED,
+    ),
+    mutant(
+        "leader-watches-one-after-another",
+        "orchestrator/lead/leader.py",
+        "            self._urgent.look()\n",
+        "            pass\n",
+        why="A worker that dies with the leader is watched for its grace only after the election.",
+        suites=("lead/test_leader.py",),
+    ),
+    mutant(
+        "suspect-that-never-has-its-turn",
+        "orchestrator/worker/suspects.py",
+        "            await self._give_back()\n",
+        "            self._put_away(worker_id)\n",
+        why="Where each worker always has something that lasts, a suspect never runs.",
+        suites=("worker/test_told.py",),
     ),
     mutant(
         "losses-leave-no-record",
