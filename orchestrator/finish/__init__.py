@@ -1,6 +1,7 @@
 """Write outcomes: gather them, send a batch in one statement, fenced row by row by the lease.
 
-An outcome whose lease no longer holds changes nothing: it is *stale*, dropped, and said aloud. An outcome whose
+An outcome whose lease no longer holds changes nothing: it is *stale*, dropped, and said aloud. That its handler ran
+goes on record all the same (`lost.sql`): one row in attempts for each lease, whoever writes it first. An outcome whose
 answer was lost is sent again; the lease makes that safe, and `recorded.sql` tells a repetition from a stale one.
 What a worker holds in its outbox is bounded, and a full outbox stops its claiming.
 

@@ -12,6 +12,7 @@ from orchestrator.task.outcome import (
     Completed,
     End,
     Failed,
+    Lost,
     Outcome,
     PutBack,
     Recorded,
@@ -75,5 +76,7 @@ def told(outcome: Outcome, worker_id: UUID) -> events.AttemptEnded:
             return events.TaskPutBack(*name, after_seconds, **more)
         case Released():
             return events.TaskReleased(*name, **more)
+        case Lost():
+            raise AssertionError("events.LeaseLost has told of it")
         case _:
             assert_never(outcome.end)

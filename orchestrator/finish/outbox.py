@@ -18,7 +18,7 @@ from psycopg import errors
 
 from orchestrator import events
 from orchestrator.finish.announce import announce
-from orchestrator.finish.record import record, record_unlocked, written_before
+from orchestrator.finish.record import record, record_lost, record_unlocked, written_before
 from orchestrator.postgres import transient
 from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.model import Claimed
@@ -217,6 +217,8 @@ async def write(
     # An earlier try may have got through although its answer did not.
     if refused:
         refused -= await written_before(connection, [o for o in outcomes if o.task.id in refused])
+        # It is too late for the outcome, and not for the record that this ran.
+        await record_lost(connection, [o for o in outcomes if o.task.id in refused], worker_id=worker_id)
     locked = {outcome.task.id for outcome in left}
     said([o for o in outcomes if o.task.id not in locked and o.task.id not in refused])
     for outcome in outcomes:

@@ -18,9 +18,9 @@ from orchestrator.task.outcome import (
     Buried,
     Cancelled,
     Completed,
-    End,
     Failed,
     Fault,
+    Lost,
     Outcome,
     PutBack,
     Recorded,
@@ -33,6 +33,7 @@ COMPLETE_ALL = statement.load(__file__, "complete_all.sql")
 SETTLE = statement.load(__file__, "settle.sql")
 UNLOCKED = statement.load(__file__, "unlocked.sql")
 RECORDED = statement.load(__file__, "recorded.sql")
+LOST = statement.load(__file__, "lost.sql")
 PARTITION = statement.load(__file__, "partition.sql")
 
 # Half of what it takes to name them in a loop.
@@ -70,8 +71,27 @@ async def written_before(connection: Connection, outcomes: Sequence[Outcome]) ->
     return await answered(connection, RECORDED, named(outcomes))
 
 
+async def record_lost(connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID) -> None:
+    """Put on record that these ran, those of them that did: their leases are void, and nothing else is written."""
+    if begun := [outcome for outcome in outcomes if outcome.begun_at is not None]:
+        tasks = [outcome.task for outcome in begun]
+        given = {
+            "attempts": [task.attempt for task in tasks],
+            "queues": [task.queue for task in tasks],
+            "types": [task.type for task in tasks],
+            "reasons": [
+                o.end.reason if isinstance(o.end, Lost) else "its outcome came too late" for o in begun
+            ],
+        }
+        await connection.execute(LOST, {**named(begun), "ages": ages(begun), "worker_id": worker_id, **given})
+
+
 async def write(connection: Connection, outcomes: Sequence[Outcome], worker_id: UUID) -> set[int]:
     others = [outcome for outcome in outcomes if type(outcome.end) is not Completed]
+    if others and (lost := [outcome for outcome in others if type(outcome.end) is Lost]):
+        await record_lost(connection, lost, worker_id=worker_id)
+        outcomes = [outcome for outcome in outcomes if type(outcome.end) is not Lost]
+        others = [outcome for outcome in others if type(outcome.end) is not Lost]
     successes = [outcome for outcome in outcomes if type(outcome.end) is Completed] if others else outcomes
     if not others and connection.info.transaction_status is TransactionStatus.IDLE:
         # One statement is a transaction of its own, without the two round trips of another.
@@ -113,7 +133,7 @@ def release_now(connection: psycopg.Connection[Any], tasks: Sequence[Claimed], *
 
 def settling(outcomes: Sequence[Outcome], worker_id: UUID) -> dict[str, Any]:
     outcomes = sorted(outcomes, key=by_id)
-    rows = [row(outcome.end) for outcome in outcomes]
+    rows = [row(outcome) for outcome in outcomes]
     names = ("ends", "delays", "charged", "errors", "records")
     columns = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
     return {**named(outcomes), **columns, "ages": ages(outcomes), "worker_id": worker_id}
@@ -147,9 +167,11 @@ async def answered(connection: Connection, query: bytes, given: dict[str, Any]) 
         return {task_id for (task_id,) in await cursor.fetchall()}
 
 
-def row(end: End) -> Row:
-    """Say an end in the words of settle.sql."""
-    match end:
+def row(outcome: Outcome) -> Row:
+    """Say an end in the words of settle.sql. What has begun leaves a record, however it ended; a cancelled task is one
+    itself, as a completed one is."""
+    begun = outcome.begun_at is not None
+    match outcome.end:
         case Failed(fault, kind, after_seconds):
             return "waiting", after_seconds, True, as_json(fault), kind
         case Buried(fault, kind):
@@ -157,17 +179,19 @@ def row(end: End) -> Row:
         case Cancelled(reason):
             return "cancelled", None, True, as_json(Fault("Cancelled", reason)), None
         case Snoozed(after_seconds):
-            return "waiting", after_seconds, False, None, None
+            return "waiting", after_seconds, False, None, "snoozed" if begun else None
         case PutBack(fault, after_seconds, times):
             return "waiting", after_seconds, False, as_json(fault, put_back=times), None
         case Released():
-            return "waiting", None, False, None, None
+            return "waiting", None, False, None, "released" if begun else None
         case Completed():
             raise AssertionError("a success is written by complete.sql")
         case Recorded():
             raise AssertionError("who has completed its task itself has nothing to write")
+        case Lost():
+            raise AssertionError("what has lost its lease is written by lost.sql")
         case _:
-            assert_never(end)
+            assert_never(outcome.end)
 
 
 def as_json(fault: Fault, **more: int) -> str:

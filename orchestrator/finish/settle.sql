@@ -84,7 +84,8 @@ back AS (
         error = coalesce(g.error, t.error)
     FROM given AS g
     WHERE t.id = g.id AND t.lease = g.lease AND g.ending = 'waiting'
-    RETURNING t.id, t.attempt, t.queue, t.type, t.started_at, t.status, t.holds, g.lease, g.error, g.record
+    RETURNING t.id, t.attempt + CASE WHEN g.charged THEN 0 ELSE 1 END AS attempt, t.queue, t.type, t.started_at,
+        t.status, t.holds, g.lease, g.error, g.record
 ),
 ended AS (
     SELECT b.holds FROM back AS b WHERE b.holds IS NOT NULL
@@ -121,6 +122,7 @@ recorded AS (
         SELECT id, attempt, record, queue, type, error, lease, started_at FROM gone
     ) AS ended
     WHERE record IS NOT NULL
+    ON CONFLICT (task_id, lease) DO NOTHING
 )
 SELECT id FROM back WHERE (SELECT count(*) FROM rung) >= 0
 UNION ALL

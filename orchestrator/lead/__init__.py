@@ -24,7 +24,9 @@ does.) So a duty either commits before the next term begins, or writes nothing.
 
 What each failure leads to:
 
-    leader killed          its beacon goes with its session; others see it dark for 2 s, and depose it
+    leader killed          its beacon goes with its session; others see it dark for 2 s, and depose it. Whoever sees it
+                           lets its duties look from then on: workers that died too are taken back at once after that
+    ... before it has one  its term runs out. So a worker without a beacon stands only when the lead was vacant for 4 s
     leader frozen          its term runs out; a transaction it holds open is ended by the server (half a term); when it
                            goes on, its fence finds no row, and it is a candidate like any other
     leader cut off         the same; its own clock stops it no later than the term does

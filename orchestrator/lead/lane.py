@@ -1,5 +1,6 @@
 """A few duties on one connection, each at its interval: what is slow in one lane keeps no other lane waiting."""
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,11 @@ def always(_connection: psycopg.Connection[Any]) -> bool:
     return True
 
 
+def never() -> float:
+    """Look at each turn, and not before."""
+    return math.inf
+
+
 @dataclass(frozen=True, slots=True)
 class Duty:
     """One thing the leader does, in bounded rounds. `work` returns whether it should come again at once. `worth` looks
@@ -33,6 +39,7 @@ class Duty:
     work: Callable[[psycopg.Connection[Any]], bool]
     worth: Callable[[psycopg.Connection[Any]], bool] = always
     share: float = 1.0
+    soon: Callable[[], float] = never  # in how many seconds another look is worth while, before the next turn
     delay_seconds: float = 0.0  # from the beginning of a reign
 
 
@@ -63,6 +70,17 @@ class Lane:
         self._due = [(time.monotonic() + wait_seconds if d is duty else t, d) for t, d in self._due]
         return 0.0
 
+    def look(self) -> None:
+        """Let the duties look, and do nothing: what counts when it has been seen for a while is seen from now on."""
+        try:
+            connection = self._line.open()
+            with self._line.within(ANSWER_SECONDS):
+                for _, duty in self._due:
+                    duty.worth(connection)
+        except Exception as error:
+            # A reign that begins without it only takes longer to see.
+            self._line.failed(error)
+
     def close(self) -> None:
         """Close the connection; the next step opens another."""
         self._line.close()
@@ -87,7 +105,7 @@ class Lane:
             events.emit(events.DutyFailed(duty.name, type(error).__name__, transient.reason(error)))
             return max(FAILED_WAIT_SECONDS, duty.every_seconds)
         pause_seconds = (time.monotonic() - began) * (1 / duty.share - 1)
-        return 0.0 if more else max(duty.every_seconds, pause_seconds)
+        return 0.0 if more else max(min(duty.every_seconds, duty.soon()), pause_seconds)
 
     def _do(self, duty: Duty, connection: psycopg.Connection[Any], reign: Reign) -> bool:
         with events.when_done(), fenced(connection, reign, limit_seconds=self._limit_seconds):

@@ -21,10 +21,13 @@ from orchestrator.postgres.line import ANSWER_SECONDS, Line
 
 # How long a beacon must be dark: a worker that lost its LISTEN session says so, or lights another, well within it.
 BEACON_GRACE_SECONDS = 2.0
-# How often the deputy looks whether the leader is there. Of a fleet one does; the others see it at their next beat.
+# How often a deputy looks whether the leader is there. Of a fleet three do; the others see it at their next beat.
 WATCH_SECONDS = 2.5
 # While the lead is vacant.
 VACANT_SECONDS = 0.5
+# A leader without a beacon is missed only when its term is over. So a worker that has none yet leaves the lead to
+# others for a while: most have one 0.1 s after their start, and those that never get one stand after this.
+UNLIT_SECONDS = 4.0
 FOREVER_SECONDS = 3600.0
 # A lane with nothing to do for so long holds no connection.
 IDLE_SECONDS = 5.0
@@ -42,6 +45,7 @@ class View:
     holds: bool  # whether the leader's term runs
     dark: bool  # whether the leader's beacon is gone
     deputy: bool = False  # whether it is ours to watch the leader closely
+    lit: bool = True  # whether a beacon of ours is lit
 
 
 class Leader:
@@ -73,6 +77,8 @@ class Leader:
         self._trusted_until = 0.0
         self._elected_at = 0.0
         self._vacant = False
+        self._free_since: float | None = None
+        self._forewarned: Gone | None = None
         self._dark: tuple[Gone, float] | None = None
         self._look_seconds = FOREVER_SECONDS
 
@@ -123,10 +129,19 @@ class Leader:
             if self._reign is None and view.term is not None and view.renewed and not self._stopping:
                 # We lead and did not know: the answer to the election was lost, or our own clock was too cautious.
                 self._ascend(Reign(view.worker_id, view.term), trusted_until=sent_at + self._term_seconds)
-            self._vacant = view.term is None and not self._is_held(view)
+            self._vacant = self._may_stand(view)
             self._look_seconds = self._next_look(view)
-            if self._vacant:
+            if self._vacant or self._dark is not None:
                 self._changed.notify_all()
+
+    def _may_stand(self, view: View) -> bool:
+        """Tell whether the lead is vacant, and whether it is ours to take."""
+        if view.term is not None or self._is_held(view):
+            self._free_since = None
+            return False
+        now = time.monotonic()
+        self._free_since = self._free_since or now
+        return view.lit or now - self._free_since >= UNLIT_SECONDS
 
     def _is_held(self, view: View) -> bool:
         """Tell whether somebody leads, by this look and the ones before."""
@@ -139,7 +154,7 @@ class Leader:
         return time.monotonic() - self._dark[1] < BEACON_GRACE_SECONDS
 
     def _next_look(self, view: View) -> float:
-        if self._vacant:
+        if self._free_since is not None:
             return VACANT_SECONDS
         if self._dark is not None:
             return max(0.05, self._dark[1] + BEACON_GRACE_SECONDS - time.monotonic())
@@ -153,10 +168,23 @@ class Leader:
                 self._wait(self._step(self._urgent, reign))
             elif self._vacant:
                 self._stand()
+            elif self._dark is not None:
+                self._be_forewarned(self._dark[0])
             else:
                 # A candidate holds no connection.
                 self._urgent.close()
-                self._wait(FOREVER_SECONDS, until=lambda: self._vacant or self._reign is not None)
+                self._wait(
+                    FOREVER_SECONDS,
+                    until=lambda: self._vacant or self._reign is not None or self._dark is not None,
+                )
+
+    def _be_forewarned(self, gone: Gone) -> None:
+        """The leader may be gone, and workers with it: let the duties look for these from now on. A reign then begins
+        with what they have seen: the graces of all beacons run at the same time."""
+        if gone != self._forewarned:
+            self._forewarned = gone
+            self._urgent.look()
+        self._wait(BEACON_GRACE_SECONDS, until=lambda: self._vacant or self._reign is not None)
 
     def _keep_house(self) -> None:
         # Ends: stop() is called.

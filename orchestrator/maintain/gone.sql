@@ -1,10 +1,10 @@
 -- Who may be gone, and why: `dark`, its beacon is out though its row says that one is held, and it has beaten not long ago
 -- (after a longer absence of the server, beacons tell less than who beats again: see `late`); `late`, its beat is older than
--- `late_after_seconds`, or lies further in the future than `dead_after_seconds`; `orphans`, it does not live and holds tasks
+-- `late` of its own dead_after, or lies further in the future than that; `orphans`, it does not live and holds tasks
 -- (a NULL row: it has no row at all); `elsewhere`: nobody is, and this server takes no writes: it is the primary no more,
 -- and what it says of the living is old. Who then tries to write is told so, and goes to the new one. With the beat after
--- which that is so. A hint: the write looks again.
--- While the server is young (up_since) nothing is dark: a restart puts all beacons out at once, a crash and a failover do. The
+-- which that is so, and the worker's dead_after in seconds. A hint: the write looks again.
+-- With `spares_after_restart`, while the server is young (up_since) nothing is dark: a restart puts all beacons out at once, a crash and a failover do. The
 -- key of each is taken, shared and for the length of this statement, which makes a worker that lights it again wait for so
 -- long.
 -- Who holds tasks is read by leaps through the index, as in recover.sql. Locks: none.
@@ -28,26 +28,28 @@ WITH RECURSIVE holder AS (
     FROM holder AS h
     WHERE h.worker_id IS NOT NULL
 )
-SELECT 'dark' AS why, w.id, w.beat_at
+SELECT 'dark' AS why, w.id, w.beat_at, date_part('epoch', w.dead_after) AS dead_after_seconds
 FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining') AND w.beacon IS NOT NULL
-    AND w.beat_at >= orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
-    AND NOT statement_timestamp() - orchestrator.up_since()
-        BETWEEN interval '0' AND make_interval(secs => %(dead_after_seconds)s)
+    AND w.beat_at >= orchestrator.clock() - w.dead_after
+    AND NOT (
+        %(spares_after_restart)s
+        AND statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND w.dead_after
+    )
     AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))
 UNION ALL
-SELECT 'late', w.id, w.beat_at
+SELECT 'late', w.id, w.beat_at, date_part('epoch', w.dead_after)
 FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining')
     AND (
-        w.beat_at < orchestrator.clock() - make_interval(secs => %(late_after_seconds)s)
-        OR w.beat_at > orchestrator.clock() + make_interval(secs => %(dead_after_seconds)s)
+        w.beat_at < orchestrator.clock() - %(late)s * w.dead_after
+        OR w.beat_at > orchestrator.clock() + w.dead_after
     )
 UNION ALL
-SELECT 'orphans', h.worker_id, w.beat_at
+SELECT 'orphans', h.worker_id, w.beat_at, NULL
 FROM holder AS h
 LEFT JOIN orchestrator.workers AS w ON w.id = h.worker_id
 WHERE h.worker_id IS NOT NULL AND coalesce(w.state, 'dead') NOT IN ('running', 'draining')
 UNION ALL
-SELECT 'elsewhere', NULL, NULL
+SELECT 'elsewhere', NULL, NULL, NULL
 WHERE current_setting('transaction_read_only') = 'on'

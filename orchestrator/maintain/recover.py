@@ -6,8 +6,10 @@ the grace, and no beat since, is a worker that is gone. The write looks again.
 
 A beat that is too old by the database's clock proves little either, when that clock has just jumped, or everything was
 paused but the clock. So a worker is watched before, by our own clock, for so long that a beat of it is due meanwhile.
+How often it beats is its own setting, and at least three times in its dead_after: that tells how long.
 """
 
+import math
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -26,8 +28,8 @@ RECOVER = statement.load(__file__, "recover.sql")
 GONE = statement.load(__file__, "gone.sql")
 
 BATCH_SIZE = 1000
-# For how many beats a worker is watched before it is too late.
-WATCHED_BEATS = 1.25
+# For how long a worker is watched before it is too late: a part of its dead_after, and 1.25 of its beats at least.
+WATCHED = 1.25 / 3
 
 # A worker, and the beat after which it was seen.
 Seen = tuple[UUID, datetime]
@@ -47,74 +49,73 @@ class Recovered:
 
 
 class Recovery:
-    """The duty, with its memory of beacons and beats. A new leader begins without any."""
+    """The duty, with its memory of beacons and beats. A new leader begins with what it has seen since the old leader's
+    beacon was dark."""
 
     def __init__(
-        self,
-        dead_after_seconds: float,
-        *,
-        heartbeat_seconds: float,
-        grace_seconds: float = BEACON_GRACE_SECONDS,
+        self, *, grace_seconds: float = BEACON_GRACE_SECONDS, spares_after_restart: bool = True
     ) -> None:
-        self._dead_after_seconds = dead_after_seconds
-        self._watched_seconds = WATCHED_BEATS * heartbeat_seconds
         self._grace_seconds = grace_seconds
-        self._dark_since: dict[Seen, float] = {}
-        self._late_since: dict[Seen, float] = {}
+        self._spares_after_restart = spares_after_restart
+        # By our own clock: when a worker that is seen so without a break counts as gone.
+        self._dark_until: dict[Seen, float] = {}
+        self._late_until: dict[Seen, float] = {}
 
     def is_worth(self, connection: psycopg.Connection[Any]) -> bool:
         """Look who may be gone; tell whether there is anything to do about it."""
-        given = {
-            "dead_after_seconds": self._dead_after_seconds,
-            "late_after_seconds": self._dead_after_seconds - self._watched_seconds,
-        }
+        given = {"late": 1 - WATCHED, "spares_after_restart": self._spares_after_restart}
         with connection.cursor(row_factory=tuple_row) as cursor:
             rows = cursor.execute(GONE, given, prepare=False).fetchall()
-        self._dark_since = since(self._dark_since, [(who, beat) for why, who, beat in rows if why == "dark"])
-        self._late_since = since(self._late_since, [(who, beat) for why, who, beat in rows if why == "late"])
+        dark = {(who, beat): self._grace_seconds for why, who, beat, _ in rows if why == "dark"}
+        late = {(who, beat): WATCHED * seconds for why, who, beat, seconds in rows if why == "late"}
+        self._dark_until = watched(self._dark_until, dark)
+        self._late_until = watched(self._late_until, late)
         return bool(
             any(why in ("orphans", "elsewhere") for why, *_ in rows)
-            or lasting(self._dark_since, self._grace_seconds)
-            or lasting(self._late_since, self._watched_seconds)
+            or over(self._dark_until)
+            or over(self._late_until)
         )
+
+    def soon(self) -> float:
+        """Return in how many seconds the next worker that is watched has been watched for long enough."""
+        now = time.monotonic()
+        left = [at - now for at in (*self._dark_until.values(), *self._late_until.values()) if at > now]
+        return min(left, default=math.inf)
 
     def __call__(self, connection: psycopg.Connection[Any]) -> bool:
         """Do one bounded round; tell whether there may be more to take back."""
         return recover(
             connection,
-            dead_after_seconds=self._dead_after_seconds,
-            restarted_after_seconds=self._dead_after_seconds,
-            gone=lasting(self._dark_since, self._grace_seconds),
-            watched=lasting(self._late_since, self._watched_seconds),
+            spares_after_restart=self._spares_after_restart,
+            gone=over(self._dark_until),
+            watched=over(self._late_until),
         ).may_be_more
 
 
-def since(before: dict[Seen, float], seen: list[Seen]) -> dict[Seen, float]:
-    """Return since when each has been seen without a break; who beats begins anew."""
+def watched(before: dict[Seen, float], seen: dict[Seen, float]) -> dict[Seen, float]:
+    """Return until when each is watched, of whom it is said for how many seconds; who beats begins anew."""
     now = time.monotonic()
-    return {one: before.get(one, now) for one in seen}
+    return {one: before.get(one, now + seconds) for one, seconds in seen.items()}
 
 
-def lasting(seen_since: dict[Seen, float], seconds: float) -> list[Seen]:
-    """Return who has been seen for so long."""
+def over(until: dict[Seen, float]) -> list[Seen]:
+    """Return who has been watched for long enough."""
     now = time.monotonic()
-    return [one for one, begun in seen_since.items() if now - begun >= seconds]
+    return [one for one, at in until.items() if now >= at]
 
 
 def recover(
     connection: psycopg.Connection[Any],
     *,
-    dead_after_seconds: float,
-    restarted_after_seconds: float = 0.0,
+    spares_after_restart: bool = False,
     gone: list[Seen] | None = None,
     watched: list[Seen] | None = None,
 ) -> Recovered:
     """Do one bounded round. `gone`: workers without a beacon, each with the beat after which it was last seen dark.
-    Nobody's beat is too old before the server has been up for `restarted_after_seconds`, nor, where it is said who was
-    `watched`, anybody else's."""
+    With `watched`, no other worker's beat is too old; with `spares_after_restart`, none is before the server has been
+    up for that worker's dead_after."""
     given = {
-        "dead_after_seconds": dead_after_seconds,
-        "restarted_after_seconds": restarted_after_seconds,
+        "spares_after_restart": spares_after_restart,
         "gone_ids": [worker_id for worker_id, _ in gone or ()],
         "gone_beats": [beat_at for _, beat_at in gone or ()],
         "watched_ids": None if watched is None else [worker_id for worker_id, _ in watched],

@@ -1,13 +1,15 @@
--- Declare workers dead whose beat is older than `dead_after_seconds`, or whose beacon is gone and who have not beaten since
+-- Declare workers dead whose beat is older than their own dead_after, or whose beacon is gone and who have not beaten since
 -- that was seen, a moment ago (gone_ids, gone_beats, pairwise; the beacon is tried again here), and take their tasks back.
--- Nobody's beat is too old before the server has been up (up_since) for `restarted_after_seconds`: nobody could beat while it
--- was down. Nor is one of the living late who was not watched for a while (watched_ids, watched_beats, pairwise; NULL: all
+-- With `spares_after_restart`, no beat is too old before the server has been up (up_since) for that dead_after: no worker could
+-- beat while it was down. Nor is one of the living late who was not watched for a while (watched_ids, watched_beats, pairwise; NULL: all
 -- were): the clock may have jumped. A beat from the future, written by a clock that has since been set back, counts as one
 -- of now. The leader that calls this is never dead by it.
 -- What had not begun, as far as is known, gets its attempt back and its old place, and a mark in `error`: with that it is
 -- marked running before it starts the next time, so that nothing kills one worker after the other unseen. What had begun
--- counts a loss, is written into attempts, and runs again unless it has cost three workers. It may have been another task
--- that killed the worker, so of the last attempt one is given back.
+-- counts a loss, is written into attempts, and runs again. It may have been another task that killed the worker, so of the
+-- last attempt one is given back. From the second loss on a task runs alone (worker/suspects.py), and only what it loses
+-- alone tells against it: with the third of these, its fifth, it is a dead letter. One would be too few: where workers are
+-- killed at random, that convicted 5 innocents of 47,025.
 -- Out: one row: tasks returned, tasks buried, workers declared dead; ended: queue, type and what became of it, of each (a type
 -- that nobody has declared is anybody's word, and has no name); leader: who calls. At most `batch_size` tasks a call; call again while it
 -- returns that many.
@@ -51,7 +53,7 @@ redated AS (
         SELECT f.id
         FROM orchestrator.workers AS f
         WHERE f.state IN ('running', 'draining')
-            AND f.beat_at > orchestrator.clock() + make_interval(secs => %(dead_after_seconds)s)
+            AND f.beat_at > orchestrator.clock() + f.dead_after
         ORDER BY f.id
         FOR UPDATE SKIP LOCKED
     ))
@@ -63,9 +65,11 @@ late AS (
     -- Who stopped may still hold something: a claim on its way when the connection closed.
     WHERE (w.state IN ('running', 'draining') OR w.id IN (SELECT h.worker_id FROM holder AS h))
         AND (
-            w.beat_at < orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
-                AND NOT statement_timestamp() - orchestrator.up_since()
-                    BETWEEN interval '0' AND make_interval(secs => %(restarted_after_seconds)s)
+            w.beat_at < orchestrator.clock() - w.dead_after
+                AND NOT (
+                    %(spares_after_restart)s
+                    AND statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND w.dead_after
+                )
                 AND (
                     %(watched_ids)s::uuid[] IS NULL
                     OR w.state = 'stopped'
@@ -73,7 +77,7 @@ late AS (
                 )
             OR w.state = 'dead'
             OR w.beacon IS NOT NULL
-                AND w.beat_at >= orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
+                AND w.beat_at >= orchestrator.clock() - w.dead_after
                 AND EXISTS (SELECT FROM unlit AS g WHERE g.id = w.id AND g.beat_at = w.beat_at)
                 AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))
         )
@@ -101,6 +105,7 @@ declared AS (
 ),
 orphan AS (
     SELECT t.id, t.lease, t.status, t.attempt, t.losses, t.queue, t.type, t.started_at, t.holds,
+        t.status = 'running' AND t.losses >= 4 AS is_convicted,
         d.id AS worker_id,
         jsonb_build_object(
             'class', 'WorkerLost',
@@ -108,7 +113,7 @@ orphan AS (
                 -- A dead letter names everybody it took along.
                 SELECT '; before it: ' || string_agg(DISTINCT a.error ->> 'message', '; ')
                 FROM orchestrator.attempts AS a
-                WHERE a.task_id = t.id AND a.outcome = 'lost' AND t.losses >= 2
+                WHERE a.task_id = t.id AND a.outcome = 'lost' AND a.error ->> 'class' = 'WorkerLost' AND t.losses >= 2
             ), ''),
             'traceback', ''
         ) AS error,
@@ -133,6 +138,8 @@ lost AS (
     SELECT o.id, o.attempt, 'lost', o.queue, o.type, o.error, o.lease, o.worker_id, o.started_at
     FROM orphan AS o
     WHERE o.status = 'running'
+    -- The worker may have reported the execution itself (finish/lost.sql).
+    ON CONFLICT (task_id, lease) DO NOTHING
 ),
 back AS (
     UPDATE orchestrator.tasks_live AS t
@@ -144,14 +151,14 @@ back AS (
         worker_id = NULL
     FROM orphan AS o
     WHERE t.id = ANY (ARRAY(SELECT k.id FROM orphan AS k)) AND t.id = o.id AND t.lease = o.lease
-        AND NOT (o.status = 'running' AND o.losses >= 2)
+        AND NOT o.is_convicted
     RETURNING t.queue
 ),
 gone AS (
     DELETE FROM orchestrator.tasks_live AS t
     USING orphan AS o
     WHERE t.id = ANY (ARRAY(SELECT k.id FROM orphan AS k)) AND t.id = o.id AND t.lease = o.lease
-        AND o.status = 'running' AND o.losses >= 2
+        AND o.is_convicted
     RETURNING
         -- generated: kept of t
         t.id, t.run_at, t.created_at, t.claimed_at, t.deadline, t.workflow_id, t.parent_id, t.aging_us, t.timeout,
@@ -207,7 +214,7 @@ SELECT
         SELECT jsonb_agg(jsonb_build_array(
             o.queue,
             coalesce((SELECT y.name FROM orchestrator.types AS y WHERE y.name = o.type), '(unknown)'),
-            CASE WHEN o.status <> 'running' THEN 'released' WHEN o.losses >= 2 THEN 'buried' ELSE 'lost' END,
+            CASE WHEN o.status <> 'running' THEN 'released' WHEN o.is_convicted THEN 'buried' ELSE 'lost' END,
             NULL,
             NULL
         ))

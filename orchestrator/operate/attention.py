@@ -18,8 +18,8 @@ LATE = timedelta(minutes=5)
 STALE = timedelta(minutes=5)
 # And where nobody leads nobody samples: it will not get better.
 STALE_UNLED = timedelta(minutes=1)
-# Half of the silence after which a worker's tasks are given away: two beats are missing.
-SILENT = timedelta(seconds=15)
+# The part of its dead_after for which a worker may be silent; by default two beats are missing then.
+SILENT = 0.5
 # Of one kind; the rest is told as a number.
 NAMED_MAX = 5
 
@@ -125,8 +125,11 @@ def silent(scene: Scene) -> Iterator[Concern]:
                 f"worker {worker.name} is gone ({heard}), and holds {tasks(worker.holds)}: the leader, or the next "
                 "worker that starts, takes them back"
             )
-        elif worker.beat_age > SILENT:
-            says = f"worker {worker.name} was {heard}, and holds {tasks(worker.holds)}: it is given up after 30 s"
+        elif worker.beat_age > SILENT * worker.dead_after:
+            says = (
+                f"worker {worker.name} was {heard}, and holds {tasks(worker.holds)}: it is given up after "
+                f"{worker.dead_after.total_seconds():g} s"
+            )
         else:
             continue
         yield Concern(says, f"orchestrator workers stop {worker.id}")

@@ -26,7 +26,8 @@ PREFIX_LETTERS_MIN = 4
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker as the database knows it. `live`: it has beaten within 30 seconds, and its beacon is lit."""
+    """A worker as the database knows it. `live`: its last beat is younger than its `dead_after`, and
+    its beacon is lit."""
 
     id: UUID
     host: str
@@ -40,6 +41,7 @@ class Worker:
     started_at: datetime
     age: timedelta
     beat_age: timedelta
+    dead_after: timedelta
     live: bool
     leads: bool
     term: int | None

@@ -1,16 +1,14 @@
 -- The workers. In: id, or NULL for all; everyone, whether also those that have ended. Out: rows, by host and pid. live: as in
--- orchestrator.live_workers. holds: the tasks in its hands, prefetched ones too; busy: of its slots.
+-- orchestrator.is_alive. holds: the tasks in its hands, prefetched ones too; busy: of its slots.
 -- Path: tasks_live_worker_idx. Takes no lock.
 SELECT
     w.id, w.host, w.pid, w.version, w.queues, w.state, w.capacity,
     least(h.holds, w.capacity) AS busy, h.holds, w.started_at, orchestrator.clock() - w.started_at AS age,
     orchestrator.clock() - w.beat_at AS beat_age,
-    w.state IN ('running', 'draining') AND w.beat_at > orchestrator.clock() - interval '30 seconds'
-        AND NOT b.is_out AS live,
-    w.is_leader AND w.leader_until > orchestrator.clock() AND NOT b.is_out AS leads, w.term
+    w.dead_after, orchestrator.is_alive(w.id) AS live,
+    w.is_leader AND w.leader_until > orchestrator.clock() AND NOT orchestrator.beacon_is_out(w.id) AS leads, w.term
 FROM orchestrator.workers AS w
 CROSS JOIN LATERAL (SELECT count(*) AS holds FROM orchestrator.tasks_live AS t WHERE t.worker_id = w.id) AS h
-CROSS JOIN LATERAL (SELECT orchestrator.beacon_is_out(w.id) AS is_out) AS b
 WHERE (w.id = %(id)s OR %(id)s::uuid IS NULL)
     AND (%(everyone)s OR w.state IN ('running', 'draining'))
 ORDER BY w.host, w.pid, w.started_at

@@ -168,7 +168,7 @@ BEGIN
     END IF;
 
     IF to_regrole('orchestrator_worker') IS NOT NULL THEN
-        GRANT EXECUTE ON FUNCTION orchestrator.beacon_is_out(uuid) TO orchestrator_worker;
+        GRANT EXECUTE ON FUNCTION orchestrator.beacon_is_out(uuid), orchestrator.is_alive(uuid) TO orchestrator_worker;
     END IF;
 
     -- Why a task does not run: whoever may look at it may ask.
@@ -180,7 +180,7 @@ BEGIN
             'GRANT EXECUTE ON FUNCTION orchestrator.explain(bigint), orchestrator.explanation(bigint),'
             ' orchestrator.explain_absent(bigint), orchestrator.explain_ended(bigint), orchestrator.explain_held(bigint),'
             ' orchestrator.explain_scheduled(bigint), orchestrator.explain_ready(bigint), orchestrator.in_words(interval),'
-            ' orchestrator.beacon_is_out(uuid), orchestrator.worker_command(text) TO %I',
+            ' orchestrator.beacon_is_out(uuid), orchestrator.is_alive(uuid), orchestrator.worker_command(text) TO %I',
             role_name
         );
     END LOOP;

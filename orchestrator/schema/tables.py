@@ -34,22 +34,6 @@ from sqlalchemy.dialects.postgresql import JSONB, OID
 
 from orchestrator.task.tally import WORDS
 
-__all__ = [
-    "attempts",
-    "audit",
-    "home",
-    "idempotency_keys",
-    "metadata",
-    "queues",
-    "samples",
-    "settings",
-    "statistics",
-    "statistics_by_hour",
-    "tasks",
-    "types",
-    "workers",
-]
-
 metadata = MetaData(schema="orchestrator")
 CLOCK = text("orchestrator.clock()")
 MOMENT = DateTime(timezone=True)
@@ -61,6 +45,17 @@ POSITION = (
     "(date_part('epoch'::text, (run_at AT TIME ZONE 'UTC'::text)) * (1000000)::double precision)::bigint"
     " + (aging_us * (100 - priority))"
 )
+
+
+def up_to(most: str, table: str, *columns: str) -> list[CheckConstraint]:
+    """Bound spans of time."""
+    return [
+        CheckConstraint(
+            f"{column} BETWEEN interval '0' AND interval '{most}'", name=f"{table}_{column}_check"
+        )
+        for column in columns
+    ]
+
 
 tasks = Table(
     "tasks",
@@ -115,7 +110,7 @@ types = Table(
     Column("declared_at", MOMENT, server_default=CLOCK, nullable=False),
     CheckConstraint("priority BETWEEN 0 AND 100", name="types_priority_check"),
     CheckConstraint("max_attempts >= 1", name="types_max_attempts_check"),
-    CheckConstraint("timeout BETWEEN interval '0' AND interval '100 years'", name="types_timeout_check"),
+    *up_to("100 years", "types", "timeout"),
 )
 
 queues = Table(
@@ -135,14 +130,8 @@ queues = Table(
     CheckConstraint("state IN ('active', 'paused', 'draining')", name="queues_state_check"),
     CheckConstraint("priority BETWEEN 0 AND 100", name="queues_priority_check"),
     CheckConstraint("max_attempts >= 1", name="queues_max_attempts_check"),
-    CheckConstraint("timeout BETWEEN interval '0' AND interval '100 years'", name="queues_timeout_check"),
-    CheckConstraint("aging BETWEEN interval '0' AND interval '1000 years'", name="queues_aging_check"),
-    CheckConstraint(
-        "keep_finished BETWEEN interval '0' AND interval '1000 years'", name="queues_keep_finished_check"
-    ),
-    CheckConstraint(
-        "keep_dead BETWEEN interval '0' AND interval '1000 years'", name="queues_keep_dead_check"
-    ),
+    *up_to("100 years", "queues", "timeout"),
+    *up_to("1000 years", "queues", "aging", "keep_finished", "keep_dead"),
 )
 
 permits_returned = Table(
@@ -159,8 +148,7 @@ gate_changes = Table(
     Column("id", BigInteger, Identity(always=True), nullable=False),
     Column("gate", BigInteger, nullable=False),
     Column("ended", BigInteger, nullable=False),
-    Column("failed", BigInteger, server_default=text("0"), nullable=False),
-    Column("lost", BigInteger, server_default=text("0"), nullable=False),
+    *(Column(name, BigInteger, server_default=text("0"), nullable=False) for name in ("failed", "lost")),
     Index("gate_changes_gate_idx", "gate"),
 )
 
@@ -177,6 +165,7 @@ workers = Table(
     Column("state", Text, server_default="running", nullable=False),
     Column("started_at", MOMENT, server_default=CLOCK, nullable=False),
     Column("beat_at", MOMENT, server_default=CLOCK, nullable=False),
+    Column("dead_after", Interval, server_default=text("interval '30 seconds'"), nullable=False),
     Column("idle_until", MOMENT),
     Column("beacon", BigInteger),
     Column("blocked_at", MOMENT),
@@ -185,6 +174,9 @@ workers = Table(
     Column("term", BigInteger),
     Column("workplace", OID, nullable=False),
     CheckConstraint("state IN ('running', 'draining', 'stopped', 'dead')", name="workers_state_check"),
+    CheckConstraint(
+        "dead_after > interval '0' AND dead_after <= interval '1000 days'", name="workers_dead_after_check"
+    ),
     CheckConstraint(
         "NOT is_leader OR (term IS NOT NULL AND leader_until IS NOT NULL)", name="workers_leader_check"
     ),
@@ -206,8 +198,11 @@ attempts = Table(
     Column("worker_id", Uuid),
     Column("started_at", MOMENT),
     Column("finished_at", MOMENT, server_default=CLOCK, nullable=False),
-    CheckConstraint("outcome IN ('failed', 'timeout', 'lost', 'discarded')", name="attempts_outcome_check"),
-    Index("attempts_task_idx", "task_id"),
+    CheckConstraint(
+        "outcome IN ('failed', 'timeout', 'lost', 'discarded', 'released', 'snoozed')",
+        name="attempts_outcome_check",
+    ),
+    Index("attempts_task_idx", "task_id", "lease", unique=True),
     Index("attempts_queue_idx", "queue", "finished_at"),
 )
 
@@ -226,12 +221,10 @@ samples = Table(
     "samples",
     metadata,
     Column("queue", Text, primary_key=True),
-    Column("pending", BigInteger, nullable=False),
-    Column("scheduled", BigInteger, nullable=False),
-    Column("blocked", BigInteger, nullable=False),
-    Column("claimed", BigInteger, nullable=False),
-    Column("running", BigInteger, nullable=False),
-    Column("dead_letters", BigInteger, nullable=False),
+    *(
+        Column(name, BigInteger, nullable=False)
+        for name in ("pending", "scheduled", "blocked", "claimed", "running", "dead_letters")
+    ),
     Column("oldest_ready_at", MOMENT),
     Column("next_due_at", MOMENT),
     Column("sampled_at", MOMENT, nullable=False),
@@ -296,16 +289,7 @@ settings = Table(
     Column("keep_statistics", Interval, server_default=text("interval '14 days'"), nullable=False),
     CheckConstraint("only_row", name="settings_only_row_check"),
     CheckConstraint("payload_bytes_max > 0", name="settings_payload_bytes_max_check"),
-    CheckConstraint(
-        "keep_audit BETWEEN interval '0' AND interval '1000 years'", name="settings_keep_audit_check"
-    ),
-    CheckConstraint(
-        "keep_workers BETWEEN interval '0' AND interval '1000 years'", name="settings_keep_workers_check"
-    ),
-    CheckConstraint(
-        "keep_statistics BETWEEN interval '0' AND interval '1000 years'",
-        name="settings_keep_statistics_check",
-    ),
+    *up_to("1000 years", "settings", "keep_audit", "keep_workers", "keep_statistics"),
 )
 
 home = Table(

@@ -77,7 +77,14 @@ class Recorded:
     """The attempt has completed its task itself, in a transaction with its own writes. Nothing is left to write."""
 
 
-End = Completed | Failed | Buried | Cancelled | Snoozed | PutBack | Released | Recorded
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The lease was void before the attempt ended. Nothing is written about the task; that it ran goes on record."""
+
+    reason: str
+
+
+End = Completed | Failed | Buried | Cancelled | Snoozed | PutBack | Released | Recorded | Lost
 
 
 class Outcome(msgspec.Struct, frozen=True):

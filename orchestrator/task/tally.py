@@ -18,6 +18,7 @@ from orchestrator.task.outcome import (
     Completed,
     End,
     Failed,
+    Lost,
     Outcome,
     PutBack,
     Recorded,
@@ -70,6 +71,8 @@ def tallies(outcomes: Sequence[Outcome]) -> tuple[Tally, ...]:
         return (timed(queues[0], types[0], {"completed": len(tasks)}, outcomes),)
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
+        if type(outcome.end) is Lost:
+            continue  # counted by whoever took the lease
         kind = UNKNOWN_TYPE if type(outcome.end) is PutBack else outcome.task.type
         groups.setdefault((outcome.task.queue, kind), []).append(outcome)
     return tuple(tally(queue, kind, group) for (queue, kind), group in groups.items())
@@ -111,5 +114,7 @@ def word(end: End) -> Word:
             return "put_back"
         case Released():
             return "released"
+        case Lost():
+            return "lost"
         case _:
             assert_never(end)

@@ -39,6 +39,7 @@ from orchestrator.task.outcome import (
     End,
     Failed,
     Fault,
+    Lost,
     Outcome,
     PutBack,
     Recorded,
@@ -258,6 +259,8 @@ def name_of(end: End) -> str:
             return "snoozed"
         case PutBack():
             return "unknown"
+        case Lost():
+            raise AssertionError("only a worker loses a lease")
         case _:
             assert_never(end)
 

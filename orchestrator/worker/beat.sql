@@ -3,11 +3,11 @@
 -- somebody's lock on the tasks must cost no worker its life.
 -- In: id; beats; draining: this worker claims no more; beacon: what it holds on its LISTEN session, or NULL;
 --     blocked_seconds: for how long its event loop has not turned, NULL where it does;
---     term_seconds; dead_after_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
+--     term_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
 -- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its
 --     own will or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL.
 --     paused: which of its queues. peers: how many workers live. deputy: whether it is us who watch the leader
---     closely: of those who do not lead, the first. The leader: who, its last beat, whether its
+--     closely: of those who do not lead, the first three. One alone may die together with the leader. The leader: who, its last beat, whether its
 --     term holds, whether its beacon is gone.
 -- A term is renewed only while it runs: once over, it may already be somebody else's. Nor by who drains, should its
 -- resignation have failed.
@@ -52,7 +52,7 @@ leader AS (
             AND w.state IN ('running', 'draining') AS holds,
         w.beacon IS NOT NULL
             AND NOT statement_timestamp() - orchestrator.up_since()
-                BETWEEN interval '0' AND make_interval(secs => %(dead_after_seconds)s)
+                BETWEEN interval '0' AND w.dead_after
             AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon)) AS dark
     FROM orchestrator.workers AS w
     WHERE w.is_leader
@@ -73,10 +73,10 @@ SELECT
     coalesce((SELECT m.placed FROM me AS m), true) AS placed,
     (SELECT d.own FROM dim AS d) AS dim,
     (SELECT count(*) FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining')) AS peers,
-    coalesce((
-        SELECT w.id = %(id)s FROM orchestrator.workers AS w
+    %(id)s = ANY (ARRAY(
+        SELECT w.id FROM orchestrator.workers AS w
         WHERE w.state IN ('running', 'draining') AND NOT w.is_leader
         ORDER BY w.id
-        LIMIT 1
-    ), false) AS deputy,
+        LIMIT 3
+    )) AS deputy,
     CASE WHEN %(rings)s THEN pg_notify('orchestrator_workers', %(id)s::uuid::text)::text END AS rang

@@ -28,17 +28,24 @@ def leader(config: Config, connections: Connections, *, worker_id: Callable[[], 
     return Leader(
         connections.line,
         worker_id=worker_id,
-        urgent=urgent(config),
+        urgent=urgent(),
         housekeeping=housekeeping(),
         term_seconds=config.term_seconds,
     )
 
 
-def urgent(config: Config) -> list[Duty]:
+def urgent() -> list[Duty]:
     """Return what somebody waits for."""
-    recovery = maintain.Recovery(config.dead_after_seconds, heartbeat_seconds=config.heartbeat_seconds)
+    recovery = maintain.Recovery()
     return [
-        Duty("recover", RECOVER_EVERY_SECONDS, recovery, worth=recovery.is_worth, share=RECOVER_SHARE),
+        Duty(
+            "recover",
+            RECOVER_EVERY_SECONDS,
+            recovery,
+            worth=recovery.is_worth,
+            soon=recovery.soon,
+            share=RECOVER_SHARE,
+        ),
         Duty(
             "timeouts",
             TIMEOUTS_EVERY_SECONDS,

@@ -6,7 +6,7 @@ will not end: its slot goes to others, and what it may still return is not looke
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 
 from orchestrator import events
@@ -14,7 +14,7 @@ from orchestrator.errors import LeaseLost
 from orchestrator.execute import Attempt
 from orchestrator.finish import Outbox
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import End, Released
+from orchestrator.task.outcome import End, Lost, Released
 from orchestrator.worker.slot import Slot, is_unmarked
 from orchestrator.worker.slots import Slots
 
@@ -51,9 +51,12 @@ class Endings:
         for slot in slots & self._slots.busy:
             # A handler that does not end when cancelled: its lease is given up all the same.
             self._leave_behind(slot, Released())
+        if self._farewells:
+            # What has lost its lease is still to be put on record.
+            await asyncio.wait(self._farewells)
 
     def lose(self, lost: Mapping[tuple[int, int], str]) -> None:
-        """Tell handlers whose leases are lost, at once; their outcomes are not even written."""
+        """Tell handlers whose leases are lost, at once; their outcomes are not even written, only that they ran."""
         if not lost:
             return
         for slot in list(self._slots.busy):
@@ -73,12 +76,10 @@ class Endings:
                     say_lost(entry[0], reason)
 
     async def drop(self, reason: str) -> int:
-        """Cancel everything, since all leases are void; its outcomes are not even written."""
+        """Cancel everything, since all leases are void; its outcomes are not even written, only that it ran."""
         dropped = {slot for slot in self._slots.busy if not slot.is_void}
         unbegun = len(self._slots.take_back())
-        for slot in dropped:
-            slot.is_void = True
-        await self._part(dropped, reason)
+        await self._part(self._voided(dropped), reason)
         if self._farewells:
             await asyncio.wait(self._farewells)
         return len(dropped) + unbegun
@@ -126,16 +127,25 @@ class Endings:
         self._slots.wake_one()
 
     def _spawn_farewell(self, slot: Slot, reason: str) -> None:
-        slot.is_void = True
-        farewell = asyncio.create_task(self._part({slot}, reason))
+        farewell = asyncio.create_task(self._part(self._voided({slot}), reason))
         self._farewells.add(farewell)
         farewell.add_done_callback(self._farewells.discard)
 
-    async def _part(self, slots: set[Slot], reason: str) -> None:
-        await self._cancel(slots, reason)
-        for slot in slots & self._slots.busy:
+    def _voided(self, slots: Iterable[Slot]) -> dict[Slot, Attempt]:
+        """Look no more at what these return; return what they run."""
+        running = {slot: slot.attempt for slot in slots if slot.attempt is not None}
+        for slot in running:
+            slot.is_void = True
+        return running
+
+    async def _part(self, running: Mapping[Slot, Attempt], reason: str) -> None:
+        """End these attempts, or leave them behind, and put on record that they ran."""
+        await self._cancel(set(running), reason)
+        for slot in running.keys() & self._slots.busy:
             self._slots.stubborn.add(slot)
             self._slots.vacate(slot)
+        for attempt in running.values():
+            self._outbox.put(attempt.outcome(Lost(reason)), worker_id=attempt.worker_id)
 
     async def _cancel(self, slots: set[Slot], reason: str) -> None:
         """Ask handlers to end, a coroutine by cancelling it, a thread by its context; wait, but not for long."""

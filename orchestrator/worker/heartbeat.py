@@ -73,8 +73,7 @@ class Heartbeat:
         self._called = threading.Event()
         self._thread = threading.Thread(target=self._run, name="orchestrator heartbeat", daemon=True)
         self._identity = threading.Lock()
-        self._registered = False
-        self._draining = False
+        self._registered = self._draining = False
         self._beacon: int | None = None
         self._rings = self._rung = 0  # how many rings were asked for, and sent
         self._wants_beat = True
@@ -294,6 +293,7 @@ class Heartbeat:
                 "queues": list(self._config.queues),
                 "types": [handler.type for handler in self._registry],
                 "capacity": self._config.concurrency,
+                "dead_after_seconds": self._config.dead_after_seconds,
             },
         )
         with self._identity:

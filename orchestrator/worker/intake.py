@@ -4,12 +4,10 @@ How far ahead: as much as the slots get through while a claim is on its way, so 
 hundreds and tasks of seconds one by one. What was claimed and has not begun goes back, uncharged, when the worker stops
 or stalls, or when it would wait behind others for long.
 
-A task that has cost two workers their lives runs alone: should it take a third one along, nothing else goes with it.
-The worker first lets all end that runs, and claims nothing; when that takes too long, the suspect goes back, uncharged.
+A task that has cost two workers their lives runs alone (suspects.py); the worker claims nothing meanwhile.
 """
 
-import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
 from uuid import UUID
@@ -22,25 +20,20 @@ from orchestrator.finish import Outbox
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transient import is_transient
 from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Outcome, Snoozed
 from orchestrator.worker.ahead import Ahead
 from orchestrator.worker.flight import Flight, Landed
 from orchestrator.worker.rest import Rest
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.strangers import put_back, types_unknown
+from orchestrator.worker.suspects import SUSPECT_LOSSES, Suspects
 
-# From this many losses on a task is a suspect.
-SUSPECT_LOSSES = 2
-# How long a worker claims nothing for a suspect's sake, and how long the suspect then stays away.
-SUSPECT_PATIENCE_SECONDS = 10.0
-SUSPECT_AWAY = Snoozed(5.0)
-WRITTEN_PATIENCE_SECONDS = 1.0
 # As busy as this, nobody need ring.
 BUSY_SECONDS = 0.1
 
 
 class Intake:
-    """The claiming side of one worker. `look` asks for a look at what the database holds in our name."""
+    """The claiming side of one worker. `look` asks for a look at what the database holds in our name, `give_back` ends
+    all that runs and gives it back."""
 
     def __init__(
         self,
@@ -53,6 +46,7 @@ class Intake:
         rest: Rest,
         until_empty: bool,
         look: Callable[[], None],
+        give_back: Callable[[], Awaitable[None]],
     ) -> None:
         self._config = config
         self._session, self._slots = session, slots
@@ -61,8 +55,17 @@ class Intake:
         self._until_empty, self._stopping = until_empty, False
         self._look = look
         self.flight = Flight(session, config.queues)
-        self._suspects, self._marking = list[Claimed](), list[Claimed]()
-        self._patient_until = 0.0
+        self._marking = list[Claimed]()
+        self._suspects = Suspects(
+            session,
+            slots=slots,
+            outbox=outbox,
+            rest=rest,
+            grace_seconds=config.grace_seconds,
+            begin=self._begin,
+            give_back=give_back,
+            is_stopping=lambda: self._stopping,
+        )
         self.worker_id = worker_id
 
     async def run(self) -> None:
@@ -86,7 +89,7 @@ class Intake:
         await self._begin_past()
         wanted = 0 if self._outbox.is_full else self._ahead.wanted()
         if self._suspects and not self.flight.is_on:
-            await self._try_suspect()
+            await self._suspects.advance(self.worker_id)
         elif (not wanted or self._slots.past) and not self.flight.is_on:
             await self._wait_for_room()
         elif await self._take(wanted):
@@ -106,19 +109,18 @@ class Intake:
         self._rest.wake()
 
     def suspects(self) -> list[Claimed]:
-        """Return the tasks that wait to run alone, and those that are just being marked. Any thread may ask."""
-        return [*self._suspects, *self._marking]
+        """Return the task that waits to run alone, and those that are just being marked. Any thread may ask."""
+        return [*self._suspects.held(), *self._marking]
 
     def give_back(self) -> None:
         """Give back what was claimed and has not begun."""
-        while self._suspects:  # ends: each turn takes one
-            self._slots.release(self._suspects.pop(0), worker_id=self.worker_id)
+        self._suspects.release(worker_id=self.worker_id)
         self._slots.release_ready()
 
     def begin_anew(self, worker_id: UUID) -> None:
         """The worker has another id; what waits here was claimed under the old one, and is given away by it."""
         self.worker_id = worker_id
-        self._suspects = []
+        self._suspects.forget()
         self._rest.forget_mark()
         self._rest.wake()
 
@@ -184,8 +186,7 @@ class Intake:
                 self._slots.release(task, worker_id=worker_id)
             return
         if suspects:
-            self._suspects += suspects
-            self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
+            self._suspects.take(suspects, worker_id=worker_id)
         if fresh:
             self._slots.add(fresh, worker_id=worker_id)
         if past:
@@ -229,30 +230,6 @@ class Intake:
             for attempt, _ in attempts:
                 # What is locked is offered again; of a lease that is lost the next look tells.
                 attempt.is_marked = attempt.task.id in marked
-
-    async def _try_suspect(self) -> None:
-        """Run a suspect alone, once nothing else runs and every outcome is written: it would take along what waits, and
-        of its own, whoever comes next. Claim nothing meanwhile."""
-        if not self._slots.held() and await self._are_outcomes_written():
-            await self._begin([self._suspects.pop(0)], self.worker_id)
-            while self._slots.held() and not self._stopping:
-                await self._rest.wait_for_room()
-                self._rest.forget()
-            self._patient_until = time.monotonic() + SUSPECT_PATIENCE_SECONDS
-            await self._are_outcomes_written()
-        elif self._slots.held() and (patience := self._patient_until - time.monotonic()) > 0:
-            await self._rest.wait_for_room(patience)
-        else:
-            while self._suspects:  # ends: each turn takes one
-                self._outbox.put(Outcome(self._suspects.pop(0), SUSPECT_AWAY), worker_id=self.worker_id)
-
-    async def _are_outcomes_written(self) -> bool:
-        """Wait for it, and not for long: somebody may have a row locked."""
-        end = time.monotonic() + WRITTEN_PATIENCE_SECONDS
-        while (is_left := bool(self._outbox.held())) and not self._stopping and time.monotonic() < end:
-            await self._rest.wait_for_room(end - time.monotonic())
-            self._rest.forget()
-        return not is_left
 
     async def _sweep(self) -> bool:
         """Free what has become due; tell whether anything may be ready in our queues."""

@@ -58,7 +58,6 @@ def ask(
         "blocked_seconds": blocked_seconds,
         "rings": rings,
         "term_seconds": config.term_seconds,
-        "dead_after_seconds": config.dead_after_seconds,
     }
     with connection.cursor(row_factory=namedtuple_row) as cursor:
         cursor.execute(BEAT, given)
@@ -81,6 +80,7 @@ def ask(
             holds=row.leader_holds,
             dark=row.leader_dark,
             deputy=row.deputy,
+            lit=beacon is not None and not row.dim,
         ),
     )
 

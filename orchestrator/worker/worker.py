@@ -44,7 +44,7 @@ class Worker:
 
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
         config = config if config.queues else replace(config, queues=registry.queues)
-        self._config = self.config = config
+        self.config = config
         self.serves = True  # its port; where a parent does, that is set to False
         connections = Connections(config.database_url)
         self._info = connections.info("heartbeat")
@@ -57,9 +57,7 @@ class Worker:
         self._services = Services(config, info=connections.info, reach=connections.reach)
         self._slots = Slots(config, registry, self._outbox, freed=self._rest.free, services=self._services)
         self._endings = Endings(self._slots, self._outbox, mark=self._rest.wake)
-        self._stall = Stall(
-            self._slots, lambda: self._intake.flight.forsake(), dead_after_seconds=config.dead_after_seconds
-        )
+        self.stall = Stall(self._slots, lambda: self._intake.flight.forsake(), config.dead_after_seconds)
         self._heartbeat = Heartbeat(
             config,
             registry,
@@ -67,7 +65,7 @@ class Worker:
             held=self._held,
             told=self._told,
             look_seconds=self._look_seconds,
-            stall=self._stall,
+            stall=self.stall,
         )
         self._leader = duties.leader(config, connections, worker_id=lambda: self._heartbeat.worker_id)
         self._claims = connections.session("claims")
@@ -80,6 +78,7 @@ class Worker:
             rest=self._rest,
             until_empty=until_empty,
             look=self._heartbeat.look,
+            give_back=self._endings.give_back,
         )
         self._listener = listener(
             connections.session("listener"), config, rest=self._rest, heartbeat=self._heartbeat
@@ -88,15 +87,14 @@ class Worker:
         self._stopping = asyncio.Event()
         self.worn_out = False  # too many handlers ignored their timeouts
         self._grace_seconds = config.grace_seconds
-        self._paused: tuple[str, ...] = ()
-        self._placed = True
+        self._paused, self._placed = tuple[str, ...](), True
         self._listed: UUID | None = None
         self._ghosts = Ghosts()
         self._errands: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Serve. When cancelled: stop cleanly first, then be cancelled."""
-        async with shown(self._config, self.vitals, types=self._types, serves=self.serves):
+        async with shown(self.config, self.vitals, types=self._types, serves=self.serves):
             await self._run()
 
     async def _run(self) -> None:
@@ -129,18 +127,13 @@ class Worker:
             is_placed=self._placed,
             hears=self._rest.can_be_rung,
             silent_seconds=self._heartbeat.silent_seconds,
-            silent_seconds_max=self._config.dead_after_seconds / 2,
-            loop_lag_seconds=self._stall.lag_seconds,
-            slots=self._config.concurrency,
+            silent_seconds_max=self.config.dead_after_seconds / 2,
+            loop_lag_seconds=self.stall.lag_seconds,
+            slots=self.config.concurrency,
             busy=len(self._slots.busy),
             waiting=len(self._slots.ready),
             unwritten=self._outbox.count,
         )
-
-    @property
-    def stall(self) -> Stall:
-        """Whether the loop turns, seen from other threads."""
-        return self._stall
 
     @property
     def left_behind(self) -> int:
@@ -151,11 +144,11 @@ class Worker:
         try:
             if not await self._start():
                 return
-            self._stall.seen(self._intake.worker_id)
+            self.stall.seen(self._intake.worker_id)
             self._leader.start()
             events.emit(
                 events.WorkerStarted(
-                    self._intake.worker_id, self._config.queues, self._config.concurrency, self._types
+                    self._intake.worker_id, self.config.queues, self.config.concurrency, self._types
                 )
             )
             beside = (self._outbox, self._listener, self._services)
@@ -165,7 +158,7 @@ class Worker:
         events.emit(events.WorkerStopped(self._intake.worker_id))
 
     async def _start(self) -> bool:
-        limit_seconds = self._config.start_wait_seconds
+        limit_seconds = self.config.start_wait_seconds
         return await start.started(
             self._heartbeat.start, self._info, limit_seconds=limit_seconds, stopping=self._stopping
         )
@@ -208,7 +201,7 @@ class Worker:
             )
 
     async def _close(self) -> None:
-        self._stall.stop()
+        self.stall.stop()
         await self._endings.drop("the worker ends")
         for part in (self._listener, self._claims, self._outcomes, self._services):
             await part.close()
@@ -266,11 +259,11 @@ class Worker:
     async def _watch(self) -> None:
         """Stop the handlers when the database has not heard of us for so long that others may have their tasks."""
         while True:
-            self._stall.seen(self._intake.worker_id)
+            self.stall.seen(self._intake.worker_id)
             await asyncio.sleep(WATCH_SECONDS)
             if self._heartbeat.is_cut_off and (self._slots.held() or self._intake.flight.is_on):
                 self._begin_anew(given_away=False)
-            if self._slots.leaked_threads > self._config.leaked_threads_max and not self._stopping.is_set():
+            if self._slots.leaked_threads > self.config.leaked_threads_max and not self._stopping.is_set():
                 self.worn_out = True
                 events.emit(events.WorkerWornOut(self._intake.worker_id, self._slots.leaked_threads))
                 self.stop()

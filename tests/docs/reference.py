@@ -47,7 +47,8 @@ WIDTH = 80
 INNER = (
     "add_histograms", "beacon_is_out", "call_workers", "check_payload", "enqueue_alike", "enqueue_each",
     "ensure_queue", "explain_absent", "explain_ended", "explain_held", "explain_ready", "explain_scheduled",
-    "fill_new_task", "guard_hands_update", "in_words", "insert_task", "key_has_passed", "move_in", "place_worker",
+    "fill_new_task", "guard_hands_update", "in_words", "insert_task", "is_alive", "key_has_passed", "move_in",
+    "place_worker",
     "purge_attempts", "purge_audit", "purge_dead_letters", "purge_finished", "purge_keys", "purge_statistics",
     "purge_workers", "record_hands_delete", "record_hands_update", "refuse_finished_update", "return_key", "ring",
     "set_queue_state", "take_key",

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -41,14 +42,14 @@ class Wheel:
         )
         self.leader.start()
 
-    def look(self, *, beats: bool = True) -> None:
+    def look(self, *, beats: bool = True, lit: bool = True) -> None:
         """Beat once, or only look, and tell the leader what came of it."""
         config = Config(term_seconds=TERM_SECONDS)
         report = ask(
             self.worker.session, self.worker.id,
             beats=beats, draining=False, beacon=None, rings=False, config=config,
         )  # fmt: skip
-        self.leader.heard(report.view, sent_at=report.sent_at)
+        self.leader.heard(replace(report.view, lit=lit), sent_at=report.sent_at)
 
 
 @pytest.fixture
@@ -332,6 +333,43 @@ def test_who_stopped_believing_too_early_believes_its_next_beat(wheel: Callable[
     made.look()
 
     assert done.acquire(timeout=PATIENCE_SECONDS)
+
+
+def test_workers_that_died_with_the_leader_are_looked_for_before_it_is_replaced(
+    wheel: Callable[..., Wheel], candidate: Make, connection: Connection
+) -> None:
+    """As soon as the leader's beacon is seen dark, and while it still holds the lead: the graces run together."""
+    looked = threading.Semaphore(0)
+    leader = candidate()
+    leader.reign()
+    connection.execute("UPDATE orchestrator.workers SET beacon = 4711 WHERE id = %s", [leader.id])
+    connection.execute(
+        "CREATE OR REPLACE FUNCTION orchestrator.up_since() RETURNS timestamptz LANGUAGE sql STABLE"
+        " AS $$ SELECT statement_timestamp() - interval '1 day' $$"
+    )
+    made = wheel([Duty("d", 3600.0, lambda _connection: False, worth=counting(looked))])
+    made.look(beats=False)
+
+    assert looked.acquire(timeout=PATIENCE_SECONDS)
+    assert made.leader._reign is None
+    assert [(leader.id,)] == connection.execute(
+        "SELECT id FROM orchestrator.workers WHERE is_leader"
+    ).fetchall()
+
+
+def test_a_worker_without_a_beacon_leaves_the_lead_to_others_for_a_while(
+    wheel: Callable[..., Wheel], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody would miss it before its term is over; but where no beacon is to be had, somebody must lead."""
+    monkeypatch.setattr("orchestrator.lead.leader.UNLIT_SECONDS", 3600.0)
+    made = wheel([idle()])
+    made.look(lit=False)
+    stands = made.leader._vacant
+    monkeypatch.setattr("orchestrator.lead.leader.UNLIT_SECONDS", 0.0)
+    made.look(lit=False)
+
+    assert not stands
+    eventually(lambda: made.leader._reign, "it leads")
 
 
 def test_a_look_makes_no_term_longer(wheel: Callable[..., Wheel]) -> None:

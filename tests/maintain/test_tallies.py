@@ -43,7 +43,7 @@ def test_recovered_tasks_are_counted(
     clock.advance(seconds=31)
 
     connection.execute(SETTINGS)
-    recover(connection, dead_after_seconds=30.0)
+    recover(connection)
 
     assert [
         Tally("default", "(unknown)", {"released": 1}),
@@ -79,6 +79,6 @@ def test_where_nobody_leads_nothing_is_told(
     put(connection)
     worker.claim()
     clock.advance(seconds=31)
-    recover(connection, dead_after_seconds=30.0)
+    recover(connection)
 
     assert ([], EMPTY) == (tallies(heard, worker), histogram([]))

@@ -673,7 +673,7 @@ def test_a_type_that_workers_do_not_know(patient: Patient) -> None:
 @pytest.mark.parametrize("state", ["pending", "dead_letter"])
 def test_a_task_that_kills_workers(patient: Patient, state: str) -> None:
     """Before it has taken the third one along, and a day after."""
-    task_id = put(patient.connection, state, losses=2 + (state == "dead_letter"), error=LOST)
+    task_id = put(patient.connection, state, losses=5 if state == "dead_letter" else 2, error=LOST)
     for attempt in (1, 2):
         patient.connection.execute(
             "INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type)"

@@ -51,6 +51,18 @@ def follow(connection: psycopg.Connection, found: Explanation) -> None:
     connection.execute(found.command.encode())
 
 
+def test_a_worker_that_may_be_silent_for_longer_still_holds_its_task(connection: psycopg.Connection) -> None:
+    """Whether a worker is gone is judged by its own dead_after."""
+    worker = hired(connection, "default", silent=100)
+    task_id = put(connection, "running", worker_id=worker)
+    with_default = why(connection, task_id)
+    connection.execute("UPDATE orchestrator.workers SET dead_after = interval '150 s'")
+    with_more = why(connection, task_id)
+
+    assert ("worker_gone", "running") == (with_default.reason, with_more.reason)
+    assert re.search(r"not been heard of for .*; in .* it counts as dead", with_more.says)
+
+
 # Not there.
 
 

@@ -178,6 +178,14 @@ def silent(connection: psycopg.Connection, clock: Clock) -> None:
     serving(connection, "default")
 
 
+def patient(connection: psycopg.Connection, clock: Clock) -> None:
+    worker = serving(connection, "default", leads=False)
+    connection.execute("UPDATE orchestrator.workers SET dead_after = interval '10 minutes'")
+    put(connection, "running", worker_id=worker)
+    clock.advance(seconds=400)
+    serving(connection, "default")
+
+
 def gone(connection: psycopg.Connection, clock: Clock) -> None:
     worker = serving(connection, "default", leads=False)
     put(connection, "running", worker_id=worker)
@@ -218,6 +226,7 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
         (leaderless, "nobody leads: the tasks of dead workers are not taken back", "doctor"),
         (lifeless, "no worker lives: nothing runs, and nobody leads", "worker MODULE:APP"),
         (silent, "was last heard of 20 s ago, and holds 1 task: it is given up after 30 s", "workers stop .*"),
+        (patient, "was last heard of 400 s ago, and holds 1 task: it is given up after 600 s", "workers stop .*"),
         (gone, r"worker host:1 is gone \(.*\), and holds 1 task: the leader, or the next worker", "workers stop .*"),
         (unheard, r"workers give back 2 tasks of queue default: they do not know the type unheard of", r"explain \d+"),
         (given_up, "queue default has 1 dead letter", "failures"),

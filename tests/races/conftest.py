@@ -101,7 +101,8 @@ class Arena:
     def _come_by(self, step: Step, story: Story) -> None:
         assert not callable(step.params)
         story.actors[AFTERWARDS.name] = AFTERWARDS
-        self._observer.execute(step.query, step.params)
+        # Several statements at a time.
+        psycopg.ClientCursor(self._observer).execute(step.query, step.params)
 
 
 @pytest.fixture

@@ -259,7 +259,7 @@ def causes_are_recorded_once(past: Past) -> Iterator[str]:
         # Under the lease of an attempt that the leader ended, its worker would find its late outcome recorded.
         (move.task_id, None if timed_out(move) else move.old["lease"])
         for move in past.moves
-        if move.old is not None and move.new is not None and is_on_record(move)
+        if move.old is not None and is_on_record(move)
     )
     found = Counter((attempt["task_id"], attempt["lease"]) for attempt in past.ground.attempts)
     if found != expected:
@@ -267,9 +267,13 @@ def causes_are_recorded_once(past: Past) -> Iterator[str]:
 
 
 def is_on_record(move: Move) -> bool:
-    """A start lost with its worker, a failure that is tried again, and a task given up; no snooze, no release."""
+    """A start lost with its worker or by hand, a failure that is tried again, and a task given up; what workers release
+    or snooze here has not begun."""
     assert move.old is not None
-    assert move.new is not None
+    if move.actor.kind == "hand":
+        return bool(move.old["status"] == "running" and (move.new is None or move.new["lease"] is None))
+    if move.new is None:
+        return False
     if move.actor.kind == "leader":
         return bool(move.old["status"] == "running")
     ended = move.actor.kind == "worker" and move.old["status"] in LEASED

@@ -13,14 +13,15 @@ from uuid import UUID
 import orchestrator
 from orchestrator.claim.batch import where_to_look
 from orchestrator.finish.record import row
-from orchestrator.task.outcome import Buried, Cancelled, End, Failed, Fault, Released, Snoozed
+from orchestrator.task.model import unknown
+from orchestrator.task.outcome import Buried, Cancelled, End, Failed, Fault, Outcome, Released, Snoozed
 from tests.races.stepping import Actor, Answers, Params, Step
 
 ROOT = Path(orchestrator.__file__).parent
 WORKERS = {name: UUID(int=0xA0 + n) for n, name in enumerate("abc")}
 LEASES = {"a": 101, "b": 102, "c": 103}
 TERM_SECONDS = 10
-DEAD_AFTER_SECONDS = 30
+AGE_BEATS = b"UPDATE orchestrator.workers SET beat_at = beat_at - 2 * dead_after; "
 
 FAILED = Failed(Fault("ValueError", "it failed"), "failed", 60)
 GIVEN_UP = Buried(Fault("ValueError", "it failed for good"), "failed")
@@ -119,7 +120,8 @@ def settle(name: str, end: End, *ids: int) -> Step:
 
 
 def settled(name: str, end: End, count: int) -> Params:
-    columns = dict(zip(("ends", "delays", "charged", "errors", "records"), row(end), strict=True))
+    unbegun = Outcome(unknown(id=0, lease=0, queue="", type="", attempt=1), end)
+    columns = dict(zip(("ends", "delays", "charged", "errors", "records"), row(unbegun), strict=True))
     given = {key: [value] * count for key, value in columns.items()}
     return {**given, "worker_id": WORKERS[name], "ages": [1000] * count}
 
@@ -154,7 +156,7 @@ def sweep() -> Step:
 def beat(name: str, *, beacon: int | None = None) -> Step:
     """Tells whether it lives."""
     given: dict[str, object] = {"beats": True, "draining": False, "beacon": beacon, "rings": False}
-    given |= {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "dead_after_seconds": DEAD_AFTER_SECONDS}
+    given |= {"id": WORKERS[name], "term_seconds": TERM_SECONDS}
     return Step("beat", load("worker/beat.sql"), given)
 
 
@@ -197,15 +199,15 @@ def pairs(name: str, ids: Sequence[int]) -> Params:
 # The leader's
 
 
-def recover(
-    *, dead_after_seconds: float = DEAD_AFTER_SECONDS, dark: Mapping[str, datetime] | None = None
-) -> Step:
-    """Take back from whose beat is too old, and from whose beacon was seen `dark` after this beat."""
-    given = {"dead_after_seconds": dead_after_seconds, "restarted_after_seconds": 0, "batch_size": 1000}
+def recover(*, later: bool = False, dark: Mapping[str, datetime] | None = None) -> Step:
+    """Take back from whose beat is too old, and from whose beacon was seen `dark` after this beat. `later`: all
+    beats are made too old first."""
+    given = {"spares_after_restart": False, "batch_size": 1000}
     unlit = {WORKERS[name]: moment for name, moment in (dark or {}).items()}
     more = {"gone_ids": list(unlit), "gone_beats": list(unlit.values())}
     more |= {"watched_ids": None, "watched_beats": None}
-    return Step("recover", load("maintain/recover.sql"), {**given, **more})
+    query = (AGE_BEATS if later else b"") + load("maintain/recover.sql")
+    return Step("recover", query, {**given, **more})
 
 
 def timeouts() -> Step:
@@ -217,9 +219,7 @@ def purge(kind: str) -> Step:
 
 
 def look_for_dark() -> Step:
-    return Step(
-        "dark", load("maintain/gone.sql"), {"dead_after_seconds": 0, "late_after_seconds": 3600}, column=1
-    )
+    return Step("dark", load("maintain/gone.sql"), {"spares_after_restart": False, "late": 1}, column=1)
 
 
 def stand(name: str) -> tuple[Step, Step, Step]:

@@ -128,7 +128,7 @@ def test_a_charge_for_what_has_not_begun_is_caught(arena: Arena) -> None:
 
 def test_who_stopped_and_is_forgotten_is_caught(arena: Arena) -> None:
     """Its last claim committed after it had deregistered."""
-    forgetful = broken(recover(dead_after_seconds=0), "OR w.id IN (SELECT h.worker_id FROM holder AS h)")
+    forgetful = broken(recover(later=True), "OR w.id IN (SELECT h.worker_id FROM holder AS h)")
 
     with pytest.raises(AssertionError, match="I7: task 1 is claimed"):
         arena.explore(

@@ -112,9 +112,9 @@ def test_who_is_taken_for_dead_is_first_or_too_late(arena: Arena, what: str) -> 
 
 
 def test_a_loss_and_an_end_are_never_both_counted(arena: Arena) -> None:
-    """The third loss would bury it: either it is buried, or it has finished."""
+    """The fifth loss would bury it: either it is buried, or it has finished."""
     race = arena.explore(
-        [LATE, task(1, "running", of="a", losses=2)],
+        [LATE, task(1, "running", of="a", losses=4)],
         leader(*held(recover())),
         worker("a", *held(complete("a", 1))),
         worker("b", *held(claim("b"))),
@@ -152,8 +152,8 @@ def test_who_beats_with_its_beacon_out_is_left_alone(arena: Arena) -> None:
     )
 
     assert {
-        "leader.recover 2, a.beat False; 1 pending, 2 pending": 19,
-        "leader.recover 0, a.beat True; 1 running, 2 claimed": 137,
+        "leader.recover 2, a.beat False; 1 pending, 2 pending": 22,
+        "leader.recover 0, a.beat True; 1 running, 2 claimed": 102,
     } == race.outcomes
     assert {"a beat for leader", "a listens light for leader", "a listens light for a"} == race.waits
 
@@ -183,7 +183,7 @@ def test_who_deregisters_with_a_claim_on_its_way_is_found(arena: Arena) -> None:
         leader(*held(recover())),
         worker("a", *held(deregister("a"))),
         worker("a", *held(claim("a")), session="a claims"),
-        afterwards=recover(dead_after_seconds=0),
+        afterwards=recover(later=True),
     )
 
     assert {

@@ -5,6 +5,7 @@ no verdict before it has been up for as long as it takes to be declared dead, so
 """
 
 import argparse
+import math
 import statistics
 import sys
 import threading
@@ -28,6 +29,7 @@ BARS = {**drills.BARS, **outages.BARS, **scenarios.BARS}
 LANES: tuple[tuple[Callable[[Stage, int, drills.Note], None], ...], ...] = (
     (drills.worker_killed, drills.leader_killed, drills.leader_resigns, drills.ghost_claim),
     (drills.worker_without_beacon,),
+    (drills.leader_and_worker_killed_together, drills.storm),
     (drills.worker_frozen,),
     (drills.leader_frozen,),
     (drills.black_holed,),
@@ -51,12 +53,13 @@ class Record:
     def table(self, wanted: set[str]) -> tuple[str, bool]:
         """Return all of it as text, and whether every bar was met."""
         width = max(map(len, BARS))
-        rows = [f"{'':{width}}  {'bar':>6}  {'p50':>7}  {'max':>7}  {'n':>4}"]
+        rows = [f"{'':{width}}  {'bar':>6}  {'p50':>7}  {'p99':>7}  {'max':>7}  {'n':>4}"]
         fine = not self.failed
         for name, bar in BARS.items():
             if samples := self.samples.get(name):
                 passed = max(samples) <= bar
-                figures = f"{statistics.median(samples):7.3f}  {max(samples):7.3f}  {len(samples):4}"
+                numbers = (statistics.median(samples), percentile(samples, 99), max(samples))
+                figures = "  ".join(f"{number:7.3f}" for number in numbers) + f"  {len(samples):4}"
                 rows.append(f"{name:{width}}  {bar:6.1f}  {figures}  {'passed' if passed else 'MISSED'}")
                 fine = fine and passed
             elif name in wanted:
@@ -64,6 +67,12 @@ class Record:
                 fine = False
         rows += [f"\n{name} FAILED\n{error}" for name, error in self.failed.items()]
         return "\n".join(rows), fine
+
+
+def percentile(samples: list[float], percent: int) -> float:
+    """Return the least sample that so many percent do not exceed."""
+    ordered = sorted(samples)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def main() -> int:

@@ -9,6 +9,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import LiteralString
+from uuid import UUID
 
 from tests import bouncer
 from tests.recovery.gate import Gate
@@ -18,10 +20,30 @@ from tests.worker.processes import Process
 Note = Callable[[str, float], None]
 FULL = 20
 FROZEN_SECONDS = 60.0
+STORM_SECONDS = 5.0
+STORM_PATIENCE_SECONDS = 300.0
+UNFINISHED: LiteralString = "SELECT 1 FROM orchestrator.tasks_live WHERE id = ANY (%s) LIMIT 1"
+# From each loss of a task that had two by then to its next start.
+SUSPECTS_WAITED: LiteralString = """
+SELECT extract(epoch FROM coalesce(l.next_at, t.started_at) - l.finished_at)::float8
+FROM (
+    SELECT a.task_id, a.finished_at, lead(a.started_at) OVER w AS next_at, row_number() OVER w AS losses
+    FROM orchestrator.attempts AS a
+    WHERE a.outcome = 'lost' AND a.error ->> 'class' = 'WorkerLost'
+    WINDOW w AS (PARTITION BY a.task_id ORDER BY a.id)
+) AS l
+JOIN orchestrator.tasks AS t ON t.id = l.task_id AND t.status = 'completed'
+WHERE l.losses >= 2
+"""
 
 BARS = {
     "worker killed: its tasks run again": 4.0,
     "leader killed: its tasks run again": 10.0,
+    "leader and worker killed together: both declared dead": 8.0,
+    "leader and deputy killed together: both declared dead": 8.0,
+    "storm (leader and worker killed each 5 s): tasks taken back": 8.0,
+    "storm: a suspect waits for its turn": 50.0,
+    "storm: innocents that became dead letters": 0.0,
     "worker without a beacon killed: its tasks run again": 35.0,
     "worker stopped (SIGSTOP): its tasks run again": 35.0,
     "worker black-holed: its tasks run again": 35.0,
@@ -88,6 +110,74 @@ def leader_killed(stage: Stage, rounds: int, note: Note) -> None:
         assert stage.losses(ids) == [(2, 1)] * FULL
         stage.until(lambda r=rescuer: stage.leads(r), "it leads")  # type: ignore[misc]
         victim = rescuer
+
+
+def leader_and_worker_killed_together(stage: Stage, rounds: int, note: Note) -> None:
+    """Again and again the leader, which is loaded like all the others, and another worker at the same moment: any, or
+    the deputy, which watches the leader. New ones start only when both are declared dead: they would look at once."""
+    for _ in range(4):
+        stage.hire("-q", "default", "-c", str(FULL))
+    for n in range(4 * rounds):
+        leaders = stage.until_found(
+            "SELECT pid, id FROM orchestrator.workers WHERE is_leader AND state = 'running'"
+        )
+        others = stage.ask(
+            "SELECT pid, id FROM orchestrator.workers WHERE NOT is_leader AND state = 'running' ORDER BY id"
+        )
+        name = "deputy" if n % 2 else "worker"
+        victims = [leaders[0], others[0] if name == "deputy" else others[-1]]
+        stage.enqueue("drill.nap", 100, seconds=0.5)
+        for process in stage.hired:
+            if process.pid in {pid for pid, _ in victims}:
+                process.kill()
+        at = time.monotonic()
+        stage.until(lambda v=victims: are_dead(stage, v), "both are declared dead")  # type: ignore[misc]
+        note(f"leader and {name} killed together: both declared dead", time.monotonic() - at)
+        for _ in victims:
+            stage.hire("-q", "default", "-c", str(FULL))
+
+
+def are_dead(stage: Stage, workers: list[tuple[int, UUID]]) -> bool:
+    """Tell whether all of these are declared dead."""
+    ids = [worker_id for _, worker_id in workers]
+    return not stage.ask(
+        "SELECT 1 FROM orchestrator.workers WHERE id = ANY (%s) AND state <> 'dead' LIMIT 1", ids
+    )
+
+
+def storm(stage: Stage, rounds: int, note: Note) -> None:
+    """Each five seconds the leader and another worker are killed, and two new ones started; meanwhile tasks of half a
+    second fill all slots. Nothing waits for anything. Then all tasks complete, and none was guilty."""
+    for _ in range(4):
+        stage.start("-q", "default", "-c", str(FULL // 2))
+    ids = stage.enqueue("drill.nap", 300 * rounds, seconds=0.5)
+    killed: dict[UUID, float] = {}
+    for _ in range(5 * rounds):
+        due = time.monotonic() + STORM_SECONDS
+        leaders = stage.ask("SELECT pid, id FROM orchestrator.workers WHERE state = 'running' AND is_leader")
+        others = stage.ask(
+            "SELECT pid, id FROM orchestrator.workers WHERE state = 'running' AND NOT is_leader ORDER BY random()"
+        )
+        running = {process.pid: process for process in stage.hired if process.popen.poll() is None}
+        for pid, worker_id in [*leaders, *(other for other in others if other[0] in running)][:2]:
+            if pid in running:
+                killed[worker_id] = time.time()
+                running[pid].kill()
+                stage.start("-q", "default", "-c", str(FULL // 2))
+        time.sleep(max(0.0, due - time.monotonic()))
+    stage.until(lambda: not stage.ask(UNFINISHED, ids), "all have ended", seconds=STORM_PATIENCE_SECONDS)
+    for worker_id, recovered_at in stage.ask(
+        "SELECT worker_id, extract(epoch FROM finished_at)::float8 FROM orchestrator.attempts"
+        " WHERE outcome = 'lost' AND error ->> 'class' = 'WorkerLost'"
+    ):
+        if worker_id in killed:
+            note(
+                "storm (leader and worker killed each 5 s): tasks taken back",
+                recovered_at - killed[worker_id],
+            )
+    for (seconds,) in stage.ask(SUSPECTS_WAITED):
+        note("storm: a suspect waits for its turn", seconds)
+    note("storm: innocents that became dead letters", float(stage.statuses(ids).get("dead_letter", 0)))
 
 
 def leader_resigns(stage: Stage, rounds: int, note: Note) -> None:

@@ -21,6 +21,12 @@ async def hold(context: Context, seconds: float = 3000) -> float:
     return time.time()
 
 
+@app.task(name="drill.nap")
+async def nap(seconds: float) -> None:
+    """Take a moment each time."""
+    await asyncio.sleep(seconds)
+
+
 @app.task(name="drill.stamp")
 async def stamp() -> list[float]:
     """Return the moment, and the process."""

@@ -64,6 +64,11 @@ class Stage:
             self.connection.close()
             return self._asked(statement, params)
 
+    def until_found(self, statement: LiteralString) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement, as soon as it has any."""
+        self.until(lambda: self.ask(statement), "there is a row")
+        return self.ask(statement)
+
     def _asked(self, statement: LiteralString, params: Sequence[object]) -> list[tuple[Any, ...]]:
         cursor = self.connection.execute(statement, params)
         return cursor.fetchall() if cursor.description else []

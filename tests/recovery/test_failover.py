@@ -114,10 +114,13 @@ def test_a_server_that_has_just_taken_over_condemns_nobody(both: Pair, here: Sta
         # Less than the server's age, and by OLD_SECONDS more than has passed since the last transaction of the old
         # primary: however long the failover has taken, only its look at that transaction makes the server young.
         dead_after = age_seconds(connection)
-        recovery = Recovery(dead_after, heartbeat_seconds=0.1, grace_seconds=0.0)
-        condemned = [recovery.is_worth(connection), recovery.is_worth(connection)]
-        late = recover(connection, dead_after_seconds=dead_after, restarted_after_seconds=dead_after)
+        connection.execute(
+            "UPDATE orchestrator.workers SET dead_after = make_interval(secs => %s)", [dead_after]
+        )
         config = Config(dead_after_seconds=dead_after, heartbeat_seconds=0.1, term_seconds=600.0)
+        recovery = Recovery(grace_seconds=0.0)
+        condemned = [recovery.is_worth(connection), recovery.is_worth(connection)]
+        late = recover(connection, spares_after_restart=True)
         seen = ask(connection, uuid4(), beats=False, draining=False, beacon=None, rings=False, config=config)
 
         assert ([False, False], 0) == (condemned, late.workers)

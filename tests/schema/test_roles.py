@@ -18,12 +18,11 @@ EVERYWHERE = statements.everywhere(["default"])
 ROOT = Path(orchestrator.__file__).parent
 DENIED = "42501"
 BEAT = {
-    "beats": True, "draining": False, "beacon": None, "rings": True, "term_seconds": 10, "dead_after_seconds": 30,
-    "blocked_seconds": None,
+    "beats": True, "draining": False, "beacon": None, "rings": True, "term_seconds": 10, "blocked_seconds": None,
 }  # fmt: skip
 RELEASE = {"ends": ["waiting"], "delays": [None], "charged": [False], "errors": [None], "records": [None]}
 LATE = {
-    "dead_after_seconds": 30, "restarted_after_seconds": 0, "gone_ids": [], "gone_beats": [], "watched_ids": None,
+    "spares_after_restart": False, "gone_ids": [], "gone_beats": [], "watched_ids": None,
     "watched_beats": None,
 }  # fmt: skip
 
@@ -119,7 +118,7 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     assert 1 == run("lead/place.sql", id=worker_id)
     assert 1 == run("lead/ascend.sql", id=worker_id, term_seconds=10)
     assert 1 == run("lead/fence.sql", id=worker_id, term=1, limit="5s")
-    assert 1 == run("maintain/gone.sql", dead_after_seconds=30, late_after_seconds=0)
+    assert 1 == run("maintain/gone.sql", spares_after_restart=False, late=0)
     assert 1 == run("maintain/overdue.sql", margin_seconds=1)
     assert 1 == run("maintain/recover.sql", batch_size=9, **LATE)
     assert 1 == run("lead/own.sql", id=worker_id, term=1)

@@ -14,7 +14,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from orchestrator.schema import tables
 from tests.schema.logins import logins
 
-TABLES = [getattr(tables, name) for name in tables.__all__ if name != "metadata"]
+TABLES = list(tables.metadata.tables.values())
 
 
 class Base(DeclarativeBase):

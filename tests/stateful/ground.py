@@ -123,6 +123,7 @@ class Ground:
             "queues": list(QUEUES),
             "types": [],
             "capacity": 3,
+            "dead_after_seconds": DEAD_AFTER_SECONDS,
         }
         self._worker.execute(REGISTER, given | {"id": UUID(int=worker)})
 
@@ -185,7 +186,7 @@ class Ground:
 
     def recover(self, reign: Reign) -> tuple[int, int, int]:
         with self._fenced(reign):
-            done = recover(self._worker, dead_after_seconds=DEAD_AFTER_SECONDS)
+            done = recover(self._worker)
         return done.returned, done.buried, done.workers
 
     def enforce_timeouts(self, reign: Reign) -> bool:

@@ -90,7 +90,7 @@ class Model(Kept):
             # With a mark, by which it is marked running before it starts the next time.
             return self._put_back(task, attempt=task.attempt - 1, error=task.error or "WorkerLost")
         self._record(task, "lost", "WorkerLost", worker=task.worker, lease=task.lease)
-        if task.losses >= 2:
+        if task.losses >= 4:
             return self._close(task, "dead_letter", losses=task.losses + 1, error="WorkerLost")
         left = min(task.attempt, task.max_attempts - 1)
         return self._put_back(task, attempt=left, losses=task.losses + 1, error="WorkerLost")
@@ -116,6 +116,7 @@ class Model(Kept):
         for key, task_id in returned.items():
             self.keys[key] = replace(self.keys[key], task=task_id)
         for old, new in changed:
+            self._taken_away(old, new)
             self.tasks[new.id] = new
             if action := audited(old, new):
                 self._write_down(action, new)
@@ -159,6 +160,7 @@ class Model(Kept):
 
     def delete(self, task_id: int) -> None:
         if task := self.tasks.pop(task_id, None):
+            self._taken_away(task, None)
             self.keys = {k: key for k, key in self.keys.items() if key.task != task_id}
             self._write_down("delete", task)
 
@@ -169,6 +171,11 @@ class Model(Kept):
 
     def erase_worker(self, worker: int) -> None:
         self.workers.pop(worker, None)
+
+    def _taken_away(self, old: Task, new: Task | None) -> None:
+        """What ran when its lease was taken leaves a record."""
+        if old.status == "running" and (new is None or new.lease is None):
+            self._record(old, "lost", "LeaseLost", worker=old.worker, lease=old.lease)
 
     def _known(self, task_id: int) -> None:
         if task_id not in self.tasks:

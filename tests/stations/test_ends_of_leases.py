@@ -44,7 +44,7 @@ def within_a_transaction(connection: psycopg.Connection, _: Mate, _clock: Clock,
 
 def by_recovery(connection: psycopg.Connection, worker: Mate, clock: Clock, _: Claimed) -> None:
     clock.advance(seconds=31)
-    recover(connection, dead_after_seconds=30.0, restarted_after_seconds=0.0)
+    recover(connection)
 
 
 def by_timeout(connection: psycopg.Connection, _: Mate, clock: Clock, _task: Claimed) -> None:

@@ -7,7 +7,7 @@ from itertools import chain
 import psycopg
 import pytest
 
-from orchestrator.maintain import Recovered, recover
+from orchestrator.maintain import Recovered, Recovery, recover
 from orchestrator.postgres.session import SETTINGS
 from orchestrator.task.outcome import Completed, Failed, Fault
 from tests.clock import Clock
@@ -16,17 +16,23 @@ from tests.stations.crew import Mate
 from tests.stations.rows import attempts, changes, row
 
 BATCH_SIZE = 1000
-DEAD_AFTER_SECONDS = 30.0
 
 
-def rescue(connection: psycopg.Connection, *, restarted_after_seconds: float = 0.0) -> Recovered:
+def rescue(connection: psycopg.Connection, *, spares_after_restart: bool = False) -> Recovered:
     """Do one round on a session with a worker's settings."""
     connection.execute(SETTINGS)
-    return recover(
-        connection,
-        dead_after_seconds=DEAD_AFTER_SECONDS,
-        restarted_after_seconds=restarted_after_seconds,
+    return recover(connection, spares_after_restart=spares_after_restart)
+
+
+def rescue_after_restart(
+    connection: psycopg.Connection, worker: Mate, *, dead_after_seconds: float
+) -> Recovered:
+    """Give the worker this setting, and do one round on a server that may just have come back."""
+    connection.execute(
+        "UPDATE orchestrator.workers SET dead_after = make_interval(secs => %s) WHERE id = %s",
+        [dead_after_seconds, worker.id],
     )
+    return rescue(connection, spares_after_restart=True)
 
 
 def lost(worker: Mate) -> dict[str, str]:
@@ -74,13 +80,13 @@ def test_nobody_is_late_on_a_server_that_has_just_come_back(
     """While it was down nobody could beat; who still does not when it has been up for long enough is dead."""
     put(connection)
     worker.take_one()
-    clock.advance(seconds=31)
     up_seconds = one(
         connection, "SELECT extract(epoch FROM clock_timestamp() - pg_postmaster_start_time())::float8"
     )
+    clock.advance(seconds=up_seconds + 700)
 
-    just_back = rescue(connection, restarted_after_seconds=up_seconds + 600)
-    back_for_long = rescue(connection, restarted_after_seconds=up_seconds / 2)
+    just_back = rescue_after_restart(connection, worker, dead_after_seconds=up_seconds + 600)
+    back_for_long = rescue_after_restart(connection, worker, dead_after_seconds=up_seconds / 2)
 
     assert Recovered(returned=0, buried=0, workers=0) == just_back
     assert Recovered(returned=1, buried=0, workers=1) == back_for_long
@@ -96,10 +102,10 @@ def test_a_beacon_tells_nothing_of_who_has_not_beaten_for_long(
         "UPDATE orchestrator.workers SET beacon = 4711 WHERE id = %s RETURNING beat_at", [worker.id]
     ).fetchone() or (None,)
     clock.advance(seconds=31)
-    gone, late = [(worker.id, beat_at)], {"dead_after_seconds": DEAD_AFTER_SECONDS}
+    gone = [(worker.id, beat_at)]
 
-    assert Recovered(returned=0, buried=0, workers=0) == recover(connection, **late, gone=gone, watched=[])
-    assert Recovered(returned=1, buried=0, workers=1) == recover(connection, **late, gone=gone, watched=gone)
+    assert Recovered(returned=0, buried=0, workers=0) == recover(connection, gone=gone, watched=[])
+    assert Recovered(returned=1, buried=0, workers=1) == recover(connection, gone=gone, watched=gone)
 
 
 def test_a_task_that_had_begun_counts_a_loss(
@@ -137,9 +143,9 @@ def test_a_task_that_was_lost_in_its_last_attempt_has_one_more(
     assert [(max_attempts, "lost")] == [(a["attempt"], a["outcome"]) for a in attempts(connection, task_id)]
 
 
-def test_the_third_loss_buries(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """Whatever attempts are left: a dead letter that names the last worker that it took along."""
-    put(connection, losses=2, max_attempts=100)
+def test_the_third_loss_alone_buries(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+    """The fifth in all, whatever attempts are left: a dead letter that names the last worker that it took along."""
+    put(connection, losses=4, max_attempts=100)
     task = worker.take_one()
     before = row(connection, task.id)
     clock.advance(seconds=31)
@@ -156,20 +162,21 @@ def test_the_third_loss_buries(connection: psycopg.Connection, worker: Mate, clo
     assert ["lost"] == [record["outcome"] for record in attempts(connection, task.id)]
 
 
-def test_a_task_survives_two_losses(
+def test_a_task_survives_four_losses(
     connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock
 ) -> None:
-    """A deploy that kills workers is no poison; the third loss is taken for one, with all three on record."""
+    """Two beside others, and two alone: workers may be killed at random. The fifth is taken for poison, with all on
+    record."""
     task_id = put(connection, max_attempts=100)
     statuses = []
-    for _ in range(3):
+    for _ in range(5):
         hire().take_one()
         clock.advance(seconds=31)
         rescue(connection)
         statuses.append(read(connection, task_id, "status"))
 
-    assert ["pending", "pending", "dead_letter"] == statuses
-    assert 3 == len({record["worker_id"] for record in attempts(connection, task_id)})
+    assert ["pending"] * 4 + ["dead_letter"] == statuses
+    assert 5 == len({record["worker_id"] for record in attempts(connection, task_id)})
 
 
 def test_the_living_are_left_alone(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
@@ -177,12 +184,59 @@ def test_the_living_are_left_alone(connection: psycopg.Connection, worker: Mate,
     put(connection)
     task = worker.take_one()
     connection.execute("UPDATE orchestrator.workers SET beat_at = orchestrator.clock()")
-    clock.advance(seconds=DEAD_AFTER_SECONDS)
+    clock.advance(seconds=30)
 
     assert Recovered(returned=0, buried=0, workers=0) == rescue(connection)
 
     assert "running" == read(connection, task.id, "status")
     assert "running" == one(connection, "SELECT state FROM orchestrator.workers")
+
+
+def test_each_worker_is_judged_by_its_own_dead_after(
+    connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock
+) -> None:
+    """Whatever the leader's is: after five minutes of silence the one is dead, the other is alive."""
+    short, long = hire(), hire()
+    for mate, minutes in ((short, 4), (long, 6)):
+        put(connection)
+        mate.take_one()
+        connection.execute(
+            "UPDATE orchestrator.workers SET dead_after = make_interval(mins => %s), beat_at = orchestrator.clock()"
+            " WHERE id = %s",
+            [minutes, mate.id],
+        )
+    clock.advance(seconds=300)
+    alive = connection.execute("SELECT id FROM orchestrator.live_workers").fetchall()
+
+    assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+
+    assert [(long.id,)] == alive
+    assert [("dead", short.id), ("running", long.id)] == connection.execute(
+        "SELECT state, id FROM orchestrator.workers ORDER BY state"
+    ).fetchall()
+
+
+def test_a_worker_is_watched_by_its_own_dead_after(
+    connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock
+) -> None:
+    """Seen late for the first time, a worker that may beat every few minutes gets minutes to do so."""
+    hasty, slow = hire(), hire()
+    for mate, seconds in ((hasty, 0.001), (slow, 900)):
+        connection.execute(
+            "UPDATE orchestrator.workers SET dead_after = make_interval(secs => %s) WHERE id = %s",
+            [seconds, mate.id],
+        )
+    clock.advance(seconds=3600)
+    recovery = Recovery(spares_after_restart=False)
+
+    # Ends: the hasty one is watched for less than a millisecond.
+    while not recovery.is_worth(connection):
+        pass
+    recovery(connection)
+
+    assert [("dead", hasty.id), ("running", slow.id)] == connection.execute(
+        "SELECT state, id FROM orchestrator.workers ORDER BY state"
+    ).fetchall()
 
 
 def test_a_worker_that_beats_at_this_moment_is_left_alone(

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import LiteralString
 
 import psycopg
@@ -54,6 +55,15 @@ def beating(database_url: str, app: Orchestrator, line: Line) -> Iterator[Heartb
         yield beat
     finally:
         beat.stop()
+
+
+def test_the_row_says_after_how_long_a_silence_the_worker_is_dead(
+    beating: Heartbeat, connection: psycopg.Connection
+) -> None:
+    """Its own setting, by which every other worker and every view judges it."""
+    assert [(timedelta(seconds=10800),)] == connection.execute(
+        "SELECT dead_after FROM orchestrator.workers"
+    ).fetchall()
 
 
 def test_a_beacon_put_out_while_a_beat_waits_for_its_connection_is_out_with_it(

@@ -17,7 +17,7 @@ SELECT
     (SELECT count(*) FROM orchestrator.tasks_done AS t WHERE t.status = 'completed'),
     (SELECT count(*) FROM orchestrator.tasks_done AS t WHERE t.status = 'cancelled'),
     (SELECT count(*) FROM orchestrator.tasks_dead),
-    (SELECT count(*) FROM orchestrator.attempts AS a WHERE a.outcome <> 'lost')
+    (SELECT count(*) FROM orchestrator.attempts AS a WHERE a.outcome NOT IN ('lost', 'released', 'snoozed'))
 """
 BY_STATISTICS: LiteralString = """
 SELECT sum(s.completed), sum(s.cancelled), sum(s.buried), sum(s.failed + s.timed_out + s.buried)

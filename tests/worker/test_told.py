@@ -11,7 +11,19 @@ import pytest
 from orchestrator import Context, Orchestrator, events
 from orchestrator.errors import LeaseLost
 from orchestrator.notify import listen
-from tests.worker.running import recorded, run_until_empty, status, statuses, task, until, value, working
+from tests.schema.rows import put
+from tests.worker.running import (
+    attempts,
+    hire,
+    recorded,
+    run_until_empty,
+    status,
+    statuses,
+    task,
+    until,
+    value,
+    working,
+)  # fmt: skip
 
 HANDS: dict[str, str] = {
     "cancelled": "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s",
@@ -213,7 +225,7 @@ def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
     database_url: str, connection: psycopg.Connection
 ) -> None:
     """Should it kill its worker, then no outcome that waits to be written goes along: it would cost a task that has
-    ended well its third loss, and bury it."""
+    ended well a loss that tells against it."""
     app = Orchestrator(database_url, poll_seconds=0.1)
     stood: list[str] = []
 
@@ -266,9 +278,10 @@ def test_a_task_with_a_past_is_marked_running_before_it_starts(
 def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While something long runs it is given back, uncharged, for another worker to try."""
-    monkeypatch.setattr("orchestrator.worker.intake.SUSPECT_PATIENCE_SECONDS", 0.05)
+    """While another worker makes room for a suspect already, it is given back, uncharged."""
+    monkeypatch.setattr("orchestrator.worker.suspects.PATIENCE_SECONDS", 0.05)
     app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=0.0)
+    put(connection, "claimed", queue="elsewhere", losses=2, worker_id=hire(connection))
 
     @app.task(name="long")
     async def long() -> None:
@@ -298,6 +311,45 @@ def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
 
     assert (0, 2) == (task(connection, suspect_id).attempt, task(connection, suspect_id).losses)
     assert ("pending", 0) == (status(connection, first_id), task(connection, first_id).attempt)
+
+
+def test_a_suspect_has_its_turn_whatever_else_runs(
+    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What still runs after the grace is given back for it, uncharged and on record, and runs again afterwards."""
+    monkeypatch.setattr("orchestrator.worker.suspects.PATIENCE_SECONDS", 0.05)
+    app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=0.0)
+    began: list[int] = []
+    held: list[int] = []
+
+    @app.task(name="long", max_attempts=1)
+    async def long(context: Context) -> None:
+        began.append(context.id)
+        if len(began) == 1:
+            await asyncio.Event().wait()
+
+    @app.task(name="work")
+    async def work() -> None:
+        held.append(
+            value(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE worker_id IS NOT NULL")
+        )
+
+    async def main() -> tuple[int, int]:
+        async with working(app):
+            first = await long.aenqueue()
+            await until(lambda: status(connection, first.id) == "running", "it runs")
+            suspect = await work.using(delay=0.2).aenqueue()
+            connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
+            for each in (suspect, first):
+                await until(lambda each=each: status(connection, each.id) == "completed", "both are done")  # type: ignore[misc]
+        await app.aclose()
+        return int(suspect.id), int(first.id)
+
+    _, first_id = asyncio.run(main())
+
+    assert [1] == held, "it ran alone"
+    assert [(1, "released")] == attempts(connection, first_id)
+    assert 1 == task(connection, first_id).attempt
 
 
 def test_a_claim_whose_answer_was_lost_goes_back(database_url: str, connection: psycopg.Connection) -> None:

@@ -81,7 +81,8 @@ def test_a_hand_in_the_middle_undoes_what_was_written(
     assert events.TaskFailed not in {type(event) for event in told}
     # Requeued by hand it begins anew, with its first attempt: one entry, and that is the second run's.
     assert ([(handle.id, 1)] if hand == "requeued" else []) == entries(connection)
-    assert [] == attempts(connection, handle.id)
+    # That it ran is on record; an outcome it has none.
+    assert [(1, "lost")] == attempts(connection, handle.id)
 
 
 @both_colours

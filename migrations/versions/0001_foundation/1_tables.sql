@@ -200,6 +200,9 @@ CREATE TABLE orchestrator.workers (
         CONSTRAINT workers_state_check CHECK (state IN ('running', 'draining', 'stopped', 'dead')),
     started_at timestamptz NOT NULL DEFAULT orchestrator.clock(),
     beat_at timestamptz NOT NULL DEFAULT orchestrator.clock(),
+    -- The worker's setting dead_after_seconds: without a beat for so long it is dead. Each worker is judged by its own.
+    dead_after interval NOT NULL DEFAULT interval '30 seconds'
+        CONSTRAINT workers_dead_after_check CHECK (dead_after > interval '0' AND dead_after <= interval '1000 days'),
     -- Asleep in LISTEN until then: producers ring only for sleepers, and a killed one is not rung for ever.
     idle_until timestamptz,
     beacon bigint,
@@ -218,12 +221,15 @@ CREATE TABLE orchestrator.workers (
 CREATE INDEX workers_live_idx ON orchestrator.workers (id) WHERE state IN ('running', 'draining');
 CREATE UNIQUE INDEX workers_one_leader_idx ON orchestrator.workers (is_leader) WHERE is_leader;
 
--- One row for each attempt that did not end well; success lives on the task.
+-- One row for each execution that began and left its task unfinished or dead; what completed or was cancelled is its own
+-- record. `lost`: the worker or the lease was gone before it ended. `released` and `snoozed` do not count as attempts, so
+-- several rows may have the same number.
 CREATE TABLE orchestrator.attempts (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     task_id bigint NOT NULL,
     attempt smallint NOT NULL,
-    outcome text NOT NULL CONSTRAINT attempts_outcome_check CHECK (outcome IN ('failed', 'timeout', 'lost', 'discarded')),
+    outcome text NOT NULL CONSTRAINT attempts_outcome_check
+        CHECK (outcome IN ('failed', 'timeout', 'lost', 'discarded', 'released', 'snoozed')),
     queue text NOT NULL,
     type text NOT NULL,
     error jsonb,
@@ -232,7 +238,8 @@ CREATE TABLE orchestrator.attempts (
     started_at timestamptz,
     finished_at timestamptz NOT NULL DEFAULT orchestrator.clock()
 );
-CREATE INDEX attempts_task_idx ON orchestrator.attempts (task_id);
+-- One record a lease: a worker that was cut off and the leader may both write it.
+CREATE UNIQUE INDEX attempts_task_idx ON orchestrator.attempts (task_id, lease);
 -- Retention; by queue, as that of tasks_dead.
 CREATE INDEX attempts_queue_idx ON orchestrator.attempts (queue, finished_at);
 

@@ -31,7 +31,7 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT coalesce((SELECT bool_and(i.at_home) FROM orchestrator.installation AS i), false) $$;
 
 -- Whether a worker's beacon is out, though its row says that one is held: its process has ended, or has lost its LISTEN
--- session. Seconds later the leader takes back what it holds; its beat would be missed only after 30 s. Read in pg_locks:
+-- session. Seconds later the leader takes back what it holds; its beat would be missed only after its dead_after. Read in pg_locks:
 -- nothing is locked here, as the leader does (maintain/gone.sql). False where that tells nothing: the server is young, or
 -- a standby; and for who may not read beacons.
 CREATE OR REPLACE FUNCTION orchestrator.beacon_is_out(worker_id uuid)
@@ -48,7 +48,7 @@ BEGIN
     SELECT hashtextextended(w.id::text, w.beacon) INTO key
     FROM orchestrator.workers AS w
     WHERE w.id = beacon_is_out.worker_id AND w.beacon IS NOT NULL
-        AND NOT statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND interval '30 seconds';
+        AND NOT statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND w.dead_after;
     RETURN key IS NOT NULL AND NOT EXISTS (
         SELECT
         FROM pg_locks AS l
@@ -969,7 +969,7 @@ AS $$
 $$;
 
 -- The part of explanation() about a task that a worker holds: by whom, since when, until when; and if that worker is gone,
--- who takes the task back, and how soon. Gone is who said so, was declared dead, has not beaten for 30 s, or whose
+-- who takes the task back, and how soon. Gone is who said so, was declared dead, has not beaten for its dead_after, or whose
 -- beacon is out.
 CREATE OR REPLACE FUNCTION orchestrator.explain_held(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
@@ -978,7 +978,6 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
     now CONSTANT timestamptz := orchestrator.clock();
-    dead_after CONSTANT interval := interval '30 seconds';
     task record;
     who text;
     is_dark boolean;
@@ -988,22 +987,23 @@ DECLARE
     left_over interval;
 BEGIN
     SELECT t.id, t.status, t.attempt, t.max_attempts, t.losses, t.timeout, t.claimed_at, t.started_at, t.worker_id,
-        w.id IS NOT NULL AND w.state IN ('running', 'draining') AS lives, w.state, w.beat_at, w.host, w.pid, w.capacity
+        w.id IS NOT NULL AND w.state IN ('running', 'draining') AS lives, w.state, w.beat_at, w.dead_after,
+        w.host, w.pid, w.capacity
     INTO task
     FROM orchestrator.tasks_live AS t
     LEFT JOIN orchestrator.workers AS w ON w.id = t.worker_id
     WHERE t.id = explain_held.task_id;
     who := format('worker %s (%s, pid %s)', task.worker_id, left(coalesce(task.host, 'unknown'), 200), coalesce(task.pid::text, 'unknown'));
 
-    is_dark := task.lives AND orchestrator.beacon_is_out(task.worker_id);
-    IF NOT task.lives OR is_dark OR task.beat_at < now - dead_after THEN
+    IF NOT orchestrator.is_alive(task.worker_id) THEN
+        is_dark := task.lives AND orchestrator.beacon_is_out(task.worker_id);
         SELECT format('%s, pid %s', left(l.host, 200), l.pid) INTO leader
         FROM orchestrator.leader AS l
         WHERE l.id <> task.worker_id;
         SELECT count(*) INTO peers FROM orchestrator.live_workers AS w WHERE w.id <> task.worker_id;
         -- Who stopped may have left a claim on its way; it is looked for when its beat is too old.
         soon := CASE
-            WHEN task.state = 'stopped' AND task.beat_at > now - dead_after THEN 'in ' || orchestrator.in_words(task.beat_at + dead_after - now)
+            WHEN task.state = 'stopped' AND task.beat_at > now - task.dead_after THEN 'in ' || orchestrator.in_words(task.beat_at + task.dead_after - now)
             ELSE 'within seconds'
         END;
         RETURN QUERY SELECT
@@ -1053,9 +1053,9 @@ BEGIN
             )
         END
         || CASE
-            WHEN now - task.beat_at > dead_after / 2 THEN format(
+            WHEN now - task.beat_at > task.dead_after / 2 THEN format(
                 '. That worker has not been heard of for %s; in %s it counts as dead, and the task goes to another',
-                orchestrator.in_words(now - task.beat_at), orchestrator.in_words(task.beat_at + dead_after - now)
+                orchestrator.in_words(now - task.beat_at), orchestrator.in_words(task.beat_at + task.dead_after - now)
             )
             WHEN task.state = 'draining' THEN '. That worker is about to stop, and gives back what it does not finish'
             ELSE ''
@@ -1277,7 +1277,7 @@ BEGIN
     END IF;
     SELECT a.outcome, a.finished_at INTO failed
     FROM orchestrator.attempts AS a
-    WHERE a.task_id = task.id
+    WHERE a.task_id = task.id AND a.outcome NOT IN ('released', 'snoozed')
     ORDER BY a.id DESC
     LIMIT 1;
     IF task.attempt > 0 AND failed.finished_at >= task.claimed_at THEN
@@ -1376,6 +1376,7 @@ AS $$
         FROM (
             SELECT a.task_id, a.finished_at
             FROM orchestrator.attempts AS a
+            WHERE a.outcome NOT IN ('released', 'snoozed')
             ORDER BY a.id DESC
             LIMIT greatest(coalesce(failure_groups.newest, 10000), 0)
         ) AS n
@@ -1779,6 +1780,24 @@ BEGIN
         -- end
     );
 END
+$$;
+
+-- Whether a worker is alive: it has not ended, its last beat is younger than its own dead_after, and its beacon is not
+-- out. The one definition of it, for views and for statements that show workers. The leader takes tasks back by the same
+-- dead_after, but watches a worker for a while first (maintain/recover.sql). For callers that may not read beacons, the
+-- beat alone decides.
+CREATE OR REPLACE FUNCTION orchestrator.is_alive(worker_id uuid)
+RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    SELECT EXISTS (
+        SELECT
+        FROM orchestrator.workers AS w
+        WHERE w.id = is_alive.worker_id AND w.state IN ('running', 'draining')
+            AND w.beat_at > orchestrator.clock() - w.dead_after
+            AND NOT orchestrator.beacon_is_out(w.id)
+    )
 $$;
 
 -- Tell whether a task's idempotency key belongs to another task now: it was cancelled, and its key was taken since.
@@ -2288,7 +2307,8 @@ AS $$
     ORDER BY c.queue, c.type NULLS FIRST
 $$;
 
--- Statement trigger on DELETE of orchestrator.tasks: write audit, and free the idempotency keys of what is gone.
+-- Statement trigger on DELETE of orchestrator.tasks: write audit, record the executions that lost their leases by
+-- it, and free the idempotency keys of what is gone.
 -- Only hands name the root; workers name the leaf, and their tasks keep their keys.
 -- Without other joins and scans the keys are looked up one by one: a plan kept from a DELETE of many rows, or from
 -- when there were no keys, would otherwise read all of them for each later DELETE of one.
@@ -2308,6 +2328,18 @@ BEGIN
         jsonb_build_object('from', b.status, 'type', b.type)
     FROM old_tasks AS b
     ORDER BY b.id;
+
+    INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
+    SELECT
+        b.id, b.attempt, 'lost', b.queue, b.type,
+        jsonb_build_object(
+            'class', 'LeaseLost', 'message', format('worker %s ran this when it was deleted by hand', b.worker_id), 'traceback', ''
+        ),
+        b.lease, b.worker_id, b.started_at
+    FROM old_tasks AS b
+    WHERE b.status = 'running'
+    ORDER BY b.id
+    ON CONFLICT (task_id, lease) DO NOTHING;
 
     -- Locked in the order in which enqueue_many takes keys, so that the two cannot deadlock.
     PERFORM
@@ -2341,7 +2373,8 @@ BEGIN
 END
 $$;
 
--- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, and wake the
+-- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, record the
+-- executions that lost their leases by it, and wake the
 -- workers of the queues whose tasks wait. Only hands name the root; workers name the leaf. A row that moved
 -- between leaves is in both transition tables, which is why this needs no row trigger.
 -- Without nested loops the two tables are hashed or merged: the plan is kept from this session's first UPDATE with
@@ -2411,6 +2444,22 @@ BEGIN
         WHERE (a.has_ended, a.has_failed) <> (b.has_ended, b.has_failed)
         GROUP BY g.gate;
     END IF;
+
+    -- What ran when its lease was taken leaves a record. Its worker reports it too, and changes nothing by that; but it may
+    -- end before it can.
+    INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
+    SELECT
+        b.id, b.attempt, 'lost', b.queue, b.type,
+        jsonb_build_object(
+            'class', 'LeaseLost', 'message', format('worker %s ran this when it was made %s by hand', b.worker_id, a.status),
+            'traceback', ''
+        ),
+        b.lease, b.worker_id, b.started_at
+    FROM new_tasks AS a
+    JOIN old_tasks AS b ON b.id = a.id
+    WHERE b.status = 'running' AND a.lease IS NULL
+    ORDER BY b.id
+    ON CONFLICT (task_id, lease) DO NOTHING;
 
     -- Whatever waits now: a sleeper rung for a task that was there before finds nothing new and sleeps on.
     PERFORM orchestrator.ring(ARRAY[n.queue], n.due)
@@ -2686,8 +2735,9 @@ BEGIN
         t.lease, t.worker_id, t.started_at
     FROM orchestrator.tasks_live AS t
     WHERE t.status = 'running'
-    ORDER BY t.id;
-    GET DIAGNOSTICS running = ROW_COUNT;
+    ORDER BY t.id
+    ON CONFLICT (task_id, lease) DO NOTHING;
+    SELECT count(*) INTO running FROM orchestrator.tasks_live AS t WHERE t.worker_id IS NOT NULL AND t.status = 'running';
     INSERT INTO orchestrator.permits_returned (hold, permits)
     SELECT h.hold, count(*)
     FROM orchestrator.tasks_live AS t

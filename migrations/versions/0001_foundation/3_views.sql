@@ -69,8 +69,7 @@ SELECT w.id, w.host, w.pid, w.term, w.leader_until
 FROM orchestrator.workers AS w
 WHERE w.is_leader AND w.leader_until > orchestrator.clock() AND NOT orchestrator.beacon_is_out(w.id);
 
--- The workers that are alive: a beat within the last 30 seconds, and no beacon that is out. For each it looks through
--- pg_locks; readers, who may not see beacons, go by the beat alone.
+-- The workers that are alive, as is_alive() defines it. For each it looks through pg_locks.
 CREATE OR REPLACE VIEW orchestrator.live_workers
 WITH (security_invoker = true) AS
 SELECT
@@ -86,8 +85,7 @@ SELECT
     orchestrator.clock() - w.beat_at AS last_beat_age,
     w.is_leader
 FROM orchestrator.workers AS w
-WHERE w.state IN ('running', 'draining') AND w.beat_at > orchestrator.clock() - interval '30 seconds'
-    AND NOT orchestrator.beacon_is_out(w.id)
+WHERE w.state IN ('running', 'draining') AND orchestrator.is_alive(w.id)
 ORDER BY w.host, w.pid;
 
 -- One row a queue: its state, how many tasks wait, run and were given up, and how long the oldest ready one waits.
@@ -182,7 +180,7 @@ WHERE t.finished_at IS NOT NULL
 UNION ALL
 SELECT
     a.task_id, a.finished_at, 'attempt ' || a.outcome, a.worker_id::text,
-    format('attempt %s: %s: %s', a.attempt, a.error ->> 'class', a.error ->> 'message')
+    concat_ws(': ', 'attempt ' || a.attempt, a.error ->> 'class', a.error ->> 'message')
 FROM orchestrator.attempts AS a
 UNION ALL
 SELECT u.task_id, u.at, u.action, u.actor, concat_ws(': ', u.reason, (u.details ->> 'from') || ' to ' || (u.details ->> 'to'))

@@ -60,7 +60,8 @@ def screens(task_id: int, detail: Detail, *, full: bool, unmasked: bool) -> None
     for attempt in detail.attempts:
         heading(f"attempt {attempt.attempt}, {attempt.outcome}")
         click.echo(f"{figures.moment(attempt.started_at)} to {figures.moment(attempt.finished_at)}")
-        error(attempt, full=full, unmasked=unmasked)
+        if attempt.error_class is not None:
+            error(attempt, full=full, unmasked=unmasked)
     if detail.task is not None and detail.task.error_class is not None and not repeated(detail):
         heading("last error")
         error(detail.task, full=full, unmasked=unmasked)

@@ -13,7 +13,7 @@ WITH expected (name, made_by) AS (
         ('workers_live_idx', 'CREATE INDEX CONCURRENTLY workers_live_idx ON orchestrator.workers (id) WHERE state IN (''running'', ''draining'');'),
         ('workers_one_leader_idx', 'CREATE UNIQUE INDEX CONCURRENTLY workers_one_leader_idx ON orchestrator.workers (is_leader) WHERE is_leader;'),
         ('attempts_pkey', 'ALTER TABLE orchestrator.attempts ADD CONSTRAINT attempts_pkey PRIMARY KEY (id);'),
-        ('attempts_task_idx', 'CREATE INDEX CONCURRENTLY attempts_task_idx ON orchestrator.attempts (task_id);'),
+        ('attempts_task_idx', 'CREATE UNIQUE INDEX CONCURRENTLY attempts_task_idx ON orchestrator.attempts (task_id, lease);'),
         ('attempts_queue_idx', 'CREATE INDEX CONCURRENTLY attempts_queue_idx ON orchestrator.attempts (queue, finished_at);'),
         ('idempotency_keys_pkey', 'ALTER TABLE orchestrator.idempotency_keys ADD CONSTRAINT idempotency_keys_pkey PRIMARY KEY (type, key);'),
         ('idempotency_keys_expires_idx', 'CREATE INDEX CONCURRENTLY idempotency_keys_expires_idx ON orchestrator.idempotency_keys (expires_at);'),

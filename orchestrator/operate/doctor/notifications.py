@@ -28,7 +28,7 @@ def notifications(patient: Patient) -> Finding:
     if not heard:
         return warn(
             f"no notification arrives{' through this pooler' if pooled else ''}: workers with this URL look for new "
-            "tasks once a second, and a worker that was killed is missed after 30 s instead of 2",
+            "tasks once a second, and a worker that was killed is missed after its dead_after_seconds instead of 2 s",
             "Give workers a URL that leads to the server itself, or to a pool in session mode; producers may use this "
             "one.",
         )

@@ -1,4 +1,4 @@
--- Tasks that have cost two workers their lives and are tried again, and those that cost three and were buried within a
+-- Tasks that have cost two workers their lives and are tried again, and those that cost five and were buried within a
 -- day. Out: id; type; losses; whether it is buried; what tells
 -- its story. Of the last 10,000 recorded attempts, and of the last 10,000 dead letters. Paths:
 -- attempts_pkey, tasks_live_pkey, tasks_dead_finished_idx.
@@ -21,5 +21,5 @@ FROM (
     ORDER BY t.finished_at DESC
     LIMIT 10000
 ) AS d
-WHERE d.losses >= 3 AND d.error ->> 'class' = 'WorkerLost'
+WHERE d.losses >= 5 AND d.error ->> 'class' = 'WorkerLost'
 LIMIT 20

@@ -1,5 +1,5 @@
 -- Whether a worker's beacon is out, though its row says that one is held: its process has ended, or has lost its LISTEN
--- session. Seconds later the leader takes back what it holds; its beat would be missed only after 30 s. Read in pg_locks:
+-- session. Seconds later the leader takes back what it holds; its beat would be missed only after its dead_after. Read in pg_locks:
 -- nothing is locked here, as the leader does (maintain/gone.sql). False where that tells nothing: the server is young, or
 -- a standby; and for who may not read beacons.
 CREATE OR REPLACE FUNCTION orchestrator.beacon_is_out(worker_id uuid)
@@ -16,7 +16,7 @@ BEGIN
     SELECT hashtextextended(w.id::text, w.beacon) INTO key
     FROM orchestrator.workers AS w
     WHERE w.id = beacon_is_out.worker_id AND w.beacon IS NOT NULL
-        AND NOT statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND interval '30 seconds';
+        AND NOT statement_timestamp() - orchestrator.up_since() BETWEEN interval '0' AND w.dead_after;
     RETURN key IS NOT NULL AND NOT EXISTS (
         SELECT
         FROM pg_locks AS l

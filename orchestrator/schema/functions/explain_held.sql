@@ -1,5 +1,5 @@
 -- The part of explanation() about a task that a worker holds: by whom, since when, until when; and if that worker is gone,
--- who takes the task back, and how soon. Gone is who said so, was declared dead, has not beaten for 30 s, or whose
+-- who takes the task back, and how soon. Gone is who said so, was declared dead, has not beaten for its dead_after, or whose
 -- beacon is out.
 CREATE OR REPLACE FUNCTION orchestrator.explain_held(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
@@ -8,7 +8,6 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
     now CONSTANT timestamptz := orchestrator.clock();
-    dead_after CONSTANT interval := interval '30 seconds';
     task record;
     who text;
     is_dark boolean;
@@ -18,22 +17,23 @@ DECLARE
     left_over interval;
 BEGIN
     SELECT t.id, t.status, t.attempt, t.max_attempts, t.losses, t.timeout, t.claimed_at, t.started_at, t.worker_id,
-        w.id IS NOT NULL AND w.state IN ('running', 'draining') AS lives, w.state, w.beat_at, w.host, w.pid, w.capacity
+        w.id IS NOT NULL AND w.state IN ('running', 'draining') AS lives, w.state, w.beat_at, w.dead_after,
+        w.host, w.pid, w.capacity
     INTO task
     FROM orchestrator.tasks_live AS t
     LEFT JOIN orchestrator.workers AS w ON w.id = t.worker_id
     WHERE t.id = explain_held.task_id;
     who := format('worker %s (%s, pid %s)', task.worker_id, left(coalesce(task.host, 'unknown'), 200), coalesce(task.pid::text, 'unknown'));
 
-    is_dark := task.lives AND orchestrator.beacon_is_out(task.worker_id);
-    IF NOT task.lives OR is_dark OR task.beat_at < now - dead_after THEN
+    IF NOT orchestrator.is_alive(task.worker_id) THEN
+        is_dark := task.lives AND orchestrator.beacon_is_out(task.worker_id);
         SELECT format('%s, pid %s', left(l.host, 200), l.pid) INTO leader
         FROM orchestrator.leader AS l
         WHERE l.id <> task.worker_id;
         SELECT count(*) INTO peers FROM orchestrator.live_workers AS w WHERE w.id <> task.worker_id;
         -- Who stopped may have left a claim on its way; it is looked for when its beat is too old.
         soon := CASE
-            WHEN task.state = 'stopped' AND task.beat_at > now - dead_after THEN 'in ' || orchestrator.in_words(task.beat_at + dead_after - now)
+            WHEN task.state = 'stopped' AND task.beat_at > now - task.dead_after THEN 'in ' || orchestrator.in_words(task.beat_at + task.dead_after - now)
             ELSE 'within seconds'
         END;
         RETURN QUERY SELECT
@@ -83,9 +83,9 @@ BEGIN
             )
         END
         || CASE
-            WHEN now - task.beat_at > dead_after / 2 THEN format(
+            WHEN now - task.beat_at > task.dead_after / 2 THEN format(
                 '. That worker has not been heard of for %s; in %s it counts as dead, and the task goes to another',
-                orchestrator.in_words(now - task.beat_at), orchestrator.in_words(task.beat_at + dead_after - now)
+                orchestrator.in_words(now - task.beat_at), orchestrator.in_words(task.beat_at + task.dead_after - now)
             )
             WHEN task.state = 'draining' THEN '. That worker is about to stop, and gives back what it does not finish'
             ELSE ''

@@ -52,7 +52,7 @@ BEGIN
     END IF;
     SELECT a.outcome, a.finished_at INTO failed
     FROM orchestrator.attempts AS a
-    WHERE a.task_id = task.id
+    WHERE a.task_id = task.id AND a.outcome NOT IN ('released', 'snoozed')
     ORDER BY a.id DESC
     LIMIT 1;
     IF task.attempt > 0 AND failed.finished_at >= task.claimed_at THEN

@@ -32,6 +32,7 @@ AS $$
         FROM (
             SELECT a.task_id, a.finished_at
             FROM orchestrator.attempts AS a
+            WHERE a.outcome NOT IN ('released', 'snoozed')
             ORDER BY a.id DESC
             LIMIT greatest(coalesce(failure_groups.newest, 10000), 0)
         ) AS n

@@ -1,4 +1,5 @@
--- Statement trigger on DELETE of orchestrator.tasks: write audit, and free the idempotency keys of what is gone.
+-- Statement trigger on DELETE of orchestrator.tasks: write audit, record the executions that lost their leases by
+-- it, and free the idempotency keys of what is gone.
 -- Only hands name the root; workers name the leaf, and their tasks keep their keys.
 -- Without other joins and scans the keys are looked up one by one: a plan kept from a DELETE of many rows, or from
 -- when there were no keys, would otherwise read all of them for each later DELETE of one.
@@ -18,6 +19,18 @@ BEGIN
         jsonb_build_object('from', b.status, 'type', b.type)
     FROM old_tasks AS b
     ORDER BY b.id;
+
+    INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
+    SELECT
+        b.id, b.attempt, 'lost', b.queue, b.type,
+        jsonb_build_object(
+            'class', 'LeaseLost', 'message', format('worker %s ran this when it was deleted by hand', b.worker_id), 'traceback', ''
+        ),
+        b.lease, b.worker_id, b.started_at
+    FROM old_tasks AS b
+    WHERE b.status = 'running'
+    ORDER BY b.id
+    ON CONFLICT (task_id, lease) DO NOTHING;
 
     -- Locked in the order in which enqueue_many takes keys, so that the two cannot deadlock.
     PERFORM

@@ -1,4 +1,5 @@
--- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, and wake the
+-- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, record the
+-- executions that lost their leases by it, and wake the
 -- workers of the queues whose tasks wait. Only hands name the root; workers name the leaf. A row that moved
 -- between leaves is in both transition tables, which is why this needs no row trigger.
 -- Without nested loops the two tables are hashed or merged: the plan is kept from this session's first UPDATE with
@@ -68,6 +69,22 @@ BEGIN
         WHERE (a.has_ended, a.has_failed) <> (b.has_ended, b.has_failed)
         GROUP BY g.gate;
     END IF;
+
+    -- What ran when its lease was taken leaves a record. Its worker reports it too, and changes nothing by that; but it may
+    -- end before it can.
+    INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
+    SELECT
+        b.id, b.attempt, 'lost', b.queue, b.type,
+        jsonb_build_object(
+            'class', 'LeaseLost', 'message', format('worker %s ran this when it was made %s by hand', b.worker_id, a.status),
+            'traceback', ''
+        ),
+        b.lease, b.worker_id, b.started_at
+    FROM new_tasks AS a
+    JOIN old_tasks AS b ON b.id = a.id
+    WHERE b.status = 'running' AND a.lease IS NULL
+    ORDER BY b.id
+    ON CONFLICT (task_id, lease) DO NOTHING;
 
     -- Whatever waits now: a sleeper rung for a task that was there before finds nothing new and sleeps on.
     PERFORM orchestrator.ring(ARRAY[n.queue], n.due)

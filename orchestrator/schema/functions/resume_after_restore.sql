@@ -47,8 +47,9 @@ BEGIN
         t.lease, t.worker_id, t.started_at
     FROM orchestrator.tasks_live AS t
     WHERE t.status = 'running'
-    ORDER BY t.id;
-    GET DIAGNOSTICS running = ROW_COUNT;
+    ORDER BY t.id
+    ON CONFLICT (task_id, lease) DO NOTHING;
+    SELECT count(*) INTO running FROM orchestrator.tasks_live AS t WHERE t.worker_id IS NOT NULL AND t.status = 'running';
     INSERT INTO orchestrator.permits_returned (hold, permits)
     SELECT h.hold, count(*)
     FROM orchestrator.tasks_live AS t

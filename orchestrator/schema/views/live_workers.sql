@@ -1,5 +1,4 @@
--- The workers that are alive: a beat within the last 30 seconds, and no beacon that is out. For each it looks through
--- pg_locks; readers, who may not see beacons, go by the beat alone.
+-- The workers that are alive, as is_alive() defines it. For each it looks through pg_locks.
 CREATE OR REPLACE VIEW orchestrator.live_workers
 WITH (security_invoker = true) AS
 SELECT
@@ -15,6 +14,5 @@ SELECT
     orchestrator.clock() - w.beat_at AS last_beat_age,
     w.is_leader
 FROM orchestrator.workers AS w
-WHERE w.state IN ('running', 'draining') AND w.beat_at > orchestrator.clock() - interval '30 seconds'
-    AND NOT orchestrator.beacon_is_out(w.id)
+WHERE w.state IN ('running', 'draining') AND orchestrator.is_alive(w.id)
 ORDER BY w.host, w.pid;

@@ -20,7 +20,7 @@ WHERE t.finished_at IS NOT NULL
 UNION ALL
 SELECT
     a.task_id, a.finished_at, 'attempt ' || a.outcome, a.worker_id::text,
-    format('attempt %s: %s: %s', a.attempt, a.error ->> 'class', a.error ->> 'message')
+    concat_ws(': ', 'attempt ' || a.attempt, a.error ->> 'class', a.error ->> 'message')
 FROM orchestrator.attempts AS a
 UNION ALL
 SELECT u.task_id, u.at, u.action, u.actor, concat_ws(': ', u.reason, (u.details ->> 'from') || ' to ' || (u.details ->> 'to'))

@@ -1,7 +1,7 @@
 -- fair count: no attempt beyond the last, and nobody is given up for another's crash
 SELECT 'dead letters' AS label, count(*) AS number FROM chaos.steps AS s WHERE s.new_status = 'dead_letter'
 UNION ALL
-SELECT 'of these with three losses', count(*) FROM chaos.steps AS s WHERE s.new_status = 'dead_letter' AND s.losses >= 3
+SELECT 'of these with five losses', count(*) FROM chaos.steps AS s WHERE s.new_status = 'dead_letter' AND s.losses >= 5
 UNION ALL
 SELECT 'of these poison', count(*) FROM chaos.steps AS s JOIN chaos.births AS b ON b.task_id = s.task_id
 WHERE s.new_status = 'dead_letter' AND b.type = 'chaos.poison'
@@ -17,7 +17,7 @@ WHERE s.new_attempt > s.max_attempts
 UNION ALL
 SELECT s.task_id, format('given up with %s losses, in attempt %s of %s', s.losses, s.new_attempt, s.max_attempts)
 FROM chaos.steps AS s
-WHERE s.new_status = 'dead_letter' AND s.losses < 3
+WHERE s.new_status = 'dead_letter' AND s.losses < 5
     -- A loss is no failure, also in the last attempt: it may have been another's doing.
     AND (s.error_class = 'WorkerLost' OR s.new_attempt < s.max_attempts AND NOT EXISTS (
         SELECT FROM orchestrator.attempts AS a

@@ -15,4 +15,4 @@ FROM chaos.steps AS s
 JOIN chaos.births AS b ON b.task_id = s.task_id
 JOIN chaos.processes AS p ON p.worker_id = s.old_worker
 JOIN chaos.ends AS e ON e.who = p.who AND NOT e.expected AND e.status = -9 AND e.at <= s.at
-WHERE s.new_status = 'dead_letter' AND s.losses >= 3 AND s.error_class = 'WorkerLost' AND b.type <> 'chaos.poison';
+WHERE s.new_status = 'dead_letter' AND s.losses >= 5 AND s.error_class = 'WorkerLost' AND b.type <> 'chaos.poison';

@@ -6,8 +6,8 @@ MUTANTS = (
     mutant(
         "explain-by-a-row-that-nobody-keeps",
         "orchestrator/schema/functions/explain_held.sql",
-        "is_dark := task.lives AND orchestrator.beacon_is_out(task.worker_id);",
-        "is_dark := false;",
+        "IF NOT orchestrator.is_alive(task.worker_id) THEN",
+        "IF NOT task.lives OR task.beat_at < now - task.dead_after THEN",
         why="A task whose worker was killed a moment ago is said to run.",
         suites=("operate/test_explain.py",),
     ),

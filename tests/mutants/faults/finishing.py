@@ -9,6 +9,30 @@ OUTBOX = "orchestrator/finish/outbox.py"
 
 MUTANTS = (
     mutant(
+        "given-back-without-a-record",
+        "orchestrator/finish/record.py",
+        '"released" if begun else None',
+        "None",
+        why="A task with one attempt runs twice after a deploy, and nothing tells of the first time.",
+        suites=("worker/test_on_record.py",),
+    ),
+    mutant(
+        "lease-lost-without-a-record",
+        "orchestrator/worker/endings.py",
+        "            self._outbox.put(attempt.outcome(Lost(reason)), worker_id=attempt.worker_id)\n",
+        "            pass\n",
+        why="What a worker ran unmarked when its task was taken away is known to it alone, and it keeps silent.",
+        suites=("worker/test_on_record.py",),
+    ),
+    mutant(
+        "requeued-by-hand-without-a-record",
+        "orchestrator/schema/functions/record_hands_update.sql",
+        "WHERE b.status = 'running' AND a.lease IS NULL",
+        "WHERE false",
+        why="A running task is requeued and its worker is killed: nothing tells that it ran.",
+        suites=("stateful/test_stateful.py", "races/test_hands.py"),
+    ),
+    mutant(
         "complete-without-its-lease",
         COMPLETE,
         "WHERE t.id = g.id AND t.lease = g.lease",
@@ -132,16 +156,16 @@ MUTANTS = (
     mutant(
         "release-is-charged",
         RECORD,
-        'return "waiting", None, False, None, None',
-        'return "waiting", None, True, None, None',
+        'return "waiting", None, False, None, "released"',
+        'return "waiting", None, True, None, "released"',
         why="Each deploy costs what was claimed ahead an attempt.",
         suites=("stations/test_finish.py",),
     ),
     mutant(
         "snooze-is-charged",
         RECORD,
-        'return "waiting", after_seconds, False, None, None',
-        'return "waiting", after_seconds, True, None, None',
+        'return "waiting", after_seconds, False, None, "snoozed"',
+        'return "waiting", after_seconds, True, None, "snoozed"',
         why="A task that waits politely becomes a dead letter.",
         suites=("stations/test_finish.py",),
     ),

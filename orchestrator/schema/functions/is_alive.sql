@@ -1,0 +1,17 @@
+-- Whether a worker is alive: it has not ended, its last beat is younger than its own dead_after, and its beacon is not
+-- out. The one definition of it, for views and for statements that show workers. The leader takes tasks back by the same
+-- dead_after, but watches a worker for a while first (maintain/recover.sql). For callers that may not read beacons, the
+-- beat alone decides.
+CREATE OR REPLACE FUNCTION orchestrator.is_alive(worker_id uuid)
+RETURNS boolean
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    SELECT EXISTS (
+        SELECT
+        FROM orchestrator.workers AS w
+        WHERE w.id = is_alive.worker_id AND w.state IN ('running', 'draining')
+            AND w.beat_at > orchestrator.clock() - w.dead_after
+            AND NOT orchestrator.beacon_is_out(w.id)
+    )
+$$;

@@ -1,0 +1,198 @@
+"""Whatever began and did not complete its task leaves one record in attempts, however it ended; also where max_attempts
+is 1, and where the database had not learned yet that it began."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import LiteralString
+
+import psycopg
+import pytest
+
+from orchestrator import Context, Orchestrator, Snooze, events
+from orchestrator.maintain import recover
+from tests.worker.running import recorded, status, until, value, working
+
+QUICK = {"poll_seconds": 0.1, "heartbeat_seconds": 0.1, "dead_after_seconds": 0.5}
+
+
+class Bench:
+    """An app with one handler, which stays for ever the first time, and what it did."""
+
+    def __init__(self, url: str, **settings: float) -> None:
+        self.app = Orchestrator(url, **{**QUICK, **settings})
+        self.begun = Counter[int]()
+        self.first: Callable[[int], object] = id  # what the handler does at its start, the first time
+
+        @self.app.task(name="work", max_attempts=1)
+        async def work(context: Context) -> None:
+            self.begun[context.id] += 1
+            if self.begun[context.id] == 1:
+                self.first(context.id)
+                await asyncio.Event().wait()
+
+        self.work = work
+
+    async def enqueue(self, count: int = 1) -> list[int]:
+        return [(await self.work.aenqueue()).id for _ in range(count)]
+
+    async def all_begun(self, ids: list[int]) -> None:
+        await until(lambda: all(self.begun[task_id] for task_id in ids), "they have begun")
+
+
+@pytest.fixture
+def bench(database_url: str) -> Bench:
+    return Bench(database_url)
+
+
+@pytest.fixture
+def other(bench: Bench, database_url: str) -> Iterator[psycopg.Connection]:
+    """A session that locks each task as soon as it has begun: the mark that it runs goes round a locked row."""
+    with psycopg.connect(database_url) as session:
+        bench.first = lambda task_id: session.execute(
+            "SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [task_id]
+        )
+        yield session
+
+
+def records(connection: psycopg.Connection, ids: list[int]) -> list[tuple[int, int, str, bool]]:
+    """Return what is on record of these: the attempt, how it ended, and whether its worker and its start are known."""
+    return connection.execute(
+        "SELECT task_id, attempt, outcome, worker_id IS NOT NULL AND started_at IS NOT NULL AND lease IS NOT NULL"
+        " FROM orchestrator.attempts WHERE task_id = ANY (%s) ORDER BY task_id, id",
+        [ids],
+    ).fetchall()
+
+
+def test_what_ran_while_the_workers_were_locked_is_on_record(
+    bench: Bench, database_url: str, connection: psycopg.Connection
+) -> None:
+    """A stranger's lock on the workers keeps every beat away, and the worker gives up what it runs."""
+
+    async def main() -> list[int]:
+        with recorded(events.WorkerCutOff) as cut_off:
+            async with working(bench.app):
+                ids = await bench.enqueue(4)
+                await bench.all_begun(ids)
+                async with await psycopg.AsyncConnection.connect(database_url) as other:
+                    await other.execute("LOCK TABLE orchestrator.workers IN ACCESS EXCLUSIVE MODE")
+                    await until(lambda: cut_off, "it finds itself cut off")
+                await until(lambda: all(status(connection, n) == "completed" for n in ids), "they ran again")
+        await bench.app.aclose()
+        return ids
+
+    ids = asyncio.run(main())
+
+    assert dict.fromkeys(ids, 2) == dict(bench.begun)
+    assert [(n, 1, True) for n in ids] == [
+        (n, attempt, known) for n, attempt, _, known in records(connection, ids)
+    ]
+    assert {outcome for _, _, outcome, _ in records(connection, ids)} <= {"released", "lost"}
+
+
+def test_what_is_given_back_after_the_grace_is_on_record(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """It does not count as an attempt, and is no secret."""
+    bench = Bench(database_url, grace_seconds=0.0)
+
+    async def main() -> list[int]:
+        async with working(bench.app):
+            ids = await bench.enqueue(2)
+            await bench.all_begun(ids)
+        await bench.app.aclose()
+        return ids
+
+    ids = asyncio.run(main())
+
+    assert [(n, 1, "released", True) for n in ids] == records(connection, ids)
+    assert {("pending", 0)} == set(
+        connection.execute("SELECT status, attempt FROM orchestrator.tasks").fetchall()
+    )
+
+
+def test_what_began_unmarked_under_a_worker_that_was_declared_dead_is_on_record(
+    bench: Bench, other: psycopg.Connection, connection: psycopg.Connection
+) -> None:
+    """For the leader it had not begun, and comes back as such; its worker comes back too, and knows better."""
+
+    async def main() -> int:
+        async with working(bench.app):
+            (task_id,) = await bench.enqueue()
+            await bench.all_begun([task_id])
+            connection.execute(
+                "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
+            )
+            assert "claimed" == status(connection, task_id)
+            # For this session its own lock is in nobody's way.
+            await until(lambda: recover(other).returned, "it is taken back")
+            assert [] == records(other, [task_id])
+            other.commit()
+            await until(lambda: status(connection, task_id) == "completed", "it ran again")
+            await until(lambda: records(connection, [task_id]), "it is reported")
+        await bench.app.aclose()
+        return task_id
+
+    task_id = asyncio.run(main())
+
+    assert 2 == bench.begun[task_id]
+    assert [(task_id, 1, "lost", True)] == records(connection, [task_id])
+
+
+WISHES: dict[str, LiteralString] = {
+    "requeued": "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s",
+    "cancelled": "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s",
+    "deleted": "DELETE FROM orchestrator.tasks WHERE id = %s",
+}
+
+
+@pytest.mark.parametrize("marked", [True, False], ids=["marked", "unmarked"])
+@pytest.mark.parametrize("wish", WISHES)
+def test_what_is_taken_away_by_hand_while_it_runs_is_on_record_once(
+    bench: Bench, other: psycopg.Connection, connection: psycopg.Connection, wish: str, *, marked: bool
+) -> None:
+    """The database records it when it knows that it runs; the worker when it learns of it, in any case."""
+    if marked:
+        bench.first = id
+
+    async def main() -> int:
+        with recorded(events.LeaseLost) as lost:
+            async with working(bench.app):
+                (task_id,) = await bench.enqueue()
+                if marked:
+                    await until(lambda: status(connection, task_id) == "running", "it runs")
+                else:
+                    await bench.all_begun([task_id])
+                other.execute(WISHES[wish], [task_id])
+                other.commit()
+                await until(lambda: lost and records(connection, [task_id]), "it is told, and recorded")
+        await bench.app.aclose()
+        return task_id
+
+    task_id = asyncio.run(main())
+
+    assert [(task_id, 1, "lost", True)] == records(connection, [task_id])
+
+
+def test_a_snooze_is_on_record(database_url: str, connection: psycopg.Connection) -> None:
+    """Each time it was called, with the number of the attempt that it does not count as."""
+    app = Orchestrator(database_url, **QUICK)
+    called: list[int] = []
+
+    @app.task(name="work", max_attempts=1)
+    async def work() -> None:
+        called.append(1)
+        if len(called) < 3:
+            raise Snooze(after=0)
+
+    async def main() -> int:
+        async with working(app):
+            task_id = (await work.aenqueue()).id
+            await until(lambda: status(connection, task_id) == "completed", "it is done")
+        await app.aclose()
+        return task_id
+
+    task_id = asyncio.run(main())
+
+    assert [(task_id, 1, "snoozed", True)] * 2 == records(connection, [task_id])
+    assert 1 == value(connection, "SELECT attempt FROM orchestrator.tasks")
