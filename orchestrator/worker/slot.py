@@ -1,14 +1,11 @@
 """One slot of a worker, and what waits for one."""
 
 import asyncio
-import contextvars
 from collections import deque
 from contextlib import suppress
 from uuid import UUID
 
-from orchestrator import events
 from orchestrator.execute import Attempt
-from orchestrator.task import trace
 from orchestrator.task.model import Claimed
 
 # What has run for so long is marked running; what the database would not mark is offered again after a while.
@@ -49,20 +46,3 @@ def taken(waiting: deque[Waiting], count: int) -> list[tuple[Claimed, UUID]]:
 def is_unmarked(attempt: Attempt, now: float) -> bool:
     """Tell whether an attempt lasts so long that it should be marked running."""
     return not attempt.is_marked and now - attempt.begun_at > MARK_SECONDS and now >= attempt.mark_at
-
-
-def left_something_in(base: contextvars.Context) -> bool:
-    """Tell whether the current context is another than it was. By identity: to compare values is to call their code."""
-    now = contextvars.copy_context()
-    return len(now) != len(base) or (len(base) > 0 and any(now.get(v, v) is not base[v] for v in base))
-
-
-def tell(attempt: Attempt, *, with_payload: bool) -> None:
-    """Say what begins."""
-    task = attempt.task
-    name = (task.id, task.type, task.queue, task.attempt)
-    if events.wanted(events.TaskStarted):
-        trace_id = trace.id_of(task.trace_context)
-        events.emit(events.TaskStarted(*name, worker_id=attempt.worker_id, trace_id=trace_id))
-    if with_payload:
-        events.emit(events.TaskPayload(*name, task.payload))

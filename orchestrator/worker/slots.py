@@ -22,17 +22,10 @@ from orchestrator.config import Config
 from orchestrator.execute import Attempt, Executors, Registry, Services, Spans, Traced
 from orchestrator.execute.context import NOWHERE
 from orchestrator.finish import Outbox, announce
+from orchestrator.task import trace
 from orchestrator.task.model import Claimed
 from orchestrator.task.outcome import End, Outcome, Recorded, Released
-from orchestrator.worker.slot import (
-    MARK_AGAIN_SECONDS,
-    Slot,
-    Waiting,
-    is_unmarked,
-    left_something_in,
-    taken,
-    tell,
-)
+from orchestrator.worker.slot import MARK_AGAIN_SECONDS, Slot, Waiting, is_unmarked, taken
 
 # How long attempts that never wait may keep the loop from everything else.
 SLICE_SECONDS = 0.002
@@ -186,7 +179,7 @@ class Slots:
                     until = self._slice()
                     continue
                 ended_at = await self._run(slot, attempt)
-                if slot.is_last or slot.is_void or slot.is_spent() or left_something_in(base):
+                if slot.is_last or slot.is_void or slot.is_spent() or contextvars.copy_context() != base:
                     break
                 if ended_at > until:
                     await asyncio.sleep(0)
@@ -293,3 +286,14 @@ class Slots:
         if len(self._slots) - len(self.stubborn) < self._config.concurrency:
             self._is_waking = True
             self._new_slot()
+
+
+def tell(attempt: Attempt, *, with_payload: bool) -> None:
+    """Say what begins."""
+    task = attempt.task
+    name = (task.id, task.type, task.queue, task.attempt)
+    if events.wanted(events.TaskStarted):
+        trace_id = trace.id_of(task.trace_context)
+        events.emit(events.TaskStarted(*name, worker_id=attempt.worker_id, trace_id=trace_id))
+    if with_payload:
+        events.emit(events.TaskPayload(*name, task.payload))

@@ -52,7 +52,7 @@ MUTANTS = (
     mutant(
         "handler-that-cancels-itself",
         ATTEMPT,
-        "return self.timed_out() if self.expired else self.broke(error)",
+        "return self.timed_out() if self.expired else await self._raised(error)",
         "raise",
         why="A handler that lets its own cancellation escape is taken for called off, uncharged, for ever.",
         suites=("worker/test_stubborn_handlers.py::test_a_handler_that_cancels_its_own_task_has_failed",),
