@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from orchestrator import database_url
 from orchestrator.errors import ConfigError
 
 PREFIX = "ORCHESTRATOR_"
@@ -88,9 +89,19 @@ class Config:
             elif value is not None:
                 values[name] = names_of(value) if name == "queues" else value
         config = cls(**values)
+        if fault := config.fault_of_url():
+            name = "database_url" if given.get("database_url") is not None else f"{PREFIX}DATABASE_URL"
+            faults.append(f"{name} {fault}")
         if faults := [*faults, *config.faults()]:
             raise ConfigError("; ".join(faults))
         return config
+
+    def fault_of_url(self) -> str | None:
+        """Say why the database's URL cannot be read, if it cannot; without a word of it."""
+        url = self.database_url
+        if not isinstance(url, str) or not url or url.startswith("embedded:"):
+            return None
+        return database_url.fault(url)
 
     def faults(self) -> list[str]:
         """Name every setting that cannot work, alone or beside another."""

@@ -5,6 +5,7 @@ Of what PostgreSQL says the primary message alone is shown, and a hint that is o
 
 import errno
 import os
+import re
 import sys
 
 import click
@@ -19,6 +20,12 @@ INTERRUPTED_CODE = 130
 OURS = "OR"
 # What may keep a disk, or whatever stands for one, from taking what is printed.
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+# A part of a command line that may be a part of a URL, and so of a password: a space in it makes arguments of both.
+URL = re.compile(r"://|\S@\S")
+NOT_REPEATED = (
+    "the command line cannot be read. It is not repeated, since a URL in it may hold a password; write a URL in "
+    "quotes, after --url"
+)
 ROLES = (
     "to look, a role needs orchestrator_reader; to change things, orchestrator_operator; to enqueue, "
     "orchestrator_producer"
@@ -31,7 +38,10 @@ def told(error: Exception) -> int:
         case click.exceptions.Abort():
             return INTERRUPTED_CODE
         case click.ClickException():
-            error.show()
+            if URL.search(error.message):
+                click.UsageError(NOT_REPEATED, getattr(error, "ctx", None)).show()
+            else:
+                error.show()
             return error.exit_code
         case OrchestratorError():
             say(str(error))

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from orchestrator import forks
+from orchestrator import database_url, forks
 from orchestrator.errors import ConfigError, DatabaseUnavailable
 from orchestrator.postgres import embedded, statement
 
@@ -52,16 +52,8 @@ def conninfo(url: str, *, application_name: str = "orchestrator") -> str:
         if not path:
             raise ConfigError("embedded: needs a folder, for example embedded:./pgdata")
         url = embedded.start(Path(path).expanduser().resolve())
-    scheme, separator, rest = url.partition("://")
-    if separator and "+" in scheme:
-        url = f"{scheme.partition('+')[0]}://{rest}"
-    try:
-        given = conninfo_to_dict(url)
-    except psycopg.ProgrammingError:
-        # Without its cause: libpq quotes the string it cannot read, password and all.
-        raise ConfigError(
-            "the database URL cannot be read; it should look like postgresql://user@host:5432/database"
-        ) from None
+    given = database_url.read(url, source="the database URL (--url, or an argument)")
+    database_url.check_environment(given)
     return make_conninfo(**{"application_name": application_name, **GUARDS, **given})
 
 

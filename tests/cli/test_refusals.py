@@ -62,7 +62,8 @@ def test_the_url_cannot_be_read() -> None:
     code, said = refusal(f"worker {SHOP}", url="postgresql://jane:hunter2@[::1/shop")
 
     assert 1 == code
-    assert "the database URL cannot be read" in said
+    assert "ORCHESTRATOR_DATABASE_URL cannot be read: it is no URL of PostgreSQL" in said
+    assert "%40 for @" in said
     assert "hunter2" not in said
 
 

@@ -109,7 +109,7 @@ def telling_ids() -> bytes:
     """The statement that writes successes, but that it tells which were accepted also where all were."""
     query, told = (
         load("finish/complete.sql"),
-        b"SELECT count(*), CASE WHEN count(*) < cardinality(%(ids)s::bigint[])",
+        b"SELECT\n    pg_catalog.count(*),\n",
     )
     assert told in query
     return query[: query.index(told)] + b"SELECT id FROM done"

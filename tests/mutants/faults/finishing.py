@@ -35,8 +35,8 @@ MUTANTS = (
     mutant(
         "complete-without-its-lease",
         COMPLETE,
-        "WHERE t.id = g.id AND t.lease = g.lease",
-        "WHERE t.id = g.id",
+        " AND t.lease OPERATOR(pg_catalog.=) g.lease",
+        "",
         why="A worker that was taken for dead completes what another is running.",
         suites=("stations/test_finish.py", "races/test_finishing.py"),
     ),

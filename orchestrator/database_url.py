@@ -1,0 +1,94 @@
+"""Read what names a database, and never repeat it: what cannot be read may hold a part of a password.
+
+A reserved character in a password that is not percent-encoded ends the password early. libpq then takes the rest for
+the host, the port or the database, and prints it when it finds none of that name. So each part is judged before
+anything connects, and a refusal says what kind of part is wrong, and not how it reads.
+"""
+
+import re
+from typing import Any
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import conninfo_to_dict
+
+from orchestrator.errors import ConfigError
+
+FORM = (
+    "write postgresql://user:password@host:5432/database, and percent-encode what is reserved in a user, a password or "
+    "a name: %40 for @, %2F for /, %3A for :, %23 for #, %3F for ?, %25 for %, %20 for a space"
+)
+# A name, an address, or a socket: in a folder, or abstract.
+HOST = re.compile(r"[\w.:%-]*|[/@][^@]*")
+PORT = re.compile(r"\s*\d*\s*")
+# The user and his password, the hosts, the database: as libpq takes a URL apart.
+PLACES = re.compile(r"([^@/]*@)?([^/?]*)(?:/([^?]*))?")
+# Variables of libpq's own, and the parts that they stand for.
+VARIABLES = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
+
+
+def read(text: str, *, source: str) -> dict[str, Any]:
+    """Return the parameters of a URL, also SQLAlchemy's postgresql+driver://, or of libpq's key=value.
+
+    `source` names the setting or argument in a refusal.
+    """
+    given = parameters(text)
+    fault = fault_of(text, given)
+    if given is None or fault is not None:
+        raise ConfigError(f"{source} cannot be read: {fault}; {FORM}")
+    return given
+
+
+def fault(text: str) -> str | None:
+    """Return why a text names no database; None where it does."""
+    found = fault_of(text, parameters(text))
+    return None if found is None else f"cannot be read: {found}; {FORM}"
+
+
+def check_environment(given: dict[str, Any]) -> None:
+    """Refuse a variable of libpq's that stands for a part which was not given, and is none."""
+    for option in pq.Conninfo.get_defaults():
+        part = option.keyword.decode()
+        if part in VARIABLES and given.get(part) is None and option.val is not None:
+            wrong = fault_of_parts({part: option.val.decode(errors="replace")})
+            if wrong is not None:
+                raise ConfigError(f"{VARIABLES[part]} cannot be read: {wrong}")
+
+
+def parameters(text: str) -> dict[str, Any] | None:
+    """Return what libpq reads; None where it cannot. Its error quotes the text, so it is not passed on."""
+    scheme, separator, rest = text.partition("://")
+    if separator and "+" in scheme:
+        text = f"{scheme.partition('+')[0]}://{rest}"
+    try:
+        return conninfo_to_dict(text)
+    except (psycopg.ProgrammingError, UnicodeEncodeError):
+        return None
+
+
+def fault_of(text: str, given: dict[str, Any] | None) -> str | None:
+    if given is None:
+        return "it is no URL of PostgreSQL, and no list of key=value"
+    return fault_of_parts(given) or fault_of_places(text)
+
+
+def fault_of_parts(given: dict[str, Any]) -> str | None:
+    """Judge what was read."""
+    if not all(map(HOST.fullmatch, str(given.get("host") or "").split(","))):
+        return "what stands in the place of the host is no name and no address"
+    if not all(map(PORT.fullmatch, str(given.get("port") or "").split(","))):
+        return "what stands in the place of the port is no number"
+    if "://" in str(given.get("dbname") or ""):
+        return "what stands in the place of the database is a URL"
+    return None
+
+
+def fault_of_places(text: str) -> str | None:
+    """Judge a URL as it is written: an @ that is not encoded stands before the host alone."""
+    _, separator, rest = text.partition("://")
+    if not separator:
+        return None
+    user, hosts, path = PLACES.match(rest).groups(default="")  # type: ignore[union-attr]  # it matches any text
+    if "@" in path or (not user and hosts.endswith(":")):
+        return "a / stands before the @ that ends the password"
+    return None

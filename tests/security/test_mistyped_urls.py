@@ -1,0 +1,299 @@
+"""A URL whose password holds what should have been percent-encoded: no part of the password is ever shown.
+
+Each reserved character stands at each place of a word, so that whatever libpq, SQLAlchemy or click would take for a
+host, a port, a database or an argument is a piece of it. No piece of five letters may turn up anywhere.
+"""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from orchestrator import Orchestrator, testing
+from orchestrator.config import Config
+from orchestrator.errors import ConfigError, OrchestratorError
+from orchestrator.postgres import connect
+from orchestrator.schema import migrate
+from tests.cli import inside
+from tests.docs.pages import REPOSITORY
+from tests.worker.processes import surroundings
+
+WORD = "qzvkxwjyhfpgbmdtcnlr"
+PIECE = 5
+RESERVED = "@/:#?%&=+ ,;[]\\'\"!$*()<>|^~`{}"
+PAIRS = (
+    "@/", "@:", "@?", "@#", "/@", ":/", "@@", "%4", "%zz", "%00", "%40@", "12/", "12:", "[::1]:", "\udcff",
+)  # fmt: skip
+FORMS = (
+    "postgresql://jane:{}@127.0.0.1:1/shop",
+    "postgres://jane:{}@127.0.0.1/shop?port=1",
+    "postgresql+psycopg://jane:{}@127.0.0.1:1/shop",
+    "postgresql://jane:{}@/shop?host=127.0.0.1&port=1",
+    "postgresql:/jane:{}@127.0.0.1:1/shop",
+    "postgre://jane:{}@127.0.0.1:1/shop",
+    "jane:{}@127.0.0.1:1/shop",
+    "postgresql://127.0.0.1:1/shop?user=jane&password={}",
+    "postgresql://jane@127.0.0.1:1/shop?password={}&connect_timeout=1",
+    "host=127.0.0.1 port=1 user=jane password={}",
+    "host=127.0.0.1 port=1 password='{}' user=jane",
+    "host=127.0.0.1 port=1 dbname=postgresql://jane:{}@127.0.0.1:1/shop",
+)
+# What a person makes of a password with one of these in its middle, for what is slow to ask.
+MIDDLE = [FORMS[0].format(WORD[:9] + sign + WORD[9:]) for sign in "@/:#?% "]
+MIDDLE += [FORMS[0].format(sign + WORD) for sign in "@/?#"]
+COMMANDS = (
+    "status", "doctor", "queues list", "queues pause default", "tasks list", "tasks show 1", "tasks cancel 1 --yes",
+    "tasks export --type mail", "explain 1", "failures", "workers list", "leader", "version", "migrate",
+    "migrate --check", "enqueue mail {}", "resume --after-restore --yes", "sql -c \\conninfo",
+    "worker tests.worker.shop:app", "dev tests.worker.shop:app",
+)  # fmt: skip
+
+
+def mistyped() -> Iterator[str]:
+    """Yield every form with each reserved character at each place of the password."""
+    for form in FORMS:
+        for sign in RESERVED:
+            for place in range(len(WORD) + 1):
+                yield form.format(WORD[:place] + sign + WORD[place:])
+        for pair in PAIRS:
+            yield form.format(WORD[:9] + pair + WORD[9:])
+            yield form.format(pair + WORD)
+
+
+def pieces(text: str) -> list[str]:
+    """Return the pieces of the word that stand in a text."""
+    return [piece for at in range(len(WORD) - PIECE + 1) if (piece := WORD[at : at + PIECE]) in text]
+
+
+def shown(error: BaseException) -> str:
+    """Return all that a log or a terminal could show of an exception, and of those behind it."""
+    texts, link = ["".join(traceback.format_exception(error))], [error]
+    while link:
+        one = link.pop()
+        texts += [repr(one), str(one), repr(one.args), repr(vars(one))]
+        link += [each for each in (one.__cause__, one.__context__) if each is not None]
+    return "\n".join(texts)
+
+
+def refusal(act: Callable[[], object]) -> BaseException | None:
+    """Return what an act raises."""
+    try:
+        act()
+    except Exception as error:
+        return error
+    return None
+
+
+def test_what_is_looked_for_would_be_found() -> None:
+    """In an exception, in what is behind it, in its attributes."""
+    error = ValueError("no")
+    error.__context__ = KeyError(f"host {WORD[9:]}@127.0.0.1")
+
+    assert WORD[9:14] in pieces(shown(error))
+    assert [] == pieces("nothing of it")
+
+
+def test_no_url_that_cannot_be_read_is_repeated() -> None:
+    """By what resolves it, nor by Config, whether it is given or in the environment."""
+    leaks = {}
+    read = 0
+    for url in mistyped():
+        found = [
+            refusal(lambda url=url: connect.conninfo(url)),  # type: ignore[misc] # the loop's own value
+            refusal(lambda url=url: Config.load({}, database_url=url)),  # type: ignore[misc]
+            refusal(lambda url=url: Config.load({"ORCHESTRATOR_DATABASE_URL": url})),  # type: ignore[misc]
+        ]
+        # Where they are read, this is what errors and logs name.
+        told = "".join(shown(error) for error in found if error)
+        if found == [None] * 3:
+            read += 1
+            told = connect.describe(connect.conninfo(url))
+        if pieces(told) or not all(isinstance(error, ConfigError | None) for error in found):
+            leaks[url] = told
+
+    assert {} == leaks
+    assert 1000 < read
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        (
+            f"postgresql://jane:{WORD}@x@db/shop",
+            "what stands in the place of the host is no name and no address",
+        ),
+        (f"postgresql://jane:a/{WORD}@db/shop", "what stands in the place of the port is no number"),
+        (f"postgresql://jane:/{WORD}@db/shop", "a / stands before the @ that ends the password"),
+        (f"postgresql://jane:%zz{WORD}@db/shop", "it is no URL of PostgreSQL, and no list of key=value"),
+        (f"dbname=postgresql://jane:{WORD}@db/shop", "what stands in the place of the database is a URL"),
+    ],
+)
+def test_it_says_what_is_wrong_and_where_and_what_to_write(url: str, says: str) -> None:
+    """The setting or the argument, the kind of the part that is wrong, and how it is written."""
+    with pytest.raises(ConfigError) as in_environment:
+        Config.load({"ORCHESTRATOR_DATABASE_URL": url})
+    with pytest.raises(ConfigError) as in_code:
+        Orchestrator(url).enqueue("mail", {})
+    ran = inside.run("status", "--url", url)
+
+    assert str(in_environment.value).startswith(
+        f"ORCHESTRATOR_DATABASE_URL cannot be read: {says}; write postgresql://"
+    )
+    assert str(in_code.value).startswith(f"database_url cannot be read: {says}; ")
+    assert ran.err.startswith(f"error: the database URL (--url, or an argument) cannot be read: {says}; ")
+    assert "%40 for @, %2F for /, %3A for :, %23 for #, %3F for ?, %25 for %, %20 for a space" in ran.err
+
+
+@pytest.mark.parametrize("sign", RESERVED)
+def test_what_is_encoded_is_read(sign: str) -> None:
+    """So that the advice is right."""
+    password = WORD[:9] + sign + WORD[9:]
+
+    read = conninfo_to_dict(connect.conninfo(f"postgresql://jane:{quote(password, safe='')}@db:5432/shop"))
+
+    assert (password, "db", "5432", "shop") == (read["password"], read["host"], read["port"], read["dbname"])
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://a,b:5433/shop", "postgresql://[::1]:5432/shop", "postgresql://jane@[fe80::1%25eth0]/shop",
+        "postgresql:///shop?host=/var/run/postgresql", "postgresql:///shop?host=@abstract", "postgresql://%2Ftmp/shop",
+        "host=/tmp dbname=shop", "host=db_1.example port=5432", "postgresql://jane@localhost/my%40shop", "dbname=a@b",
+        "postgresql://db/shop?user=jane@server", "postgresql://jane:@db/shop", "postgresql://",
+    ],
+)  # fmt: skip
+def test_what_is_well_typed_is_read(url: str) -> None:
+    """Several hosts, addresses, sockets, names with an @."""
+    assert "application_name=orchestrator" in connect.conninfo(url)
+
+
+@pytest.mark.parametrize("url", MIDDLE)
+def test_no_application_repeats_it(
+    url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Enqueueing from threads and coroutines, working, migrating, testing; its pools and their logs."""
+    caplog.set_level(logging.DEBUG)
+    app = Orchestrator(url, pool_timeout_seconds=0.2)
+    found = [
+        refusal(lambda: app.enqueue("mail", {})),
+        refusal(lambda: asyncio.run(app.aenqueue("mail", {}))),
+        refusal(lambda: asyncio.run(app.arun_worker(until_empty=True))),
+        refusal(lambda: migrate.upgrade(url)),
+        refusal(lambda: migrate.state(url)),
+        refusal(lambda: testing.frozen_clock(url).__enter__()),
+        refusal(lambda: testing.drain(app)),
+    ]
+    app.close()
+
+    assert [True] * len(found) == [isinstance(error, OrchestratorError) for error in found]
+    said = "".join(shown(error) for error in found if error) + caplog.text + "".join(capfd.readouterr())
+    assert [] == pieces(said + repr(app) + repr(vars(app)["_producer"]))
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_no_command_repeats_it(words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """By the environment, and as --url."""
+    leaks = {}
+    for url in MIDDLE:
+        ran = [inside.run(*words.split(), url=url), inside.run(*words.split(), "--url", url)]
+        said = "".join(one.said for one in ran) + "".join(capfd.readouterr())
+        if pieces(said) or not all(one.code for one in ran):
+            leaks[url] = said
+
+    assert {} == leaks
+
+
+def test_no_parent_of_several_workers_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
+    """Nor do its children."""
+    ran = inside.run("worker", "tests.worker.shop:app", "-p", "2", url=MIDDLE[0])
+
+    assert 1 == ran.code
+    assert [] == pieces(ran.said + "".join(capfd.readouterr()))
+
+
+def test_no_measurement_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
+    """`bench` takes a database as --url alone."""
+    ran = [inside.run("bench", "--only", "drain", "--quick", "--url", url) for url in MIDDLE]
+
+    assert [1] * len(MIDDLE) == [one.code for one in ran]
+    assert [] == pieces("".join(one.said for one in ran) + "".join(capfd.readouterr()))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("migrate", "--url", f"postgresql://jane:{WORD[:9]}", f"{WORD[9:]}@db/shop"),
+        ("status", "--url", "postgresql://jane:x", WORD, "y@db/shop"),
+        ("status", f"postgresql://jane:{WORD}@db/shop"),
+        ("status", f"--urlpostgresql://jane:{WORD}@db/shop"),
+        ("worker", f"postgresql://jane:{WORD}@db/shop"),
+        ("worker", f"jane:{WORD}@db/shop"),
+        (f"postgresql://jane:{WORD}@db/shop", "status"),
+        ("tasks", "show", f"postgresql://jane:{WORD}@db/shop"),
+    ],
+)
+def test_no_command_line_that_cannot_be_read_repeats_it(words: tuple[str, ...]) -> None:
+    """A space that the shell has split at; a URL where something else belongs."""
+    ran = inside.run(*words, url="postgresql://127.0.0.1:1/shop")
+
+    assert 0 != ran.code
+    assert [] == pieces(ran.said)
+
+
+@pytest.mark.parametrize("url", MIDDLE[:6])
+def test_alembic_does_not_repeat_it(url: str) -> None:
+    """The bare command, on the top-level ini."""
+    done = subprocess.run(
+        [sys.executable, "-m", "alembic", "current"],
+        cwd=REPOSITORY, env=surroundings(url), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert 0 != done.returncode
+    assert [] == pieces(done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("PGHOST", f"jane:{WORD}@127.0.0.1"),
+        ("PGPORT", f"{WORD}@127.0.0.1"),
+        ("PGDATABASE", f"postgresql://jane:{WORD}@127.0.0.1/shop"),
+    ],
+)
+def test_no_variable_of_libpq_is_repeated(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    """A URL, or a part of one, in a variable that takes none."""
+    monkeypatch.setenv(name, text)
+
+    error = refusal(lambda: connect.open_sync(connect.conninfo("user=jane")))
+
+    assert isinstance(error, ConfigError)
+    assert str(error).startswith(f"{name} cannot be read: ")
+    assert [] == pieces(shown(error))
+
+
+@pytest.mark.parametrize("name", ["PGPASSWORD", "PGPASSFILE"])
+def test_no_password_from_elsewhere_is_repeated(
+    monkeypatch: pytest.MonkeyPatch, name: str, capfd: pytest.CaptureFixture[str], tmp_path: os.PathLike[str]
+) -> None:
+    """From a variable, or from a file."""
+    text = WORD
+    if name == "PGPASSFILE":
+        text = os.path.join(tmp_path, "pgpass")
+        with open(
+            text, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)
+        ) as file:
+            file.write(f"127.0.0.1:1:*:jane:{WORD}\n")
+    monkeypatch.setenv(name, text)
+
+    error = refusal(lambda: connect.open_sync(connect.conninfo("postgresql://jane@127.0.0.1:1/shop")))
+
+    assert isinstance(error, OrchestratorError)
+    assert [] == pieces(shown(error) + "".join(capfd.readouterr()))
