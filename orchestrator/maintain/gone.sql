@@ -3,7 +3,8 @@
 -- `late_after_seconds`, or lies further in the future than `dead_after_seconds`; `orphans`, it does not live and holds tasks
 -- (a NULL row: it has no row at all); `elsewhere`: nobody is, and this server takes no writes: it is the primary no more,
 -- and what it says of the living is old. Who then tries to write is told so, and goes to the new one. With the beat after
--- which that is so. A hint: the write looks again.
+-- which that is so, as text: Python cannot load every moment, and one row must not keep it from all. A hint: the write
+-- looks again.
 -- While the server is young (up_since) nothing is dark: a restart puts all beacons out at once, a crash and a failover do. The
 -- key of each is taken, shared and for the length of this statement, which makes a worker that lights it again wait for so
 -- long.
@@ -28,7 +29,7 @@ WITH RECURSIVE holder AS (
     FROM holder AS h
     WHERE h.worker_id IS NOT NULL
 )
-SELECT 'dark' AS why, w.id, w.beat_at
+SELECT 'dark' AS why, w.id, w.beat_at::text
 FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining') AND w.beacon IS NOT NULL
     AND w.beat_at >= orchestrator.clock() - make_interval(secs => %(dead_after_seconds)s)
@@ -36,7 +37,7 @@ WHERE w.state IN ('running', 'draining') AND w.beacon IS NOT NULL
         BETWEEN interval '0' AND make_interval(secs => %(dead_after_seconds)s)
     AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))
 UNION ALL
-SELECT 'late', w.id, w.beat_at
+SELECT 'late', w.id, w.beat_at::text
 FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining')
     AND (
@@ -44,7 +45,7 @@ WHERE w.state IN ('running', 'draining')
         OR w.beat_at > orchestrator.clock() + make_interval(secs => %(dead_after_seconds)s)
     )
 UNION ALL
-SELECT 'orphans', h.worker_id, w.beat_at
+SELECT 'orphans', h.worker_id, w.beat_at::text
 FROM holder AS h
 LEFT JOIN orchestrator.workers AS w ON w.id = h.worker_id
 WHERE h.worker_id IS NOT NULL AND coalesce(w.state, 'dead') NOT IN ('running', 'draining')

@@ -9,8 +9,9 @@ paused but the clock. So a worker is watched before, by our own clock, for so lo
 """
 
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -19,18 +20,20 @@ from psycopg.rows import tuple_row
 
 from orchestrator import events
 from orchestrator.lead import BEACON_GRACE_SECONDS
+from orchestrator.maintain.halves import BAD_ROW, by_halves
 from orchestrator.maintain.tallies import tell
 from orchestrator.postgres import statement
 
 RECOVER = statement.load(__file__, "recover.sql")
 GONE = statement.load(__file__, "gone.sql")
+ORPHANS = statement.load(__file__, "orphans.sql")
 
 BATCH_SIZE = 1000
 # For how many beats a worker is watched before it is too late.
 WATCHED_BEATS = 1.25
 
-# A worker, and the beat after which it was seen.
-Seen = tuple[UUID, datetime]
+# A worker, and the beat after which it was seen, as the database writes it.
+Seen = tuple[UUID, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ def recover(
     """Do one bounded round. `gone`: workers without a beacon, each with the beat after which it was last seen dark.
     Nobody's beat is too old before the server has been up for `restarted_after_seconds`, nor, where it is said who was
     `watched`, anybody else's."""
-    given = {
+    given: dict[str, object] = {
         "dead_after_seconds": dead_after_seconds,
         "restarted_after_seconds": restarted_after_seconds,
         "gone_ids": [worker_id for worker_id, _ in gone or ()],
@@ -121,9 +124,25 @@ def recover(
         "watched_beats": None if watched is None else [beat_at for _, beat_at in watched],
         "batch_size": BATCH_SIZE,
     }
+    try:
+        with connection.transaction():
+            return take_back(connection, given, None)
+    except BAD_ROW:
+        # Declare the workers first, which takes nothing back; then it is known whose tasks are orphans.
+        declared = take_back(connection, given, [])
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            rows = cursor.execute(ORPHANS, {"most": BATCH_SIZE}, prepare=False).fetchall()
+        done = by_halves(connection, "recover", [n for (n,) in rows], partial(take_back, connection, given))
+        return Recovered(sum(r.returned for r in done), sum(r.buried for r in done), declared.workers)
+
+
+def take_back(
+    connection: psycopg.Connection[Any], given: Mapping[str, object], ids: Sequence[int] | None
+) -> Recovered:
+    """Run the statement, for all orphans or for these."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         # Run once in a while: planned each time, it never runs by a plan made for empty tables.
-        cursor.execute(RECOVER, given, prepare=False)
+        cursor.execute(RECOVER, {**given, "only_ids": ids}, prepare=False)
         row = cursor.fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     returned, buried, workers, _rings, _redated, ended, leader = row

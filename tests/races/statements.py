@@ -201,7 +201,12 @@ def recover(
     *, dead_after_seconds: float = DEAD_AFTER_SECONDS, dark: Mapping[str, datetime] | None = None
 ) -> Step:
     """Take back from whose beat is too old, and from whose beacon was seen `dark` after this beat."""
-    given = {"dead_after_seconds": dead_after_seconds, "restarted_after_seconds": 0, "batch_size": 1000}
+    given = {
+        "dead_after_seconds": dead_after_seconds,
+        "restarted_after_seconds": 0,
+        "batch_size": 1000,
+        "ids": None,
+    }
     unlit = {WORKERS[name]: moment for name, moment in (dark or {}).items()}
     more = {"gone_ids": list(unlit), "gone_beats": list(unlit.values())}
     more |= {"watched_ids": None, "watched_beats": None}
@@ -209,7 +214,11 @@ def recover(
 
 
 def timeouts() -> Step:
-    return Step("timeouts", load("maintain/timeouts.sql"), {"margin_seconds": 15, "batch_size": 1000})
+    return Step(
+        "timeouts",
+        load("maintain/timeouts.sql"),
+        {"margin_seconds": 15, "batch_size": 1000, "only_ids": None},
+    )
 
 
 def purge(kind: str) -> Step:

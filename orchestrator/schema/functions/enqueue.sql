@@ -23,7 +23,7 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
     new_id bigint := nextval('orchestrator.tasks_id_seq');
-    due timestamptz := coalesce(enqueue.run_at, orchestrator.clock() + enqueue.delay, orchestrator.clock());
+    due timestamptz := coalesce(enqueue.run_at, orchestrator.clock());
     holder bigint;
     plain boolean := true;
     into_queue text;
@@ -45,6 +45,7 @@ BEGIN
         enqueue.priority, enqueue.run_at, enqueue.delay, enqueue.key, enqueue.max_attempts, enqueue.timeout,
         enqueue.tags, enqueue.metadata, enqueue.trace_context
     ) <> 0 THEN
+        due := coalesce(orchestrator.clock() + orchestrator.checked_span('delay', enqueue.delay), due);
         plain := (
             (enqueue.priority IS NULL OR enqueue.priority BETWEEN 0 AND 100)
             AND (enqueue.max_attempts IS NULL OR enqueue.max_attempts BETWEEN 1 AND 32767)

@@ -23,7 +23,8 @@ BEGIN
             (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint AS aging_us,
             a.tags, a.metadata, a.trace_context,
             q.state IS NOT DISTINCT FROM 'draining' AS draining,
-            a.run_at IS NOT NULL AND a.delay IS NOT NULL AS due_twice
+            a.run_at IS NOT NULL AND a.delay IS NOT NULL AS due_twice,
+            a.delay IS NULL OR a.delay BETWEEN interval '0' AND interval '100 years' AS delay_fits
         INTO task
         FROM jsonb_to_record(enqueue_alike.alike) AS a (
             type text, queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer,
@@ -41,7 +42,7 @@ BEGIN
             AND task.priority BETWEEN 0 AND 100
             AND task.max_attempts BETWEEN 1 AND 32767
             AND task.timeout BETWEEN interval '0' AND interval '100 years'
-            AND NOT task.due_twice
+            AND NOT task.due_twice AND task.delay_fits
             AND task.due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             AND (
                 task.tags IS NULL

@@ -55,7 +55,7 @@ BEGIN
             IF FOUND THEN
                 RAISE EXCEPTION USING
                     ERRCODE = 'OR006',
-                    MESSAGE = format('it has an unknown member %s', quote_literal(left(stranger, 64))),
+                    MESSAGE = format('it has an unknown member %s', orchestrator.shown(stranger)),
                     HINT = format('Known are %s.', array_to_string(known, ', '));
             END IF;
             CONTINUE WHEN holders[n] <> new_ids[n];
@@ -73,7 +73,7 @@ BEGIN
                 (item.value ->> 'priority')::integer,
                 coalesce(
                     (item.value ->> 'run_at')::timestamptz,
-                    orchestrator.clock() + (item.value ->> 'delay')::interval
+                    orchestrator.clock() + orchestrator.checked_span('delay', (item.value ->> 'delay')::interval)
                 ),
                 item.value ->> 'key',
                 (item.value ->> 'max_attempts')::integer,
@@ -89,8 +89,9 @@ BEGIN
         -- One subtransaction for the whole set; the message gains the index of the bad item.
         GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
         RAISE EXCEPTION USING
-            ERRCODE = SQLSTATE,
-            MESSAGE = format('tasks[%s]: %s', n - 1, message),
+            -- What is no value of its type (class 22) is a wrong argument here, and the server prints all of it.
+            ERRCODE = CASE WHEN SQLSTATE LIKE '22%' THEN 'OR006' ELSE SQLSTATE END,
+            MESSAGE = format('tasks[%s]: %s', n - 1, regexp_replace(left(message, 200), '[[:cntrl:]]', '?', 'g')),
             HINT = coalesce(nullif(hint, ''), 'Nothing of the set was enqueued.');
     END;
     RETURN QUERY
