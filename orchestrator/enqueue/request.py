@@ -137,11 +137,11 @@ def priority_number(priority: Priority) -> int:
     if isinstance(priority, str):
         if priority not in PRIORITIES:
             raise EnqueueRefused(
-                f"the priority is {priority!r}; it must be 0 to 100, or one of {', '.join(PRIORITIES)}"
+                f"the priority is {duration.shown(priority)}; it must be 0 to 100, or one of {', '.join(PRIORITIES)}"
             )
         return PRIORITIES[priority]
     if isinstance(priority, bool) or not isinstance(priority, int) or not 0 <= priority <= 100:
-        raise EnqueueRefused(f"the priority is {priority!r}; it must lie between 0 and 100")
+        raise EnqueueRefused(f"the priority is {duration.shown(priority)}; it must lie between 0 and 100")
     return priority
 
 
@@ -189,7 +189,7 @@ def attempts(value: int) -> int:
     """Read a number of attempts."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= ATTEMPTS_MAX:
         raise EnqueueRefused(
-            f"max_attempts is {value!r}; it must be a whole number between 1 and {ATTEMPTS_MAX:,}"
+            f"max_attempts is {duration.shown(value)}; it must be a whole number between 1 and {ATTEMPTS_MAX:,}"
         )
     return value
 

@@ -205,7 +205,7 @@ def recover(
         "dead_after_seconds": dead_after_seconds,
         "restarted_after_seconds": 0,
         "batch_size": 1000,
-        "ids": None,
+        "only_ids": None,
     }
     unlit = {WORKERS[name]: moment for name, moment in (dark or {}).items()}
     more = {"gone_ids": list(unlit), "gone_beats": list(unlit.values())}
