@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from orchestrator import database_url
 from orchestrator.errors import ConfigError
+from orchestrator.task.duration import SECONDS_MAX, shown
 
 PREFIX = "ORCHESTRATOR_"
 # Of the test suite and of nothing else; not a slip of the pen.
@@ -84,8 +85,10 @@ class Config:
                     faults.append(f"{name} is not a setting; did you mean {PREFIX}{close.upper()}?")
         for name, value in given.items():
             if name not in known:
-                close = did_you_mean(name, known)
-                faults.append(f"{name} is not a setting" + (f"; did you mean {close}?" if close else ""))
+                close = did_you_mean(name[:200], known)
+                faults.append(
+                    f"{name[:200]} is not a setting" + (f"; did you mean {close}?" if close else "")
+                )
             elif value is not None:
                 values[name] = names_of(value) if name == "queues" else value
         config = cls(**values)
@@ -111,20 +114,22 @@ class Config:
         if not isinstance(self.queues, tuple) or any(
             not isinstance(q, str) or not q or len(q) > 200 for q in self.queues
         ):
-            found.append(f"queues must be names of 1 to 200 characters, not {self.queues!r}")
+            found.append(f"queues must be names of 1 to 200 characters, not {shown(self.queues)}")
         if not isinstance(self.metrics_host, str) or not self.metrics_host:
-            found.append(f"metrics_host must be an address to listen on, not {self.metrics_host!r}")
+            found.append(f"metrics_host must be an address to listen on, not {shown(self.metrics_host)}")
         if not isinstance(self.log_payloads, bool):
-            found.append(f"log_payloads must be true or false, not {self.log_payloads!r}")
+            found.append(f"log_payloads must be true or false, not {shown(self.log_payloads)}")
         if isinstance(self.metrics_port, int) and self.metrics_port > PORT_MAX:
-            found.append(f"metrics_port must be at most {PORT_MAX}, not {self.metrics_port}")
+            found.append(f"metrics_port must be at most {PORT_MAX}, not {shown(self.metrics_port)}")
         for name, least in LEAST.items():
             value = getattr(self, name)
             if value is None and name == "metrics_port":
                 continue
             kind, word = (int, "whole number") if isinstance(least, int) else (int | float, "finite number")
             if not isinstance(value, kind) or isinstance(value, bool) or not least <= value < math.inf:
-                found.append(f"{name} must be a {word} of at least {least}, not {value!r}")
+                found.append(f"{name} must be a {word} of at least {least}, not {shown(value)}")
+            elif value > (most := SECONDS_MAX if name.endswith("_seconds") else COUNT_MAX):
+                found.append(f"{name} must be at most {most:,.0f}, not {shown(value)}")
         # 3 * 0.1 is a little more than 0.3.
         if not found and self.dead_after_seconds < 2.999 * self.heartbeat_seconds:
             found.append(
@@ -135,6 +140,8 @@ class Config:
 
 
 PORT_MAX = 65_535
+# What an integer column, and the server's arithmetic with it, can hold.
+COUNT_MAX = 2**31 - 1
 WORDS = {
     "true": True,
     "yes": True,
@@ -181,7 +188,7 @@ def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
             case _:
                 return text
     except ValueError:
-        faults.append(f"{name} must be a number, not {text!r}")
+        faults.append(f"{name} must be a number, not {shown(text)}")
         return default
 
 

@@ -12,7 +12,8 @@ from typing import Any, Self, overload
 
 from orchestrator.app.producer import Producer
 from orchestrator.enqueue import Enqueued, Many
-from orchestrator.errors import TaskCancelled, TaskExpired, TaskFailed
+from orchestrator.enqueue.request import text
+from orchestrator.errors import EnqueueRefused, TaskCancelled, TaskExpired, TaskFailed
 from orchestrator.operate import TaskState
 from orchestrator.task import duration
 from orchestrator.task.duration import Duration
@@ -73,11 +74,11 @@ class Handle:
 
     def cancel(self, reason: str | None = None) -> None:
         """Cancel the task, also while it runs; OperationRefused when it has finished, TaskExpired when it is gone."""
-        self._producer.cancel(self.id, reason)
+        self._producer.cancel(self.id, checked(reason))
 
     async def acancel(self, reason: str | None = None) -> None:
         """The same on the event loop."""
-        await self._producer.acancel(self.id, reason)
+        await self._producer.acancel(self.id, checked(reason))
 
     def _look(self, within_seconds: float | None) -> TaskState:
         return present(self.id, self._producer.look(self.id, within_seconds))
@@ -138,6 +139,14 @@ class Patience:
                 f"task {self._task_id} has not finished within {self._timeout:g} s; it goes on"
             )
         return min(wait_seconds, left)
+
+
+def checked(reason: str | None) -> str | None:
+    """Return a reason that the database can hold."""
+    try:
+        return None if reason is None else text("reason", reason)
+    except EnqueueRefused as error:
+        raise ValueError(str(error)) from None
 
 
 def present(task_id: int, state: TaskState | None) -> TaskState:

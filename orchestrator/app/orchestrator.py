@@ -14,11 +14,13 @@ from orchestrator.events import Event
 from orchestrator.execute import Registry
 from orchestrator.execute.registry import handler_of
 from orchestrator.task.backoff import Backoff
-from orchestrator.task.duration import Duration
+from orchestrator.task.duration import Duration, shown
 from orchestrator.worker import Worker, loop
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# What a bigint can hold.
+ID_MAX = 2**63 - 1
 S = TypeVar("S", bound=Callable[..., object])
 
 
@@ -74,6 +76,8 @@ class Orchestrator:
         """
 
         def declare(function: Callable[P, R]) -> TaskFunction[P, R]:
+            if not callable(function) or not hasattr(function, "__qualname__"):
+                raise ConfigError(f"a task is a def or an async def, not {shown(function)}")
             try:
                 handler = handler_of(
                     function,
@@ -82,7 +86,7 @@ class Orchestrator:
                     priority=None if priority is None else integer("priority", priority),
                     max_attempts=None if max_attempts is None else integer("max_attempts", max_attempts),
                     timeout_seconds=None if timeout is None else seconds("timeout", timeout),
-                    backoff=backoff or Backoff(),
+                    backoff=Backoff() if backoff is None else backoff,
                     executor=executor,
                 )
             except EnqueueRefused as error:
@@ -132,7 +136,7 @@ class Orchestrator:
 
     def call(self, name: str, arguments: Mapping[str, Any], **options: Any) -> Call:
         """Name a task and its arguments now, enqueue later, with others. A task of our own is checked as ever."""
-        given, handler = options_of(options), self.registry.find(name)
+        given, handler = options_of(options), self.registry.find(name) if isinstance(name, str) else None
         if handler is None:
             return Call(name, arguments, given)
         handler.check(arguments)
@@ -150,6 +154,10 @@ class Orchestrator:
 
     def handle(self, task_id: int) -> Handle:
         """Return the handle of a task whose id is known."""
+        if isinstance(task_id, bool) or not isinstance(task_id, int) or not 0 < task_id <= ID_MAX:
+            raise ValueError(
+                f"{shown(task_id)} is no id of a task; that is a whole number, as enqueue returns it"
+            )
         return Handle(task_id, False, self._producer)
 
     def run_worker(

@@ -6,6 +6,7 @@ from typing import Any
 
 from orchestrator import events
 from orchestrator.errors import ConfigError
+from orchestrator.task.duration import shown
 
 
 class Subscriptions:
@@ -37,7 +38,7 @@ def checked(kinds: Sequence[Any]) -> Sequence[type[events.Event]]:
     for kind in kinds:
         if isinstance(kind, type) and issubclass(kind, events.Event):
             continue
-        name = getattr(kind, "__name__", repr(kind))
+        name = getattr(kind, "__name__", shown(kind))
         namesake = isinstance(kind, type) and hasattr(events, name)
         raise ConfigError(
             f"{name} is no event" + (f"; did you mean orchestrator.events.{name}?" if namesake else "")
@@ -48,7 +49,7 @@ def checked(kinds: Sequence[Any]) -> Sequence[type[events.Event]]:
 def check(subscriber: Callable[..., object]) -> None:
     """Refuse what could not be called on a thread: a coroutine function would only make a coroutine there."""
     if not callable(subscriber):
-        raise ConfigError(f"{subscriber!r} cannot be called; on() takes a function of one event")
+        raise ConfigError(f"{shown(subscriber)} cannot be called; on() takes a function of one event")
     if any(map(inspect.iscoroutinefunction, (subscriber, getattr(subscriber, "__call__", None)))):  # noqa: B004
         raise ConfigError(
             f"{name_of(subscriber)} is a coroutine function; a subscriber is a `def`, called on a thread of its own, "

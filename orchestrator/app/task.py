@@ -11,6 +11,7 @@ from orchestrator.config import did_you_mean
 from orchestrator.enqueue import Envelope, Options, Request
 from orchestrator.errors import EnqueueRefused, PayloadRefused
 from orchestrator.execute import Handler
+from orchestrator.task.duration import shown
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -184,9 +185,9 @@ def options_of(given: Mapping[str, Any]) -> Options:
     """Read options by name, refusing what is none."""
     for name in given:
         if name not in OPTIONS:
-            close = did_you_mean(name, OPTIONS)
+            close = did_you_mean(name[:200], OPTIONS)
             raise TypeError(
-                f"there is no option {name}; "
+                f"there is no option {name if name.isprintable() and len(name) <= 64 else shown(name)}; "
                 + (f"did you mean {close}?" if close else f"known are {', '.join(OPTIONS)}")
             )
     return Options(**given)

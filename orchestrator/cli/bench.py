@@ -8,6 +8,7 @@ from orchestrator import bench as measuring
 from orchestrator.bench.document import Document
 from orchestrator.bench.result import Measure
 from orchestrator.bench.screen import Screen
+from orchestrator.task.duration import shown
 
 NAMES = {measure.name: measure for measure in measuring.MEASURES}
 
@@ -53,5 +54,5 @@ def chosen(only: str | None) -> list[Measure]:
         if name not in NAMES:
             close = difflib.get_close_matches(name, NAMES, n=1, cutoff=0.5)
             advice = f"did you mean {close[0]}?" if close else "--list names them"
-            raise click.BadParameter(f"there is no measure {name!r}; {advice}", param_hint="--only")
+            raise click.BadParameter(f"there is no measure {shown(name)}; {advice}", param_hint="--only")
     return [measure for name, measure in NAMES.items() if name in names]

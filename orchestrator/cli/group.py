@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from orchestrator.cli.told import write_nowhere
+from orchestrator.task.duration import shown
 
 NOBODY_READS_CODE = 141
 
@@ -27,7 +28,7 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command that is named; not click's, which looks among its neighbours only, and that since 8.4."""
         if self.get_command(context, words[0]) is None and not words[0].startswith("-"):
-            message = f"No such command {words[0]!r}."
+            message = f"No such command {shown(words[0])}."
             if meant := self.meant(words[0]):
                 message += f" Did you mean {' or '.join(f'{context.command_path} {path}' for path in meant)}?"
             raise click.UsageError(message, context)

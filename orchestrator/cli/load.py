@@ -8,6 +8,7 @@ import sys
 import click
 
 from orchestrator.app import Orchestrator
+from orchestrator.task.duration import shown
 
 
 def load_app(spec: str) -> Orchestrator:
@@ -26,8 +27,10 @@ def load_app(spec: str) -> Orchestrator:
             advice = "run this in the folder that holds it, or set PYTHONPATH"
             if module_name.endswith(".py"):
                 advice = f"did you mean {module_name.removesuffix('.py').replace('/', '.')}:{name}?"
-            raise click.UsageError(f"there is no module {error.name!r}; {advice}") from None
-        raise click.ClickException(f"{module_name} cannot be imported: it needs {error.name!r}") from None
+            raise click.UsageError(f"there is no module {shown(error.name)}; {advice}") from None
+        raise click.ClickException(
+            f"{module_name} cannot be imported: it needs {shown(error.name)}"
+        ) from None
     except (ValueError, TypeError):
         raise not_a_name(spec) from None
     found = getattr(module, name, None)
@@ -36,9 +39,13 @@ def load_app(spec: str) -> Orchestrator:
         close = difflib.get_close_matches(name, apps, n=1, cutoff=0) or apps
         advice = f"; did you mean {module_name}:{close[0]}?" if close else ""
         what = "has no" if found is None else "has something else as"
-        raise click.UsageError(f"{module_name} {what} {name!r}, where an Orchestrator was expected{advice}")
+        raise click.UsageError(
+            f"{module_name} {what} {shown(name)}, where an Orchestrator was expected{advice}"
+        )
     return found
 
 
 def not_a_name(spec: str) -> click.UsageError:
-    return click.UsageError(f"{spec!r} does not name an application; write MODULE:APP, as in shop.jobs:app")
+    return click.UsageError(
+        f"{shown(spec)} does not name an application; write MODULE:APP, as in shop.jobs:app"
+    )

@@ -18,7 +18,9 @@ def span(text: str) -> timedelta:
     try:
         return timedelta(seconds=duration.seconds("it", number_or_text(text)))
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no span of time; write 90s, 5m, 1h30m, 2d or 1w") from None
+        raise click.BadParameter(
+            f"{duration.shown(text)} is no span of time; write 90s, 5m, 1h30m, 2d or 1w"
+        ) from None
 
 
 def time(text: str) -> datetime:
@@ -27,9 +29,9 @@ def time(text: str) -> datetime:
     try:
         read = datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no point in time; {example}") from None
+        raise click.BadParameter(f"{duration.shown(text)} is no point in time; {example}") from None
     if read.utcoffset() is None:
-        raise click.BadParameter(f"{text!r} has no time zone; {example}")
+        raise click.BadParameter(f"{duration.shown(text)} has no time zone; {example}")
     return read
 
 

@@ -38,6 +38,7 @@ from orchestrator.events.housekeeping import RowsExpired as RowsExpired
 from orchestrator.events.housekeeping import TimeoutsEnforced as TimeoutsEnforced
 from orchestrator.events.leading import DutyFailed as DutyFailed
 from orchestrator.events.leading import DutyPutOff as DutyPutOff
+from orchestrator.events.leading import DutyRowSkipped as DutyRowSkipped
 from orchestrator.events.leading import LeaderElected as LeaderElected
 from orchestrator.events.leading import LeaderResigned as LeaderResigned
 from orchestrator.events.leading import LeaderSteppedDown as LeaderSteppedDown

@@ -39,6 +39,16 @@ class DutyPutOff(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class DutyRowSkipped(Event):
+    """A duty could not do one row, and did the others; it tries that row again at its next turn."""
+
+    duty: str
+    row: str
+    error_class: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class DutyFailed(Event):
     """A duty raised; it is tried again at the next beat, and the others go on."""
 

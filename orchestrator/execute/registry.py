@@ -11,6 +11,7 @@ from orchestrator.errors import RegistryError
 from orchestrator.execute.arguments import Hints, hints_of, typed
 from orchestrator.execute.context import Context
 from orchestrator.task.backoff import Backoff
+from orchestrator.task.duration import shown
 
 Executor = Literal["async", "thread", "process"]
 
@@ -122,8 +123,12 @@ def handler_of(
 ) -> Handler:
     """Describe a function as a handler, refusing one that could never be called."""
     kind = name if name is not None else default_name(function)
-    if not kind or len(kind) > 200 or not kind.isprintable():
-        raise RegistryError(f"a task's name must be 1 to 200 printable characters, not {kind!r}")
+    if not isinstance(kind, str) or not kind or len(kind) > 200 or not kind.isprintable():
+        raise RegistryError(f"a task's name must be 1 to 200 printable characters, not {shown(kind)}")
+    if not isinstance(backoff, Backoff):
+        raise RegistryError(
+            f"{kind}: backoff must be a Backoff, for example Backoff(cap_seconds=60), not {shown(backoff)}"
+        )
     signature = inspect.signature(function)
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.POSITIONAL_ONLY:
@@ -161,7 +166,7 @@ def executor_of(function: Callable[..., Any], kind: str, wish: str | None) -> Ex
     """Return what runs a function, refusing what cannot."""
     if wish not in (None, "thread", "process"):
         raise RegistryError(
-            f'{kind}: there is no executor {wish!r}; a def runs in a "thread" or in a "process"'
+            f'{kind}: there is no executor {shown(wish)}; a def runs in a "thread" or in a "process"'
         )
     if inspect.iscoroutinefunction(function):
         if wish is not None:

@@ -3,7 +3,8 @@
 -- `late` of its own dead_after, or lies further in the future than that; `orphans`, it does not live and holds tasks
 -- (a NULL row: it has no row at all); `elsewhere`: nobody is, and this server takes no writes: it is the primary no more,
 -- and what it says of the living is old. Who then tries to write is told so, and goes to the new one. With the beat after
--- which that is so, and the worker's dead_after in seconds. A hint: the write looks again.
+-- which that is so, as text: Python cannot load every moment, and one row must not keep it from all. And the worker's
+-- dead_after in seconds. A hint: the write looks again.
 -- With `spares_after_restart`, while the server is young (up_since) nothing is dark: a restart puts all beacons out at once, a crash and a failover do. The
 -- key of each is taken, shared and for the length of this statement, which makes a worker that lights it again wait for so
 -- long.
@@ -28,7 +29,7 @@ WITH RECURSIVE holder AS (
     FROM holder AS h
     WHERE h.worker_id IS NOT NULL
 )
-SELECT 'dark' AS why, w.id, w.beat_at, date_part('epoch', w.dead_after) AS dead_after_seconds
+SELECT 'dark' AS why, w.id, w.beat_at::text, date_part('epoch', w.dead_after) AS dead_after_seconds
 FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining') AND w.beacon IS NOT NULL
     AND w.beat_at >= orchestrator.clock() - w.dead_after
@@ -38,7 +39,7 @@ WHERE w.state IN ('running', 'draining') AND w.beacon IS NOT NULL
     )
     AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))
 UNION ALL
-SELECT 'late', w.id, w.beat_at, date_part('epoch', w.dead_after)
+SELECT 'late', w.id, w.beat_at::text, date_part('epoch', w.dead_after)
 FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining')
     AND (
@@ -46,7 +47,7 @@ WHERE w.state IN ('running', 'draining')
         OR w.beat_at > orchestrator.clock() + w.dead_after
     )
 UNION ALL
-SELECT 'orphans', h.worker_id, w.beat_at, NULL
+SELECT 'orphans', h.worker_id, w.beat_at::text, NULL
 FROM holder AS h
 LEFT JOIN orchestrator.workers AS w ON w.id = h.worker_id
 WHERE h.worker_id IS NOT NULL AND coalesce(w.state, 'dead') NOT IN ('running', 'draining')

@@ -5,7 +5,7 @@
 WITH periods AS (
     SELECT '' AS name, orchestrator.clock() - interval '7 days' AS kept_since
     UNION ALL
-    SELECT q.name, orchestrator.clock() - q.keep_finished
+    SELECT q.name, orchestrator.kept_since(q.keep_finished)
     FROM orchestrator.queues AS q
     WHERE q.keep_finished <> interval '7 days'
 ),

@@ -11,8 +11,9 @@ How often it beats is its own setting, and at least three times in its dead_afte
 
 import math
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -21,18 +22,20 @@ from psycopg.rows import tuple_row
 
 from orchestrator import events
 from orchestrator.lead import BEACON_GRACE_SECONDS
+from orchestrator.maintain.halves import BAD_ROW, by_halves
 from orchestrator.maintain.tallies import tell
 from orchestrator.postgres import statement
 
 RECOVER = statement.load(__file__, "recover.sql")
 GONE = statement.load(__file__, "gone.sql")
+ORPHANS = statement.load(__file__, "orphans.sql")
 
 BATCH_SIZE = 1000
 # For how long a worker is watched before it is too late: a part of its dead_after, and 1.25 of its beats at least.
 WATCHED = 1.25 / 3
 
-# A worker, and the beat after which it was seen.
-Seen = tuple[UUID, datetime]
+# A worker, and the beat after which it was seen, as the database writes it.
+Seen = tuple[UUID, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def recover(
     """Do one bounded round. `gone`: workers without a beacon, each with the beat after which it was last seen dark.
     With `watched`, no other worker's beat is too old; with `spares_after_restart`, none is before the server has been
     up for that worker's dead_after."""
-    given = {
+    given: dict[str, object] = {
         "spares_after_restart": spares_after_restart,
         "gone_ids": [worker_id for worker_id, _ in gone or ()],
         "gone_beats": [beat_at for _, beat_at in gone or ()],
@@ -122,9 +125,25 @@ def recover(
         "watched_beats": None if watched is None else [beat_at for _, beat_at in watched],
         "batch_size": BATCH_SIZE,
     }
+    try:
+        with connection.transaction():
+            return take_back(connection, given, None)
+    except BAD_ROW:
+        # Declare the workers first, which takes nothing back; then it is known whose tasks are orphans.
+        declared = take_back(connection, given, [])
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            rows = cursor.execute(ORPHANS, {"most": BATCH_SIZE}, prepare=False).fetchall()
+        done = by_halves(connection, "recover", [n for (n,) in rows], partial(take_back, connection, given))
+        return Recovered(sum(r.returned for r in done), sum(r.buried for r in done), declared.workers)
+
+
+def take_back(
+    connection: psycopg.Connection[Any], given: Mapping[str, object], ids: Sequence[int] | None
+) -> Recovered:
+    """Run the statement, for all orphans or for these."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         # Run once in a while: planned each time, it never runs by a plan made for empty tables.
-        cursor.execute(RECOVER, given, prepare=False)
+        cursor.execute(RECOVER, {**given, "only_ids": ids}, prepare=False)
         row = cursor.fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     returned, buried, workers, _rings, _redated, ended, leader = row

@@ -13,6 +13,7 @@
 -- Out: one row: tasks returned, tasks buried, workers declared dead; ended: queue, type and what became of it, of each (a type
 -- that nobody has declared is anybody's word, and has no name); leader: who calls. At most `batch_size` tasks a call; call again while it
 -- returns that many.
+-- In `only_ids`: which tasks to take back, where a round for all has failed; NULL: all.
 -- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several may call at once. A worker that
 -- beats at this moment has its row locked and is left alone. Path: tasks_live_worker_idx.
 -- id = ANY beside the join: on tables that were empty a moment ago the join alone may read a whole primary key.
@@ -126,7 +127,7 @@ orphan AS (
     CROSS JOIN LATERAL (
         SELECT l.id, l.lease, l.status, l.attempt, l.losses, l.queue, l.type, l.started_at, l.holds
         FROM orchestrator.tasks_live AS l
-        WHERE l.worker_id = d.id
+        WHERE l.worker_id = d.id AND (%(only_ids)s::bigint[] IS NULL OR l.id = ANY (%(only_ids)s::bigint[]))
         ORDER BY l.id + 0
         LIMIT %(batch_size)s
         FOR UPDATE SKIP LOCKED
@@ -144,8 +145,8 @@ lost AS (
 back AS (
     UPDATE orchestrator.tasks_live AS t
     SET status = 'pending',
-        attempt = CASE WHEN o.status = 'running' THEN least(t.attempt, t.max_attempts - 1) ELSE t.attempt - 1 END,
-        losses = t.losses + CASE WHEN o.status = 'running' THEN 1 ELSE 0 END,
+        attempt = CASE WHEN o.status = 'running' THEN least(t.attempt, t.max_attempts - 1) ELSE greatest(t.attempt, 1) - 1 END,
+        losses = CASE WHEN o.status = 'running' THEN least(t.losses, 32766) + 1 ELSE t.losses END,
         error = CASE WHEN o.status = 'running' THEN o.error ELSE coalesce(t.error, o.doubt) END,
         lease = NULL,
         worker_id = NULL
@@ -165,7 +166,7 @@ gone AS (
         t.worker_id, t.priority, t.attempt, t.max_attempts, t.queue, t.type, t.payload, t.idempotency_key, t.progress,
         t.tags, t.metadata, t.trace_context, t.tenant, t.limits, t.requires, t.gates,
         -- end
-        t.lease, t.losses + 1 AS losses, t.started_at, o.error
+        t.lease, least(t.losses, 32766) + 1 AS losses, t.started_at, o.error
 ),
 buried AS (
     INSERT INTO orchestrator.tasks_dead (

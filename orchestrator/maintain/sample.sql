@@ -8,8 +8,8 @@
 WITH live AS (
     SELECT
         t.queue, t.status, count(*) AS tasks,
-        min(t.run_at) FILTER (WHERE t.status = 'pending') AS oldest_ready_at,
-        min(t.run_at) FILTER (WHERE t.status = 'scheduled') AS next_due_at
+        min(t.run_at) FILTER (WHERE t.status = 'pending' AND t.run_at >= '1970-01-01 UTC') AS oldest_ready_at,
+        min(t.run_at) FILTER (WHERE t.status = 'scheduled' AND t.run_at BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC') AS next_due_at
     FROM orchestrator.tasks_live AS t
     GROUP BY t.queue, t.status
 ),

@@ -5,12 +5,15 @@ running then has a worker that beats and does not look: its loop is blocked, its
 The attempt counts as failed, as if the worker had said so; whatever the worker says later is stale.
 """
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import psycopg
 from psycopg.rows import tuple_row
 
 from orchestrator import events
+from orchestrator.maintain.halves import BAD_ROW, by_halves
 from orchestrator.maintain.tallies import tell
 from orchestrator.postgres import statement
 
@@ -24,8 +27,8 @@ MARGIN_SECONDS = 15.0
 def any_overdue(connection: psycopg.Connection[Any]) -> bool:
     """Tell whether there is anything to end."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        row = cursor.execute(OVERDUE, {"margin_seconds": MARGIN_SECONDS}, prepare=False).fetchone()
-    return bool(row and row[0])
+        row = cursor.execute(OVERDUE, {"margin_seconds": MARGIN_SECONDS, "most": 1}, prepare=False).fetchone()
+    return row is not None
 
 
 def timeouts(
@@ -35,7 +38,23 @@ def timeouts(
     batch_size: int = BATCH_SIZE,
 ) -> bool:
     """Do one bounded round. True: there may be more."""
-    given = {"margin_seconds": margin_seconds, "batch_size": batch_size}
+    try:
+        with connection.transaction():
+            ended = end(connection, None, margin_seconds, batch_size)
+    except BAD_ROW:
+        given = {"margin_seconds": margin_seconds, "most": batch_size}
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            ids = [task_id for (task_id,) in cursor.execute(OVERDUE, given, prepare=False).fetchall()]
+        one = partial(end, connection, margin_seconds=margin_seconds, batch_size=batch_size)
+        ended = sum(by_halves(connection, "timeouts", ids, one))
+    return ended >= batch_size
+
+
+def end(
+    connection: psycopg.Connection[Any], ids: Sequence[int] | None, margin_seconds: float, batch_size: int
+) -> int:
+    """End what is overdue, of all tasks or of these; return how many."""
+    given = {"margin_seconds": margin_seconds, "batch_size": batch_size, "only_ids": ids}
     with connection.cursor(row_factory=tuple_row) as cursor:
         # Run once in a few seconds: planned each time, it never runs by a plan made for empty tables.
         row = cursor.execute(TIMEOUTS, given, prepare=False).fetchone()
@@ -44,4 +63,4 @@ def timeouts(
     tell(leader, ended)
     if retried or buried:
         events.emit(events.TimeoutsEnforced(retried, buried))
-    return bool(retried + buried >= batch_size)
+    return int(retried + buried)

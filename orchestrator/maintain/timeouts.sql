@@ -8,7 +8,9 @@
 -- tasks_live_worker_idx, which holds leased rows only; then the key. id + 0: or the order is read from the whole key.
 -- The lease is kept neither on the record nor on the dead letter: by it the worker would take its own late outcome for
 -- one that was written (finish/recorded.sql). worker_id tells who it was.
--- The growth is compared in logarithms: 2 to the power of 2000 is an error, and not merely more than the cap.
+-- The growth is compared in logarithms: 2 to the power of 2000 is an error, and not merely more than the cap. Every number
+-- of a type or a task is bounded here once more, whatever the tables' constraints say: one error would stop this for all.
+-- In: margin_seconds, batch_size; only_ids, or NULL for all: those to end, where a round for all has failed.
 WITH late AS (
     SELECT t.id, t.lease, t.attempt, t.max_attempts, t.queue, t.type, t.worker_id, t.run_at, t.started_at, t.holds,
         jsonb_build_object(
@@ -22,11 +24,16 @@ WITH late AS (
     FROM orchestrator.tasks_live AS t
     WHERE t.worker_id >= '00000000-0000-0000-0000-000000000000' AND t.status = 'running'
         AND t.timeout > interval '0'
-        AND t.started_at + t.timeout < orchestrator.clock() - make_interval(secs => %(margin_seconds)s)
+        AND CASE
+            WHEN t.started_at BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+            THEN t.started_at + least(t.timeout, interval '100 years')
+                < orchestrator.clock() - make_interval(secs => %(margin_seconds)s)
+        END
+        AND (%(only_ids)s::bigint[] IS NULL OR t.id = ANY (%(only_ids)s::bigint[]))
         AND EXISTS (
             SELECT
             FROM orchestrator.workers AS w
-            WHERE w.id = t.worker_id AND w.beat_at > t.started_at + t.timeout + make_interval(secs => %(margin_seconds)s)
+            WHERE w.id = t.worker_id AND w.beat_at > t.started_at + least(t.timeout, interval '100 years') + make_interval(secs => %(margin_seconds)s)
         )
     ORDER BY t.id + 0
     LIMIT %(batch_size)s
@@ -34,10 +41,10 @@ WITH late AS (
 ),
 policy AS (
     SELECT l.id,
-        coalesce(date_part('epoch', y.backoff_base), 1) AS base,
-        greatest(coalesce(y.backoff_factor, 2), 1) AS factor,
-        coalesce(date_part('epoch', y.backoff_cap), 300) AS cap,
-        1 + coalesce(y.backoff_jitter, 0.1) * (2 * random() - 1) AS spread
+        date_part('epoch', least(greatest(coalesce(y.backoff_base, '1 s'), '0'), '100 years')) AS base,
+        least(greatest(coalesce(y.backoff_factor, 2), 1), 1000) AS factor,
+        date_part('epoch', least(greatest(coalesce(y.backoff_cap, '300 s'), '0'), '100 years')) AS cap,
+        1 + least(greatest(coalesce(y.backoff_jitter, 0.1), 0), 1) * (2 * random() - 1) AS spread
     FROM late AS l
     LEFT JOIN orchestrator.types AS y ON y.name = l.type
 ),
@@ -129,7 +136,7 @@ SELECT
             l.queue,
             l.type,
             CASE WHEN l.attempt < l.max_attempts THEN 'timed_out' ELSE 'buried' END,
-            greatest(date_part('epoch', l.started_at - l.run_at), 0),
+            least(greatest(date_part('epoch', l.started_at) - date_part('epoch', l.run_at), 0), 3155760000),
             date_part('epoch', orchestrator.clock() - l.started_at)
         ))
         FROM late AS l

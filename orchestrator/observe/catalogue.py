@@ -91,7 +91,9 @@ CLAIM = histogram("claim_seconds", "How long a claim took, from the statement to
 # Of the worker.
 CUT_OFF = counter("workers_cut_off", "Times this worker gave its leases up, or had lost them", "by")
 ELECTIONS = counter("elections_won", "Times this worker was elected")
-DUTIES_FAILED = counter("duties_failed", "Duties that raised, or found a lock in their way", "duty")
+DUTIES_FAILED = counter(
+    "duties_failed", "Duties that raised, found a lock in their way, or left out a row", "duty"
+)
 CONNECTIONS_LOST = counter("connections_lost", "Statements that failed in a way that may pass", "purpose")
 RECONNECTS = counter("reconnects", "Times the database answered again after that", "purpose")
 RINGS = counter(

@@ -48,6 +48,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.LeaderSteppedDown: "warning",
     events.ListenDeaf: "warning",
     events.DutyFailed: "error",
+    events.DutyRowSkipped: "error",
     events.ChildDied: "error",
     events.ChildKilled: "error",
     events.EventsDropped: "warning",
@@ -79,6 +80,7 @@ SPARING: dict[type[events.Event], tuple[float, str | None]] = {
     events.ConnectionRestored: (20.0, None),
     events.DutyFailed: (60.0, "duty"),
     events.DutyPutOff: (60.0, "duty"),
+    events.DutyRowSkipped: (60.0, "row"),
     events.SubscriberFailed: (60.0, "subscriber"),
 }
 

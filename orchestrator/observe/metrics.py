@@ -29,6 +29,7 @@ COUNTED: frozenset[type[events.Event]] = frozenset(
         events.LeaderElected,
         events.DutyFailed,
         events.DutyPutOff,
+        events.DutyRowSkipped,
         events.ConnectionLost,
         events.ConnectionRestored,
         events.TasksEnqueued,
@@ -131,7 +132,9 @@ class Counts:
                 add(catalogue.CUT_OFF, "own clock")
             case events.LeaderElected():
                 add(catalogue.ELECTIONS)
-            case events.DutyFailed(duty=duty) | events.DutyPutOff(duty=duty):
+            case (
+                events.DutyFailed(duty=duty) | events.DutyPutOff(duty=duty) | events.DutyRowSkipped(duty=duty)
+            ):
                 add(catalogue.DUTIES_FAILED, duty)
             case events.ConnectionLost(purpose=purpose):
                 add(catalogue.CONNECTIONS_LOST, purpose)

@@ -86,14 +86,14 @@ def status(text: str) -> Status:
     except ValueError:
         near = difflib.get_close_matches(word, [*Status, *CALLED], n=1)
         hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(Status)}"
-        raise ValueError(f"there is no status {text!r}; {hint}") from None
+        raise ValueError(f"there is no status {duration.shown(text)}; {hint}") from None
 
 
 def task_id(text: str) -> int:
     """Read a task's id."""
     if not (text.isascii() and text.isdigit()) or not 0 < int(text[:20]) <= ID_MAX:
         raise ValueError(
-            f"{text!r} is no id of a task; that is a number, as `orchestrator tasks list` shows it"
+            f"{duration.shown(text)} is no id of a task; that is a number, as `orchestrator tasks list` shows it"
         )
     return int(text)
 
@@ -105,17 +105,21 @@ def priority(text: str) -> int:
         return PRIORITIES[word]
     if word.isascii() and word.isdigit() and int(word[:4]) <= 100:
         return int(word)
-    raise ValueError(f"{text!r} is no priority; it is a number from 0 to 100, or {', '.join(PRIORITIES)}")
+    raise ValueError(
+        f"{duration.shown(text)} is no priority; it is a number from 0 to 100, or {', '.join(PRIORITIES)}"
+    )
 
 
 def condition(text: str) -> Condition:
     """Read `payload.user_id=42`: what is JSON is meant as JSON, anything else as text."""
     written = known(text)
     if not written.startswith("payload."):
-        raise ValueError(f"{text!r} is no condition on the payload; write payload.user_id=42")
+        raise ValueError(f"{duration.shown(text)} is no condition on the payload; write payload.user_id=42")
     path, rest = steps(written.removeprefix("payload."), text)
     if not rest.startswith("="):
-        raise ValueError(f"{text!r} says no value; write payload.user_id=42, or payload.name=Ada for text")
+        raise ValueError(
+            f"{duration.shown(text)} says no value; write payload.user_id=42, or payload.name=Ada for text"
+        )
     return Condition(path, json_of(rest.removeprefix("=")))
 
 
@@ -125,7 +129,7 @@ def steps(rest: str, text: str) -> tuple[tuple[str, ...], str]:
     while True:
         if (found := STEP.match(rest)) is None:
             raise ValueError(
-                f'the path in {text!r} has an empty step; quote one with dots: payload."a.b".c=1'
+                f'the path in {duration.shown(text)} has an empty step; quote one with dots: payload."a.b".c=1'
             )
         path.append(found["plain"] or found["quoted"].replace('""', '"'))
         rest = rest[found.end() :]
@@ -182,7 +186,7 @@ def moment(text: str, *, now: datetime) -> datetime:
         return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
         raise ValueError(
-            f"{text!r} is no age; write 30m, 2h, 7d, or a time: 2026-11-18 or 2026-11-18T02:30:00Z (UTC)"
+            f"{duration.shown(text)} is no age; write 30m, 2h, 7d, or a time: 2026-11-18 or 2026-11-18T02:30:00Z (UTC)"
         ) from None
 
 
@@ -197,9 +201,9 @@ def known(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"{text!r} is no UTF-8 text, and so in no task") from None
+        raise ValueError(f"{duration.shown(text)} is no UTF-8 text, and so in no task") from None
     if "\0" in text:
-        raise ValueError(f"{text!r} holds a NUL, and so is in no task")
+        raise ValueError(f"{duration.shown(text)} holds a NUL, and so is in no task")
     return text
 
 

@@ -100,11 +100,14 @@ BEGIN
             orchestrator.purge_keys(integer),
             orchestrator.purge_workers(integer),
             orchestrator.purge_statistics(integer),
+            orchestrator.kept_since(interval),
+            orchestrator.name_fault(text, text),
+            orchestrator.shown(text),
             orchestrator.at_home(),
             orchestrator.up_since(),
             orchestrator.record_statistics(jsonb),
             orchestrator.bucket_begins(integer),
-            orchestrator.queue_metrics(text, interval),
+            orchestrator.queue_metrics(text, interval), orchestrator.checked_span(text, interval),
             orchestrator.queue_counts(boolean),
             orchestrator.normalised(text),
             orchestrator.failure_groups(integer)
@@ -118,6 +121,7 @@ BEGIN
         GRANT EXECUTE ON FUNCTION
             orchestrator.requeue(bigint, text),
             orchestrator.key_has_passed(text, text, bigint),
+            orchestrator.shown(text),
             orchestrator.requeue_where(text, text, text, text, timestamptz, timestamptz, bigint, boolean, text),
             orchestrator.cancel(bigint, text),
             orchestrator.pause_queue(text, text),
@@ -143,7 +147,7 @@ BEGIN
             orchestrator.hold_after_restore(text),
             orchestrator.resume_after_restore(text),
             orchestrator.bucket_begins(integer),
-            orchestrator.queue_metrics(text, interval),
+            orchestrator.queue_metrics(text, interval), orchestrator.checked_span(text, interval),
             orchestrator.normalised(text),
             orchestrator.failure_groups(integer)
             TO orchestrator_operator;
@@ -162,7 +166,7 @@ BEGIN
             )
         );
         GRANT EXECUTE ON FUNCTION
-            orchestrator.at_home(), orchestrator.bucket_begins(integer), orchestrator.queue_metrics(text, interval),
+            orchestrator.at_home(), orchestrator.bucket_begins(integer), orchestrator.queue_metrics(text, interval), orchestrator.checked_span(text, interval),
             orchestrator.queue_counts(boolean), orchestrator.normalised(text), orchestrator.failure_groups(integer)
             TO orchestrator_reader;
     END IF;

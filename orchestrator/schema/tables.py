@@ -41,6 +41,7 @@ MOMENT = DateTime(timezone=True)
 tasks_id_seq = Sequence("tasks_id_seq", metadata=metadata, data_type=BigInteger)
 term_seq = Sequence("term_seq", metadata=metadata, data_type=BigInteger)
 
+NAMED = "char_length({0}) BETWEEN 1 AND 200 AND {0} !~ '[[:cntrl:]]'"
 POSITION = (
     "(date_part('epoch'::text, (run_at AT TIME ZONE 'UTC'::text)) * (1000000)::double precision)::bigint"
     " + (aging_us * (100 - priority))"
@@ -108,9 +109,13 @@ types = Table(
     Column("backoff_cap", Interval, server_default=text("interval '300 seconds'"), nullable=False),
     Column("backoff_jitter", Double, server_default=text("0.1"), nullable=False),
     Column("declared_at", MOMENT, server_default=CLOCK, nullable=False),
+    CheckConstraint(NAMED.format("name"), name="types_name_check"),
+    CheckConstraint(NAMED.format("queue"), name="types_queue_check"),
+    CheckConstraint("backoff_factor BETWEEN 1 AND 1000", name="types_backoff_factor_check"),
+    CheckConstraint("backoff_jitter BETWEEN 0 AND 1", name="types_backoff_jitter_check"),
     CheckConstraint("priority BETWEEN 0 AND 100", name="types_priority_check"),
     CheckConstraint("max_attempts >= 1", name="types_max_attempts_check"),
-    *up_to("100 years", "types", "timeout"),
+    *up_to("100 years", "types", "backoff_base", "backoff_cap", "timeout"),
 )
 
 queues = Table(
@@ -127,6 +132,10 @@ queues = Table(
     Column("aging", Interval, server_default=text("interval '1000 years'"), nullable=False),
     Column("keep_finished", Interval, server_default=text("interval '7 days'"), nullable=False),
     Column("keep_dead", Interval, server_default=text("interval '30 days'"), nullable=False),
+    CheckConstraint(NAMED.format("name"), name="queues_name_check"),
+    CheckConstraint(
+        "state_since BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'", name="queues_state_since_check"
+    ),
     CheckConstraint("state IN ('active', 'paused', 'draining')", name="queues_state_check"),
     CheckConstraint("priority BETWEEN 0 AND 100", name="queues_priority_check"),
     CheckConstraint("max_attempts >= 1", name="queues_max_attempts_check"),
@@ -176,6 +185,11 @@ workers = Table(
     CheckConstraint("state IN ('running', 'draining', 'stopped', 'dead')", name="workers_state_check"),
     CheckConstraint(
         "dead_after > interval '0' AND dead_after <= interval '1000 days'", name="workers_dead_after_check"
+    ),
+    CheckConstraint(
+        "least(started_at, beat_at, idle_until, leader_until) >= '1970-01-01 UTC'"
+        " AND greatest(started_at, beat_at, idle_until, leader_until) <= '9000-01-01 UTC'",
+        name="workers_times_check",
     ),
     CheckConstraint(
         "NOT is_leader OR (term IS NOT NULL AND leader_until IS NOT NULL)", name="workers_leader_check"

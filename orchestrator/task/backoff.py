@@ -5,10 +5,14 @@ failed together (their API was down) must not all return together. The jitter co
 capped waits too; the longest wait is therefore cap × (1 + jitter).
 """
 
-import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from orchestrator.task.duration import SECONDS_MAX, shown
+
+# The same bound as in the constraint types_backoff_factor_check.
+FACTOR_MAX = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +33,28 @@ class Backoff:
     def _rules(self) -> list[tuple[bool, str]]:
         base, factor, cap, jitter = self.base_seconds, self.factor, self.cap_seconds, self.jitter
         return [
-            (0 <= base < math.inf, f"base_seconds must be finite and not negative, not {base!r}"),
-            (1 <= factor < math.inf, f"factor must be at least 1 (waits never shrink), not {factor!r}"),
-            (base <= cap < math.inf, f"cap_seconds must be finite and at least base_seconds, not {cap!r}"),
-            (0 <= jitter <= 1, f"jitter must lie between 0 and 1 (a share of the wait), not {jitter!r}"),
+            (
+                between(0, base, SECONDS_MAX),
+                f"base_seconds must lie between 0 and 100 years, not {shown(base)}",
+            ),
+            (
+                between(1, factor, FACTOR_MAX),
+                f"factor must lie between 1 (waits never shrink) and {FACTOR_MAX:,}, not {shown(factor)}",
+            ),
+            (
+                between(base if between(0, base, SECONDS_MAX) else 0, cap, SECONDS_MAX),
+                f"cap_seconds must lie between base_seconds and 100 years, not {shown(cap)}",
+            ),
+            (
+                between(0, jitter, 1),
+                f"jitter must lie between 0 and 1 (a share of the wait), not {shown(jitter)}",
+            ),
         ]
+
+
+def between(lowest: float, value: object, highest: float) -> bool:
+    """Tell whether a value is a number within bounds; NaN is within none."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and lowest <= value <= highest
 
 
 def delay_seconds(

@@ -10,8 +10,10 @@ UNIT_SECONDS = {"w": 604_800.0, "d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0
 WRITTEN = re.compile(
     r"\s*".join(rf"(?:(?P<{unit}>\d+(?:\.\d+)?){unit}(?![a-z]))?" for unit in UNIT_SECONDS), re.ASCII
 )
-# Longer is a slip of the unit; it also keeps sums of time within what a timestamp can hold.
-SECONDS_MAX = 100 * 365 * 86_400.0
+# Longer is a slip of the unit; it also keeps sums of time within what a timestamp can hold. 100 years as PostgreSQL
+# compares intervals, of 360 days each: the same bound as in the tables' constraints and the schema's functions.
+SECONDS_MAX = 100 * 360 * 86_400.0
+SHOWN_CHARACTERS_MAX = 64
 FORMS = 'a timedelta, a number of seconds, or text such as "90s", "5m", "1h30m", "2d", "1w" or "500ms"'
 
 
@@ -37,5 +39,13 @@ def spelled_out(text: str) -> float | None:
 
 
 def shown(value: object) -> str:
-    written = repr(value)
-    return written if len(written) <= 64 else f"{written[:64]}…"
+    """Write a value that was refused, cut to 64 characters; what cannot be written, by its type."""
+    if isinstance(value, str | bytes | bytearray) and len(value) > SHOWN_CHARACTERS_MAX:
+        value = value[: SHOWN_CHARACTERS_MAX + 1]  # not ten megabytes, only to be cut
+    try:
+        written = repr(value)
+    except (
+        Exception
+    ):  # Python writes no number of more than 4300 digits, and a class may have a __repr__ that raises
+        return f"a value of type {type(value).__name__}"
+    return written if len(written) <= SHOWN_CHARACTERS_MAX else f"{written[:SHOWN_CHARACTERS_MAX]}…"

@@ -20,7 +20,7 @@ WHERE NOT EXISTS (SELECT FROM orchestrator.queues WHERE state = 'draining')
 """
 HANDS = 4
 # One that any hand must expect: refused in words of our own, in another's way, or cut off.
-EXPECTED = ("OR", "40001", "40P01", "55P03", "57014", "57P", "08", "53300")
+EXPECTED = ("OR", "23505", "40001", "40P01", "55P03", "57014", "57P", "08", "53300")
 
 # A task of the last few thousand, whatever became of it.
 SOME = "(SELECT id FROM orchestrator.tasks WHERE id >= %(from)s ORDER BY id LIMIT 1)"

@@ -78,7 +78,7 @@ def test_a_refusal_has_a_name_of_ours(error: Exception, name: str | None) -> Non
     [
         ("SELECT orchestrator.enqueue('')", "OR006"),
         ("SELECT orchestrator.enqueue('mail', '{', '')", "22P02, no text of its type"),
-        ("INSERT INTO orchestrator.queues (name, state) VALUES ('new', 'odd')", None),
+        ("INSERT INTO orchestrator.settings (oldest_code, only_row) VALUES (1, false)", None),
         ("INSERT INTO orchestrator.types (name) VALUES ('mail')", None),
         ("SELECT orchestrator.nothing()", None),
     ],

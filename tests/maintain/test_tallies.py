@@ -15,7 +15,7 @@ from tests.stations.crew import Mate
 
 def lead(connection: psycopg.Connection, worker: Mate) -> None:
     connection.execute(
-        "UPDATE orchestrator.workers SET is_leader = true, term = 1, leader_until = 'infinity' WHERE id = %s",
+        "UPDATE orchestrator.workers SET is_leader = true, term = 1, leader_until = '8999-01-01' WHERE id = %s",
         [worker.id],
     )
 

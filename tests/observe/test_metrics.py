@@ -63,6 +63,7 @@ def test_duties_losses_and_lost_connections_are_counted() -> None:
     happened = [
         events.DutyFailed("recover", "ValueError", "no"),
         events.DutyPutOff("recover", "locked"),
+        events.DutyRowSkipped("recover", "task 1", "NumericValueOutOfRange", "smallint out of range"),
         events.LeaseLost(1, "t", "mail", "cancelled"),
         events.GhostsReleased(2),
         events.WorkerDeclaredDead(uuid4(), uuid4(), 0),
@@ -72,7 +73,7 @@ def test_duties_losses_and_lost_connections_are_counted() -> None:
     ]
 
     assert {
-        'orchestrator_duties_failed_total{duty="recover"}': 2.0,
+        'orchestrator_duties_failed_total{duty="recover"}': 3.0,
         'orchestrator_leases_lost_total{queue="mail"}': 1.0,
         "orchestrator_ghost_claims_released_total": 2.0,
         'orchestrator_workers_cut_off_total{by="database"}': 1.0,

@@ -202,7 +202,7 @@ def pairs(name: str, ids: Sequence[int]) -> Params:
 def recover(*, later: bool = False, dark: Mapping[str, datetime] | None = None) -> Step:
     """Take back from whose beat is too old, and from whose beacon was seen `dark` after this beat. `later`: all
     beats are made too old first."""
-    given = {"spares_after_restart": False, "batch_size": 1000}
+    given = {"spares_after_restart": False, "batch_size": 1000, "only_ids": None}
     unlit = {WORKERS[name]: moment for name, moment in (dark or {}).items()}
     more = {"gone_ids": list(unlit), "gone_beats": list(unlit.values())}
     more |= {"watched_ids": None, "watched_beats": None}
@@ -211,7 +211,11 @@ def recover(*, later: bool = False, dark: Mapping[str, datetime] | None = None) 
 
 
 def timeouts() -> Step:
-    return Step("timeouts", load("maintain/timeouts.sql"), {"margin_seconds": 15, "batch_size": 1000})
+    return Step(
+        "timeouts",
+        load("maintain/timeouts.sql"),
+        {"margin_seconds": 15, "batch_size": 1000, "only_ids": None},
+    )
 
 
 def purge(kind: str) -> Step:

@@ -91,6 +91,9 @@ def test_a_future_task_is_scheduled(connection: psycopg.Connection) -> None:
     assert "pending" == read(connection, insert(connection, type="t", status="scheduled"), "status")
 
 
+WINDOW = "key_window must be longer than nothing, and at most 100 years"
+
+
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
@@ -288,8 +291,8 @@ def test_enqueue_many_answers_in_order(connection: psycopg.Connection) -> None:
         ({"type": "t", "payload": [SECRET]}, "OR002", "the payload must be a JSON object, not array"),
         ({"type": "t", "tags": "x"}, "OR006", "its tags are no array"),
         ({"type": "t", "run_at": "2030-01-01", "delay": "1 s"}, "OR006", "run_at and delay were both given"),
-        ({"type": "t", "run_at": "soon"}, "22007", 'invalid input syntax for type timestamp with time zone: "soon"'),
-        ({"type": "t", "key": "k", "key_window": "0"}, "OR006", "key_window must be longer than nothing"),
+        ({"type": "t", "run_at": "soon"}, "OR006", 'invalid input syntax for type timestamp with time zone: "soon"'),
+        ({"type": "t", "key": "k", "key_window": "0"}, "OR006", WINDOW),
         ("t", "OR006", "it is not a JSON object"),
     ],
 )  # fmt: skip

@@ -21,9 +21,9 @@ BEAT = {
     "beats": True, "draining": False, "beacon": None, "rings": True, "term_seconds": 10, "blocked_seconds": None,
 }  # fmt: skip
 RELEASE = {"ends": ["waiting"], "delays": [None], "charged": [False], "errors": [None], "records": [None]}
-LATE = {
-    "spares_after_restart": False, "gone_ids": [], "gone_beats": [], "watched_ids": None,
-    "watched_beats": None,
+LATE: dict[str, object] = {
+    "spares_after_restart": False, "only_ids": None, "gone_ids": [], "gone_beats": [],
+    "watched_ids": None, "watched_beats": None,
 }  # fmt: skip
 
 MAY = {
@@ -119,14 +119,14 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     assert 1 == run("lead/ascend.sql", id=worker_id, term_seconds=10)
     assert 1 == run("lead/fence.sql", id=worker_id, term=1, limit="5s")
     assert 1 == run("maintain/gone.sql", spares_after_restart=False, late=0)
-    assert 1 == run("maintain/overdue.sql", margin_seconds=1)
+    assert 0 == run("maintain/overdue.sql", margin_seconds=1, most=1)
     assert 1 == run("maintain/recover.sql", batch_size=9, **LATE)
     assert 1 == run("lead/own.sql", id=worker_id, term=1)
     assert 1 == run("lead/resign.sql", id=worker_id, term=1)
     assert 1 == run("worker/deregister.sql", id=worker_id)
     assert 8 == run("maintain/partitions.sql")
     assert 1 == run("maintain/old_partition.sql")
-    assert 1 == run("maintain/timeouts.sql", margin_seconds=15, batch_size=9)
+    assert 1 == run("maintain/timeouts.sql", margin_seconds=15, batch_size=9, only_ids=None)
     assert 0 == run("maintain/leaves.sql")
     assert 1 == run("maintain/finished.sql", leaf="tasks_done_20300101", first_page=0, pages=9, batch_size=9)
     assert len(KINDS) == sum(run("maintain/retention.sql", kind=kind, batch_size=9) for kind in KINDS)
@@ -156,7 +156,7 @@ def test_a_worker_cannot_delete_what_is_not_due(login: Login, connection: psycop
     before = one(connection, counts)
 
     for kind in KINDS:
-        for at_most in (10**9, None):
+        for at_most in (10**9, 2**31 - 1):
             purge = sql.SQL("SELECT orchestrator.{}(%s)").format(sql.Identifier(f"purge_{kind}"))
             session.execute(purge, [at_most])
     session.execute(

@@ -79,6 +79,8 @@ PARAMETERS: dict[str, tuple[str, Any]] = {
     "watched_ids": ("uuid[]", None),
     "watched_beats": ("timestamptz[]", None),
     "margin_seconds": ("float8", 15.0),
+    "only_ids": ("bigint[]", None),
+    "most": ("bigint", 1000),
 }
 """By name: the type under which psycopg sends it, and a value."""
 

@@ -44,11 +44,15 @@ CREATE TABLE orchestrator.home (
 );
 ALTER TABLE orchestrator.home REPLICA IDENTITY FULL;
 
+-- These bounds keep the arithmetic of those who read all rows at once within what a timestamp holds; a trigger says them
+-- in words (guard_queue, guard_type).
 CREATE TABLE orchestrator.queues (
-    name text PRIMARY KEY,
+    name text PRIMARY KEY
+        CONSTRAINT queues_name_check CHECK (char_length(name) BETWEEN 1 AND 200 AND name !~ '[[:cntrl:]]'),
     state text NOT NULL DEFAULT 'active'
         CONSTRAINT queues_state_check CHECK (state IN ('active', 'paused', 'draining')),
-    state_since timestamptz NOT NULL DEFAULT orchestrator.clock(),
+    state_since timestamptz NOT NULL DEFAULT orchestrator.clock()
+        CONSTRAINT queues_state_since_check CHECK (state_since BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'),
     state_by text,
     state_reason text,
     priority smallint CONSTRAINT queues_priority_check CHECK (priority BETWEEN 0 AND 100),
@@ -67,15 +71,22 @@ INSERT INTO orchestrator.queues (name) VALUES ('default');
 -- What workers and `orchestrator migrate` have declared: the defaults of a task that SQL enqueues, and how
 -- long an orphan of this type waits for its next attempt. NULL means: ask the queue, then the house.
 CREATE TABLE orchestrator.types (
-    name text PRIMARY KEY,
-    queue text NOT NULL DEFAULT 'default',
+    name text PRIMARY KEY
+        CONSTRAINT types_name_check CHECK (char_length(name) BETWEEN 1 AND 200 AND name !~ '[[:cntrl:]]'),
+    queue text NOT NULL DEFAULT 'default'
+        CONSTRAINT types_queue_check CHECK (char_length(queue) BETWEEN 1 AND 200 AND queue !~ '[[:cntrl:]]'),
     priority smallint CONSTRAINT types_priority_check CHECK (priority BETWEEN 0 AND 100),
     max_attempts smallint CONSTRAINT types_max_attempts_check CHECK (max_attempts >= 1),
     timeout interval CONSTRAINT types_timeout_check CHECK (timeout BETWEEN interval '0' AND interval '100 years'),
-    backoff_base interval NOT NULL DEFAULT interval '1 second',
-    backoff_factor double precision NOT NULL DEFAULT 2,
-    backoff_cap interval NOT NULL DEFAULT interval '300 seconds',
-    backoff_jitter double precision NOT NULL DEFAULT 0.1,
+    backoff_base interval NOT NULL DEFAULT interval '1 second'
+        CONSTRAINT types_backoff_base_check CHECK (backoff_base BETWEEN interval '0' AND interval '100 years'),
+    -- NaN is greater than every number here, so a BETWEEN refuses it.
+    backoff_factor double precision NOT NULL DEFAULT 2
+        CONSTRAINT types_backoff_factor_check CHECK (backoff_factor BETWEEN 1 AND 1000),
+    backoff_cap interval NOT NULL DEFAULT interval '300 seconds'
+        CONSTRAINT types_backoff_cap_check CHECK (backoff_cap BETWEEN interval '0' AND interval '100 years'),
+    backoff_jitter double precision NOT NULL DEFAULT 0.1
+        CONSTRAINT types_backoff_jitter_check CHECK (backoff_jitter BETWEEN 0 AND 1),
     declared_at timestamptz NOT NULL DEFAULT orchestrator.clock()
 );
 
@@ -214,6 +225,11 @@ CREATE TABLE orchestrator.workers (
     -- The oid of the table in which the row was made, by trigger. In a restored dump it is another's, and 0 in a row made
     -- there: such a worker claims nothing.
     workplace oid NOT NULL,
+    -- Python reads them, and a time that it cannot load would keep every worker from its beat.
+    CONSTRAINT workers_times_check CHECK (
+        least(started_at, beat_at, idle_until, leader_until) >= '1970-01-01 UTC'
+        AND greatest(started_at, beat_at, idle_until, leader_until) <= '9000-01-01 UTC'
+    ),
     CONSTRAINT workers_leader_check CHECK (NOT is_leader OR (term IS NOT NULL AND leader_until IS NOT NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 200);
 -- The living, for whoever asks at each enqueue: the rows of the stopped must cost it nothing. Not by beat_at, or no

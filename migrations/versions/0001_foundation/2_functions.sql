@@ -60,16 +60,18 @@ END
 $$;
 
 -- Where a bucket of a histogram of times begins, in seconds; it ends where the next one begins. Four to each doubling from
--- 64 microseconds on; below that, all is bucket 0, and from 25 days on bucket 141. The same as orchestrator/task/buckets.py.
+-- 64 microseconds on; below that, all is bucket 0, and from 25 days on bucket 141, which
+-- stands for any number above it too: a power beyond every double would be an error, for a view of all rows as well. The same as orchestrator/task/buckets.py.
 CREATE OR REPLACE FUNCTION orchestrator.bucket_begins(bucket integer)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
-    SELECT CASE WHEN bucket > 0
-        THEN (4 + (bucket - 1) % 4) * power(2::double precision, (bucket - 1) / 4 + 4) / 1000000
+    SELECT CASE WHEN b.n > 0
+        THEN (4 + (b.n - 1) % 4) * power(2::double precision, (b.n - 1) / 4 + 4) / 1000000
         ELSE 0
     END
+    FROM (SELECT least(bucket, 141) AS n) AS b
 $$;
 
 -- Tell workers that something about them has changed: they look at once what it is. A hint, like every notification.
@@ -172,6 +174,24 @@ BEGIN
 END
 $$;
 
+-- Return a span of time as it was given, or refuse it by the name of its argument: a sum with it beyond what a timestamp
+-- holds is an error that names none. The bound is that of Python (task/duration.py). NULL is NULL.
+CREATE OR REPLACE FUNCTION orchestrator.checked_span(name text, span interval)
+RETURNS interval
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    IF span NOT BETWEEN interval '0' AND interval '100 years' THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('the %s is %s; it must lie between 0 and 100 years', name, span),
+            HINT = 'Nothing was changed.';
+    END IF;
+    RETURN span;
+END
+$$;
+
 -- All time is the database's, through this one function, so that a test can replace it in its own database.
 -- STABLE, because a VOLATILE clock turns the claim's index scan into a sequential one; statement_timestamp(),
 -- because a body of the same volatility is inlined. Its meaning: when the client's statement arrived.
@@ -237,7 +257,7 @@ DECLARE
         JOIN pg_class AS c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'orchestrator.tasks_done'::regclass AND c.relname = coalesce($1, c.relname)
             AND substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''([^'']+)''\)$')::timestamptz <= (
-                SELECT least(orchestrator.clock() - interval '7 days', min(orchestrator.clock() - q.keep_finished))
+                SELECT least(orchestrator.clock() - interval '7 days', min(orchestrator.kept_since(q.keep_finished)))
                 FROM orchestrator.queues AS q
             )
         ORDER BY c.relname
@@ -300,7 +320,7 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
     new_id bigint := nextval('orchestrator.tasks_id_seq');
-    due timestamptz := coalesce(enqueue.run_at, orchestrator.clock() + enqueue.delay, orchestrator.clock());
+    due timestamptz := coalesce(enqueue.run_at, orchestrator.clock());
     holder bigint;
     plain boolean := true;
     into_queue text;
@@ -324,6 +344,7 @@ BEGIN
         enqueue.priority, enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
         -- end
     ) <> 0 THEN
+        due := coalesce(orchestrator.clock() + orchestrator.checked_span('delay', enqueue.delay), due);
         plain := (
             due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
@@ -415,7 +436,8 @@ BEGIN
             -- end
             (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint AS aging_us,
             q.state IS NOT DISTINCT FROM 'draining' AS draining,
-            a.run_at IS NOT NULL AND a.delay IS NOT NULL AS due_twice
+            a.run_at IS NOT NULL AND a.delay IS NOT NULL AS due_twice,
+            a.delay IS NULL OR a.delay BETWEEN interval '0' AND interval '100 years' AS delay_fits
         INTO task
         FROM jsonb_to_record(enqueue_alike.alike) AS a (
             type text,
@@ -436,7 +458,7 @@ BEGIN
             AND char_length(task.type) BETWEEN 1 AND 200 AND task.type !~ '[[:cntrl:]]'
             AND char_length(task.queue) BETWEEN 1 AND 200 AND task.queue !~ '[[:cntrl:]]'
             AND NOT task.draining
-            AND NOT task.due_twice
+            AND NOT task.due_twice AND task.delay_fits
             AND task.due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             -- generated: sound values of task
             AND task.priority BETWEEN 0 AND 100
@@ -564,7 +586,7 @@ BEGIN
             IF FOUND THEN
                 RAISE EXCEPTION USING
                     ERRCODE = 'OR006',
-                    MESSAGE = format('it has an unknown member %s', quote_literal(left(stranger, 64))),
+                    MESSAGE = format('it has an unknown member %s', orchestrator.shown(stranger)),
                     HINT = format('Known are %s.', array_to_string(known, ', '));
             END IF;
             CONTINUE WHEN holders[n] <> new_ids[n];
@@ -582,7 +604,7 @@ BEGIN
                 coalesce(item.value -> 'payload', '{}'),
                 coalesce(
                     (item.value ->> 'run_at')::timestamptz,
-                    orchestrator.clock() + (item.value ->> 'delay')::interval
+                    orchestrator.clock() + orchestrator.checked_span('delay', (item.value ->> 'delay')::interval)
                 ),
                 item.value - ARRAY['payload', 'run_at', 'delay']
             );
@@ -591,8 +613,9 @@ BEGIN
         -- One subtransaction for the whole set; the message gains the index of the bad item.
         GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
         RAISE EXCEPTION USING
-            ERRCODE = SQLSTATE,
-            MESSAGE = format('tasks[%s]: %s', n - 1, message),
+            -- What is no value of its type (class 22) is a wrong argument here, and the server prints all of it.
+            ERRCODE = CASE WHEN SQLSTATE LIKE '22%' THEN 'OR006' ELSE SQLSTATE END,
+            MESSAGE = format('tasks[%s]: %s', n - 1, regexp_replace(left(message, 200), '[[:cntrl:]]', '?', 'g')),
             HINT = coalesce(nullif(hint, ''), 'Nothing of the set was enqueued.');
     END;
     RETURN QUERY
@@ -646,7 +669,8 @@ BEGIN
                 AND coalesce(a.run_at, orchestrator.clock() + a.delay, orchestrator.clock())
                     BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
                 AND (a.key IS NULL OR char_length(a.key) BETWEEN 1 AND 500)
-                AND (a.key_window IS NULL OR a.key_window > interval '0')
+                AND (a.delay IS NULL OR a.delay BETWEEN interval '0' AND interval '100 years')
+                AND (a.key_window IS NULL OR a.key_window > interval '0' AND a.key_window <= interval '100 years')
                 -- generated: sound members of a
                 AND a.priority BETWEEN 0 AND 100
                 AND a.max_attempts BETWEEN 1 AND 32767
@@ -780,11 +804,12 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
     the_day CONSTANT date := coalesce(day, (orchestrator.clock() AT TIME ZONE 'UTC')::date);
-    leaf CONSTANT text := 'tasks_done_' || to_char(the_day, 'YYYYMMDD');
+    leaf text;
 BEGIN
     IF the_day NOT BETWEEN '1970-01-01' AND '9000-01-01' THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = format('%s is no day for a leaf', the_day);
     END IF;
+    leaf := 'tasks_done_' || to_char(the_day, 'YYYYMMDD');
     IF to_regclass(format('orchestrator.%I', leaf)) IS NOT NULL THEN
         RETURN leaf;
     END IF;
@@ -822,7 +847,7 @@ BEGIN
     THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR005',
-            MESSAGE = format('there is no queue %s', quote_nullable(ensure_queue.queue)),
+            MESSAGE = format('there is no queue %s', orchestrator.shown(ensure_queue.queue)),
             HINT = (
                 SELECT format('Known are %s%s.', string_agg(k.name, ', ' ORDER BY k.name), CASE WHEN count(*) = 20 THEN ', …' END)
                 FROM (SELECT q.name FROM orchestrator.queues AS q ORDER BY q.name LIMIT 20) AS k
@@ -1565,13 +1590,13 @@ BEGIN
     THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', NEW.status),
+            MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', trim(orchestrator.shown(NEW.status), '''')),
             HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
     IF draining THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR003',
-            MESSAGE = format('queue %s is draining and takes no new tasks', quote_literal(NEW.queue)),
+            MESSAGE = format('queue %s is draining and takes no new tasks', orchestrator.shown(NEW.queue)),
             HINT = format('SELECT orchestrator.resume_queue(%L) opens it again.', NEW.queue);
     END IF;
     PERFORM orchestrator.check_payload(NEW.payload);
@@ -1675,7 +1700,7 @@ BEGIN
         END;
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('task %s is %s and cannot become %s by hand', OLD.id, OLD.status, coalesce(NEW.status, 'NULL')),
+            MESSAGE = format('task %s is %s and cannot become %s by hand', OLD.id, OLD.status, trim(orchestrator.shown(NEW.status), '''')),
             HINT = advice;
     END IF;
 
@@ -1693,6 +1718,81 @@ BEGIN
     NEW.claimed_at := NULL;
     NEW.started_at := NULL;
     NEW.finished_at := NULL;
+    RETURN NEW;
+END
+$$;
+
+-- Row trigger on queues: refuse in words what the table's constraints refuse. One row that no arithmetic can take would
+-- stop retention for all queues.
+CREATE OR REPLACE FUNCTION orchestrator.guard_queue()
+RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    fault CONSTANT text := coalesce(
+        orchestrator.name_fault('name of the queue', NEW.name),
+        CASE
+            WHEN NEW.state NOT IN ('active', 'paused', 'draining')
+                THEN format('the state is %s; it must be active, paused or draining', orchestrator.shown(NEW.state))
+            WHEN NEW.state_since NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
+                THEN format('state_since is %s; it must lie between the years 1970 and 9000', NEW.state_since)
+            WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
+            WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
+            WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
+                THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+            WHEN NEW.aging NOT BETWEEN interval '0' AND interval '1000 years'
+                THEN format('aging is %s; it must lie between 0 and 1000 years', NEW.aging)
+            WHEN NEW.keep_finished NOT BETWEEN interval '0' AND interval '1000 years'
+                THEN format('keep_finished is %s; it must lie between 0 and 1000 years', NEW.keep_finished)
+            WHEN NEW.keep_dead NOT BETWEEN interval '0' AND interval '1000 years'
+                THEN format('keep_dead is %s; it must lie between 0 and 1000 years', NEW.keep_dead)
+        END
+    );
+BEGIN
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = fault,
+            HINT = format('Nothing was changed. It is about the queue %s.', orchestrator.shown(NEW.name));
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+-- Row trigger on types: refuse in words what the table's constraints refuse. One row that no arithmetic can take would stop
+-- what the leader does for all types.
+CREATE OR REPLACE FUNCTION orchestrator.guard_type()
+RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    fault CONSTANT text := coalesce(
+        orchestrator.name_fault('name of the type', NEW.name),
+        orchestrator.name_fault('queue', NEW.queue),
+        CASE
+            WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
+            WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
+            WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
+                THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+            WHEN NEW.backoff_base NOT BETWEEN interval '0' AND interval '100 years'
+                THEN format('backoff_base is %s; it must lie between 0 and 100 years', NEW.backoff_base)
+            WHEN NEW.backoff_factor NOT BETWEEN 1 AND 1000
+                THEN format('backoff_factor is %s; it must lie between 1 and 1000', NEW.backoff_factor)
+            WHEN NEW.backoff_cap NOT BETWEEN interval '0' AND interval '100 years'
+                THEN format('backoff_cap is %s; it must lie between 0 and 100 years', NEW.backoff_cap)
+            WHEN NEW.backoff_jitter NOT BETWEEN 0 AND 1
+                THEN format('backoff_jitter is %s; it must lie between 0 and 1', NEW.backoff_jitter)
+        END
+    );
+BEGIN
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = fault,
+            HINT = format('Nothing was changed. It is about the type %s.', orchestrator.shown(NEW.name));
+    END IF;
     RETURN NEW;
 END
 $$;
@@ -1800,6 +1900,14 @@ AS $$
     )
 $$;
 
+-- The moment since which something is kept that is kept for so long. Bounded, whatever the column holds: a period that no
+-- timestamp takes would stop retention for all queues.
+CREATE OR REPLACE FUNCTION orchestrator.kept_since(period interval)
+RETURNS timestamptz
+LANGUAGE sql STABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$ SELECT orchestrator.clock() - least(greatest(period, interval '0'), interval '1000 years') $$;
+
 -- Tell whether a task's idempotency key belongs to another task now: it was cancelled, and its key was taken since.
 -- Acts on many tasks leave such a task out.
 CREATE OR REPLACE FUNCTION orchestrator.key_has_passed(task_type text, task_key text, task_id bigint)
@@ -1828,6 +1936,20 @@ AS $$
     DELETE FROM orchestrator.home;
     INSERT INTO orchestrator.home (place) VALUES ('{}');
     UPDATE orchestrator.home AS h SET place = i.here FROM orchestrator.installation AS i;
+$$;
+
+-- Say what is wrong with a name of a type or a queue; NULL: nothing. What it prints of the name is short.
+CREATE OR REPLACE FUNCTION orchestrator.name_fault(what text, name text)
+RETURNS text
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    SELECT CASE
+        WHEN name IS NULL THEN format('the %s is NULL', what)
+        WHEN name = '' THEN format('the %s is empty', what)
+        WHEN char_length(name) > 200 THEN format('the %s has %s characters; at most 200 are allowed', what, char_length(name))
+        WHEN name ~ '[[:cntrl:]]' THEN format('the %s holds a control character', what)
+    END
 $$;
 
 -- An error message without what differs from task to task, so that equal faults can be counted: quoted text, uuids,
@@ -1893,10 +2015,10 @@ AS $$
         WHERE n.queue IS NOT NULL
     ),
     period AS (
-        SELECT n.queue, orchestrator.clock() - coalesce(
+        SELECT n.queue, orchestrator.kept_since(coalesce(
             (SELECT greatest(q.keep_finished, q.keep_dead) FROM orchestrator.queues AS q WHERE q.name = n.queue),
             interval '30 days'
-        ) AS kept_since
+        )) AS kept_since
         FROM named AS n
         WHERE n.queue IS NOT NULL
     ),
@@ -1907,10 +2029,10 @@ AS $$
             SELECT a.id
             FROM orchestrator.attempts AS a
             WHERE a.queue = p.queue AND (a.queue, a.finished_at) < (p.queue, p.kept_since)
-            LIMIT at_most
+            LIMIT orchestrator.row_limit(at_most)
             FOR UPDATE SKIP LOCKED
         ) AS d
-        LIMIT at_most
+        LIMIT orchestrator.row_limit(at_most)
     ),
     gone AS (
         DELETE FROM orchestrator.attempts AS a WHERE a.id = ANY (ARRAY(SELECT d.id FROM due AS d)) RETURNING a.id
@@ -1931,9 +2053,9 @@ AS $$
     WITH due AS (
         SELECT u.id
         FROM orchestrator.audit AS u
-        WHERE u.at < (SELECT orchestrator.clock() - s.keep_audit FROM orchestrator.settings AS s)
+        WHERE u.at < (SELECT orchestrator.kept_since(s.keep_audit) FROM orchestrator.settings AS s)
         ORDER BY u.at
-        LIMIT at_most
+        LIMIT orchestrator.row_limit(at_most)
         FOR UPDATE SKIP LOCKED
     ),
     gone AS (
@@ -1965,9 +2087,9 @@ AS $$
         WHERE n.queue IS NOT NULL
     ),
     period AS (
-        SELECT n.queue, orchestrator.clock() - coalesce(
+        SELECT n.queue, orchestrator.kept_since(coalesce(
             (SELECT q.keep_dead FROM orchestrator.queues AS q WHERE q.name = n.queue), interval '30 days'
-        ) AS kept_since
+        )) AS kept_since
         FROM named AS n
         WHERE n.queue IS NOT NULL
     ),
@@ -1978,10 +2100,10 @@ AS $$
             SELECT t.id
             FROM orchestrator.tasks_dead AS t
             WHERE t.queue = p.queue AND (t.queue, t.finished_at) < (p.queue, p.kept_since)
-            LIMIT at_most
+            LIMIT orchestrator.row_limit(at_most)
             FOR UPDATE SKIP LOCKED
         ) AS d
-        LIMIT at_most
+        LIMIT orchestrator.row_limit(at_most)
     ),
     gone AS (
         DELETE FROM orchestrator.tasks_dead AS t WHERE t.id = ANY (ARRAY(SELECT d.id FROM due AS d)) RETURNING t.id
@@ -2013,6 +2135,16 @@ DECLARE
         WHERE i.inhparent = 'orchestrator.tasks_done'::regclass AND c.relname = leaf
     );
 BEGIN
+    -- A block has a number of 32 bits.
+    IF first_page IS NULL OR first_page NOT BETWEEN 0 AND 4294967294 OR pages IS NULL OR pages NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format(
+                'first_page is %s and pages is %s; they must be a page of the table, and 1 to 1000000 pages',
+                coalesce(first_page::text, 'NULL'), coalesce(pages::text, 'NULL')
+            ),
+            HINT = 'Begin with page 0, and go on with the next_page that the call before returned.';
+    END IF;
     IF place IS NULL THEN
         due := 0;
         deleted := 0;
@@ -2022,7 +2154,7 @@ BEGIN
         'WITH old AS MATERIALIZED ('
         ' SELECT t.ctid AS tid FROM %1$s AS t LEFT JOIN orchestrator.queues AS q ON q.name = t.queue'
         ' WHERE t.ctid >= $1 AND t.ctid < $2'
-        ' AND t.finished_at < orchestrator.clock() - coalesce(q.keep_finished, interval ''7 days'')'
+        ' AND t.finished_at < orchestrator.clock() - least(greatest(coalesce(q.keep_finished, interval ''7 days''), interval ''0''), interval ''1000 years'')'
         ' LIMIT $3'
         '), free AS ('
         ' SELECT t.ctid AS tid FROM %1$s AS t WHERE t.ctid = ANY (ARRAY(SELECT o.tid FROM old AS o))'
@@ -2033,7 +2165,8 @@ BEGIN
         place
     )
     INTO due, deleted
-    USING format('(%s,0)', first_page)::tid, format('(%s,0)', first_page + pages)::tid, at_most;
+    USING format('(%s,0)', first_page)::tid, format('(%s,0)', least(first_page + pages, 4294967294))::tid,
+        orchestrator.row_limit(at_most);
     next_page := first_page + pages;
     IF next_page * current_setting('block_size')::bigint >= pg_relation_size(place) THEN
         next_page := NULL;
@@ -2060,7 +2193,7 @@ AS $$
             FROM orchestrator.idempotency_keys AS d
             WHERE d.expires_at <= orchestrator.clock()
             ORDER BY d.expires_at
-            LIMIT at_most
+            LIMIT orchestrator.row_limit(at_most)
             FOR UPDATE SKIP LOCKED
         ))
         RETURNING k.task_id
@@ -2085,10 +2218,10 @@ AS $$
             SELECT d.ctid
             FROM orchestrator.statistics AS d
             WHERE d.minute < (
-                SELECT orchestrator.clock() - least(s.keep_statistics, interval '2 days') FROM orchestrator.settings AS s
+                SELECT orchestrator.kept_since(least(s.keep_statistics, interval '2 days')) FROM orchestrator.settings AS s
             )
             ORDER BY d.minute, d.queue, d.type
-            LIMIT at_most
+            LIMIT orchestrator.row_limit(at_most)
             FOR UPDATE SKIP LOCKED
         ))
         RETURNING s.minute
@@ -2098,9 +2231,9 @@ AS $$
         WHERE s.ctid = ANY (ARRAY(
             SELECT d.ctid
             FROM orchestrator.statistics_by_hour AS d
-            WHERE d.hour < (SELECT orchestrator.clock() - s.keep_statistics - interval '1 hour' FROM orchestrator.settings AS s)
+            WHERE d.hour < (SELECT orchestrator.kept_since(s.keep_statistics) - interval '1 hour' FROM orchestrator.settings AS s)
             ORDER BY d.hour, d.queue, d.type
-            LIMIT greatest(at_most - (SELECT count(*) FROM minutes AS m), 0)
+            LIMIT greatest(orchestrator.row_limit(at_most) - (SELECT count(*) FROM minutes AS m), 0)
             FOR UPDATE SKIP LOCKED
         ))
         RETURNING s.hour
@@ -2126,10 +2259,10 @@ AS $$
         SELECT w.id
         FROM orchestrator.workers AS w
         WHERE w.state IN ('stopped', 'dead') AND NOT w.is_leader
-            AND w.beat_at < (SELECT orchestrator.clock() - s.keep_workers FROM orchestrator.settings AS s)
+            AND w.beat_at < (SELECT orchestrator.kept_since(s.keep_workers) FROM orchestrator.settings AS s)
             AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.worker_id = w.id)
         ORDER BY w.id
-        LIMIT at_most
+        LIMIT orchestrator.row_limit(at_most)
         FOR UPDATE OF w SKIP LOCKED
     ),
     gone AS (
@@ -2222,7 +2355,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
     WITH span AS (
-        SELECT q.unit, date_trunc(q.unit, orchestrator.clock() - queue_metrics."window", 'UTC') AS since
+        SELECT q.unit, date_trunc(q.unit, orchestrator.clock() - orchestrator.checked_span('window', queue_metrics."window"), 'UTC') AS since
         FROM (SELECT CASE WHEN queue_metrics."window" > interval '1 hour' THEN 'hour' ELSE 'minute' END AS unit) AS q
     ),
     part AS MATERIALIZED (
@@ -2299,7 +2432,7 @@ AS $$
     SELECT
         c.queue, c.type,
         c.completed, c.failed, c.timed_out, c.buried, c.cancelled, c.snoozed, c.put_back, c.released, c.lost,
-        c.completed / date_part('epoch', orchestrator.clock() - (SELECT n.since FROM span AS n)) AS per_second,
+        c.completed / nullif(date_part('epoch', orchestrator.clock() - (SELECT n.since FROM span AS n)), 0) AS per_second,
         (c.errors / nullif(c.ended, 0))::double precision AS error_rate,
         p.wait_p50, p.wait_p95, p.wait_p99, p.run_p50, p.run_p95, p.run_p99
     FROM counted AS c
@@ -2655,8 +2788,14 @@ BEGIN
     IF coalesce(requeue_where.status, 'dead_letter') NOT IN ('dead_letter', 'completed', 'cancelled') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
-            MESSAGE = format('requeue_where takes finished tasks, not %s ones', requeue_where.status),
+            MESSAGE = format('requeue_where takes finished tasks, not %s ones', trim(orchestrator.shown(requeue_where.status), '''')),
             HINT = 'The status may be dead_letter, completed or cancelled.';
+    END IF;
+    IF requeue_where.at_most < 0 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('at_most is %s; it must be a number of tasks, 0 or more', requeue_where.at_most),
+            HINT = 'Leave it out to requeue all that match.';
     END IF;
     SELECT array_agg(found.id ORDER BY found.id) INTO ids
     FROM (
@@ -2822,6 +2961,24 @@ AS $$
     )
 $$;
 
+-- Return how many rows a call may take, or refuse the number: a negative LIMIT is an error that names no argument, and a NULL
+-- one takes all rows there are.
+CREATE OR REPLACE FUNCTION orchestrator.row_limit(at_most bigint)
+RETURNS bigint
+LANGUAGE plpgsql IMMUTABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+BEGIN
+    IF at_most IS NULL OR at_most < 0 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('at_most is %s; it must be a number of rows, 0 or more', coalesce(at_most::text, 'NULL')),
+            HINT = 'Nothing was changed.';
+    END IF;
+    RETURN at_most;
+END
+$$;
+
 -- Say what new tasks of a queue get where neither their type nor who enqueues says it; what is not given stays as it is, and
 -- what `clear` names is given up. Returns what holds now. Tasks that are there keep what they have. With `aging` each point
 -- of priority is worth so much waiting; 1000 years is strict priority.
@@ -2901,7 +3058,7 @@ BEGIN
     IF set_queue_state.new_state IS NULL OR set_queue_state.new_state NOT IN ('active', 'paused', 'draining') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
-            MESSAGE = format('a queue cannot be %s', quote_nullable(set_queue_state.new_state)),
+            MESSAGE = format('a queue cannot be %s', orchestrator.shown(set_queue_state.new_state)),
             HINT = 'It is active, paused or draining.';
     END IF;
     PERFORM orchestrator.ensure_queue(set_queue_state.queue);
@@ -2972,6 +3129,19 @@ BEGIN
 END
 $$;
 
+-- A text for a message: quoted, cut to 64 characters, and with ? in place of what does not print or turns letters around. As
+-- shown() in task/duration.py.
+CREATE OR REPLACE FUNCTION orchestrator.shown(value text)
+RETURNS text
+LANGUAGE sql IMMUTABLE
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+    SELECT quote_nullable(
+        regexp_replace(left(value, 64), U&'[[:cntrl:]\200B-\200F\2028-\202E\2066-\2069]', '?', 'g')
+        || CASE WHEN char_length(value) > 64 THEN '…' ELSE '' END
+    )
+$$;
+
 -- Let a worker stop without its grace: it claims no more, as by drain_worker, and what it holds goes to others now, with fresh
 -- attempts. Its handlers are told; what they still write counts for nothing. Returns how many tasks were given back: 0
 -- is what an idle worker, or one that is gone, leaves.
@@ -3011,10 +3181,10 @@ AS $$
 DECLARE
     holder bigint;
 BEGIN
-    IF key_window <= interval '0' THEN
+    IF key_window <= interval '0' OR key_window > interval '100 years' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
-            MESSAGE = 'key_window must be longer than nothing',
+            MESSAGE = 'key_window must be longer than nothing, and at most 100 years',
             HINT = 'Leave the key out if the task may be enqueued twice.';
     END IF;
     -- An entry of the index on both has at most 2,704 bytes; 500 characters may have 2,000, and those of a type 800.
@@ -3080,7 +3250,7 @@ AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.name = tell_undeclared.type) THEN
         RAISE NOTICE USING
-            MESSAGE = format('nobody has declared the task type %s yet', quote_literal(left(tell_undeclared.type, 200))),
+            MESSAGE = format('nobody has declared the task type %s yet', orchestrator.shown(tell_undeclared.type)),
             HINT = 'It will wait in its queue until a worker that knows it starts there.';
     END IF;
 END

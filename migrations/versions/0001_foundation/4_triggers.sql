@@ -1,5 +1,11 @@
 -- The triggers, frozen.
 
+-- Few write here: workers at their start, and people.
+CREATE OR REPLACE TRIGGER queues_guard
+BEFORE INSERT OR UPDATE ON orchestrator.queues
+FOR EACH ROW
+EXECUTE FUNCTION orchestrator.guard_queue();
+
 -- WHEN is false for rows that come complete (our own bulk path): a row trigger that fires costs COPY more than
 -- half its speed. It is false for rows that move here from another leaf, too.
 CREATE OR REPLACE TRIGGER tasks_fill
@@ -96,6 +102,12 @@ AFTER UPDATE ON orchestrator.tasks
 REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks
 FOR EACH STATEMENT
 EXECUTE FUNCTION orchestrator.record_hands_update();
+
+-- A declaration that changes nothing writes nothing, and comes here never.
+CREATE OR REPLACE TRIGGER types_guard
+BEFORE INSERT OR UPDATE ON orchestrator.types
+FOR EACH ROW
+EXECUTE FUNCTION orchestrator.guard_type();
 
 -- A restore of a whole dump makes the triggers after the data, so its rows keep the place they come from.
 CREATE OR REPLACE TRIGGER workers_place

@@ -22,7 +22,7 @@ DECLARE
         JOIN pg_class AS c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'orchestrator.tasks_done'::regclass AND c.relname = coalesce($1, c.relname)
             AND substring(pg_get_expr(c.relpartbound, c.oid) FROM 'TO \(''([^'']+)''\)$')::timestamptz <= (
-                SELECT least(orchestrator.clock() - interval '7 days', min(orchestrator.clock() - q.keep_finished))
+                SELECT least(orchestrator.clock() - interval '7 days', min(orchestrator.kept_since(q.keep_finished)))
                 FROM orchestrator.queues AS q
             )
         ORDER BY c.relname

@@ -25,7 +25,7 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
     new_id bigint := nextval('orchestrator.tasks_id_seq');
-    due timestamptz := coalesce(enqueue.run_at, orchestrator.clock() + enqueue.delay, orchestrator.clock());
+    due timestamptz := coalesce(enqueue.run_at, orchestrator.clock());
     holder bigint;
     plain boolean := true;
     into_queue text;
@@ -49,6 +49,7 @@ BEGIN
         enqueue.priority, enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
         -- end
     ) <> 0 THEN
+        due := coalesce(orchestrator.clock() + orchestrator.checked_span('delay', enqueue.delay), due);
         plain := (
             due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)

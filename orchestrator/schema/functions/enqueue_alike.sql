@@ -27,7 +27,8 @@ BEGIN
             -- end
             (date_part('epoch', coalesce(q.aging, interval '1000 years')) * 1000000)::bigint AS aging_us,
             q.state IS NOT DISTINCT FROM 'draining' AS draining,
-            a.run_at IS NOT NULL AND a.delay IS NOT NULL AS due_twice
+            a.run_at IS NOT NULL AND a.delay IS NOT NULL AS due_twice,
+            a.delay IS NULL OR a.delay BETWEEN interval '0' AND interval '100 years' AS delay_fits
         INTO task
         FROM jsonb_to_record(enqueue_alike.alike) AS a (
             type text,
@@ -48,7 +49,7 @@ BEGIN
             AND char_length(task.type) BETWEEN 1 AND 200 AND task.type !~ '[[:cntrl:]]'
             AND char_length(task.queue) BETWEEN 1 AND 200 AND task.queue !~ '[[:cntrl:]]'
             AND NOT task.draining
-            AND NOT task.due_twice
+            AND NOT task.due_twice AND task.delay_fits
             AND task.due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             -- generated: sound values of task
             AND task.priority BETWEEN 0 AND 100

@@ -65,7 +65,7 @@ BEGIN
             IF FOUND THEN
                 RAISE EXCEPTION USING
                     ERRCODE = 'OR006',
-                    MESSAGE = format('it has an unknown member %s', quote_literal(left(stranger, 64))),
+                    MESSAGE = format('it has an unknown member %s', orchestrator.shown(stranger)),
                     HINT = format('Known are %s.', array_to_string(known, ', '));
             END IF;
             CONTINUE WHEN holders[n] <> new_ids[n];
@@ -83,7 +83,7 @@ BEGIN
                 coalesce(item.value -> 'payload', '{}'),
                 coalesce(
                     (item.value ->> 'run_at')::timestamptz,
-                    orchestrator.clock() + (item.value ->> 'delay')::interval
+                    orchestrator.clock() + orchestrator.checked_span('delay', (item.value ->> 'delay')::interval)
                 ),
                 item.value - ARRAY['payload', 'run_at', 'delay']
             );
@@ -92,8 +92,9 @@ BEGIN
         -- One subtransaction for the whole set; the message gains the index of the bad item.
         GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
         RAISE EXCEPTION USING
-            ERRCODE = SQLSTATE,
-            MESSAGE = format('tasks[%s]: %s', n - 1, message),
+            -- What is no value of its type (class 22) is a wrong argument here, and the server prints all of it.
+            ERRCODE = CASE WHEN SQLSTATE LIKE '22%' THEN 'OR006' ELSE SQLSTATE END,
+            MESSAGE = format('tasks[%s]: %s', n - 1, regexp_replace(left(message, 200), '[[:cntrl:]]', '?', 'g')),
             HINT = coalesce(nullif(hint, ''), 'Nothing of the set was enqueued.');
     END;
     RETURN QUERY

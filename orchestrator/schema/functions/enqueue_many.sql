@@ -44,7 +44,8 @@ BEGIN
                 AND coalesce(a.run_at, orchestrator.clock() + a.delay, orchestrator.clock())
                     BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
                 AND (a.key IS NULL OR char_length(a.key) BETWEEN 1 AND 500)
-                AND (a.key_window IS NULL OR a.key_window > interval '0')
+                AND (a.delay IS NULL OR a.delay BETWEEN interval '0' AND interval '100 years')
+                AND (a.key_window IS NULL OR a.key_window > interval '0' AND a.key_window <= interval '100 years')
                 -- generated: sound members of a
                 AND a.priority BETWEEN 0 AND 100
                 AND a.max_attempts BETWEEN 1 AND 32767

@@ -8,11 +8,12 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
     the_day CONSTANT date := coalesce(day, (orchestrator.clock() AT TIME ZONE 'UTC')::date);
-    leaf CONSTANT text := 'tasks_done_' || to_char(the_day, 'YYYYMMDD');
+    leaf text;
 BEGIN
     IF the_day NOT BETWEEN '1970-01-01' AND '9000-01-01' THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = format('%s is no day for a leaf', the_day);
     END IF;
+    leaf := 'tasks_done_' || to_char(the_day, 'YYYYMMDD');
     IF to_regclass(format('orchestrator.%I', leaf)) IS NOT NULL THEN
         RETURN leaf;
     END IF;

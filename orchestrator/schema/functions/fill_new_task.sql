@@ -152,13 +152,13 @@ BEGIN
     THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', NEW.status),
+            MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', trim(orchestrator.shown(NEW.status), '''')),
             HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
     IF draining THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR003',
-            MESSAGE = format('queue %s is draining and takes no new tasks', quote_literal(NEW.queue)),
+            MESSAGE = format('queue %s is draining and takes no new tasks', orchestrator.shown(NEW.queue)),
             HINT = format('SELECT orchestrator.resume_queue(%L) opens it again.', NEW.queue);
     END IF;
     PERFORM orchestrator.check_payload(NEW.payload);

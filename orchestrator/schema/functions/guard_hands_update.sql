@@ -71,7 +71,7 @@ BEGIN
         END;
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('task %s is %s and cannot become %s by hand', OLD.id, OLD.status, coalesce(NEW.status, 'NULL')),
+            MESSAGE = format('task %s is %s and cannot become %s by hand', OLD.id, OLD.status, trim(orchestrator.shown(NEW.status), '''')),
             HINT = advice;
     END IF;
 

@@ -17,10 +17,10 @@ AS $$
         WHERE n.queue IS NOT NULL
     ),
     period AS (
-        SELECT n.queue, orchestrator.clock() - coalesce(
+        SELECT n.queue, orchestrator.kept_since(coalesce(
             (SELECT greatest(q.keep_finished, q.keep_dead) FROM orchestrator.queues AS q WHERE q.name = n.queue),
             interval '30 days'
-        ) AS kept_since
+        )) AS kept_since
         FROM named AS n
         WHERE n.queue IS NOT NULL
     ),
@@ -31,10 +31,10 @@ AS $$
             SELECT a.id
             FROM orchestrator.attempts AS a
             WHERE a.queue = p.queue AND (a.queue, a.finished_at) < (p.queue, p.kept_since)
-            LIMIT at_most
+            LIMIT orchestrator.row_limit(at_most)
             FOR UPDATE SKIP LOCKED
         ) AS d
-        LIMIT at_most
+        LIMIT orchestrator.row_limit(at_most)
     ),
     gone AS (
         DELETE FROM orchestrator.attempts AS a WHERE a.id = ANY (ARRAY(SELECT d.id FROM due AS d)) RETURNING a.id

@@ -11,9 +11,9 @@ AS $$
     WITH due AS (
         SELECT u.id
         FROM orchestrator.audit AS u
-        WHERE u.at < (SELECT orchestrator.clock() - s.keep_audit FROM orchestrator.settings AS s)
+        WHERE u.at < (SELECT orchestrator.kept_since(s.keep_audit) FROM orchestrator.settings AS s)
         ORDER BY u.at
-        LIMIT at_most
+        LIMIT orchestrator.row_limit(at_most)
         FOR UPDATE SKIP LOCKED
     ),
     gone AS (

@@ -21,9 +21,9 @@ AS $$
         WHERE n.queue IS NOT NULL
     ),
     period AS (
-        SELECT n.queue, orchestrator.clock() - coalesce(
+        SELECT n.queue, orchestrator.kept_since(coalesce(
             (SELECT q.keep_dead FROM orchestrator.queues AS q WHERE q.name = n.queue), interval '30 days'
-        ) AS kept_since
+        )) AS kept_since
         FROM named AS n
         WHERE n.queue IS NOT NULL
     ),
@@ -34,10 +34,10 @@ AS $$
             SELECT t.id
             FROM orchestrator.tasks_dead AS t
             WHERE t.queue = p.queue AND (t.queue, t.finished_at) < (p.queue, p.kept_since)
-            LIMIT at_most
+            LIMIT orchestrator.row_limit(at_most)
             FOR UPDATE SKIP LOCKED
         ) AS d
-        LIMIT at_most
+        LIMIT orchestrator.row_limit(at_most)
     ),
     gone AS (
         DELETE FROM orchestrator.tasks_dead AS t WHERE t.id = ANY (ARRAY(SELECT d.id FROM due AS d)) RETURNING t.id

@@ -22,6 +22,16 @@ DECLARE
         WHERE i.inhparent = 'orchestrator.tasks_done'::regclass AND c.relname = leaf
     );
 BEGIN
+    -- A block has a number of 32 bits.
+    IF first_page IS NULL OR first_page NOT BETWEEN 0 AND 4294967294 OR pages IS NULL OR pages NOT BETWEEN 1 AND 1000000 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format(
+                'first_page is %s and pages is %s; they must be a page of the table, and 1 to 1000000 pages',
+                coalesce(first_page::text, 'NULL'), coalesce(pages::text, 'NULL')
+            ),
+            HINT = 'Begin with page 0, and go on with the next_page that the call before returned.';
+    END IF;
     IF place IS NULL THEN
         due := 0;
         deleted := 0;
@@ -31,7 +41,7 @@ BEGIN
         'WITH old AS MATERIALIZED ('
         ' SELECT t.ctid AS tid FROM %1$s AS t LEFT JOIN orchestrator.queues AS q ON q.name = t.queue'
         ' WHERE t.ctid >= $1 AND t.ctid < $2'
-        ' AND t.finished_at < orchestrator.clock() - coalesce(q.keep_finished, interval ''7 days'')'
+        ' AND t.finished_at < orchestrator.clock() - least(greatest(coalesce(q.keep_finished, interval ''7 days''), interval ''0''), interval ''1000 years'')'
         ' LIMIT $3'
         '), free AS ('
         ' SELECT t.ctid AS tid FROM %1$s AS t WHERE t.ctid = ANY (ARRAY(SELECT o.tid FROM old AS o))'
@@ -42,7 +52,8 @@ BEGIN
         place
     )
     INTO due, deleted
-    USING format('(%s,0)', first_page)::tid, format('(%s,0)', first_page + pages)::tid, at_most;
+    USING format('(%s,0)', first_page)::tid, format('(%s,0)', least(first_page + pages, 4294967294))::tid,
+        orchestrator.row_limit(at_most);
     next_page := first_page + pages;
     IF next_page * current_setting('block_size')::bigint >= pg_relation_size(place) THEN
         next_page := NULL;

@@ -17,7 +17,7 @@ AS $$
             FROM orchestrator.idempotency_keys AS d
             WHERE d.expires_at <= orchestrator.clock()
             ORDER BY d.expires_at
-            LIMIT at_most
+            LIMIT orchestrator.row_limit(at_most)
             FOR UPDATE SKIP LOCKED
         ))
         RETURNING k.task_id

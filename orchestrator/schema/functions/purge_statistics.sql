@@ -15,10 +15,10 @@ AS $$
             SELECT d.ctid
             FROM orchestrator.statistics AS d
             WHERE d.minute < (
-                SELECT orchestrator.clock() - least(s.keep_statistics, interval '2 days') FROM orchestrator.settings AS s
+                SELECT orchestrator.kept_since(least(s.keep_statistics, interval '2 days')) FROM orchestrator.settings AS s
             )
             ORDER BY d.minute, d.queue, d.type
-            LIMIT at_most
+            LIMIT orchestrator.row_limit(at_most)
             FOR UPDATE SKIP LOCKED
         ))
         RETURNING s.minute
@@ -28,9 +28,9 @@ AS $$
         WHERE s.ctid = ANY (ARRAY(
             SELECT d.ctid
             FROM orchestrator.statistics_by_hour AS d
-            WHERE d.hour < (SELECT orchestrator.clock() - s.keep_statistics - interval '1 hour' FROM orchestrator.settings AS s)
+            WHERE d.hour < (SELECT orchestrator.kept_since(s.keep_statistics) - interval '1 hour' FROM orchestrator.settings AS s)
             ORDER BY d.hour, d.queue, d.type
-            LIMIT greatest(at_most - (SELECT count(*) FROM minutes AS m), 0)
+            LIMIT greatest(orchestrator.row_limit(at_most) - (SELECT count(*) FROM minutes AS m), 0)
             FOR UPDATE SKIP LOCKED
         ))
         RETURNING s.hour

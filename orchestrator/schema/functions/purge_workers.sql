@@ -16,10 +16,10 @@ AS $$
         SELECT w.id
         FROM orchestrator.workers AS w
         WHERE w.state IN ('stopped', 'dead') AND NOT w.is_leader
-            AND w.beat_at < (SELECT orchestrator.clock() - s.keep_workers FROM orchestrator.settings AS s)
+            AND w.beat_at < (SELECT orchestrator.kept_since(s.keep_workers) FROM orchestrator.settings AS s)
             AND NOT EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.worker_id = w.id)
         ORDER BY w.id
-        LIMIT at_most
+        LIMIT orchestrator.row_limit(at_most)
         FOR UPDATE OF w SKIP LOCKED
     ),
     gone AS (

@@ -31,7 +31,7 @@ LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
     WITH span AS (
-        SELECT q.unit, date_trunc(q.unit, orchestrator.clock() - queue_metrics."window", 'UTC') AS since
+        SELECT q.unit, date_trunc(q.unit, orchestrator.clock() - orchestrator.checked_span('window', queue_metrics."window"), 'UTC') AS since
         FROM (SELECT CASE WHEN queue_metrics."window" > interval '1 hour' THEN 'hour' ELSE 'minute' END AS unit) AS q
     ),
     part AS MATERIALIZED (
@@ -108,7 +108,7 @@ AS $$
     SELECT
         c.queue, c.type,
         c.completed, c.failed, c.timed_out, c.buried, c.cancelled, c.snoozed, c.put_back, c.released, c.lost,
-        c.completed / date_part('epoch', orchestrator.clock() - (SELECT n.since FROM span AS n)) AS per_second,
+        c.completed / nullif(date_part('epoch', orchestrator.clock() - (SELECT n.since FROM span AS n)), 0) AS per_second,
         (c.errors / nullif(c.ended, 0))::double precision AS error_rate,
         p.wait_p50, p.wait_p95, p.wait_p99, p.run_p50, p.run_p95, p.run_p99
     FROM counted AS c

@@ -31,8 +31,14 @@ BEGIN
     IF coalesce(requeue_where.status, 'dead_letter') NOT IN ('dead_letter', 'completed', 'cancelled') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
-            MESSAGE = format('requeue_where takes finished tasks, not %s ones', requeue_where.status),
+            MESSAGE = format('requeue_where takes finished tasks, not %s ones', trim(orchestrator.shown(requeue_where.status), '''')),
             HINT = 'The status may be dead_letter, completed or cancelled.';
+    END IF;
+    IF requeue_where.at_most < 0 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('at_most is %s; it must be a number of tasks, 0 or more', requeue_where.at_most),
+            HINT = 'Leave it out to requeue all that match.';
     END IF;
     SELECT array_agg(found.id ORDER BY found.id) INTO ids
     FROM (

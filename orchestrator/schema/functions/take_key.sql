@@ -14,10 +14,10 @@ AS $$
 DECLARE
     holder bigint;
 BEGIN
-    IF key_window <= interval '0' THEN
+    IF key_window <= interval '0' OR key_window > interval '100 years' THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
-            MESSAGE = 'key_window must be longer than nothing',
+            MESSAGE = 'key_window must be longer than nothing, and at most 100 years',
             HINT = 'Leave the key out if the task may be enqueued twice.';
     END IF;
     -- An entry of the index on both has at most 2,704 bytes; 500 characters may have 2,000, and those of a type 800.

@@ -8,7 +8,7 @@ AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.name = tell_undeclared.type) THEN
         RAISE NOTICE USING
-            MESSAGE = format('nobody has declared the task type %s yet', quote_literal(left(tell_undeclared.type, 200))),
+            MESSAGE = format('nobody has declared the task type %s yet', orchestrator.shown(tell_undeclared.type)),
             HINT = 'It will wait in its queue until a worker that knows it starts there.';
     END IF;
 END

@@ -1,0 +1,36 @@
+-- Row trigger on types: refuse in words what the table's constraints refuse. One row that no arithmetic can take would stop
+-- what the leader does for all types.
+CREATE OR REPLACE FUNCTION orchestrator.guard_type()
+RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    fault CONSTANT text := coalesce(
+        orchestrator.name_fault('name of the type', NEW.name),
+        orchestrator.name_fault('queue', NEW.queue),
+        CASE
+            WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
+            WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
+            WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
+                THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+            WHEN NEW.backoff_base NOT BETWEEN interval '0' AND interval '100 years'
+                THEN format('backoff_base is %s; it must lie between 0 and 100 years', NEW.backoff_base)
+            WHEN NEW.backoff_factor NOT BETWEEN 1 AND 1000
+                THEN format('backoff_factor is %s; it must lie between 1 and 1000', NEW.backoff_factor)
+            WHEN NEW.backoff_cap NOT BETWEEN interval '0' AND interval '100 years'
+                THEN format('backoff_cap is %s; it must lie between 0 and 100 years', NEW.backoff_cap)
+            WHEN NEW.backoff_jitter NOT BETWEEN 0 AND 1
+                THEN format('backoff_jitter is %s; it must lie between 0 and 1', NEW.backoff_jitter)
+        END
+    );
+BEGIN
+    IF fault IS NOT NULL THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = fault,
+            HINT = format('Nothing was changed. It is about the type %s.', orchestrator.shown(NEW.name));
+    END IF;
+    RETURN NEW;
+END
+$$;

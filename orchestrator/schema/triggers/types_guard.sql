@@ -1,0 +1,5 @@
+-- A declaration that changes nothing writes nothing, and comes here never.
+CREATE OR REPLACE TRIGGER types_guard
+BEFORE INSERT OR UPDATE ON orchestrator.types
+FOR EACH ROW
+EXECUTE FUNCTION orchestrator.guard_type();

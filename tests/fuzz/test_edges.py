@@ -1,0 +1,28 @@
+"""Each argument of each function at each edge of its type: an answer, or one line of ours."""
+
+import psycopg
+
+from tests.fuzz import edges, functions
+from tests.fuzz.life import DECLARED
+
+
+def test_every_argument_at_every_edge_is_answered_or_refused_in_one_line(
+    connection: psycopg.Connection,
+) -> None:
+    """With an SQLSTATE of ours and no more of a value than a line holds, never in the server's own words."""
+    connection.execute(DECLARED.encode())
+    connection.execute("SET client_min_messages = warning")
+    faults: list[str] = []
+    tried = 0
+    for function in functions.callable_ones(connection):
+        for call in edges.calls(function, connection.info.server_version):
+            tried += 1
+            try:
+                with connection.transaction(force_rollback=True):
+                    call.within(connection)
+            except psycopg.Error as error:
+                if told := edges.fault(call, error):
+                    faults.append(told)
+
+    assert not faults, "\n".join(faults)
+    assert tried > 500

@@ -1,0 +1,96 @@
+"""Each argument of each public call in Python, given what it cannot take."""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+from orchestrator import Backoff, Orchestrator, Retry, Snooze
+from orchestrator.config import Config
+from orchestrator.errors import OrchestratorError
+
+LONG = "x" * 10_000_000
+WRONG: tuple[Any, ...] = (
+    None, "", LONG, b"x", b"x" * 10_000_000, "\x00", "a\nb", "\ud800", 0, -1, 2, 2**31, 2**63, -(2**63) - 1, 10**400,
+    10**5000, math.nan, math.inf, -math.inf, 1e300, 0.5, True, [], [None], {}, {1}, object(), [LONG],
+)  # fmt: skip
+# A wrong argument is a mistake in the program: these, in one line that names it.
+REFUSALS = (OrchestratorError, ValueError, TypeError)
+LINE_CHARACTERS_MAX = 400
+
+
+def handler(user_id: int = 0) -> None:
+    """Do nothing."""
+
+
+def calls(app: Orchestrator) -> Iterator[tuple[str, Callable[[Any], object]]]:
+    """Yield each argument of what an application calls, by its name."""
+    for option in ("name", "queue", "priority", "max_attempts", "timeout", "backoff", "executor"):
+        # Else all but the first are refused for their name.
+        named = {} if option == "name" else {"name": "edge"}
+        yield f"task({option}=)", given(declared, option, named)
+    task = app.task(name="mail")(handler)
+    yield "task()", lambda value: app.task(value) if value is not None else None
+    for option in (
+        "queue", "priority", "run_at", "delay", "key", "key_window", "max_attempts", "timeout", "tags", "metadata",
+    ):  # fmt: skip
+        extra = {"key": "edge"} if option == "key_window" else {}
+        yield f"using({option}=)", given(lambda **options: task.using(**options).enqueue(), option, extra)
+    yield "enqueue(user_id=)", lambda value: task.enqueue(user_id=value)
+    yield "enqueue_many()", lambda value: task.enqueue_many(value)
+    yield "enqueue_many([])", lambda value: task.enqueue_many([value])
+    yield "app.enqueue(name)", lambda value: app.enqueue(value, {})
+    yield "app.enqueue(arguments)", lambda value: app.enqueue("other", value)
+    yield "app.enqueue(**)", lambda value: app.enqueue("other", {}, **{str(value)[:300] or "x": 1})
+    yield "app.enqueue_many()", lambda value: app.enqueue_many(value)
+    yield "app.enqueue_many([])", lambda value: app.enqueue_many([value])
+    yield "handle()", lambda value: app.handle(value)
+    # A task that is not there: what is a timeout is not waited for.
+    yield "result(timeout=)", lambda value: app.handle(2**62).result(timeout=value)
+    yield "cancel(reason=)", lambda value: task.enqueue().cancel(value)
+    yield "on()", lambda value: app.on(value)
+    yield "on(call=)", lambda value: app.on(call=value) if value is not None else None
+    yield "Retry()", Retry
+    yield "Snooze()", Snooze
+    for field in ("base_seconds", "factor", "cap_seconds", "jitter"):
+        yield f"Backoff({field}=)", given(Backoff, field, {})
+    for setting in Config.__dataclass_fields__:
+        yield f"Config({setting}=)", given(loaded, setting, {})
+
+
+def given(call: Callable[..., object], name: str, others: dict[str, Any]) -> Callable[[Any], object]:
+    return lambda value: call(**{**others, name: value})
+
+
+def declared(**options: Any) -> object:
+    return Orchestrator().task(**options)(handler)
+
+
+def loaded(**settings: Any) -> Config:
+    return Config.load({}, **settings)
+
+
+def fault(error: BaseException) -> str | None:
+    """Say what is wrong with a refusal; None: it is one line."""
+    said = str(error)
+    if not isinstance(error, REFUSALS) or isinstance(error, UnicodeError):
+        return f"{type(error).__name__}: {said[:200]}"
+    if len(said) > LINE_CHARACTERS_MAX or "\n" in said or not said:
+        return f"{type(error).__name__}: {said[:200]!r} … ({len(said)} characters)"
+    return None
+
+
+def test_every_python_argument_is_taken_or_refused_in_one_line(database_url: str) -> None:
+    """By an error of ours, a TypeError or a ValueError that names it, and never with all of a long value in it."""
+    faults: list[str] = []
+    with closing(Orchestrator(database_url)) as app:
+        for name, call in calls(app):
+            for value in WRONG:
+                shown = f"{type(value).__name__} {len(value) if hasattr(value, '__len__') else ''}"
+                try:
+                    call(value)
+                except BaseException as error:
+                    if told := fault(error):
+                        faults.append(f"{name} with {shown}: {told}")
+
+    assert not faults, "\n".join(faults)
