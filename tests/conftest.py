@@ -3,7 +3,6 @@
 With pytest-xdist each worker has its own server: one start more (0.5 s), and nothing to share or to agree on.
 """
 
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -32,7 +31,7 @@ def pytest_configure() -> None:
 @pytest.fixture(scope="session")
 def server_url() -> Iterator[str]:
     """The URL of the server that `ORCHESTRATOR_TEST_SERVER` picks, as its superuser."""
-    with servers.shared_server(os.environ.get("ORCHESTRATOR_TEST_SERVER", "embedded")) as url:
+    with servers.shared_server(servers.choice()) as url:
         yield url
 
 

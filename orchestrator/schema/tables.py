@@ -58,6 +58,14 @@ def up_to(most: str, table: str, *columns: str) -> list[CheckConstraint]:
     ]
 
 
+def defaults(table: str) -> list[CheckConstraint]:
+    """Bound what a task, a type and a queue have in common."""
+    return [
+        CheckConstraint("priority BETWEEN 0 AND 100", name=f"{table}_priority_check"),
+        CheckConstraint("max_attempts >= 1", name=f"{table}_max_attempts_check"),
+    ]
+
+
 tasks = Table(
     "tasks",
     metadata,
@@ -67,10 +75,7 @@ tasks = Table(
     Column("lease", BigInteger),
     Column("run_at", MOMENT, nullable=False),
     Column("created_at", MOMENT, server_default=CLOCK, nullable=False),
-    Column("claimed_at", MOMENT),
-    Column("started_at", MOMENT),
-    Column("finished_at", MOMENT),
-    Column("deadline", MOMENT),
+    *(Column(name, MOMENT) for name in ("claimed_at", "started_at", "finished_at", "deadline")),
     *(Column(name, BigInteger) for name in ("lane", "workflow_id", "parent_id")),
     Column("aging_us", BigInteger, nullable=False),
     Column("timeout", Interval, nullable=False),
@@ -91,8 +96,7 @@ tasks = Table(
     Column("tenant", Text),
     *(Column(name, ARRAY(Text)) for name in ("limits", "requires")),
     *(Column(name, ARRAY(BigInteger)) for name in ("holds", "gates")),
-    CheckConstraint("priority BETWEEN 0 AND 100", name="tasks_priority_check"),
-    CheckConstraint("max_attempts >= 1", name="tasks_max_attempts_check"),
+    *defaults("tasks"),
     postgresql_partition_by="LIST (status)",
 )
 
@@ -101,8 +105,7 @@ types = Table(
     metadata,
     Column("name", Text, primary_key=True),
     Column("queue", Text, server_default="default", nullable=False),
-    Column("priority", SmallInteger),
-    Column("max_attempts", SmallInteger),
+    *(Column(name, SmallInteger) for name in ("priority", "max_attempts")),
     Column("timeout", Interval),
     Column("backoff_base", Interval, server_default=text("interval '1 second'"), nullable=False),
     Column("backoff_factor", Double, server_default=text("2"), nullable=False),
@@ -113,8 +116,7 @@ types = Table(
     CheckConstraint(NAMED.format("queue"), name="types_queue_check"),
     CheckConstraint("backoff_factor BETWEEN 1 AND 1000", name="types_backoff_factor_check"),
     CheckConstraint("backoff_jitter BETWEEN 0 AND 1", name="types_backoff_jitter_check"),
-    CheckConstraint("priority BETWEEN 0 AND 100", name="types_priority_check"),
-    CheckConstraint("max_attempts >= 1", name="types_max_attempts_check"),
+    *defaults("types"),
     *up_to("100 years", "types", "backoff_base", "backoff_cap", "timeout"),
 )
 
@@ -124,10 +126,8 @@ queues = Table(
     Column("name", Text, primary_key=True),
     Column("state", Text, server_default="active", nullable=False),
     Column("state_since", MOMENT, server_default=CLOCK, nullable=False),
-    Column("state_by", Text),
-    Column("state_reason", Text),
-    Column("priority", SmallInteger),
-    Column("max_attempts", SmallInteger),
+    *(Column(name, Text) for name in ("state_by", "state_reason")),
+    *(Column(name, SmallInteger) for name in ("priority", "max_attempts")),
     Column("timeout", Interval),
     Column("aging", Interval, server_default=text("interval '1000 years'"), nullable=False),
     Column("keep_finished", Interval, server_default=text("interval '7 days'"), nullable=False),
@@ -137,8 +137,7 @@ queues = Table(
         "state_since BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'", name="queues_state_since_check"
     ),
     CheckConstraint("state IN ('active', 'paused', 'draining')", name="queues_state_check"),
-    CheckConstraint("priority BETWEEN 0 AND 100", name="queues_priority_check"),
-    CheckConstraint("max_attempts >= 1", name="queues_max_attempts_check"),
+    *defaults("queues"),
     *up_to("100 years", "queues", "timeout"),
     *up_to("1000 years", "queues", "aging", "keep_finished", "keep_dead"),
 )
@@ -253,8 +252,7 @@ audit = Table(
     Column("actor", Text, server_default=text("session_user"), nullable=False),
     Column("action", Text, nullable=False),
     Column("task_id", BigInteger),
-    Column("queue", Text),
-    Column("reason", Text),
+    *(Column(name, Text) for name in ("queue", "reason")),
     Column("details", JSONB),
     Index("audit_task_idx", "task_id"),
     Index("audit_at_idx", "at"),

@@ -8,23 +8,15 @@ from pathlib import Path
 
 import psycopg
 
-from orchestrator.postgres import embedded_home
 from tests.chaos.fleet import as_role
 from tests.chaos.scene import Scene
 from tests.chaos.schedule import Fault
-from tests.servers import debian_binaries
 
 CROWD_MAX = 300
 BACKENDS = """
 SELECT pid FROM pg_stat_activity WHERE usename IN ('chaos_worker', 'chaos_producer') AND pid <> pg_backend_pid()
 ORDER BY pid
 """
-
-
-def binaries() -> Path:
-    """The server's programs: Debian's where the tests run on those, else the embedded server's."""
-    kind, _, version = os.environ.get("ORCHESTRATOR_TEST_SERVER", "embedded").partition("-")
-    return debian_binaries(version) if kind == "debian" else embedded_home.binaries()
 
 
 def backends(scene: Scene) -> list[int]:

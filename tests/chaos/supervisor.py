@@ -23,9 +23,8 @@ from tests.chaos.fleet import SIGKILL_STATUS, Fleet, Hired, Setting
 from tests.chaos.hands import ENQUEUED, Hands
 from tests.chaos.journal import ACKNOWLEDGED, Item, Journal
 from tests.chaos.plan import Outcome, Plan
-from tests.chaos.postgres import binaries
 from tests.chaos.samples import sample
-from tests.servers import Server
+from tests.servers import Server, binaries, choice
 
 DATABASE = "chaos"
 # Checkpoints so often that a crash is recovered from in moments: the checker excuses little around it.
@@ -62,7 +61,7 @@ class Supervisor:
         self._breath_seconds = plan.seconds
         self.newest = 1
         self.outcome = Outcome()
-        self.server = Server(binaries(), folder / "server", settings=SETTINGS)
+        self.server = Server(binaries(choice()), folder / "server", settings=SETTINGS)
         for name in ("journals", "logs", "metrics"):
             (folder / name).mkdir()
         self._journal = Journal(folder / "journals" / "supervisor.jsonl")

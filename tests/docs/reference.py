@@ -47,8 +47,8 @@ WIDTH = 80
 INNER = (
     "add_histograms", "beacon_is_out", "call_workers", "check_payload", "checked_span", "enqueue_alike", "enqueue_each",
     "ensure_queue", "explain_absent", "explain_ended", "explain_held", "explain_ready", "explain_scheduled",
-    "fill_new_task", "guard_hands_update", "guard_queue", "guard_type", "in_words", "insert_task", "is_alive", "kept_since",
-    "key_has_passed", "move_in", "name_fault", "place_worker",
+    "fill_new_task", "guard_hands_update", "guard_queue", "guard_type", "in_words", "insert_task", "is_alive",
+    "kept_since",    "key_has_passed", "move_in", "name_fault", "place_worker",
     "purge_attempts", "purge_audit", "purge_dead_letters", "purge_finished", "purge_keys", "purge_statistics",
     "purge_workers", "record_hands_delete", "record_hands_update", "refuse_finished_update", "return_key", "ring",
     "row_limit",

@@ -3,12 +3,11 @@
 import time
 from pathlib import Path
 
-from orchestrator.postgres import embedded_home
 from orchestrator.schema import migrate
 from tests.recovery.drills import Note
 from tests.recovery.gate import Gate
 from tests.recovery.stage import Stage, lines, stage
-from tests.servers import Server
+from tests.servers import Server, binaries, choice
 from tests.worker.processes import Process
 
 WORKERS = 4
@@ -30,7 +29,7 @@ BARS = {
 def restarts(directory: Path, rounds: int, note: Note) -> None:
     """Every way for a server to end, several times; tasks that run go on running."""
     directory.mkdir()
-    server = Server(embedded_home.binaries(), directory / "server").start()
+    server = Server(binaries(choice()), directory / "server").start()
     try:
         migrate.upgrade(server.url())
         with stage(server.url(), directory, {}) as made:

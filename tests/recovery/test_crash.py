@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import psycopg
 
-from orchestrator.postgres import embedded_home
 from orchestrator.schema import migrate
 from orchestrator.task.outcome import Completed, Outcome
 from tests import servers
@@ -28,7 +27,7 @@ def test_a_lease_that_a_crash_forgot_is_never_given_again() -> None:
     with servers.temporary_directory() as directory:
         # The claim waits in memory until the crash, for certain.
         server = servers.Server(
-            embedded_home.binaries(), directory / "server", settings={"wal_writer_delay": "10s"}
+            servers.binaries(servers.choice()), directory / "server", settings={"wal_writer_delay": "10s"}
         )
         try:
             migrate.upgrade(server.start().url())
@@ -59,7 +58,7 @@ def test_a_lease_that_a_crash_forgot_is_never_given_again() -> None:
 def test_a_server_is_young_again_when_a_backend_was_killed() -> None:
     """It recovers without a restart, and all beacons went out at once: nobody is condemned for that."""
     with servers.temporary_directory() as directory:
-        server = servers.Server(embedded_home.binaries(), directory / "server")
+        server = servers.Server(servers.binaries(servers.choice()), directory / "server")
         try:
             migrate.upgrade(server.start().url())
             with psycopg.connect(server.url(), autocommit=True) as connection:

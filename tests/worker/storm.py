@@ -19,7 +19,6 @@ from typing import LiteralString
 
 import psycopg
 
-from orchestrator.postgres import embedded_home
 from orchestrator.schema import migrate
 from tests import servers
 from tests.worker.processes import Process, eventually, worker
@@ -111,7 +110,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=int(time.time()))
     asked = parser.parse_args()
     with servers.temporary_directory() as directory:
-        server = servers.Server(embedded_home.binaries(), directory / "server").start()
+        server = servers.Server(servers.binaries(servers.choice()), directory / "server").start()
         try:
             migrate.upgrade(server.url())
             passed = storm(

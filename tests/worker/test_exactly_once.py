@@ -13,7 +13,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from orchestrator.postgres import embedded_home
 from orchestrator.schema import migrate
 from tests import servers
 from tests.worker.ledger import TABLE, one_each
@@ -82,7 +81,7 @@ def test_workers_that_come_and_go_leave_one_entry_a_task(
 def test_a_restart_of_the_server_leaves_one_entry_a_task(mode: servers.StopMode, tmp_path: Path) -> None:
     """It is told to end in the middle of a drain, or crashes: what was committed is there, and not run again."""
     with servers.temporary_directory() as directory:
-        server = servers.Server(embedded_home.binaries(), directory / "server")
+        server = servers.Server(servers.binaries(servers.choice()), directory / "server")
         try:
             migrate.upgrade(server.start().url())
             ask(server, lambda connection: connection.execute(TABLE))

@@ -9,7 +9,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from orchestrator.postgres import embedded_home
 from orchestrator.schema import migrate
 from tests import servers
 from tests.worker.processes import Process, eventually, worker
@@ -25,7 +24,7 @@ def server() -> Iterator[servers.Server]:
     with servers.temporary_directory() as directory:
         # What was committed without waiting for the disk is in memory until a crash, for certain.
         settings = {"wal_writer_delay": "10s"}
-        server = servers.Server(embedded_home.binaries(), directory / "server", settings=settings)
+        server = servers.Server(servers.binaries(servers.choice()), directory / "server", settings=settings)
         try:
             migrate.upgrade(server.start().url())
             with psycopg.connect(server.url(), autocommit=True) as connection:

