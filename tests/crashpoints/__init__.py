@@ -4,7 +4,7 @@
     test_crash_points.py                   a seeded choice, as part of `make test`
 
     tap.py       the door that reads the protocol, counts its messages, and strikes at one of them
-    crew.py      workers and producers, forked from one process that has everything loaded
+    crew.py      workers and producers, each a process
     shop.py      the application whose tasks live, and the direct line on which its handlers say that they began
     lives.py     a worker's life: hired, one task, told to stop; struck at a point, and what others then make of it
     makers.py    a producer's: one enqueue, struck at a point, and what it was told

@@ -11,11 +11,9 @@ import psycopg
 import pytest
 
 from orchestrator.postgres import embedded
-from tests import nursery
-from tests.demo.at_terminal import at_terminal
 from tests.demo.left_over import assert_nothing_left, processes_of
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import command, eventually, run, surroundings
+from tests.terminal import at_terminal
+from tests.worker.processes import eventually, run
 
 FEW = ("demo", "--tasks", "300")
 ROW = re.compile(r"^(demo\.\w+|all)\s.*?((?:\s+[\d,]+){4})\s*$", re.MULTILINE)
@@ -54,11 +52,9 @@ def spoken_commands(shown: str) -> tuple[str, list[str], str]:
 def typed(words: str, here: Path, *more: str) -> str:
     """Run a printed command as printed, and return what it prints."""
     _, *arguments = shlex.split(words)
-    done = nursery.run(
-        command(*arguments, *more), cwd=here, env=surroundings(None), text=True, timeout=PATIENCE_SECONDS
-    )  # fmt: skip
+    done = run(*arguments, *more, cwd=here)
     assert 0 == done.returncode, done.stderr
-    return str(done.stdout)
+    return done.stdout
 
 
 def test_the_demo_runs_to_its_end_and_tells_the_truth(here: Path) -> None:

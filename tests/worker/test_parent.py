@@ -11,9 +11,10 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.demo.at_terminal import at_terminal
+from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import QUICK, REPOSITORY, Process, eventually, run, surroundings, worker
+from tests.terminal import at_terminal
+from tests.worker.processes import QUICK, Process, eventually, run, surroundings, worker
 from tests.worker.running import attempts, status, statuses, task, value
 from tests.worker.test_processes import DOOR, door, enqueue, open_to_all
 
