@@ -1,7 +1,7 @@
 """Every crash point: each message of a task's life, and of an enqueue, is a moment at which something may end.
 
     python -m tests.crashpoints            every message, four faults each
-    test_crash_points.py                   a seeded choice, as part of `make test`
+    test_crash_points.py                   a seeded choice, as part of `make test`; a larger one in the long tier
 
     tap.py       the door that reads the protocol, counts its messages, and strikes at one of them
     crew.py      workers and producers, each a process
