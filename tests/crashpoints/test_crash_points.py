@@ -53,12 +53,11 @@ def test_a_choice_of_crash_points_loses_nothing_and_repeats_nothing_without_a_ca
 
 DOCTORED: dict[str, LiteralString] = {
     "I1": "DELETE FROM orchestrator.tasks_done",
-    "I3 a lease is given once": "INSERT INTO points.moves (task_id, old_status, new_status, new_lease)"
-    " SELECT task_id, old_status, new_status, new_lease FROM points.moves WHERE new_status = 'claimed'",
-    "I3 a lease is given where none holds": "UPDATE points.moves SET old_lease = 7 WHERE new_status = 'claimed'",
-    "I4": "UPDATE points.moves SET new_lease = 7 WHERE new_status = 'completed'",
-    "I5": "INSERT INTO points.moves (task_id, new_status, new_lease)"
-    " SELECT task_id, new_status, new_lease FROM points.moves WHERE new_status = 'completed'",
+    "I3": "INSERT INTO watch.history (actor, task_id, old, new)"
+    " SELECT actor, task_id, old, new FROM watch.history WHERE new ->> 'status' = 'claimed'",
+    "I4": """UPDATE watch.history SET new = new || '{"lease": 7}' WHERE new ->> 'status' = 'completed'""",
+    "I5": "INSERT INTO watch.history (actor, task_id, old, new)"
+    " SELECT actor, task_id, old, NULL FROM watch.history WHERE old ->> 'status' IN ('claimed', 'running')",
     "I6 a lease is executed once": "INSERT INTO points.executions (task_id, attempt, lease)"
     " SELECT task_id, attempt, lease FROM points.executions",
     "I6 another execution has a cause": "INSERT INTO points.executions (task_id, attempt, lease)"

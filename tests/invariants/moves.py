@@ -83,6 +83,8 @@ def wrong_in(task: Row) -> Iterator[str]:
 def broken_by(move: Move) -> Iterator[str]:
     """Judge one move by itself."""
     before, after = move.step
+    if before is None and after in LEASED | FINISHED:
+        yield f"I16: {move}, and was not there before"
     if before is None or after is None or move.old is None or move.new is None:
         return
     if before in FINISHED and move.who is not Who.HAND:

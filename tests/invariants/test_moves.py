@@ -58,6 +58,8 @@ def test_a_wrong_row_is_found(wrong: Row, invariant: str) -> None:
 @pytest.mark.parametrize(
     ("wrong", "invariants"),
     [
+        (move(None, DONE), ["I16"]),
+        (move(None, HELD), ["I16"]),
         (move(DONE, WAITS), ["I5", "I16"]),
         (move(WAITS, {**DONE, "lease": None}), ["I16"]),
         (move(RUNS, HELD, Who.HAND), ["I16", "I4"]),
