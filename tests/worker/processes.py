@@ -40,29 +40,33 @@ def start(
     env: Mapping[str, str],
     out: Path,
     err: Path | None = None,
-    given: Path = Path(os.devnull),
     cwd: Path = REPOSITORY,
 ) -> Forked:
     """Start a command beside the test; what it prints is added to files."""
-    return Forked(Birth(env, cwd, given, out, err or out), command_line, *words)
+    return Forked(Birth(env, cwd, Path(os.devnull), out, err or out), command_line, *words)
 
 
 def run(
     *words: str, url: str | None = None, cwd: Path = REPOSITORY, given: str = "", **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run a command to its end."""
+    return ran(command_line, *words, env=surroundings(url, **more), cwd=cwd, given=given)
+
+
+def ran(
+    does: Callable[..., object], *words: str, env: Mapping[str, str], cwd: Path = REPOSITORY, given: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a function with these words to its end, as a process."""
     with tempfile.TemporaryDirectory() as directory:
-        files = [Path(directory) / name for name in ("in", "out", "err")]
+        stdin, out, err = files = [Path(directory) / name for name in ("in", "out", "err")]
         for file in files:
-            file.write_text(given if file is files[0] else "")
-        process = start(
-            *words, env=surroundings(url, **more), given=files[0], out=files[1], err=files[2], cwd=cwd
-        )
+            file.write_text(given if file is stdin else "")
+        process = Forked(Birth(env, cwd, stdin, out, err), does, *words)
         try:
             process.wait(PATIENCE_SECONDS)
         finally:
-            process.kill()
-        return subprocess.CompletedProcess(words, process.wait(), *(file.read_text() for file in files[1:]))
+            process.end()
+        return subprocess.CompletedProcess(words, process.wait(), out.read_text(), err.read_text())
 
 
 class Process:
