@@ -11,9 +11,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LOCK := requirements/dev.txt
 
-# How many pytest processes share the machine, three for two cores, since tests also wait; 0 runs the tests in
-# pytest's own process (for a debugger).
-PYTEST_WORKERS ?= 3
+# How many pytest processes share the machine: three a core, since tests also wait. 0 runs the tests in pytest's own
+# process (for a debugger).
+PYTEST_WORKERS ?= $(shell n=$$(( 3 * $$(getconf _NPROCESSORS_ONLN) )); echo $$(( n < 12 ? n : 12 )))
+# Python keeps what it compiled, and pytest what it rewrote, also where the environment says otherwise: to do it again in
+# each process takes half of the time to collect the tests, and a fifth of that to start a command.
+export PYTHONDONTWRITEBYTECODE :=
 # What to test and how, for instance: make test PYTEST_ARGS="tests/house -k sql"
 PYTEST_ARGS ?=
 PYTEST := $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
@@ -87,17 +90,31 @@ demo: venv  ## see it work, in ten seconds: a server, two workers, some thousand
 
 # ----------------------------------------------------------------------------------------------------------- tests
 
+# Two tiers, by the marker `long`: tests/tiers.py. ORCHESTRATOR_TEST_SERVER picks the server: tests/servers.py.
 .PHONY: test
-test: venv  ## run every test on the embedded PostgreSQL 18
+test: venv  ## run the tests of the short tier on the embedded PostgreSQL 18
 	$(PYTEST) $(PYTEST_ARGS)
 
-# House rules, the model and the list of planted faults look at no server, and these two files at the embedded one whatever
-# else is asked for: once is enough.
-NOT_AGAIN := tests/house tests/ci tests/model tests/mutants tests/execute tests/demo/test_demo.py tests/postgres/test_embedded.py
+.PHONY: test-long
+test-long: venv  ## run the tests of the long tier, for a quarter of an hour
+	$(PYTEST) -m long $(PYTEST_ARGS)
+
+# The short tier runs these on the oldest server too: they run our SQL, or ask what PostgreSQL itself does. A house test
+# keeps this list and the next one complete.
+SQL_TESTS := app lead maintain operate producers races recovery schema security stateful stations
+# These run commands, processes and workers, whose SQL is that of the tests above: other servers are for `test-all`.
+COMMAND_TESTS := bench chaos cli crashpoints demo docs fuzz observe postgres task testing worker
+# These need no server, or the embedded one whatever is asked for: other servers would run them twice.
+SERVERLESS_TESTS := ci execute house invariants model mutants demo/test_demo.py postgres/test_embedded.py
 
 .PHONY: test-oldest
-test-oldest: venv  ## run the database tests on the oldest supported PostgreSQL
-	ORCHESTRATOR_TEST_SERVER=$(OLDEST_SERVER) $(PYTEST) $(NOT_AGAIN:%=--ignore=%) $(PYTEST_ARGS)
+test-oldest: venv  ## run the short tests of SQL on the oldest supported PostgreSQL
+	ORCHESTRATOR_TEST_SERVER=$(OLDEST_SERVER) $(PYTEST) $(SQL_TESTS:%=tests/%) $(PYTEST_ARGS)
+
+.PHONY: test-all
+test-all: venv  ## run both tiers; with ORCHESTRATOR_TEST_SERVER, all that a server can change
+	$(PYTEST) -m "" $(if $(filter-out embedded,$(ORCHESTRATOR_TEST_SERVER)),$(SERVERLESS_TESTS:%=--ignore=tests/%)) \
+		$(PYTEST_ARGS)
 
 # The first interpreter of each version from 3.11 on, from PATH and from pyenv.
 define FIND_PYTHONS
@@ -116,8 +133,8 @@ TEST_SERVERS ?= embedded $(patsubst /usr/lib/postgresql/%/bin/postgres,debian-%,
 	$(if $(shell command -v npm),npm-16 npm-17)
 
 # What runs for each of them. The other tests say the same on every server.
-TESTS_OF_PYTHON ?= test
-TESTS_OF_SERVER ?= test-oldest
+TESTS_OF_PYTHON ?= test-all
+TESTS_OF_SERVER ?= test-all
 
 .PHONY: test-pythons
 test-pythons:  ## run the tests on every Python that is here, each in a .venv-3.x of its own

@@ -1,6 +1,5 @@
 """Copy a database as people do: by pg_dump and pg_restore or psql of the server's own version, or as a template."""
 
-import os
 import subprocess
 from pathlib import Path
 

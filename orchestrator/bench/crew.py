@@ -1,6 +1,5 @@
 """Worker processes under measurement: `orchestrator worker`, with the defaults of everybody."""
 
-import subprocess  # nosec B404 # each call says what it starts
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -8,7 +7,8 @@ from typing import Self
 
 from orchestrator.bench import sections
 from orchestrator.bench.ground import Ground, NotMeasured
-from orchestrator.bench.process import last_words, spawn
+from orchestrator.bench.process import last_words, log_of
+from orchestrator.demo import crew
 
 SQL = sections.of(__file__, "crew.sql")
 APP = "orchestrator.bench.tasks:app"
@@ -20,15 +20,8 @@ STOP_SECONDS = 10.0
 LOOK_EVERY_SECONDS = 0.02
 
 
-class WorkerEnded(NotMeasured):
-    """A worker did not start, or ended before it was told to."""
-
-
-class Crew:
-    """Worker processes on the scratch database, from the start of a block, where they serve, to its end.
-
-    They hang on this process by a pipe (`orchestrator.demo.tether`): however it ends, they end.
-    """
+class Crew(crew.Crew):
+    """Worker processes on the scratch database, from the start of a block, where they serve, to its end."""
 
     def __init__(
         self,
@@ -42,63 +35,39 @@ class Crew:
         settings: Mapping[str, str] | None = None,
     ) -> None:
         self._ground = ground
-        self._size = size
-        self._words = [
-            "worker",
-            APP,
-            "--concurrency",
-            str(concurrency),
-            "--queues",
-            ",".join(queues),
-            "--grace",
-            "0",
-            *words,
-        ]
-        self._settings = settings or {}
-        self._info = info or ground.info
-        self._processes: list[subprocess.Popen[bytes]] = []
+        served = ("--concurrency", str(concurrency), "--queues", ",".join(queues), "--grace", "0")
+        super().__init__(
+            [APP, *served, *words], url=info or ground.info, size=size, log=log_of(ground), settings=settings
+        )
 
     def __enter__(self) -> Self:
         try:
-            self._start()
+            self.start()
             self._wait_until_all("serving", START_SECONDS)
             self.settle()
         except BaseException:
-            self._stop(gently=False)
+            self.close()
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self._stop(gently=kind is None)
-
-    @property
-    def pids(self) -> list[int]:
-        """The workers' processes; their children belong to them."""
-        return [process.pid for process in self._processes]
+        if kind is None:
+            self.terminate()
+            deadline = time.monotonic() + STOP_SECONDS
+            while self.is_there() and time.monotonic() < deadline:
+                time.sleep(LOOK_EVERY_SECONDS)
+        self.close()
 
     def check(self) -> None:
         """Raise if one has ended on its own."""
-        for process in self._processes:
-            if (status := process.poll()) is not None:
-                raise WorkerEnded(
-                    f"a worker ended with status {status}, and said\n{last_words(self._ground)}"
-                )
+        try:
+            super().check()
+        except crew.WorkerEnded as error:
+            raise NotMeasured(str(error)) from None
 
     def settle(self) -> None:
         """Return when all of them sleep, or after a moment."""
         self._wait_until_all("resting", REST_SECONDS, patient=False)
-
-    def _start(self) -> None:
-        for _ in range(self._size):
-            started = spawn(
-                self._ground,
-                "orchestrator.demo.tether",
-                *self._words,
-                url=self._info,
-                answers=False,
-                settings=self._settings,
-            )
-            self._processes.append(started)
 
     def _wait_until_all(self, state: str, seconds: float, *, patient: bool = True) -> None:
         deadline = time.monotonic() + seconds
@@ -109,19 +78,6 @@ class Crew:
                 return
             time.sleep(LOOK_EVERY_SECONDS)
         if patient:
-            raise WorkerEnded(
+            raise NotMeasured(
                 f"the workers were not {state} after {seconds:.0f} s: {last_words(self._ground)}"
             )
-
-    def _stop(self, *, gently: bool) -> None:
-        for process in self._processes:
-            process.terminate() if gently else process.kill()
-        deadline = time.monotonic() + STOP_SECONDS
-        for process in self._processes:
-            try:
-                process.wait(max(0.0, deadline - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            if process.stdin is not None:
-                process.stdin.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.demo import figures, home, load
-from orchestrator.demo.crew import Crew
+from orchestrator.demo.crew import GRACE_SECONDS, Crew
 from orchestrator.demo.figures import Figures, Standing
 from orchestrator.demo.screen import Gauge, Screen, near
 from orchestrator.errors import OrchestratorError
@@ -64,7 +64,8 @@ def run(play: Play, screen: Screen | None = None) -> int:
 
 async def until_signalled(play: Play, screen: Screen, received: list[int]) -> Figures:
     """Perform; a signal ends it at the next wait, a second one at once."""
-    crew = Crew(play.url, size=play.workers, log=play.log)
+    words = ["orchestrator.demo.shop:app", "--url", play.url, "--grace", str(GRACE_SECONDS)]
+    crew = Crew(words, size=play.workers, log=play.log)
     performing = asyncio.create_task(perform(play, screen, crew))
 
     def end(number: int) -> None:
@@ -98,6 +99,7 @@ async def perform(play: Play, screen: Screen, crew: Crew) -> Figures:
     try:
         async with await connect.open_async(info) as watching:
             screen.step(f"Starting {play.workers} workers on PostgreSQL {version}")
+            play.log.write_bytes(b"")
             crew.start()
             await working(watching, crew, play.workers)
             total = load.size(play.fast)

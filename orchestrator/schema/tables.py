@@ -5,8 +5,6 @@ Leaves are not here: people name `tasks`, and which leaf a row lies in is told b
 no words for (partitions, storage settings, grants) is in the migrations alone.
 """
 
-from typing import Any
-
 from sqlalchemy import (
     ARRAY,
     BigInteger,
@@ -14,14 +12,12 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     Computed,
-    DateTime,
     Double,
     FetchedValue,
     Identity,
     Index,
     Integer,
     Interval,
-    MetaData,
     PrimaryKeyConstraint,
     Sequence,
     SmallInteger,
@@ -32,11 +28,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, OID
 
-from orchestrator.task.tally import WORDS
+from orchestrator.schema.measured import samples, statistics, statistics_by_hour
+from orchestrator.schema.metadata import CLOCK, MOMENT, metadata
 
-metadata = MetaData(schema="orchestrator")
-CLOCK = text("orchestrator.clock()")
-MOMENT = DateTime(timezone=True)
+__all__ = [
+    "attempts", "audit", "gate_changes", "home", "idempotency_keys", "metadata", "permits_returned", "queues", "samples",
+    "settings", "statistics", "statistics_by_hour", "tasks", "types", "workers",
+]  # fmt: skip
 
 tasks_id_seq = Sequence("tasks_id_seq", metadata=metadata, data_type=BigInteger)
 term_seq = Sequence("term_seq", metadata=metadata, data_type=BigInteger)
@@ -230,20 +228,6 @@ idempotency_keys = Table(
     Index("idempotency_keys_expires_idx", "expires_at"),
 )
 
-samples = Table(
-    "samples",
-    metadata,
-    Column("queue", Text, primary_key=True),
-    *(
-        Column(name, BigInteger, nullable=False)
-        for name in ("pending", "scheduled", "blocked", "claimed", "running", "dead_letters")
-    ),
-    Column("oldest_ready_at", MOMENT),
-    Column("next_due_at", MOMENT),
-    Column("sampled_at", MOMENT, nullable=False),
-    Column("took", Interval, nullable=False),
-)
-
 audit = Table(
     "audit",
     metadata,
@@ -258,37 +242,6 @@ audit = Table(
     Index("audit_at_idx", "at"),
 )
 
-
-def counted() -> list[Column[Any]]:
-    """Return what is counted by the minute and by the hour: attempts by their ends, and times by their sizes."""
-    return [
-        *(Column(word, BigInteger, server_default=text("0"), nullable=False) for word in WORDS),
-        Column("wait_seconds", Double, server_default=text("0"), nullable=False),
-        Column("run_seconds", Double, server_default=text("0"), nullable=False),
-        Column("wait", JSONB, server_default="{}", nullable=False),
-        Column("run", JSONB, server_default="{}", nullable=False),
-    ]
-
-
-statistics = Table(
-    "statistics",
-    metadata,
-    Column("minute", MOMENT, nullable=False),
-    Column("queue", Text, nullable=False),
-    Column("type", Text, nullable=False),
-    *counted(),
-    PrimaryKeyConstraint("minute", "queue", "type", name="statistics_pkey"),
-)
-
-statistics_by_hour = Table(
-    "statistics_by_hour",
-    metadata,
-    Column("hour", MOMENT, nullable=False),
-    Column("queue", Text, nullable=False),
-    Column("type", Text, nullable=False),
-    *counted(),
-    PrimaryKeyConstraint("hour", "queue", "type", name="statistics_by_hour_pkey"),
-)
 
 settings = Table(
     "settings",

@@ -15,7 +15,8 @@ import pytest
 from orchestrator import ConfigError, Context, Orchestrator
 from orchestrator.app import TaskFunction
 from orchestrator.errors import RegistryError
-from tests.worker.processes import REPOSITORY, surroundings
+from tests.forked import REPOSITORY
+from tests.worker.processes import surroundings
 from tests.worker.running import run_until_empty, task
 
 

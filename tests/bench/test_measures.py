@@ -12,6 +12,8 @@ from orchestrator.bench.result import Measure, Result, Skipped, cost
 from tests.bench.conftest import TINY, Take
 
 BY_NAME = {measure.name: measure for measure in bench.MEASURES}
+# Of each kind of measure one; the others need some seconds each.
+SHORT = {"enqueue", "drain", "drain-10kb", "pickup", "snapshot", "idle"}
 # Those whose lines stand for themselves: there is nothing below them.
 WITHOUT_FLOOR = {"statements", "pickup-steady", "idle", "memory"}
 # Those whose lines hold the cost of tasks.
@@ -21,7 +23,13 @@ MAYBE_NOTHING = {"idle", "pickup", "pickup-steady"}
 LINES = {"enqueue": 2, "statements": 2, "producers": 4, "pickup-steady": 2, "growth": 4}
 
 
-@pytest.mark.parametrize("measure", bench.MEASURES, ids=BY_NAME)
+@pytest.mark.parametrize(
+    "measure",
+    [
+        pytest.param(m, id=name, marks=() if name in SHORT else pytest.mark.long)
+        for name, m in BY_NAME.items()
+    ],
+)
 def test_a_measure_gives_sane_figures(
     measure: Measure, take: Take, left_over: Callable[[], set[str]]
 ) -> None:

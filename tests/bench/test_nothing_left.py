@@ -2,8 +2,8 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -13,11 +13,11 @@ from orchestrator.bench.ground import Ground, NotMeasured
 from orchestrator.bench.result import Failed, Measure, Result
 from orchestrator.bench.signals import Interrupted
 from orchestrator.errors import OrchestratorError
-from tests import nursery, servers
+from tests import servers
 from tests.bench.conftest import TINY, Listener, Take
 from tests.demo.left_over import command_lines
 from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import REPOSITORY, command, eventually, surroundings
+from tests.worker.processes import eventually, start, surroundings
 
 Ask = Callable[[], set[str]]
 
@@ -85,24 +85,24 @@ def test_after_a_signal(
     left_over: Ask,
     numbers: list[signal.Signals],
     status: int,
+    tmp_path: Path,
 ) -> None:
     """In the middle of a drain, and again while it cleans up: no traceback, no worker, no database."""
-    process = nursery.Popen(
-        command("bench", "--url", server_url, "--only", "drain", "--json"),
-        env=surroundings(None), cwd=REPOSITORY, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
+    out, err = tmp_path / "out", tmp_path / "err"
+    words = ("bench", "--url", server_url, "--only", "drain", "--json")
+    process = start(*words, env=surroundings(None), out=out, err=err)
     try:
         eventually(lambda: left_over() and working(administrator, left_over()), "a worker has come")
         database, workers = left_over().pop(), tethered(process.pid)
         for number in numbers:
             process.send_signal(number)
-        out, said = process.communicate(timeout=PATIENCE_SECONDS)
+        ended = process.wait(PATIENCE_SECONDS)
     finally:
         process.kill()
         process.wait()
 
-    assert (status, "") == (process.returncode, out), said
-    assert "Interrupted. The scratch database is dropped.\n" == said
+    assert (status, "") == (ended, out.read_text()), err.read_text()
+    assert "Interrupted. The scratch database is dropped.\n" == err.read_text()
     assert database not in left_over()
     assert workers
     eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers), "the workers are gone")

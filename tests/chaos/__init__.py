@@ -7,7 +7,7 @@
 
 python -m tests.chaos, `make chaos`
                        minutes of it, from a seed, which is printed and brings the same faults again
-test_chaos.py          a quarter of a minute of it, longer on a slow machine, as part of `make test`
+test_chaos.py          some seconds of it, longer on a slow machine, as part of `make test`; more in the long tier
 test_checker.py        books with a fault in them, which the checker must find
 
 The books are a schema of their own in the database of the run, and in no other.

@@ -4,22 +4,20 @@ A place is never empty for long: who ends is followed by the next. `who` is w3.2
 place; its connections say so, and so do its ledger entries. Every end is on record, with whether it was to be expected.
 """
 
-import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
+from tests.chaos import child
+from tests.forked import REPOSITORY, Birth, Forked
 from tests.recovery.gate import Gate
-from tests.worker.processes import REPOSITORY, eventually, surroundings
+from tests.worker.processes import surroundings
 
 APPS = ("tests.chaos.handlers:app", "tests.chaos.handlers:next_app")
 WORKER, PRODUCER = "chaos_worker", "chaos_producer"
@@ -83,27 +81,19 @@ class Setting:
 
 
 class Fleet:
-    """Starts worker processes through the nursery, and replaces those that end."""
+    """Starts worker and producer processes, and replaces those that end."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
-        self._nursery: subprocess.Popen[bytes] | None = None
-        self._listener = threading.Thread(target=self._listen, daemon=True)
         self._change = threading.Lock()
-        self._by_pid: dict[int, Hired] = {}
-        self._by_who: dict[str, Hired] = {}
+        self._present: dict[str, Hired] = {}
+        self._watchers: list[threading.Thread] = []
         self.workers = [Place(f"w{n}", WORKER, setting.url) for n in range(1, setting.workers + 1)]
         self.producers = [Place(f"p{n}", PRODUCER, setting.url) for n in range(1, setting.producers + 1)]
         self.open = [*self.workers, *self.producers]
 
     def start(self) -> None:
         """Fill every place."""
-        self._nursery = subprocess.Popen(
-            [sys.executable, "-m", "tests.chaos.nursery"],
-            env=surroundings(None, PYTHONPATH=str(REPOSITORY)), cwd=REPOSITORY,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-        self._listener.start()
         self.refill()
 
     def refill(self) -> None:
@@ -132,67 +122,54 @@ class Fleet:
         return [hired for hired in told if not hired.ended.wait(max(0.0, deadline - time.monotonic()))]
 
     def close(self) -> None:
-        """Kill whoever is left, and the nursery with them."""
-        if self._nursery is not None:
-            assert self._nursery.stdin is not None
-            self._nursery.stdin.close()
-            self._nursery.wait(30)
-            self._listener.join(30)
+        """Kill whoever is left."""
+        for hired in self.present():
+            hired.kill()
+        for watcher in self._watchers:
+            watcher.join(30)
         for place in (*self.workers, *self.producers):
             place.gate.__exit__()
 
     def present(self) -> list[Hired]:
         """Return all that have not ended: also who is still stopping, with another in its place."""
         with self._change:
-            return list(self._by_who.values())
+            return list(self._present.values())
 
     def hire(self, place: Place) -> Hired:
         """Let another one begin in a place."""
         place.count += 1
-        hired = place.hired = Hired(f"{place.name}.{place.count}")
-        with self._change:
-            self._by_who[hired.who] = hired
+        hired = Hired(f"{place.name}.{place.count}")
         url = named(place.gate.url, hired.who, self._setting.guards)
-        words = [APPS[place.version % 2], "-c", "8", "--grace", "2"]
-        order = {
-            "who": hired.who,
-            "words": words if place.role == WORKER else [],
-            "log": str(self._setting.folder / "logs" / f"{hired.who}.log"),
-            "environment": {
-                **self._setting.environment,
-                "ORCHESTRATOR_DATABASE_URL": url,
-                "CHAOS_URL": url,
-                "CHAOS_WHO": hired.who,
-                "CHAOS_SEED": hired.who,
-                "CHAOS_LEDGER_URL": as_role(self._setting.url, WORKER),
-            },
-        }
-        assert self._nursery is not None
-        assert self._nursery.stdin is not None
-        self._nursery.stdin.write((json.dumps(order) + "\n").encode())
-        self._nursery.stdin.flush()
-        eventually(lambda: hired.pid, f"{hired.who} is born")
+        env = surroundings(
+            url,
+            **self._setting.environment,
+            CHAOS_URL=url,
+            CHAOS_WHO=hired.who,
+            CHAOS_SEED=hired.who,
+            CHAOS_LEDGER_URL=as_role(self._setting.url, WORKER),
+        )
+        log = self._setting.folder / "logs" / f"{hired.who}.log"
+        birth = Birth(env, REPOSITORY, Path(os.devnull), log, log)
+        if place.role == WORKER:
+            words = [APPS[place.version % 2], "-c", "8", "--grace", "2"]
+            process = Forked(birth, child.work, hired.who, *words)
+        else:
+            process = Forked(birth, child.produce)
+        hired.pid = process.pid
+        with self._change:
+            self._present[hired.who] = hired
+        place.hired = hired
+        watcher = threading.Thread(target=self._watch, args=[hired, process], daemon=True)
+        self._watchers.append(watcher)
+        watcher.start()
         return hired
 
-    def _listen(self) -> None:
-        assert self._nursery is not None
-        assert self._nursery.stdout is not None
-        with self._nursery.stdout as lines:
-            # Ends with the nursery.
-            for line in lines:
-                self._hear(json.loads(line))
-
-    def _hear(self, said: dict[str, Any]) -> None:
+    def _watch(self, hired: Hired, process: Forked) -> None:
+        status = process.wait()
         with self._change:
-            if "born" in said:
-                hired = self._by_who[said["born"]]
-                self._by_pid[said["pid"]] = hired
-                hired.pid = said["pid"]
-                return
-            hired = self._by_pid.pop(said["ended"])
-            self._by_who.pop(hired.who)
+            self._present.pop(hired.who)
         hired.ended.set()
-        self._setting.ended(hired, said["status"])
+        self._setting.ended(hired, status)
 
 
 def as_role(url: str, role: str) -> str:

@@ -289,7 +289,6 @@ class Supervisor:
             "CHAOS_METRICS": str(self._folder / "metrics"),
             "CHAOS_EASE": str(self._folder / "ease"),
             "CHAOS_PER_SECOND": str(plan.per_second / plan.producers),
-            "PYTHONUNBUFFERED": "1",
         }
         return Setting(
             self.url, self._folder, plan.workers, plan.producers, environment, plan.guards, self._ended

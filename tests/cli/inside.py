@@ -3,15 +3,14 @@
 It is `main` that runs, with the arguments, the environment and the streams that a process would have.
 """
 
-import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest import mock
 
 import click
+from click import formatting
+from click.testing import CliRunner
 
 from orchestrator import cli
 from orchestrator.cli.group import walked
@@ -33,22 +32,17 @@ class Ran:
         return self.out + self.err
 
 
-class Terminal(io.TextIOWrapper):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def run(*words: str, url: str | None = None, width: int | None = None, given: str = "", **more: str) -> Ran:
     """Run `orchestrator WORDS`; with a width at a terminal of that many columns, else in a pipe."""
-    out, err = (
-        (Terminal if width else io.TextIOWrapper)(io.BytesIO(), encoding="utf-8"),
-        io.TextIOWrapper(io.BytesIO(), encoding="utf-8"),
-    )
-    with surroundings(words, url, width, more), streams(out, err, given):
+    env = surroundings(url, width, more)
+    with (
+        CliRunner().isolation(given, env) as (out, err, _),
+        mock.patch.object(sys, "argv", ["orchestrator", *words]),
+        mock.patch.object(formatting, "FORCED_WIDTH", None),
+        mock.patch.object(sys.stdout, "isatty", return_value=width is not None),
+    ):
         code = ended()
-    return Ran(code, read(out), read(err))
+    return Ran(code, out.getvalue().decode(), err.getvalue().decode())
 
 
 def ended() -> int:
@@ -60,41 +54,18 @@ def ended() -> int:
     raise AssertionError("main() came back")
 
 
-@contextmanager
-def surroundings(
-    words: Sequence[str], url: str | None, width: int | None, more: dict[str, str]
-) -> Iterator[None]:
-    kept = {name: text for name, text in os.environ.items() if not name.startswith("ORCHESTRATOR_")}
-    for name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR"):
-        kept.pop(name, None)
-    kept |= {"TERM": "xterm", **more}
+def surroundings(url: str | None, width: int | None, more: dict[str, str]) -> dict[str, str | None]:
+    """Return what the environment has instead; None: no such variable."""
+    env: dict[str, str | None] = {
+        name: None
+        for name in [*os.environ, "COLUMNS", "NO_COLOR", "FORCE_COLOR"]
+        if name.startswith("ORCHESTRATOR_") or name in ("COLUMNS", "NO_COLOR", "FORCE_COLOR")
+    }
     if url is not None:
-        kept["ORCHESTRATOR_DATABASE_URL"] = url
+        env["ORCHESTRATOR_DATABASE_URL"] = url
     if width is not None:
-        kept |= {"COLUMNS": str(width), "LINES": "24"}
-    with (
-        mock.patch.dict(os.environ, kept, clear=True),
-        mock.patch.object(sys, "argv", ["orchestrator", *words]),
-    ):
-        yield
-
-
-@contextmanager
-def streams(out: io.TextIOWrapper, err: io.TextIOWrapper, given: str) -> Iterator[None]:
-    stdin = io.TextIOWrapper(io.BytesIO(given.encode()), encoding="utf-8")
-    with (
-        mock.patch.object(sys, "stdout", out),
-        mock.patch.object(sys, "stderr", err),
-        mock.patch.object(sys, "stdin", stdin),
-    ):
-        yield
-
-
-def read(stream: io.TextIOWrapper) -> str:
-    stream.flush()
-    buffer = stream.buffer
-    assert isinstance(buffer, io.BytesIO)
-    return buffer.getvalue().decode()
+        env |= {"COLUMNS": str(width), "LINES": "24"}
+    return env | {"TERM": "xterm"} | more
 
 
 def leaves() -> list[tuple[str, click.Command]]:

@@ -1,6 +1,7 @@
 """What all commands have in common: variables for flags, "did you mean", a pipe that closes."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import click
@@ -12,11 +13,11 @@ from orchestrator.cli.group import Commands, walked
 from orchestrator.cli.variables import meant, refuse_slips
 from orchestrator.config import COMMANDS, PREFIX, Config
 from orchestrator.errors import ConfigError
-from tests import nursery
 from tests.cli import inside
+from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import put
-from tests.worker.processes import REPOSITORY, command, eventually, surroundings, worker
+from tests.worker.processes import command, eventually, start, surroundings, worker
 
 SHOP = "tests.worker.shop:app"
 
@@ -142,9 +143,9 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as nobody_reads:
-        done = nursery.run(
-            command("bench", "--list"), env=surroundings(None), cwd=REPOSITORY, stdout=nobody_reads, text=True,
-            timeout=PATIENCE_SECONDS,
+        done = subprocess.run(
+            command("bench", "--list"), env=surroundings(None), cwd=REPOSITORY, stdout=nobody_reads,
+            stderr=subprocess.PIPE, text=True, timeout=PATIENCE_SECONDS, check=False,
         )  # fmt: skip
 
     assert (141, "") == (done.returncode, done.stderr)
@@ -152,17 +153,16 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
 
 @pytest.mark.parametrize("words", ["status", "status --json", "tasks export", "bench --list"])
 def test_output_that_cannot_be_written_is_a_sentence(
-    database_url: str, connection: psycopg.Connection, words: str
+    database_url: str, connection: psycopg.Connection, words: str, tmp_path: Path
 ) -> None:
     """A full disk: it says so, once, and the status is not that of a success."""
     put(connection)
-    with open("/dev/full", "wb") as full_disk:
-        done = nursery.run(
-            command(*words.split()), env=surroundings(database_url), cwd=REPOSITORY, stdout=full_disk, text=True,
-            timeout=PATIENCE_SECONDS,
-        )  # fmt: skip
+    err = tmp_path / "err"
+    process = start(*words.split(), env=surroundings(database_url), out=Path("/dev/full"), err=err)
 
-    assert (1, "error: cannot write the output: No space left on device\n") == (done.returncode, done.stderr)
+    status = process.wait(PATIENCE_SECONDS)
+
+    assert (1, "error: cannot write the output: No space left on device\n") == (status, err.read_text())
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,16 @@
 """Commands that a person types all day: status, queues, workers, leader, enqueue, version."""
 
 import json
-import os
-import pty
 import re
-import select
-import signal
-import subprocess
-import time
 
 import psycopg
 import pytest
 
 from orchestrator.version import __version__
 from tests.cli.inside import run
-from tests.patience import PATIENCE_SECONDS
+from tests.forked import REPOSITORY
 from tests.schema.rows import one, put, read, sleeping_worker
-from tests.worker.processes import REPOSITORY, command, surroundings
+from tests.terminal import at_terminal
 
 
 def test_status_as_json_is_all_that_the_screen_tells(
@@ -75,44 +69,22 @@ def test_watching_needs_a_terminal(database_url: str) -> None:
 def test_a_watched_screen_is_left_in_order(database_url: str, connection: psycopg.Connection) -> None:
     """Live until Ctrl-C, on a screen of its own; then the terminal is as it was, and shows what was last seen."""
     put(connection, queue="mail")
-    master, terminal = pty.openpty()
-    process = subprocess.Popen(
-        command("status", "--watch", "--every", "0.2"), env=surroundings(database_url, TERM="xterm", COLUMNS="60"),
-        cwd=REPOSITORY, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True,
-    )  # fmt: skip
-    os.close(terminal)
-    try:
-        first = until(master, "mail")
+    words = ("status", "--watch", "--every", "0.2")
+    with at_terminal(*words, url=database_url, cwd=REPOSITORY, COLUMNS="60") as screen:
+        screen.shows("mail")
         put(connection, queue="reports")
-        second = until(master, "reports")
-        process.send_signal(signal.SIGINT)
-        last = until(master, None)
-        code = process.wait(PATIENCE_SECONDS)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
+        screen.shows("reports")
+        screen.presses_ctrl_c()
+        code = screen.ends()
 
-    assert 0 == code, last
-    assert "\x1b[?1049h" in first, "a screen of its own"
-    assert "▁" in first + second
-    assert "\x1b[?1049l" in last, "and back"
-    assert "\x1b[?25h" in last.rpartition("\x1b[?25l")[2], "the cursor is shown again"
-    assert "reports" in last.rpartition("\x1b[?1049l")[2]
-    assert "Traceback" not in first + second + last
-
-
-def until(screen: int, word: str | None) -> str:
-    """Read what is drawn until a word comes; without one, to the end."""
-    seen, deadline = b"", time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline and (word is None or word.encode() not in seen):
-        if select.select([screen], [], [], 0.1)[0]:
-            try:
-                seen += os.read(screen, 65_536)
-            except OSError:
-                break  # nobody has the other end any more
-    assert word is None or word.encode() in seen, seen
-    return seen.decode(errors="replace")
+    assert 0 == code, screen.raw
+    assert "▁" in screen.raw
+    before, own, after = screen.raw.rpartition("\x1b[?1049l")
+    assert "\x1b[?1049h" in before, "a screen of its own"
+    assert own, "and back"
+    assert "reports" in after
+    assert "\x1b[?25h" in screen.raw.rpartition("\x1b[?25l")[2], "the cursor is shown again"
+    assert "Traceback" not in screen.raw
 
 
 def test_queues_are_paused_and_resumed(database_url: str, connection: psycopg.Connection) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import REPOSITORY, run, worker
+from tests.worker.processes import run, worker
 from tests.worker.running import value
 
 SHOP = "tests.worker.shop:app"

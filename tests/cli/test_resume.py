@@ -6,8 +6,8 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from tests.demo.at_terminal import AtTerminal
 from tests.schema.rows import put, read, sleeping_worker
+from tests.terminal import at_terminal
 from tests.worker.processes import run
 from tests.worker.running import value
 
@@ -29,15 +29,15 @@ def test_a_person_is_shown_what_will_happen_and_asked(
     database_url: str, connection: psycopg.Connection, copy: int
 ) -> None:
     """No is no; yes resumes, and says what was done."""
-    no = AtTerminal("resume", "--after-restore", url=database_url, cwd=Path.cwd())
-    no.shows("Resume? [y/N]")
-    no.types("n\n")
-    assert (130, False) == (no.ends(), value(connection, AT_HOME))
+    with at_terminal("resume", "--after-restore", url=database_url, cwd=Path.cwd()) as no:
+        no.shows("Resume? [y/N]")
+        no.types("n\n")
+        assert (130, False) == (no.ends(), value(connection, AT_HOME))
 
-    yes = AtTerminal("resume", "--after-restore", url=database_url, cwd=Path.cwd())
-    yes.shows("Resume? [y/N]")
-    yes.types("y\n")
-    code = yes.ends()
+    with at_terminal("resume", "--after-restore", url=database_url, cwd=Path.cwd()) as yes:
+        yes.shows("Resume? [y/N]")
+        yes.types("y\n")
+        code = yes.ends()
 
     assert (0, True) == (code, value(connection, AT_HOME))
     for line in (

@@ -15,13 +15,12 @@ from psycopg.types.json import Jsonb
 
 from orchestrator.cli import main
 from orchestrator.operate import bulk
-from tests import nursery
-from tests.demo.at_terminal import at_terminal
 from tests.operate.test_bulk import requeues
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import one, put, sleeping_worker
 from tests.schema.test_operator_functions import DEAD_LETTERS
-from tests.worker.processes import command, eventually, run, surroundings
+from tests.terminal import at_terminal
+from tests.worker.processes import command, eventually, run, start, surroundings
 
 HOSTILE = "\x1b[2J\u202e'\"%s {} \n=cmd|"
 
@@ -150,23 +149,21 @@ def test_at_a_terminal_a_person_is_asked(database_url: str, connection: psycopg.
 
 
 def test_killed_half_way_and_started_again_it_does_the_rest(
-    database_url: str, connection: psycopg.Connection
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """Nothing twice, nothing left; and what has to be said for that was said before it began."""
     connection.execute(DEAD_LETTERS, [6000])
     sleeping_worker(connection, "default", seconds=3600)  # beside a worker it rests, and is met half-way
     words = ["tasks", "requeue", "--status", "dead_letter", "--yes"]
-    process = nursery.Popen(
-        command(*words), env=surroundings(database_url), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
+    told = tmp_path / "told"
+    process = start(*words, env=surroundings(database_url), out=told)
     try:
         eventually(
             lambda: one(connection, "SELECT count(*) FROM orchestrator.tasks_live") > 0, "it has begun"
         )
     finally:
         process.kill()
-        _, told = process.communicate()
+        process.wait()
     eventually(
         lambda: one(
             connection, "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'orchestrator tasks%'"
@@ -177,7 +174,7 @@ def test_killed_half_way_and_started_again_it_does_the_rest(
 
     again = run(*words, url=database_url)
 
-    assert "if it is interrupted: to go on, the same command with --older-than 2" in told
+    assert "if it is interrupted: to go on, the same command with --older-than 2" in told.read_text()
     assert 0 == again.returncode, again.stderr
     assert 0 < half < 6000
     assert f"{6000 - half:,} tasks requeued" in again.stdout
@@ -204,28 +201,27 @@ def test_interrupted_it_says_how_to_go_on(database_url: str, connection: psycopg
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP])
 def test_told_to_end_it_says_how_to_go_on(
-    database_url: str, connection: psycopg.Connection, told: signal.Signals
+    database_url: str, connection: psycopg.Connection, told: signal.Signals, tmp_path: Path
 ) -> None:
     """As after Ctrl-C; and of a limit, what is left of it."""
     connection.execute(DEAD_LETTERS, [6000])
     sleeping_worker(connection, "default", seconds=3600)
     words = ["tasks", "requeue", "--status", "dead_letter", "--limit", "5999", "--yes"]
-    process = nursery.Popen(
-        command(*words), env=surroundings(database_url), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
+    log = tmp_path / "log"
+    process = start(*words, env=surroundings(database_url), out=log)
     try:
         eventually(
             lambda: one(connection, "SELECT count(*) FROM orchestrator.tasks_live") > 0, "it has begun"
         )
         process.send_signal(told)
-        _, said = process.communicate(timeout=PATIENCE_SECONDS)
+        status = process.wait(PATIENCE_SECONDS)
     finally:
         process.kill()
         process.wait()
 
+    said = log.read_text()
     stopped = re.search(r"stopped: (\S+) requeued; to go on, .* --older-than 2\S+ --limit (\d+)", said)
-    assert 130 == process.returncode
+    assert 130 == status
     assert stopped is not None, said
     assert 5999 == int(stopped[1].replace(",", "")) + int(stopped[2])
 
@@ -335,7 +331,7 @@ def test_a_spreadsheet_runs_nothing_of_an_export(say: Any, connection: psycopg.C
 def test_an_export_into_a_closed_pipe_ends_quietly(database_url: str, connection: psycopg.Connection) -> None:
     """`| head -1`."""
     connection.execute(DEAD_LETTERS, [2000])
-    with nursery.Popen(
+    with subprocess.Popen(
         command("tasks", "export"),
         env=surroundings(database_url),
         stdout=subprocess.PIPE,

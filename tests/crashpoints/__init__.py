@@ -1,10 +1,10 @@
 """Every crash point: each message of a task's life, and of an enqueue, is a moment at which something may end.
 
     python -m tests.crashpoints            every message, four faults each
-    test_crash_points.py                   a seeded choice, as part of `make test`
+    test_crash_points.py                   a seeded choice, as part of `make test`; a larger one in the long tier
 
     tap.py       the door that reads the protocol, counts its messages, and strikes at one of them
-    crew.py      workers and producers, forked from one process that has everything loaded
+    crew.py      workers and producers, each a process
     shop.py      the application whose tasks live, and the direct line on which its handlers say that they began
     lives.py     a worker's life: hired, one task, told to stop; struck at a point, and what others then make of it
     makers.py    a producer's: one enqueue, struck at a point, and what it was told

@@ -11,11 +11,10 @@ import psycopg
 import pytest
 
 from orchestrator.postgres import embedded
-from tests import nursery
-from tests.demo.at_terminal import at_terminal
 from tests.demo.left_over import assert_nothing_left, processes_of
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import command, eventually, run, surroundings
+from tests.terminal import at_terminal
+from tests.tiers import long
+from tests.worker.processes import eventually, run
 
 FEW = ("demo", "--tasks", "300")
 ROW = re.compile(r"^(demo\.\w+|all)\s.*?((?:\s+[\d,]+){4})\s*$", re.MULTILINE)
@@ -54,11 +53,9 @@ def spoken_commands(shown: str) -> tuple[str, list[str], str]:
 def typed(words: str, here: Path, *more: str) -> str:
     """Run a printed command as printed, and return what it prints."""
     _, *arguments = shlex.split(words)
-    done = nursery.run(
-        command(*arguments, *more), cwd=here, env=surroundings(None), text=True, timeout=PATIENCE_SECONDS
-    )  # fmt: skip
+    done = run(*arguments, *more, cwd=here)
     assert 0 == done.returncode, done.stderr
-    return str(done.stdout)
+    return done.stdout
 
 
 def test_the_demo_runs_to_its_end_and_tells_the_truth(here: Path) -> None:
@@ -93,6 +90,7 @@ def test_the_demo_runs_to_its_end_and_tells_the_truth(here: Path) -> None:
     assert "dead_letter" in typed(psql, here, "-X", "-c", statements[2])
 
 
+@pytest.mark.long
 def test_a_second_run_is_as_clean_as_the_first(here: Path) -> None:
     """And without a terminal: plain lines. The user's own database is left alone, and so are her settings."""
     runs = [run(*FEW, url=NOWHERE, cwd=here, ORCHESTRATOR_CONCURRENCY="1") for _ in range(2)]
@@ -106,7 +104,8 @@ def test_a_second_run_is_as_clean_as_the_first(here: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "moment", ["Starting PostgreSQL", "Making the tables", "Starting 2 workers", "Enqueueing", "/790"]
+    "moment",
+    ["Making the tables", "/790", *map(long, ("Starting PostgreSQL", "Starting 2 workers", "Enqueueing"))],
 )
 def test_ctrl_c_leaves_nothing_behind(here: Path, moment: str) -> None:
     """While the server starts, the tables are made, the workers start, tasks are enqueued, and run."""
@@ -121,6 +120,7 @@ def test_ctrl_c_leaves_nothing_behind(here: Path, moment: str) -> None:
         assert {} == processes_of(here)
 
 
+@pytest.mark.long
 def test_a_server_is_left_whole_by_ctrl_c_in_initdb(here: Path) -> None:
     """The next run finds a folder that it can use."""
     with at_terminal(*FEW, cwd=here) as demo:
@@ -148,6 +148,7 @@ def test_ctrl_c_again_does_not_wait(here: Path) -> None:
     assert_nothing_left(here)
 
 
+@pytest.mark.long
 def test_two_demos_at_once(here: Path) -> None:
     """The second says what to do; the first goes on, and a SIGTERM ends it like Ctrl-C."""
     with at_terminal(*FEW, cwd=here) as first:

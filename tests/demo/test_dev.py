@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from orchestrator.postgres import embedded
-from tests.demo.at_terminal import AtTerminal, at_terminal
 from tests.demo.left_over import assert_nothing_left, processes_of
+from tests.terminal import AtTerminal, at_terminal
 from tests.worker.processes import eventually, run
 from tests.worker.running import value
 

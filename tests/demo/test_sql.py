@@ -12,8 +12,8 @@ import pytest
 
 from orchestrator.errors import ConfigError
 from orchestrator.postgres import embedded, embedded_home, psql
-from tests.demo.at_terminal import at_terminal
 from tests.demo.left_over import processes_of
+from tests.terminal import at_terminal
 from tests.worker.processes import eventually, run
 
 # Tells what it was started with, instead of connecting.

@@ -16,8 +16,7 @@ from psycopg import errors, pq, sql
 
 from orchestrator import Orchestrator
 from orchestrator.postgres import embedded
-from tests import nursery
-from tests.docs import terminal
+from tests.docs import commands as shell
 from tests.docs.pages import Block, commands, statements
 
 NUMBERS = {20, 21, 23, 700, 701, 1700}
@@ -34,8 +33,7 @@ class Session:
         self._roles: set[str] = set()
         self._namespace: dict[str, Any] = {"__name__": "page"}
         self._runner = asyncio.Runner()
-        path = [nursery.programs(), str(Path(sys.executable).parent), environment["PATH"]]
-        self._environment = {**environment, "PATH": ":".join(path)}
+        self._environment = {**environment, "PATH": f"{Path(sys.executable).parent}:{environment['PATH']}"}
         self._environment |= {"ORCHESTRATOR_DATABASE_URL": url, "COLUMNS": "100", "PWD": str(folder)}
 
     def run(self, block: Block) -> list[tuple[str | None, str]]:
@@ -126,9 +124,7 @@ class Session:
             command += " --until-empty"
         kept = self._folder / ".environment"
         folder = Path(self._environment["PWD"])
-        status, printed, after = terminal.run(
-            command, folder=folder, environment=self._environment, kept=kept
-        )
+        status, printed, after = shell.run(command, folder=folder, environment=self._environment, kept=kept)
         kept.unlink(missing_ok=True)
         assert status == 0, f"$ {command}\n{printed}\nended with {status}"
         self._environment = after

@@ -20,6 +20,7 @@ from tests.docs.pages import (
     statements,
 )
 from tests.docs.session import Session, bare_environment
+from tests.tiers import long
 
 PAGES = {str(path.relative_to(REPOSITORY)): path.read_text() for path in pages()}
 
@@ -31,6 +32,15 @@ NOT_RUN: dict[str, list[str]] = {
     "docs/tutorial/first-task.md": [INSTALLING],
 }
 """All blocks that no test runs, by page, with the reason that the page gives. Keep it short."""
+
+
+# Their commands are run by other tests too: of Django, of `orchestrator.testing`, of processes, of the README.
+LONG = {
+    "docs/howto/enqueue-with-django.md",
+    "docs/howto/run-in-processes.md",
+    "docs/howto/test-your-tasks.md",
+    "docs/tutorial/first-task.md",
+}
 
 
 @pytest.fixture
@@ -56,7 +66,7 @@ def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, pag
                     servers.wait_until_free(Path(place, "server.lock"))
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", [long(page) if page in LONG else page for page in PAGES])
 def test_a_page_does_what_it_says(page: str, session: Session) -> None:
     """A reader who follows it from the top sees what is printed there."""
     for block in blocks(PAGES[page]):

@@ -1,31 +1,20 @@
 """The model of leases and terms: the protocol as it is holds in every state, and each way to break it is caught."""
 
-import os
-
 import pytest
 
 from tests.model import invariants
 from tests.model.explore import Explorer
 from tests.model.protocol import Queue
 from tests.model.rules import Bounds
-from tests.model.variants import CALM, TRIO, VARIANTS, WORLD, Variant, walked
-
-# Set to anything, the walk takes a task of two attempts and keeps house besides: 2.4 million states, 45 s of one core.
-LONG = "ORCHESTRATOR_TEST_MODEL"
-
+from tests.model.variants import CALM, HEARD, TRIO, VARIANTS, WORLD, Variant, walked
+from tests.tiers import long
 
 # A model in which nothing happens would hold as well: the walk comes by each of these.
 LANDMARKS = (
-    "A sends its outcome of task 0 (completed): accepted, and the reply is lost",
     "A sends its outcome of task 0: refused as stale",
-    "A sends its outcome of task 0 again: known already",
     "A may not start task 0: stale",
     "A beats and learns that it lost task 0",
     "A beats and learns that it was declared dead",
-    "the reply to the claim of A is lost",
-    "A beats and finds the ghost of task 0",
-    "A gives back the ghost of task 0",
-    "A gives back the ghost of task 0: gone already",
     "A takes over from B",
     "A would take over, and waits for a duty",
     "A would resign, and waits for its own duty",
@@ -40,19 +29,34 @@ LANDMARKS = (
     "a hand cancels task 0, which is claimed",
     "a new worker A begins",
 )
+OF_LOST_REPLIES = (
+    "A sends its outcome of task 0 (completed): accepted, and the reply is lost",
+    "A sends its outcome of task 0 again: known already",
+    "the reply to the claim of A is lost",
+    "A beats and finds the ghost of task 0",
+    "A gives back the ghost of task 0",
+    "A gives back the ghost of task 0: gone already",
+)
 
 
-def test_the_protocol_holds_in_every_state() -> None:
-    """However often somebody claims, is elected, crashes, is killed, is late or is not heard: two workers, a task, and
+@pytest.mark.parametrize(
+    ("bounds", "states"),
+    [(HEARD, 100_000), long(WORLD, 700_000), long(Bounds(), 2_000_000)],
+    ids=["every reply is heard", "one attempt", "two attempts and housekeeping"],
+)
+def test_the_protocol_holds_in_every_state(bounds: Bounds, states: int) -> None:
+    """However often a worker claims, is elected, crashes, is killed, is late or is not heard: two workers, a task, and
     everything that can happen to them."""
-    walk = Explorer(Queue(Bounds() if os.environ.get(LONG) else WORLD)).run()
+    walk = Explorer(Queue(bounds)).run()
 
     assert None is walk.found, str(walk.found)
     assert walk.finished
-    assert walk.states > 700_000
-    assert [] == [step for step in LANDMARKS if not walk.situations[step]]
+    assert walk.states > states
+    landmarks = LANDMARKS + (OF_LOST_REPLIES if bounds.losses_of_replies else ())
+    assert [] == [step for step in landmarks if not walk.situations[step]]
 
 
+@pytest.mark.long
 def test_every_task_can_still_end_once_faults_stop() -> None:
     """Whatever replies were lost and whoever was late: no task is left with nobody who could end it."""
     walk = Explorer(Queue(CALM)).run(to_the_goal=True)
@@ -61,6 +65,7 @@ def test_every_task_can_still_end_once_faults_stop() -> None:
     assert walk.finished
 
 
+@pytest.mark.long
 def test_three_workers_never_lead_two_at_a_time() -> None:
     """With crashes that forget renewals, and kills, and no task to distract them."""
     walk = Explorer(Queue(TRIO)).run()

@@ -4,7 +4,7 @@ A checker that finds nothing proves something only if it finds what is there. Ea
 somebody could make, most of them in other queues' code; the walk must come back with the invariant that it breaks.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tests.model import invariants
 from tests.model.explore import Explorer, Walk
@@ -13,6 +13,8 @@ from tests.model.rules import Bounds, Rules
 
 # The whole world for two workers and a task that has one attempt.
 WORLD = Bounds(attempts_max=1, losses_max=1, housekeeping=False)
+# The same, small enough for each change.
+HEARD = replace(WORLD, losses_of_replies=False)
 # Some mistakes need more of it, and most much less.
 LEASES = Bounds(housekeeping=False)
 LEADING = Bounds(tasks=0)

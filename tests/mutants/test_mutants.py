@@ -1,5 +1,6 @@
 """The list of planted faults is in order, and a trial tells a fault that is caught from one that is not."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from tests.mutants.faults import MUTANTS
 from tests.mutants.mutant import REPOSITORY, Mutant, NotThere, copy_of, mutant, mutated, planted
 from tests.mutants.trial import Failure, Run, judged, on_trial
+from tests.tiers import long
 
 # What the project has promised to plant.
 LEAST = 25
@@ -29,6 +31,24 @@ def test_every_planted_fault_has_its_reason_and_its_tests() -> None:
         for file, _, test in (suite.partition("::") for suite in one.suites):
             assert (REPOSITORY / file).exists(), one.name
             assert not test or f"def {test}(" in (REPOSITORY / file).read_text(), one.name
+
+
+def is_short(suite: str) -> bool:
+    """Tell whether a test, or any test of a file, is in the short tier."""
+    file, _, test = suite.partition("::")
+    short = {
+        node.name
+        for node in ast.parse((REPOSITORY / file).read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name.startswith("test_")
+        and "pytest.mark.long" not in map(ast.unparse, node.decorator_list)
+    }
+    return test in short if test else bool(short)
+
+
+def test_every_planted_fault_is_looked_for_by_short_tests() -> None:
+    """A trial runs the short tier alone: what only the long tier finds is found after the merge."""
+    assert [] == [(one.name, suite) for one in MUTANTS for suite in one.suites if not is_short(suite)]
 
 
 @pytest.fixture
@@ -65,7 +85,7 @@ def test_a_fault_that_no_test_finds_survives(tree: Path) -> None:
     assert ("survived", ()) == (trial.verdict, trial.tests)
 
 
-@pytest.mark.parametrize("broken", ["m // 2", "n // ", "n // __import__('nothing').two"])
+@pytest.mark.parametrize("broken", ["m // 2", long("n // "), long("n // __import__('nothing').two")])
 def test_what_cannot_even_run_is_no_fault(tree: Path, broken: str) -> None:
     """Anything would catch it: it says nothing about the tests."""
     assert "stillborn" == on_trial(tree, fault("n // 2", broken)).verdict

@@ -21,6 +21,7 @@ import pytest
 from orchestrator.errors import EmbeddedServerError
 from orchestrator.postgres import embedded, embedded_home, guardian
 from tests import servers
+from tests.tiers import long
 
 GOES_SECONDS = 60
 GONE_SECONDS = 5
@@ -162,8 +163,8 @@ def test_server_outlives_its_first_user(use: Users, home: Path) -> None:
     "leave",
     [
         pytest.param(User.ends, id="returns"),
-        pytest.param(lambda user: user.gets(signal.SIGINT), id="SIGINT"),
-        pytest.param(lambda user: user.gets(signal.SIGTERM), id="SIGTERM"),
+        pytest.param(lambda user: user.gets(signal.SIGINT), id="SIGINT", marks=pytest.mark.long),
+        pytest.param(lambda user: user.gets(signal.SIGTERM), id="SIGTERM", marks=pytest.mark.long),
         pytest.param(lambda user: user.gets(signal.SIGKILL), id="SIGKILL"),
     ],
 )
@@ -236,6 +237,7 @@ def test_threads_that_start_at_once_are_one_user(home: Path, watch: Watch) -> No
     assert ends(postmaster)
 
 
+@pytest.mark.long
 def test_users_that_come_at_once_share_one_server(home: Path) -> None:
     """Of many processes that find no server, one makes the cluster and the others wait for it."""
     processes = [
@@ -273,7 +275,7 @@ def test_killed_guardian_is_replaced_by_the_next_start(use: Users, home: Path, w
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+    "number", [signal.SIGINT, long(signal.SIGTERM), long(signal.SIGHUP)], ids=lambda number: number.name
 )
 def test_guardian_takes_no_signal_meant_for_the_users(
     use: Users, home: Path, number: signal.Signals, watch: Watch

@@ -9,6 +9,7 @@ import pytest
 
 from orchestrator.errors import EnqueueRefused, PayloadRefused, SchemaError
 from tests.producers.holding import ALL_KINDS, enqueue, enqueue_many, run
+from tests.tiers import long
 
 SECRET = "hunter2"  # noqa: S105 - it is meant to be looked for
 
@@ -58,7 +59,7 @@ def everything_printed(error: BaseException) -> str:
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("kind", ALL_KINDS)
-@pytest.mark.parametrize("many", [False, True], ids=["one", "a set"])
+@pytest.mark.parametrize("many", [False, long(True)], ids=["one", "a set"])
 def test_no_error_of_the_database_prints_the_payload(
     kind: str, fault: str, many: bool, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:

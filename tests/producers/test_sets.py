@@ -181,6 +181,7 @@ def test_large_items_make_smaller_chunks(note: Any, connection: psycopg.Connecti
     assert 60 == value(connection, TASKS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("colour", "size"), [("def", 200_000), ("async", 60_000)])
 def test_two_hundred_thousand_are_streamed_in_bounded_memory(
     colour: str, size: int, note: Any, connection: psycopg.Connection

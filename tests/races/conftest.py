@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.clock import REPLACEMENT
+from tests.invariants.moves import WATCH
 from tests.races import ground
 from tests.races.ground import Ground
 from tests.races.invariants import faults, stuck
@@ -54,6 +55,7 @@ class Arena:
     def __init__(self, url: str, observer: psycopg.Connection) -> None:
         self._url = url
         self._observer = observer
+        observer.execute(WATCH)
         observer.execute(ground.WATCH)
         observer.execute("SELECT set_config('application_name', %s, false)", [AFTERWARDS.name])
 

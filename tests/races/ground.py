@@ -1,7 +1,6 @@
 """What a race starts from, and what is left when it is over: a few rows, put down and read in one message each.
 
-The database of a race has one more trigger than the product's: it writes down every change of a task, with the name of
-the session that made it. What was rolled back is not in it, as nothing of it ever was.
+The database of a race has more triggers than the product's: that of tests/invariants, and those that write down reigns.
 """
 
 from dataclasses import dataclass
@@ -17,22 +16,6 @@ Columns = dict[str, Any]
 
 WATCH = """
 CREATE SCHEMA races;
-CREATE TABLE races.history (
-    n bigint GENERATED ALWAYS AS IDENTITY, actor text, transaction xid8, task_id bigint, old jsonb, new jsonb
-);
-CREATE FUNCTION races.write_down() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    INSERT INTO races.history (actor, transaction, task_id, old, new)
-    VALUES (
-        current_setting('application_name'), pg_current_xact_id(), coalesce(NEW.id, OLD.id),
-        to_jsonb(OLD), to_jsonb(NEW)
-    );
-    RETURN NULL;
-END
-$$;
-CREATE TRIGGER races_history AFTER INSERT OR UPDATE OR DELETE ON orchestrator.tasks
-    FOR EACH ROW EXECUTE FUNCTION races.write_down();
-
 -- When a reign began and ended, and what was done in whose name, in one order.
 CREATE TABLE races.reigns (n bigint GENERATED ALWAYS AS IDENTITY, actor text, what text, term bigint);
 CREATE FUNCTION races.write_reign() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -83,7 +66,7 @@ $$;
 READ = """
 SELECT
     (SELECT coalesce(json_agg(t), '[]') FROM orchestrator.tasks AS t),
-    (SELECT coalesce(json_agg(h ORDER BY h.n), '[]') FROM races.history AS h),
+    (SELECT coalesce(json_agg(h ORDER BY h.n), '[]') FROM watch.history AS h),
     (SELECT coalesce(json_agg(a ORDER BY a.id), '[]') FROM orchestrator.attempts AS a),
     (SELECT coalesce(json_agg(a ORDER BY a.id), '[]') FROM orchestrator.audit AS a),
     (SELECT coalesce(json_agg(k), '[]') FROM orchestrator.idempotency_keys AS k),
@@ -113,7 +96,7 @@ class Ground:
 
 def reset(start: tuple[str, ...]) -> bytes:
     """Return the message that makes the ground what it was."""
-    return ";\n".join([CLEAR, *start, "DELETE FROM races.history"]).encode()
+    return ";\n".join([CLEAR, *start, "DELETE FROM watch.history"]).encode()
 
 
 def read(observer: psycopg.Connection) -> Ground:

@@ -3,25 +3,17 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from orchestrator.task.status import Who
+from tests.invariants import moves as invariants
 from tests.races.ground import Columns, Ground
 from tests.races.stepping import Actor, Story
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """One write of one task: by whom, from what, to what. Leaving one leaf for another is one move."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move(invariants.Move):
+    """One write of one task, with the actor whose session made it."""
 
     actor: Actor
-    task_id: int
-    old: Columns | None
-    new: Columns | None
-
-    @property
-    def step(self) -> tuple[str | None, str | None]:
-        return (self.old or {}).get("status"), (self.new or {}).get("status")
-
-    def __str__(self) -> str:
-        return f"{self.actor.name} moved task {self.task_id} from {self.step[0]} to {self.step[1]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +27,10 @@ class Past:
 
 
 def moves(actors: Mapping[str, Actor], history: list[Columns]) -> Iterator[Move]:
-    """Yield the writes in their order; a row that left one leaf and entered another in one transaction moved once."""
-    left: dict[int, Columns] = {}
-    for line in history:
-        task_id, actor = line["task_id"], actors[line["actor"]]
-        if line["new"] is None:
-            left[task_id] = line
-        elif line["old"] is None and left.get(task_id, {}).get("transaction") == line["transaction"]:
-            yield Move(actor, task_id, left.pop(task_id)["old"], line["new"])
-        else:
-            yield Move(actor, task_id, line["old"], line["new"])
-    for task_id, line in left.items():
-        yield Move(actors[line["actor"]], task_id, line["old"], None)
+    """Yield the writes in their order."""
+    who = {name: Who.HAND if actor.kind == "hand" else Who.WORKER for name, actor in actors.items()}
+    for made in invariants.from_history(history, who):
+        yield Move(made.task_id, made.old, made.new, made.who, made.name, actor=actors[made.name])
 
 
 def timed_out(move: Move) -> bool:

@@ -78,9 +78,10 @@ class Stage:
     ) -> Process:
         """Start a worker process, through another URL if one is given; it is not ready yet."""
         log = self._directory / f"{next(self._numbers)}.log"
-        process = Process(
-            url or self.url, log, *words, settings={**self._settings, **(settings or {})}, app=APP
-        )
+        given = {**self._settings, **(settings or {})}
+        # A clock of its own is preloaded: that takes an interpreter of its own.
+        fresh = "LD_PRELOAD" in given
+        process = Process(url or self.url, log, *words, settings=given, app=APP, fresh=fresh)
         self.hired.append(process)
         return process
 

@@ -3,23 +3,26 @@
 import time
 from contextlib import closing
 
+import pytest
+
 from tests.recovery.stage import Stage, lines
 from tests.stations.crew import Mate
+from tests.tiers import long
 
-ORPHANS = 50_000
 ROUND = 1000
 BLOCKED_SECONDS = 1.0
 ALONE = {"ORCHESTRATOR_DEAD_AFTER_SECONDS": "3600", "ORCHESTRATOR_TERM_SECONDS": "10"}
 
 
-def test_fifty_thousand_orphans_come_back_in_rounds_while_others_go_on_claiming(quick: Stage) -> None:
+@pytest.mark.parametrize("orphans", [5_000, long(50_000)])
+def test_orphans_come_back_in_rounds_while_others_go_on_claiming(quick: Stage, orphans: int) -> None:
     """No round takes more than a thousand; a claim next to them is never blocked."""
     quick.ask(
         "INSERT INTO orchestrator.tasks (type, queue) SELECT 'drill.stamp', 'busy' FROM generate_series(1, 5000)"
     )
     quick.ask(
         "INSERT INTO orchestrator.tasks (type, queue) SELECT 'drill.stamp', 'gone' FROM generate_series(1, %s)",
-        ORPHANS,
+        orphans,
     )
     quick.ask(
         "WITH w AS (INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, state)"
@@ -43,8 +46,8 @@ def test_fifty_thousand_orphans_come_back_in_rounds_while_others_go_on_claiming(
         quick.until(all_are_back, "all are back", of=leader)
 
     rounds = [line["returned"] for line in lines(leader) if line["event"] == "tasks recovered"]
-    assert (ORPHANS, True) == (sum(rounds), max(rounds) <= ROUND)
+    assert (orphans, True) == (sum(rounds), max(rounds) <= ROUND)
     assert longest < BLOCKED_SECONDS
-    assert [(0, 0, ORPHANS // 2), (1, 1, ORPHANS // 2)] == quick.ask(
+    assert [(0, 0, orphans // 2), (1, 1, orphans // 2)] == quick.ask(
         "SELECT attempt, losses, count(*) FROM orchestrator.tasks WHERE queue = 'gone' GROUP BY 1, 2 ORDER BY 1"
     )

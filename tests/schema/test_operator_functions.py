@@ -102,6 +102,7 @@ def test_requeue_where_wants_to_know_which(connection: psycopg.Connection, how: 
     assert said.message_hint
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_dead_letters_go_back_by_one_update(
     connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:

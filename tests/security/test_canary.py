@@ -179,9 +179,9 @@ def test_a_secret_stands_only_where_it_was_put(
 
 @contextmanager
 def looked_at(url: str, log: Path) -> Iterator[Process]:
-    """Run a worker beside the block, and not out of the nursery: it would have the nursery's command line."""
+    """Run a worker beside the block, in an interpreter of its own, for its command line is looked at."""
     settings = {**QUICK, **SAID}
-    process = Process(url, log, "--log-level", "debug", settings=settings, app=VAULT, start=subprocess.Popen)
+    process = Process(url, log, "--log-level", "debug", settings=settings, app=VAULT, fresh=True)
     try:
         yield process
     finally:

@@ -24,11 +24,10 @@ from orchestrator.errors import DatabaseUnavailable, EnqueueRefused
 from orchestrator.observe import lines
 from orchestrator.observe.log import is_told
 from orchestrator.task.backoff import Backoff
-from tests import nursery
-from tests.demo.at_terminal import at_terminal
-from tests.patience import PATIENCE_SECONDS
+from tests.forked import REPOSITORY
 from tests.schema.rows import insert, one
-from tests.worker.processes import QUICK, REPOSITORY, command, eventually, run, surroundings
+from tests.terminal import at_terminal
+from tests.worker.processes import QUICK, eventually, run
 from tests.worker.running import run_until_empty, task
 
 STORABLE = {
@@ -292,9 +291,9 @@ def test_a_worker_at_a_terminal_and_psql_show_text(
         process.shows("task put back")
         process.presses_ctrl_c()
         assert 0 == process.ends()
-    listed = nursery.run(
-        command("sql", "-c", "TABLE orchestrator.dead_letters", "-c", "TABLE orchestrator.task_history"),
-        env=surroundings(database_url), cwd=tmp_path, text=True, timeout=PATIENCE_SECONDS,
+    listed = run(
+        "sql", "-c", "TABLE orchestrator.dead_letters", "-c", "TABLE orchestrator.task_history",
+        url=database_url, cwd=tmp_path,
     )  # fmt: skip
 
     assert is_text(process.raw.replace("\r\n", "\n"))

@@ -1,6 +1,6 @@
 """The machine let loose: short, and the same each time, in the checks; long, and new each time, when asked for.
 
-    ORCHESTRATOR_TEST_STATEFUL=40000 python -m pytest tests/stateful
+    ORCHESTRATOR_TEST_STATEFUL=40000 python -m pytest -m long tests/stateful
 
 The number is that of the stories; what is found is told with the fewest steps that lead there.
 """
@@ -16,13 +16,13 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from tests.stateful.ground import Ground
 from tests.stateful.machine import Machine
+from tests.tiers import long
 
 STORIES = os.environ.get("ORCHESTRATOR_TEST_STATEFUL")
 
 # Derandomized, and without a database of earlier finds: a check must not turn red by luck, in a commit that has
 # nothing to do with it. The long run is where luck is wanted.
 SETTINGS = settings(
-    max_examples=int(STORIES or 80),
     stateful_step_count=100 if STORIES else 50,
     derandomize=not STORIES,
     database=None,
@@ -40,6 +40,8 @@ def ground(database_url: str, connection: psycopg.Connection) -> Iterator[Ground
         yield Ground(worker, connection)
 
 
-def test_the_database_does_what_the_reference_does(ground: Ground) -> None:
+@pytest.mark.parametrize("stories", [20, long(int(STORIES or 80))], ids=["short", "long"])
+def test_the_database_does_what_the_reference_does(ground: Ground, stories: int) -> None:
     """Whatever comes after whatever: the same answers, the same rows, and no invariant broken."""
-    run_state_machine_as_test(partial(Machine, ground), settings=SETTINGS)  # type: ignore[arg-type]  # any callable
+    told = settings(SETTINGS, max_examples=stories)
+    run_state_machine_as_test(partial(Machine, ground), settings=told)  # type: ignore[arg-type]  # any callable

@@ -15,6 +15,7 @@ import pytest
 
 from orchestrator.schema import migrate
 from tests import servers
+from tests.tiers import long
 from tests.worker.ledger import TABLE, one_each
 from tests.worker.processes import eventually, worker
 from tests.worker.running import value
@@ -51,6 +52,7 @@ def test_kill_9_leaves_one_entry_a_task(
     assert 0 < value(connection, "SELECT count(*) FROM orchestrator.attempts WHERE outcome = 'lost'")
 
 
+@pytest.mark.long
 def test_workers_that_come_and_go_leave_one_entry_a_task(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
@@ -77,27 +79,31 @@ def test_workers_that_come_and_go_leave_one_entry_a_task(
     assert [] == connection.execute("SELECT FROM orchestrator.attempts WHERE outcome <> 'failed'").fetchall()
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_a_restart_of_the_server_leaves_one_entry_a_task(mode: servers.StopMode, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "total"), [("immediate", 200), long("immediate", TOTAL), long("fast", TOTAL)]
+)
+def test_a_restart_of_the_server_leaves_one_entry_a_task(
+    mode: servers.StopMode, total: int, tmp_path: Path
+) -> None:
     """It is told to end in the middle of a drain, or crashes: what was committed is there, and not run again."""
     with servers.temporary_directory() as directory:
         server = servers.Server(servers.binaries(servers.choice()), directory / "server")
         try:
             migrate.upgrade(server.start().url())
             ask(server, lambda connection: connection.execute(TABLE))
-            ask(server, lambda connection: connection.execute(ENQUEUE, [TOTAL]))
+            ask(server, lambda connection: connection.execute(ENQUEUE, [total]))
             with worker(server.url(), tmp_path / "log", **HAVE) as process:
                 for number in range(1, 3):
-                    enough = number * TOTAL // 4
+                    enough = number * total // 4
                     eventually(
                         lambda enough=enough: ask(server, booked) >= enough,  # type: ignore[misc]
                         "some are booked",
                     )
                     server.restart(mode)
-                eventually(lambda: ask(server, lambda c: one_each(c, TOTAL)), "all are booked")
+                eventually(lambda: ask(server, lambda c: one_each(c, total)), "all are booked")
                 process.signal(signal.SIGTERM)
                 assert 0 == process.wait(), process.log
-            assert ask(server, lambda connection: one_each(connection, TOTAL))
+            assert ask(server, lambda connection: one_each(connection, total))
         finally:
             server.close()
 

@@ -11,9 +11,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.demo.at_terminal import at_terminal
+from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import QUICK, REPOSITORY, Process, eventually, run, surroundings, worker
+from tests.terminal import at_terminal
+from tests.tiers import long
+from tests.worker.processes import QUICK, Process, eventually, run, surroundings, worker
 from tests.worker.running import attempts, status, statuses, task, value
 from tests.worker.test_processes import DOOR, door, enqueue, open_to_all
 
@@ -131,7 +133,7 @@ def test_a_worn_out_child_is_replaced_at_once(
     assert "dead_letter" == status(connection, task_id)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, long(signal.SIGINT), long(signal.SIGHUP)])
 def test_a_first_signal_lets_all_of_them_finish(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals
 ) -> None:

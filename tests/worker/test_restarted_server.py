@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator.schema import migrate
 from tests import servers
+from tests.tiers import long
 from tests.worker.processes import Process, eventually, worker
 
 TASKS = 4000
@@ -56,7 +57,7 @@ def done(server: servers.Server) -> set[int]:
         }
 
 
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
+@pytest.mark.parametrize("mode", ["immediate", long("fast")])
 def test_a_restart_in_the_middle_of_a_drain_undoes_nothing_that_was_confirmed(
     server: servers.Server, mode: servers.StopMode, tmp_path: Path
 ) -> None:

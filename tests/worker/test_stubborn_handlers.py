@@ -2,8 +2,6 @@
 
 import asyncio
 import signal
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +10,8 @@ import pytest
 
 from orchestrator import Orchestrator, events
 from orchestrator.worker import endings
-from tests import nursery
 from tests.patience import PATIENCE_SECONDS
+from tests.worker.processes import start, surroundings
 from tests.worker.running import attempts, recorded, run_until_empty, status, task, until, working
 
 
@@ -121,10 +119,14 @@ def test_a_process_with_a_handler_that_ignores_everything_still_ends(
     )
     row = connection.execute("SELECT orchestrator.enqueue('deaf')").fetchone()
     assert row is not None
-    process = nursery.Popen(
-        [sys.executable, "-m", "orchestrator", "worker", "deaf:app", "--url", database_url, "--grace", "0"],
+    process = start(
+        "worker",
+        "deaf:app",
+        "--grace",
+        "0",
+        env=surroundings(database_url),
+        out=tmp_path / "log",
         cwd=tmp_path,
-        stderr=subprocess.DEVNULL,
     )
     try:
         asyncio.run(until(lambda: status(connection, row[0]) == "running", "the handler runs"))

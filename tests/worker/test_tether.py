@@ -9,8 +9,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import REPOSITORY, surroundings
+from tests.worker.processes import surroundings
 
 HOLDS = """
 import signal, sys, threading

@@ -8,33 +8,29 @@ import struct
 import subprocess
 import termios
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.forked import Birth, Forked, command_line
 from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import command, eventually, surroundings
+from tests.worker.processes import eventually, surroundings
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 ROWS_AND_COLUMNS = (50, 120)
 
+Process = Forked | subprocess.Popen[bytes]
+
 
 class AtTerminal:
-    """A command, its terminal, and everything that was shown on it."""
+    """A process, its terminal, and everything that was shown on it. `start` is given the terminal's path."""
 
-    def __init__(self, *words: str, cwd: Path, url: str | None = None, **settings: str) -> None:
-        self._screen, terminal = pty.openpty()
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *ROWS_AND_COLUMNS, 0, 0))
-        try:
-            self.popen = subprocess.Popen(
-                command(*words), stdin=terminal, stdout=terminal, stderr=terminal, cwd=cwd,
-                env={**surroundings(url, **settings), "TERM": "xterm"}, start_new_session=True,
-                preexec_fn=take_terminal,
-            )  # fmt: skip
-        finally:
-            os.close(terminal)
+    def __init__(self, start: Callable[[Path], Process]) -> None:
+        self._screen, self._terminal = pty.openpty()
+        fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", *ROWS_AND_COLUMNS, 0, 0))
         self._pieces: list[bytes] = []
         self._reader = threading.Thread(target=self._read)
+        self.popen = start(Path(os.ttyname(self._terminal)))
         self._reader.start()
 
     @property
@@ -63,33 +59,47 @@ class AtTerminal:
     def ends(self) -> int:
         """Wait for the end, and return the exit status."""
         status = self.popen.wait(PATIENCE_SECONDS)
-        self._reader.join(PATIENCE_SECONDS)
+        self._let_go()
         return status
 
     def close(self) -> None:
         """See that it is gone."""
-        with suppress(ProcessLookupError):
-            self.popen.kill()
+        self.popen.kill()
         self.popen.wait()
-        self._reader.join(PATIENCE_SECONDS)
+        self._let_go()
         os.close(self._screen)
 
+    def _let_go(self) -> None:
+        # Held until now: a terminal that no process has open counts as closed, also before the first opens it.
+        if self._terminal != -1:
+            os.close(self._terminal)
+            self._terminal = -1
+        self._reader.join(PATIENCE_SECONDS)
+
     def _read(self) -> None:
-        # Ends: Linux says EIO when nobody holds the other end any more.
+        # Ends: Linux says EIO when no process has the terminal open any more.
         with suppress(OSError):
             while piece := os.read(self._screen, 65_536):
                 self._pieces.append(piece)
 
 
-def take_terminal() -> None:
-    """Make standard input the terminal that controls this session."""
-    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+@contextmanager
+def at_terminal(*words: str, cwd: Path, url: str | None = None, **settings: str) -> Iterator[AtTerminal]:
+    """Run `orchestrator WORDS` at a terminal, beside the block."""
+    env = {**surroundings(url, **settings), "TERM": "xterm"}
+
+    def start(terminal: Path) -> Process:
+        birth = Birth(env, cwd, terminal, terminal, terminal, leads_session=True)
+        return Forked(birth, command_line, *words)
+
+    with shown(start) as process:
+        yield process
 
 
 @contextmanager
-def at_terminal(*words: str, cwd: Path, url: str | None = None, **settings: str) -> Iterator[AtTerminal]:
-    """Run a command at a terminal, beside the block."""
-    process = AtTerminal(*words, cwd=cwd, url=url, **settings)
+def shown(start: Callable[[Path], Process]) -> Iterator[AtTerminal]:
+    """Start a process at a terminal, beside the block."""
+    process = AtTerminal(start)
     try:
         yield process
     finally:

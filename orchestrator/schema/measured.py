@@ -1,0 +1,55 @@
+"""The tables for SQLAlchemy of what is counted: by the leader, at one moment, and by the workers, over time."""
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Double, Interval, PrimaryKeyConstraint, Table, Text, text
+from sqlalchemy.dialects.postgresql import JSONB
+
+from orchestrator.schema.metadata import MOMENT, metadata
+from orchestrator.task.tally import WORDS
+
+samples = Table(
+    "samples",
+    metadata,
+    Column("queue", Text, primary_key=True),
+    *(
+        Column(name, BigInteger, nullable=False)
+        for name in ("pending", "scheduled", "blocked", "claimed", "running", "dead_letters")
+    ),
+    Column("oldest_ready_at", MOMENT),
+    Column("next_due_at", MOMENT),
+    Column("sampled_at", MOMENT, nullable=False),
+    Column("took", Interval, nullable=False),
+)
+
+
+def counted() -> list[Column[Any]]:
+    """Return what is counted by the minute and by the hour: attempts by their ends, and times by their sizes."""
+    return [
+        *(Column(word, BigInteger, server_default=text("0"), nullable=False) for word in WORDS),
+        Column("wait_seconds", Double, server_default=text("0"), nullable=False),
+        Column("run_seconds", Double, server_default=text("0"), nullable=False),
+        Column("wait", JSONB, server_default="{}", nullable=False),
+        Column("run", JSONB, server_default="{}", nullable=False),
+    ]
+
+
+statistics = Table(
+    "statistics",
+    metadata,
+    Column("minute", MOMENT, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    *counted(),
+    PrimaryKeyConstraint("minute", "queue", "type", name="statistics_pkey"),
+)
+
+statistics_by_hour = Table(
+    "statistics_by_hour",
+    metadata,
+    Column("hour", MOMENT, nullable=False),
+    Column("queue", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    *counted(),
+    PrimaryKeyConstraint("hour", "queue", "type", name="statistics_by_hour_pkey"),
+)

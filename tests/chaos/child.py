@@ -1,0 +1,40 @@
+"""What a process under fire does: it is a worker, which leaves its counts behind when it ends, or a producer."""
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+from prometheus_client import REGISTRY
+
+from orchestrator import observe
+from tests.chaos import ledger, producer
+from tests.forked import command_line
+
+
+def work(who: str, *words: str) -> None:
+    """Be `orchestrator worker WORDS`."""
+    ledger.open_for(who, os.environ["CHAOS_LEDGER_URL"])
+    # It has no port to be asked at: it writes down at its end what it has counted.
+    observe.count()
+    try:
+        command_line("worker", *words)
+    finally:
+        write_metrics(Path(os.environ["CHAOS_METRICS"]) / f"{who}.json")
+
+
+def produce() -> None:
+    """Be a producer."""
+    producer.main()
+
+
+def write_metrics(path: Path) -> None:
+    """Leave behind what this process has counted; a killed one leaves nothing, also in the middle of it."""
+    counted: Counter[str] = Counter()
+    for metric in REGISTRY.collect():
+        for sample in metric.samples:
+            if sample.name.startswith("orchestrator_") and sample.name.endswith("_total"):
+                counted[sample.name] += int(sample.value)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(counted))
+    part.replace(path)
