@@ -32,8 +32,8 @@ from orchestrator.schema.measured import samples, statistics, statistics_by_hour
 from orchestrator.schema.metadata import CLOCK, MOMENT, metadata
 
 __all__ = [
-    "attempts", "audit", "gate_changes", "home", "idempotency_keys", "metadata", "permits_returned", "queues", "samples",
-    "settings", "statistics", "statistics_by_hour", "tasks", "types", "workers",
+    "attempts", "audit", "gate_changes", "home", "idempotency_keys", "metadata", "permits_returned", "queues",
+    "samples", "settings", "statistics", "statistics_by_hour", "tasks", "types", "workers",
 ]  # fmt: skip
 
 tasks_id_seq = Sequence("tasks_id_seq", metadata=metadata, data_type=BigInteger)

@@ -14,9 +14,9 @@ import pytest
 
 from orchestrator.postgres import embedded_home
 from tests.docker_api import Engine, docker_engine
+from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import SETTINGS, temporary_directory
-from tests.worker.processes import REPOSITORY
 
 # A process of its own: testcontainers reads its environment when it is imported.
 PROGRAM = """

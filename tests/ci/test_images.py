@@ -12,7 +12,7 @@ import yaml
 from orchestrator.cli import orchestrator
 from orchestrator.cli.load import load_app
 from orchestrator.config import Config
-from tests.worker.processes import REPOSITORY
+from tests.forked import REPOSITORY
 
 COMPOSE: dict[str, Any] = yaml.safe_load((REPOSITORY / "docker-compose.yml").read_text())
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]

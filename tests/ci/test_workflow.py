@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from orchestrator.schema import migrate
-from tests.worker.processes import REPOSITORY
+from tests.forked import REPOSITORY
 
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]

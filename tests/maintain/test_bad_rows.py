@@ -159,7 +159,7 @@ def test_no_task_stops_recovery(
 
 
 def recovers(connection: psycopg.Connection) -> bool:
-    return recover(connection, dead_after_seconds=30.0).may_be_more
+    return recover(connection).may_be_more
 
 
 def test_a_task_that_cannot_be_recovered_is_reported_and_left_alone(
@@ -213,7 +213,7 @@ def test_no_beat_stops_recovery(
     """Who beats beyond what Python can load is looked at with the others, and taken for dead or dated anew."""
     lost = put(connection, "running", worker_id="00000000-0000-4000-8000-00000000dead")
     plant(connection, "workers", f"beat_at = '{moment}'")
-    recovery = Recovery(30.0, heartbeat_seconds=10.0)
+    recovery = Recovery()
 
     assert recovery.is_worth(connection)
     do(connection, recovers)

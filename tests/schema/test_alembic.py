@@ -3,23 +3,23 @@
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import psycopg
 import pytest
+from alembic.config import main
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from orchestrator.errors import SchemaError
 from orchestrator.schema import fits, migrate
-from tests import nursery
+from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.catalog import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
 from tests.schema.rows import one
-from tests.worker.processes import REPOSITORY, surroundings
+from tests.worker.processes import ran, surroundings
 
 Ran = subprocess.CompletedProcess[str]
 REVISION = '''"""Made up by a test."""
@@ -37,10 +37,12 @@ def downgrade() -> None: ...
 
 def alembic(*words: str, url: str | None = None, ini: Path = REPOSITORY / "alembic.ini", **more: str) -> Ran:
     """Run `alembic` with a configuration file, away from the folder that holds it."""
-    return nursery.run(
-        [sys.executable, "-c", "from alembic.config import main; main()", "-c", str(ini), *words],
-        env=surroundings(url, **more), cwd="/", text=True, timeout=PATIENCE_SECONDS,
-    )  # fmt: skip
+    return ran(command, "-c", str(ini), *words, env=surroundings(url, **more), cwd=Path("/"))
+
+
+def command(*words: str) -> None:
+    """Do what the program `alembic` does."""
+    main(argv=list(words), prog="alembic")
 
 
 def done(ran: Ran) -> str:

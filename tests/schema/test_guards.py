@@ -3,8 +3,8 @@
 import psycopg
 import pytest
 
-from orchestrator.enqueue.request import NAME_CHARACTERS_MAX
 from orchestrator.task.backoff import FACTOR_MAX, Backoff
+from orchestrator.task.columns import NAME_CHARACTERS_MAX
 from orchestrator.task.duration import SECONDS_MAX
 from tests.schema.rows import one, refusal
 

@@ -19,8 +19,9 @@ from orchestrator import Orchestrator, events
 from orchestrator.task.model import Claimed
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.stall import Stall
+from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import QUICK, REPOSITORY, eventually, surroundings, worker
+from tests.worker.processes import QUICK, eventually, surroundings, worker
 from tests.worker.running import recorded, status, value, working
 from tests.worker.test_blocked_loop import DOOR, open_it, shut
 
