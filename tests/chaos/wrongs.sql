@@ -141,7 +141,7 @@ UPDATE orchestrator.attempts SET outcome = 'failed' WHERE outcome = 'discarded';
 
 -- I10: a task is given up for losses that nobody suffered
 UPDATE chaos.trail
-SET losses = 3, error_class = 'WorkerLost'
+SET losses = 5, error_class = 'WorkerLost'
 WHERE op = 'I' AND new_status = 'dead_letter' AND task_id = :discard;
 
 -- I10: a task is given up at its first loss, in its last attempt
@@ -185,7 +185,7 @@ INSERT INTO chaos.log VALUES ('w1.1', 'no event: Traceback (most', 1);
 -- I14: a neighbour of a poison is given up
 INSERT INTO chaos.ends VALUES ('epoch', 'w1.1', -9, false);
 UPDATE chaos.trail
-SET error_class = 'WorkerLost', losses = 3
+SET error_class = 'WorkerLost', losses = 5
 WHERE op = 'I' AND new_status = 'dead_letter' AND task_id = :discard;
 
 -- I15: a table is not what the trail says

@@ -130,7 +130,7 @@ def test_a_loss_and_an_end_are_never_both_counted(arena: Arena) -> None:
 def test_a_loss_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena) -> None:
     """The dead letter bears the lease, and so does the record of the loss; the worker asks by it what was written."""
     race = arena.explore(
-        [LATE, task(1, "running", of="a", losses=2)],
+        [LATE, task(1, "running", of="a", losses=4)],
         leader(*held(recover())),
         worker("a", *held(settle("a", FAILED, 1)), recorded("a", 1)),
     )

@@ -23,8 +23,8 @@ MUTANTS = (
         why="A recovery that was paused takes a task from the worker that has claimed it meanwhile.",
         suites=RECOVERED,
         also=(
-            ("t.lease = o.lease\n        AND NOT (o.status", "true\n        AND NOT (o.status"),
-            ("t.lease = o.lease\n        AND o.status", "true\n        AND o.status"),
+            ("t.lease = o.lease\n        AND NOT o.is_c", "true\n        AND NOT o.is_c"),
+            ("t.lease = o.lease\n        AND o.is_c", "true\n        AND o.is_c"),
         ),
     ),
     mutant(
