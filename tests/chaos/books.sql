@@ -117,3 +117,26 @@ CREATE TRIGGER chaos_note_birth AFTER INSERT ON orchestrator.workers
 CREATE TRIGGER chaos_note_life AFTER UPDATE ON orchestrator.workers FOR EACH ROW
     WHEN ((OLD.state, OLD.is_leader, OLD.term) IS DISTINCT FROM (NEW.state, NEW.is_leader, NEW.term))
     EXECUTE FUNCTION chaos.note_life();
+
+-- A guest that counts. Every third task feeds a gate, and each of its leases holds two permits: so plain tasks and others
+-- are finished side by side, and whatever ends a lease under fire has to give back what it held.
+CREATE FUNCTION chaos.feed_gates() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    NEW.gates := ARRAY[NEW.id % 16];
+    NEW.holds := coalesce(NEW.holds, '{}');
+    RETURN NEW;
+END
+$$;
+-- By its name it comes after tasks_fill, which draws the id.
+CREATE TRIGGER tasks_then_feed_gates BEFORE INSERT ON orchestrator.tasks_live
+    FOR EACH ROW WHEN (NEW.id % 3 = 0) EXECUTE FUNCTION chaos.feed_gates();
+CREATE FUNCTION chaos.take_permits() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    NEW.holds := ARRAY[100 + NEW.id % 16, 200 + NEW.id % 7];
+    RETURN NEW;
+END
+$$;
+CREATE TRIGGER chaos_take_permits BEFORE UPDATE ON orchestrator.tasks_live
+    FOR EACH ROW WHEN (NEW.id % 3 = 0 AND OLD.lease IS NULL AND NEW.lease IS NOT NULL) EXECUTE FUNCTION chaos.take_permits();

@@ -93,6 +93,11 @@ SELECT s.n, s.at, s.task_id, s.old_lease AS lease, s.old_status, s.new_status, s
                 SELECT FROM chaos.told AS d
                 WHERE d.worker_id = s.old_worker AND d.event IN ('worker cut off', 'worker declared dead') AND d.at < s.at
             ) THEN 'given back by a worker that was cut off'
+            -- A worker that drains for a suspect says nothing in its log; the attempt is on record.
+            WHEN EXISTS (
+                SELECT FROM orchestrator.attempts AS a
+                WHERE a.task_id = s.task_id AND a.lease = s.old_lease AND a.outcome = 'released'
+            ) THEN 'given back for a suspect'
         END
         ELSE (
             SELECT a.outcome FROM orchestrator.attempts AS a WHERE a.task_id = s.task_id AND a.lease = s.old_lease LIMIT 1

@@ -205,3 +205,15 @@ UPDATE chaos.trail SET new_status = 'blocked' WHERE task_id = :note AND new_stat
 
 -- I16: a hand is refused without a name
 INSERT INTO chaos.faults VALUES (now(), 'hand cancels', '', 'UNEXPECTED: XX000 internal');
+
+-- I17: a lease ended and kept its permits
+DELETE FROM orchestrator.permits_returned WHERE id = (SELECT min(id) FROM orchestrator.permits_returned);
+
+-- I17: a permit came back twice
+INSERT INTO orchestrator.permits_returned (hold, permits) VALUES (103, 1);
+
+-- I17: a gate was not told of an end
+DELETE FROM orchestrator.gate_changes WHERE id = (SELECT min(id) FROM orchestrator.gate_changes);
+
+-- I17: a gate takes a success for a failure
+INSERT INTO orchestrator.gate_changes (gate, ended, failed) SELECT gate, 0, 1000 FROM orchestrator.gate_changes LIMIT 1;

@@ -16,6 +16,7 @@
     I14  isolated              a task that kills processes costs its neighbours nothing
     I15  truthful              tables, counts and metrics agree; each failure and each loss is on record once
     I16  edges                 each step is one that its maker may take
+    I17  followed              each end of a lease gives back what it held, once
 
 | who                  | what it looks at                                       | which                            |
 | -------------------- | ------------------------------------------------------ | -------------------------------- |
