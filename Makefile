@@ -96,7 +96,7 @@ test: venv  ## run the tests of the short tier on the embedded PostgreSQL 18
 	$(PYTEST) $(PYTEST_ARGS)
 
 .PHONY: test-long
-test-long: venv  ## run the tests of the long tier, for a quarter of an hour
+test-long: venv  ## run the tests of the long tier, for some minutes
 	$(PYTEST) -m long $(PYTEST_ARGS)
 
 # The short tier runs these on the oldest server too: they run our SQL, or ask what PostgreSQL itself does. A house test

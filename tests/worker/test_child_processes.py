@@ -315,7 +315,7 @@ def test_signals_for_everybody_do_not_reach_the_children(
         assert 0 == process.wait(), process.log
 
     assert ("completed", []) == (status(connection, task_id), attempts(connection, task_id))
-    assert not is_alive(pid)
+    eventually(lambda: not is_alive(pid), "the child is gone")
 
 
 @pytest.mark.parametrize(
