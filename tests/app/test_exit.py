@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from tests.patience import PATIENCE_SECONDS
+from tests.tiers import long
 from tests.worker.running import value
 
 HEAD = """
@@ -108,7 +109,11 @@ threading.Thread(target=last).start()
 }
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+# Each is a fresh interpreter, 0.7 s of CPU. The others are long.
+ALWAYS = ("a script", "Ctrl-C", "a loop", "a fork that enqueues", "atexit")
+
+
+@pytest.mark.parametrize("program", [name if name in ALWAYS else long(name) for name in PROGRAMS])
 def test_a_program_that_has_enqueued_exits_quietly(
     database_url: str, connection: psycopg.Connection, program: str
 ) -> None:
