@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from orchestrator.schema import migrate
+from tests import npm_postgres
 from tests.forked import REPOSITORY
 
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
@@ -75,8 +76,9 @@ def test_a_command_can_run(command: str) -> None:
 
 
 def test_the_servers_are_those_that_are_supported() -> None:
-    """An image of each PostgreSQL from the oldest to the newest."""
+    """An image of each PostgreSQL from the oldest to the newest; at night those, too, that need no Docker."""
     expected = {f"docker:postgres:{number}" for number in range(migrate.OLDEST_SERVER, NEWEST_SERVER + 1)}
+    expected |= {"embedded", *(f"npm-{number}" for number in npm_postgres.RELEASES)}
 
     assert expected == set(servers())
 
@@ -89,7 +91,11 @@ def test_the_pythons_are_those_that_the_package_names() -> None:
         if (found := re.search(r":: Python :: (\d\.\d+)$", classifier))
     }
     used = {
-        cell["python"] for path in WORKFLOWS for job in jobs(path).values() for cell in cells(job) if cell
+        cell["python"]
+        for path in WORKFLOWS
+        for job in jobs(path).values()
+        for cell in cells(job)
+        if "python" in cell
     }
 
     assert named == used
