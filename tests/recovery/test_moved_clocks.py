@@ -110,6 +110,7 @@ def test_the_clock_of_a_workers_host_is_an_hour_off(quick: Stage) -> None:
     }
     for process in wrong.values():
         quick.wait_for_ready(process)
+    quick.until(lambda: any(map(quick.leads, wrong.values())), "one of them leads")
     leaders = [queue for queue, process in wrong.items() if quick.leads(process)]
     right = quick.hire()
     before = now(quick)

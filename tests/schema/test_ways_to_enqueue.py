@@ -170,8 +170,9 @@ def test_every_way_makes_the_same_row_or_refuses_in_the_same_words(
 
     inserted = said.pop("inserted")
     assert dict.fromkeys(said, said["called"]) == said
-    # Of several faults the functions may name another one first.
-    assert inserted == said["called"] or {type(inserted[0]), type(said["called"][0])} == {str}
+    # Of several faults the functions may name another one first. An INSERT has no delay.
+    if task.get("delay") != "-1 hour":
+        assert inserted == said["called"] or {type(inserted[0]), type(said["called"][0])} == {str}
 
 
 @pytest.mark.parametrize("key", ["k", "k" * 500, "k" * 501, ""])

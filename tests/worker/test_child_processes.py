@@ -235,7 +235,7 @@ def test_a_cancel_by_hand_kills(database_url: str, connection: psycopg.Connectio
 def test_a_worker_that_stops_lets_finish_and_leaves_no_child(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Within the grace a child goes on; then it is killed, and its task given back uncharged."""
+    """Within the grace a child goes on; then it is killed, and its task given back uncharged, on record."""
     patient = enqueue(connection, "process.wait", payload=paths(tmp_path, "one", "gate"))
     endless = enqueue(connection, "process.wait", payload=paths(tmp_path, "two", "never"))
 
@@ -253,7 +253,7 @@ def test_a_worker_that_stops_lets_finish_and_leaves_no_child(
 
     asyncio.run(main())
 
-    assert ("pending", 0, []) == (
+    assert ("pending", 0, [(1, "released")]) == (
         status(connection, endless),
         task(connection, endless).attempt,
         attempts(connection, endless),

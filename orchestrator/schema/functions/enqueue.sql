@@ -49,7 +49,9 @@ BEGIN
         enqueue.priority, enqueue.max_attempts, enqueue.timeout, enqueue.tags, enqueue.metadata, enqueue.trace_context
         -- end
     ) <> 0 THEN
-        due := coalesce(orchestrator.clock() + orchestrator.checked_span('delay', enqueue.delay), due);
+        IF enqueue.delay IS NOT NULL THEN
+            due := orchestrator.clock() + orchestrator.checked_span('delay', enqueue.delay);
+        END IF;
         plain := (
             due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
