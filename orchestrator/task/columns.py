@@ -170,7 +170,7 @@ OPTIONS = (
             Fault(
                 when=(
                     "EXISTS (SELECT FROM unnest({}) AS t (tag)"
-                    f" WHERE t.tag IS NULL OR char_length(t.tag) > {NAME_CHARACTERS_MAX})"
+                    f" WHERE t.tag IS NULL OR char_length(t.tag) > {NAME_CHARACTERS_MAX})"  # nosec B608 # a constant
                 ),
                 sentence=f"'a tag is NULL or has more than {NAME_CHARACTERS_MAX} characters'",
             ),

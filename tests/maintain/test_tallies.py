@@ -35,7 +35,7 @@ def test_recovered_tasks_are_counted(
     connection.execute("INSERT INTO orchestrator.types (name) VALUES ('mail'), ('sort')")
     lead(connection, worker)
     put(connection, type="mail")
-    put(connection, type="mail", losses=2)
+    put(connection, type="mail", losses=4)
     put(connection, type="sort", queue="default")
     put(connection, type="a stranger's word")
     tasks = worker.claim()

@@ -156,7 +156,7 @@ def sweep() -> Step:
 def beat(name: str, *, beacon: int | None = None) -> Step:
     """Tells whether it lives."""
     given: dict[str, object] = {"beats": True, "draining": False, "beacon": beacon, "rings": False}
-    given |= {"id": WORKERS[name], "term_seconds": TERM_SECONDS}
+    given |= {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "blocked_seconds": None}
     return Step("beat", load("worker/beat.sql"), given)
 
 

@@ -171,9 +171,11 @@ def test_what_a_hand_took_from_one_another_may_finish(
         (
             raise_priority("id = 2"),
             {
-                "forgetful.lock 1, a.finish 1 2, hand.priority 2; 1 completed, 2 completed": 20,
+                "forgetful.lock 1, a.finish 1 2, hand.priority 2; 1 completed, 2 completed": 18,
+                "forgetful.lock 1, a.finish 1 2, hand.priority OR001; 1 completed, 2 completed": 2,
                 "forgetful.lock 1, a.finish 1 2, hand.priority -; 1 completed, 2 completed": 2,
-                "forgetful.lock -, a.finish 1 2, hand.priority 2; 1 completed, 2 completed": 14,
+                "forgetful.lock -, a.finish 1 2, hand.priority 2; 1 completed, 2 completed": 5,
+                "forgetful.lock -, a.finish 1 2, hand.priority OR001; 1 completed, 2 completed": 9,
                 "forgetful.lock -, a.finish 1 2, hand.priority -; 1 completed, 2 completed": 7,
             },
         ),
@@ -237,7 +239,8 @@ def test_a_finish_goes_round_a_hands_open_update(arena: Arena) -> None:
     )
 
     assert {
-        "a.finish 1 2 3, hand.priority 2 3; 1 completed, 2 completed, 3 completed": 2,
+        "a.finish 1 2 3, hand.priority 2 3; 1 completed, 2 completed, 3 completed": 1,
+        "a.finish 1 2 3, hand.priority OR001; 1 completed, 2 completed, 3 completed": 1,
         "a.finish 1 2 3, hand.priority -; 1 completed, 2 completed, 3 completed": 1,
         "a.finish 55P03, a.unlocked 1, a.then 1, hand.priority 2 3; 1 completed, 2 running, 3 running": 3,
         "a.finish 55P03, a.unlocked 1 2 3, a.then 1 2 3, hand.priority 2 3; 1 completed, 2 completed, 3 completed": 1,

@@ -41,7 +41,7 @@ LATE = crew("ab", late="a")
 
 # The statement, what it loses, and what stands there instead.
 UNFENCED = {
-    "finish": (complete("a", 1), "AND t.lease = g.lease", ""),
+    "finish": (complete("a", 1), "AND t.lease OPERATOR(pg_catalog.=) g.lease", ""),
     "snooze": (settle("a", SNOOZED, 1), "AND t.lease = g.lease AND g.ending = 'waiting'", ""),
     "give up": (settle("a", GIVEN_UP, 1), "AND t.lease = g.lease AND g.ending IN", "AND g.ending IN"),
     "begin": (begin("a", 1), "AND held.lease = g.lease", ""),
@@ -119,7 +119,7 @@ def test_a_charge_for_what_has_not_begun_is_caught(arena: Arena) -> None:
             leader(
                 broken(
                     recover(),
-                    "ELSE t.attempt - 1 END",
+                    "ELSE greatest(t.attempt, 1) - 1 END",
                     "ELSE t.attempt END",
                 )
             ),

@@ -70,7 +70,7 @@ def test_a_deadlock_is_sat_out(arena: Arena) -> None:
 
 def test_what_must_not_be_is_told_with_its_schedule(arena: Arena) -> None:
     """Which invariant, who broke it, and in which order of steps."""
-    unfenced = broken(complete("a", 1), "AND t.lease = g.lease")
+    unfenced = broken(complete("a", 1), "AND t.lease OPERATOR(pg_catalog.=) g.lease")
 
     with pytest.raises(AssertionError) as caught:
         arena.explore(

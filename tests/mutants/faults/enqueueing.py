@@ -108,11 +108,11 @@ MUTANTS = (
     mutant(
         "delay-by-the-clients-clock",
         REQUEST,
-        "        if value is not None:\n            into[name]",
-        '        if name == "delay" and value is not None:\n'
-        "            due = time.time() + seconds(name, value)\n"
+        "        if value is not None:\n            into = key",
+        '        if option.name == "delay" and value is not None:\n'
+        "            due = time.time() + seconds(option.name, value)\n"
         '            members["run_at"] = datetime.fromtimestamp(due, UTC).isoformat()\n'
-        "        elif value is not None:\n            into[name]",
+        "        elif value is not None:\n            into = key",
         why="A client whose clock is an hour slow delays nothing by half an hour.",
         suites=("app/test_options.py::test_a_delay_counts_from_the_databases_clock",),
         also=(

@@ -86,8 +86,8 @@ MUTANTS = (
     mutant(
         "complete-in-a-transaction-whatever-the-lease",
         "orchestrator/finish/within.py",
-        "return bool(rows[0][0] == 1)",
-        "return True",
+        "            return True\n    return False\n",
+        "            return True\n    return True\n",
         why="The writes of a handler whose lease is void are committed: two effects of one task.",
         suites=("worker/test_transaction_lost.py::test_a_hand_in_the_middle_undoes_what_was_written",),
     ),

@@ -67,8 +67,8 @@ MUTANTS = (
     mutant(
         "leaf-dropped-by-the-shortest-period",
         "orchestrator/schema/functions/drop_old_partition.sql",
-        "SELECT least(orchestrator.clock() - interval '7 days', min(orchestrator.clock() - q.keep_finished))",
-        "SELECT greatest(orchestrator.clock() - interval '7 days', max(orchestrator.clock() - q.keep_finished))",
+        "SELECT least(orchestrator.clock() - interval '7 days', min(orchestrator.kept_since(q.keep_finished)))",
+        "SELECT greatest(orchestrator.clock() - interval '7 days', max(orchestrator.kept_since(q.keep_finished)))",
         why="One queue's retention takes every queue's finished tasks.",
         suites=("maintain/test_partitions.py",),
     ),

@@ -94,7 +94,7 @@ MUTANTS = (
     mutant(
         "recovery-charges-what-had-not-begun",
         RECOVER,
-        "least(t.attempt, t.max_attempts - 1) ELSE t.attempt - 1 END",
+        "least(t.attempt, t.max_attempts - 1) ELSE greatest(t.attempt, 1) - 1 END",
         "least(t.attempt, t.max_attempts - 1) ELSE t.attempt END",
         why="A crash costs the dead worker's whole queue an attempt.",
         suites=RECOVERED,
@@ -102,15 +102,15 @@ MUTANTS = (
     mutant(
         "poison-counted-on-neighbours",
         RECOVER,
-        "losses = t.losses + CASE WHEN o.status = 'running' THEN 1 ELSE 0 END",
-        "losses = t.losses + 1",
-        why="Whoever waited beside a poison three times is buried with it.",
+        "losses = CASE WHEN o.status = 'running' THEN least(t.losses, 32766) + 1 ELSE t.losses END",
+        "losses = least(t.losses, 32766) + 1",
+        why="A task that only waited beside a poison has losses too, and is a dead letter sooner or later.",
         suites=RECOVERED,
     ),
     mutant(
         "poison-not-counted",
         RECOVER,
-        "losses = t.losses + CASE WHEN o.status = 'running' THEN 1 ELSE 0 END",
+        "losses = CASE WHEN o.status = 'running' THEN least(t.losses, 32766) + 1 ELSE t.losses END",
         "losses = t.losses",
         why="A task that kills its worker kills one after another, until its attempts are used up.",
         suites=RECOVERED,
@@ -158,7 +158,8 @@ MUTANTS = (
     mutant(
         "timeout-of-who-cannot-be-reached",
         TIMEOUTS,
-        " AND w.beat_at > t.started_at + t.timeout + make_interval(secs => %(margin_seconds)s)",
+        " AND w.beat_at > t.started_at + least(t.timeout, interval '100 years')"
+        " + make_interval(secs => %(margin_seconds)s)",
         "",
         why="A worker that was cut off with a finished task loses its outcome.",
         suites=("maintain/test_timeouts.py",),
