@@ -14,6 +14,7 @@ OF_EACH: dict[str, tuple[str, object]] = {
     "queues": ("mail, default,,reports", ("mail", "default", "reports")),
     "concurrency": ("7", 7),
     "leaked_threads_max": ("5", 5),
+    "start_wait_seconds": ("0", 0.0),
     "grace_seconds": ("0", 0.0),
     "poll_seconds": ("0.5", 0.5),
     "heartbeat_seconds": ("0.1", 0.1),

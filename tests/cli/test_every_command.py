@@ -21,7 +21,7 @@ from orchestrator.schema import migrate
 from tests import servers
 from tests.cli.inside import UNKNOWN_ID, Ran, ended, leaves, names_task, run, words_for
 from tests.conftest import migrated_database
-from tests.schema.rows import put, sleeping_worker
+from tests.schema.rows import names_unchecked, put, sleeping_worker
 from tests.servers import Server, debian_binaries, temporary_directory
 from tests.standby import Standby, position
 
@@ -234,20 +234,21 @@ def test_nobody_reads_on(words: str, command: click.Command, database_url: str) 
 def hostile_url(database_url: str, connection: psycopg.Connection) -> str:
     """A database in which every text that is a stranger's is an attack on a terminal."""
     clean = HOSTILE.replace("\x00", "")
-    connection.execute("INSERT INTO orchestrator.types (name, queue) VALUES (%s, %s)", [clean, clean[:190]])
+    with names_unchecked(connection):
+        connection.execute(
+            "INSERT INTO orchestrator.types (name, queue) VALUES (%s, %s)", [clean, clean[:190]]
+        )
+        connection.execute("SELECT orchestrator.pause_queue(%s, %s)", [clean[:190], clean])
     worker = sleeping_worker(connection, clean[:190])
     connection.execute(
         "UPDATE orchestrator.workers SET host = %s, version = %s, is_leader = true, term = 1, "
         "leader_until = now() + interval '1 day' WHERE id = %s",
         [clean, clean, worker],
     )
+    error = Jsonb({"class": clean, "message": clean, "traceback": clean})
     for status in ("pending", "running", "dead_letter", "completed"):
-        put(connection, status, queue=clean[:190], type=clean)
-    connection.execute(
-        "UPDATE orchestrator.tasks_dead SET error = %s, tags = %s",
-        [Jsonb({"class": clean, "message": clean, "traceback": clean}), [clean]],
-    )
-    connection.execute("SELECT orchestrator.pause_queue(%s, %s)", [clean[:190], clean])
+        more = {"error": error, "tags": [clean]} if status == "dead_letter" else {}
+        put(connection, status, queue=clean[:190], type=clean, **more)
     return database_url
 
 

@@ -39,7 +39,7 @@ from tests.operate.clinic import clinic as opened
 from tests.operate.clinic import patient_of, slot_with_a_snapshot
 from tests.operate.crew import darkened, hired
 from tests.schema.logins import logins
-from tests.schema.rows import one, put
+from tests.schema.rows import names_unchecked, one, put
 from tests.servers import Server
 from tests.worker.processes import eventually
 from tests.worker.running import until, working
@@ -127,7 +127,8 @@ def test_what_is_wrong_is_said_first_with_what_to_do(
 ) -> None:
     """A warning is no failure unless one is strict. What strangers have written is escaped."""
     put(inmate.connection, queue="\x1b[2Jmail")
-    inmate.connection.execute("SELECT orchestrator.pause_queue(%s)", ["\x1b[2Jmail"])
+    with names_unchecked(inmate.connection):
+        inmate.connection.execute("SELECT orchestrator.pause_queue(%s)", ["\x1b[2Jmail"])
     hired(inmate.connection, leads=True, version=__version__)
 
     done = CliRunner().invoke(orchestrator, ["doctor", "--url", inmate.connection.info.dsn, *words])

@@ -83,7 +83,7 @@ def test_a_change_is_whole_or_not_at_all(connection: psycopg.Connection) -> None
         ("", "set_defaults needs something to set or to clear"),
         (", priority => 101", "the priority is 101; it must lie between 0 and 100"),
         (", max_attempts => 0", "max_attempts is 0; it must lie between 1 and 32767"),
-        (", timeout => '-1 s'", "the timeout is -00:00:01; it must lie between 0 and 100 years"),
+        (", timeout => '-1 s'", "the timeout is -00:00:01; it must lie between 0 (none) and 100 years"),
         (", aging => '1001 years'", "aging is 1001 years; it must lie between 0 and 1000 years"),
         (", clear => '{name}'", "only priority, max_attempts, timeout and aging can be cleared"),
     ],

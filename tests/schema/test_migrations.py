@@ -64,7 +64,9 @@ def test_a_downgrade_takes_everything_away_and_an_upgrade_brings_it_back(
     before = everything(connection)
     connection.execute("SELECT orchestrator.enqueue('mail', key => 'k')")
     connection.execute("CREATE VIEW public.mine AS SELECT id FROM orchestrator.tasks")
-    with pytest.raises(SchemaError, match=r"view mine depends on .*; drop them first\. Nothing was changed"):
+    with pytest.raises(
+        SchemaError, match=r"\(view public\.mine depends on .*\); drop them first\. Nothing was changed"
+    ):
         migrate.downgrade(database_url, to="base")
     connection.execute("DROP VIEW public.mine")
 

@@ -151,8 +151,8 @@ def test_a_secret_stands_only_where_it_was_put(
             assert VAULT in places["a command line"]
             connection.execute("SELECT orchestrator.pause_queue('default', 'to look at them')")
             connection.execute("SELECT orchestrator.requeue(id) FROM orchestrator.tasks_dead")
+            connection.execute("UPDATE orchestrator.tasks SET priority = 75 WHERE finished_at IS NULL")
             connection.execute("SELECT orchestrator.cancel(id) FROM orchestrator.tasks_live")
-            connection.execute("UPDATE orchestrator.tasks SET priority = 75")
             connection.execute("DELETE FROM orchestrator.tasks WHERE type = 'vault.crash'")
             connection.execute("SELECT orchestrator.resume_queue('default')")
         places["worker's log"] = process.log

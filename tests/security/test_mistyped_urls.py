@@ -181,7 +181,7 @@ def test_no_application_repeats_it(
 ) -> None:
     """Enqueueing from threads and coroutines, working, migrating, testing; its pools and their logs."""
     caplog.set_level(logging.DEBUG)
-    app = Orchestrator(url, pool_timeout_seconds=0.2)
+    app = Orchestrator(url, pool_timeout_seconds=0.2, start_wait_seconds=0)
     found = [
         refusal(lambda: app.enqueue("mail", {})),
         refusal(lambda: asyncio.run(app.aenqueue("mail", {}))),
@@ -203,7 +203,10 @@ def test_no_command_repeats_it(words: str, capfd: pytest.CaptureFixture[str]) ->
     """By the environment, and as --url."""
     leaks = {}
     for url in MIDDLE:
-        ran = [inside.run(*words.split(), url=url), inside.run(*words.split(), "--url", url)]
+        ran = [
+            inside.run(*words.split(), url=url, ORCHESTRATOR_START_WAIT_SECONDS="0"),
+            inside.run(*words.split(), "--url", url, ORCHESTRATOR_START_WAIT_SECONDS="0"),
+        ]
         said = "".join(one.said for one in ran) + "".join(capfd.readouterr())
         if pieces(said) or not all(one.code for one in ran):
             leaks[url] = said
@@ -213,7 +216,9 @@ def test_no_command_repeats_it(words: str, capfd: pytest.CaptureFixture[str]) ->
 
 def test_no_parent_of_several_workers_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
     """Nor do its children."""
-    ran = inside.run("worker", "tests.worker.shop:app", "-p", "2", url=MIDDLE[0])
+    ran = inside.run(
+        "worker", "tests.worker.shop:app", "-p", "2", url=MIDDLE[0], ORCHESTRATOR_START_WAIT_SECONDS="0"
+    )
 
     assert 1 == ran.code
     assert [] == pieces(ran.said + "".join(capfd.readouterr()))

@@ -239,7 +239,7 @@ def test_the_functions_and_views_call_nothing_of_others(
         f"SELECT orchestrator.cancel({waiting}, 'r')",
         f"SELECT orchestrator.requeue({waiting}, 'r')",
         "SELECT orchestrator.requeue_where(status => 'cancelled')",
-        "UPDATE orchestrator.tasks SET priority = 75",
+        "UPDATE orchestrator.tasks SET priority = 75 WHERE finished_at IS NULL",
         "SELECT orchestrator.pause_queue('default', 'r')",
         "SELECT orchestrator.drain_queue('default')",
         "SELECT orchestrator.resume_queue('default')",

@@ -20,6 +20,7 @@ WITH expected (name, made_by) AS (
         ('audit_pkey', 'ALTER TABLE orchestrator.audit ADD CONSTRAINT audit_pkey PRIMARY KEY (id);'),
         ('audit_task_idx', 'CREATE INDEX CONCURRENTLY audit_task_idx ON orchestrator.audit (task_id);'),
         ('audit_at_idx', 'CREATE INDEX CONCURRENTLY audit_at_idx ON orchestrator.audit (at);'),
+        ('gate_changes_gate_idx', 'CREATE INDEX CONCURRENTLY gate_changes_gate_idx ON orchestrator.gate_changes (gate);'),
         ('queues_pkey', 'ALTER TABLE orchestrator.queues ADD CONSTRAINT queues_pkey PRIMARY KEY (name);'),
         ('types_pkey', 'ALTER TABLE orchestrator.types ADD CONSTRAINT types_pkey PRIMARY KEY (name);'),
         ('statistics_pkey', 'ALTER TABLE orchestrator.statistics ADD CONSTRAINT statistics_pkey PRIMARY KEY (minute, queue, type);'),
