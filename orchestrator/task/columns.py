@@ -169,13 +169,8 @@ OPTIONS = (
             ),
             Fault(
                 when=(
-<<<<<<< HEAD
                     "EXISTS (SELECT FROM unnest({}) AS t (tag)"
                     f" WHERE t.tag IS NULL OR char_length(t.tag) > {NAME_CHARACTERS_MAX})"  # nosec B608 # a constant
-=======
-                    "EXISTS (SELECT FROM unnest({}) AS t (tag)"  # nosec B608 # a constant goes in
-                    f" WHERE t.tag IS NULL OR char_length(t.tag) > {NAME_CHARACTERS_MAX})"
->>>>>>> b493e869ffd6bf1116359668cbd70aeba300c455
                 ),
                 sentence=f"'a tag is NULL or has more than {NAME_CHARACTERS_MAX} characters'",
             ),
