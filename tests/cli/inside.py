@@ -3,6 +3,7 @@
 It is `main` that runs, with the arguments, the environment and the streams that a process would have.
 """
 
+import math
 import os
 import sys
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 from orchestrator import cli
 from orchestrator.cli.group import walked
+from orchestrator.worker import watchdog
 
 UNKNOWN_ID = "999999999"
 NOTHING = click.Command("nothing")
@@ -39,6 +41,8 @@ def run(*words: str, url: str | None = None, width: int | None = None, given: st
         CliRunner().isolation(given, env) as (out, err, _),
         mock.patch.object(sys, "argv", ["orchestrator", *words]),
         mock.patch.object(formatting, "FORCED_WIDTH", None),
+        # The watchdog of a worker that fails ends its process later, which here is that of the tests.
+        mock.patch.object(watchdog, "END_SECONDS", math.inf),
         mock.patch.object(sys.stdout, "isatty", return_value=width is not None),
     ):
         code = ended()

@@ -5,6 +5,7 @@ in every column of every table and view, in what workers log, what commands prin
 notified, in the metrics, and on the command lines of our processes.
 """
 
+import asyncio
 import io
 import json
 import logging
@@ -25,6 +26,7 @@ from psycopg import sql
 from orchestrator import Orchestrator, cli, observe
 from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import embedded_home
+from tests.patience import PATIENCE_SECONDS
 from tests.security.canary import columns_with, hatch, leaked
 from tests.servers import Server, temporary_directory
 from tests.worker.processes import (
@@ -33,7 +35,7 @@ from tests.worker.processes import (
     eventually,
     run,
 )
-from tests.worker.running import run_until_empty
+from tests.worker.running import until, working
 
 Arguments = dict[str, Any]
 VAULT = "tests.security.vault:app"
@@ -303,8 +305,14 @@ def test_the_metrics_and_the_pools_say_nothing(
         secret=WORDS["payload"]
     )
     broken = Orchestrator(url.replace("/vault", "/nowhere"), pool_timeout_seconds=0.3)
+
+    async def serve() -> None:
+        async with working(app):
+            await until(lambda: "elections_won_total 1.0" in numbers(registry), "it leads")
+            await handle.aresult(timeout=PATIENCE_SECONDS)
+
     try:
-        run_until_empty(app)
+        asyncio.run(serve())
         with pytest.raises(OrchestratorError) as refused:
             broken.enqueue("vault.keep", {"secret": WORDS["payload"]})
     finally:
@@ -314,7 +322,7 @@ def test_the_metrics_and_the_pools_say_nothing(
         broken.close()
 
     places = {
-        "metrics": generate_latest(registry).decode(),
+        "metrics": numbers(registry),
         "logging": caplog.text,
         "the terminal": "".join(capfd.readouterr()),
         "repr": repr(
@@ -324,3 +332,8 @@ def test_the_metrics_and_the_pools_say_nothing(
     }
     assert "orchestrator_elections_won_total 1.0" in places["metrics"]
     assert [] == leaked(places, WORDS)
+
+
+def numbers(registry: CollectorRegistry) -> str:
+    """Return what Prometheus reads."""
+    return generate_latest(registry).decode()
