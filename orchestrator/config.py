@@ -28,7 +28,8 @@ OF_KUBERNETES = re.compile(
 # Said to a command, and by no application: `orchestrator worker` reads it before it loads one.
 OF_COMMANDS = ("processes",)
 # A flag's variable is called after its command: ORCHESTRATOR_WORKER_GRACE, ORCHESTRATOR_TASKS_LIST_STATUS. Slips among
-# those are for the command line to tell (cli/variables.py), which knows its flags. No setting begins like one.
+# those are for the command line to tell (cli/environment_variables.py), which knows its flags. No setting begins like
+# one.
 COMMANDS = frozenset(
     {
         "bench", "demo", "dev", "doctor", "enqueue", "explain", "failures", "leader", "migrate", "queues", "resume",

@@ -14,7 +14,7 @@ from pathlib import Path
 from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from tests import servers
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
@@ -52,9 +52,9 @@ def bouncing(url: str, directory: Path, *, pool_size: int = 5) -> Iterator[str]:
             user=given["user"], listen_port=listen_port, pool_size=pool_size,
         )
     )  # fmt: skip
-    owner = embedded_home.account()
+    owner = embedded_folder.account()
     if owner is not None:
-        embedded_home.let_traverse(path, owner)
+        embedded_folder.let_traverse(path, owner)
         os.chown(path, owner.pw_uid, owner.pw_gid)
     with (directory / "pgbouncer.log").open("wb") as log:
         process = subprocess.Popen(

@@ -83,7 +83,7 @@ def migrated_database(administrator: psycopg.Connection, server_url: str, templa
         url = servers.url_of(server_url, name)
         with psycopg.connect(url, autocommit=True) as settler:
             # A clone is not at home, and nothing would run in it.
-            settler.execute("SELECT orchestrator.move_in()")
+            settler.execute("SELECT orchestrator.set_home()")
         yield url
 
 

@@ -8,7 +8,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from tests import servers
 from tests.patience import PATIENCE_SECONDS
 
@@ -17,7 +17,7 @@ def binaries(url: str) -> Path:
     """Return the folder of the programs that have the version of the server."""
     with psycopg.connect(url) as connection:
         version = connection.info.server_version // 10_000
-    for folder in (embedded_home.binaries(), servers.debian_binaries(str(version))):
+    for folder in (embedded_folder.binaries(), servers.debian_binaries(str(version))):
         path = folder / "pg_dump"
         if path.exists():
             said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout

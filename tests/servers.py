@@ -26,7 +26,7 @@ from typing import Literal, Self
 from psycopg import pq
 from sqlalchemy import make_url
 
-from orchestrator.postgres import embedded, embedded_home
+from orchestrator.postgres import embedded, embedded_folder
 from tests import npm_postgres
 
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
@@ -66,7 +66,7 @@ class Server:
         self.port = _free_port()
         self._environment = environment or {}
         self._log = directory / "server.log"
-        self._owner = embedded_home.account()
+        self._owner = embedded_folder.account()
         self._postmaster: subprocess.Popen[bytes] | None = None
 
     def start(self) -> Self:
@@ -124,8 +124,8 @@ class Server:
 
     def _initialise(self) -> None:
         self.directory.mkdir(exist_ok=True)
-        embedded_home.let_traverse(self.cluster, self._owner)
-        embedded_home.make_private(self.cluster, self._owner)
+        embedded_folder.let_traverse(self.cluster, self._owner)
+        embedded_folder.make_private(self.cluster, self._owner)
         command = [str(self.binaries / "initdb"), "-D", str(self.cluster), f"--username={self.superuser}"]
         command += ["--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
         assert self._spawn(command).wait() == 0, self.log
@@ -194,7 +194,7 @@ def binaries(chosen: str) -> Path:
     kind, _, version = chosen.partition("-")
     if kind == "npm":
         return npm_postgres.binaries(version)
-    return debian_binaries(version) if kind == "debian" else embedded_home.binaries()
+    return debian_binaries(version) if kind == "debian" else embedded_folder.binaries()
 
 
 def debian_binaries(version: str) -> Path:

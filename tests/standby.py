@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from tests.servers import Server, wait_until
 
 
@@ -40,8 +40,8 @@ class Standby(Server):
 
     def _initialise(self) -> None:
         self.directory.mkdir(exist_ok=True)
-        embedded_home.let_traverse(self.cluster, self._owner)
-        embedded_home.make_private(self.cluster, self._owner)
+        embedded_folder.let_traverse(self.cluster, self._owner)
+        embedded_folder.make_private(self.cluster, self._owner)
         command = [str(self.binaries / "pg_basebackup"), "-D", str(self.cluster), "-d", self._way]
         command += ["--write-recovery-conf", "--checkpoint=fast", "--no-sync"]
         assert self._spawn(command).wait() == 0, self.log

@@ -7,12 +7,12 @@ A number alone says how fast a machine is. So each line has a floor beside it: t
 do on this server, `floors.py`, in rounds that take turns with ours; what is compared are medians. Workers are processes
 of `orchestrator worker`, with the settings that everybody gets, concurrency apart.
 
-The run makes a database of its own and touches no other. A measure is a function from the `Ground` it stands on to
+The run makes a database of its own and touches no other. A measure is a function from the `Environment` it stands on to
 results; what there is stands in `measures/`.
 """
 
 from orchestrator.bench.measures import MEASURES
-from orchestrator.bench.play import Play, run
+from orchestrator.bench.run import Run, run
 from orchestrator.bench.sizes import SIZES, Sizes
 
-__all__ = ["MEASURES", "SIZES", "Play", "Sizes", "run"]
+__all__ = ["MEASURES", "SIZES", "Run", "Sizes", "run"]

@@ -10,12 +10,12 @@ from typing import Any
 
 import psycopg
 
-from orchestrator.bench import sections
-from orchestrator.bench.crew import Crew
-from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench import sql_sections
+from orchestrator.bench.environment import Environment, NotMeasured
 from orchestrator.bench.rounds import Round
+from orchestrator.bench.workers import Workers
 
-SQL = sections.of(__file__, "backlog.sql")
+SQL = sql_sections.of(__file__, "backlog.sql")
 DEFAULT = ("default",)
 LOOK_EVERY_SECONDS = 0.01
 # Slower than this is no measurement.
@@ -64,53 +64,55 @@ def settle_all(connection: psycopg.Connection[Any]) -> None:
     connection.execute(SQL["settle_all"])
 
 
-def drain(ground: Ground, crew: Crew, tasks: int, queues: Sequence[str] = DEFAULT) -> Round:
+def work_off(
+    environment: Environment, workers: Workers, tasks: int, queues: Sequence[str] = DEFAULT
+) -> Round:
     """Let the workers rest, open the gate, and shut it when so many tasks are finished, the first in order; return how
     many a second, from the first claim to the last finish by the clock of the database."""
-    connection, meter = ground.connection, ground.meter
+    connection, meter = environment.connection, environment.meter
     settle(connection)
-    crew.settle()
+    workers.settle()
     first, last, position = row(connection, "bounds", {"queues": list(queues), "tasks": tasks})
-    before = meter.read(crew.pids)
+    before = meter.read(workers.pids)
     let_go(connection, queues)
-    wait_until_gone(connection, crew, {"id": last, "position": position, "queues": list(queues)}, tasks)
-    spent = meter.since(before, crew.pids)
+    wait_until_gone(connection, workers, {"id": last, "position": position, "queues": list(queues)}, tasks)
+    spent = meter.since(before, workers.pids)
     shut(connection, queues)
     finished, seconds = row(connection, "window", {"first": first, "queues": list(queues)})
     return Round(finished / seconds if seconds else 0.0, spent)
 
 
 def wait_until_gone(
-    connection: psycopg.Connection[Any], crew: Crew, last: Mapping[str, Any], tasks: int
+    connection: psycopg.Connection[Any], workers: Workers, last: Mapping[str, Any], tasks: int
 ) -> None:
     """Return when the last task, and all before it, are finished."""
     deadline = time.monotonic() + PATIENCE_SECONDS + tasks / SLOWEST_PER_SECOND
     # One row by its key for as long as it is there, and only then a look at all.
     while row(connection, "is_there", last)[0] or row(connection, "is_before", last)[0]:
-        crew.check()
+        workers.check()
         if time.monotonic() > deadline:
             raise TooSlow
         time.sleep(LOOK_EVERY_SECONDS)
 
 
-def wait_until_running(connection: psycopg.Connection[Any], crew: Crew, tasks: int, queue: str) -> None:
+def wait_until_running(connection: psycopg.Connection[Any], workers: Workers, tasks: int, queue: str) -> None:
     """Return when so many tasks of a queue are in workers' hands."""
-    wait(connection, crew, "held", {"queue": queue}, tasks)
+    wait(connection, workers, "held", {"queue": queue}, tasks)
 
 
 def wait_until_empty(
-    connection: psycopg.Connection[Any], crew: Crew, queues: Sequence[str] = DEFAULT
+    connection: psycopg.Connection[Any], workers: Workers, queues: Sequence[str] = DEFAULT
 ) -> None:
     """Return when nothing of these queues is ready or in workers' hands."""
-    wait(connection, crew, "left", {"queues": list(queues)}, 0)
+    wait(connection, workers, "left", {"queues": list(queues)}, 0)
 
 
 def wait(
-    connection: psycopg.Connection[Any], crew: Crew, name: str, given: Mapping[str, Any], for_value: int
+    connection: psycopg.Connection[Any], workers: Workers, name: str, given: Mapping[str, Any], for_value: int
 ) -> None:
     deadline = time.monotonic() + PATIENCE_SECONDS
     while row(connection, name, given)[0] != for_value:
-        crew.check()
+        workers.check()
         if time.monotonic() > deadline:
             raise TooSlow
         time.sleep(LOOK_EVERY_SECONDS)

@@ -18,10 +18,10 @@ from uuid import uuid4
 
 import psycopg
 
-from orchestrator.bench import sections
+from orchestrator.bench import sql_sections
 from orchestrator.postgres import connect
 
-SQL = sections.of(__file__, "floors.sql")
+SQL = sql_sections.of(__file__, "floors.sql")
 BATCH_SIZE = 500
 # psycopg prepares a statement that it has seen so often; before the first one counts.
 PREPARED_AFTER = 6
@@ -45,7 +45,7 @@ def fill(connection: psycopg.Connection[Any], tasks: int, payload: str = "{}") -
     connection.execute(SQL["settle"])
 
 
-def drain(connection: psycopg.Connection[Any]) -> float:
+def work_off(connection: psycopg.Connection[Any]) -> float:
     """Claim and finish until nothing is left; return tasks a second, from the first claim to the last finish by the
     clock of the database, as ours is measured."""
     worker_id = uuid4()

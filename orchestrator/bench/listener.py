@@ -7,7 +7,7 @@ import threading
 
 from orchestrator.bench import floors
 from orchestrator.config import PREFIX
-from orchestrator.demo.tether import leave_with_parent
+from orchestrator.demo.exit_with_parent import exit_with_parent
 
 
 def ready() -> None:
@@ -17,5 +17,5 @@ def ready() -> None:
 
 
 if __name__ == "__main__":
-    threading.Thread(target=leave_with_parent, name="tether", daemon=True).start()
+    threading.Thread(target=exit_with_parent, name="exit with parent", daemon=True).start()
     floors.listen(os.environ[f"{PREFIX}DATABASE_URL"], ready=ready)

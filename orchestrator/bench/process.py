@@ -4,15 +4,19 @@ import subprocess  # nosec B404 # each call says what it starts
 from collections.abc import Mapping
 from pathlib import Path
 
-from orchestrator.bench.ground import Ground
-from orchestrator.demo import crew
+from orchestrator.bench.environment import Environment
+from orchestrator.demo import workers
 
 
 def spawn(
-    ground: Ground, module: str, *, url: str | None = None, settings: Mapping[str, str] | None = None
+    environment: Environment,
+    module: str,
+    *,
+    url: str | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a module that answers through a pipe."""
-    return crew.spawn(module, url=url, log=log_of(ground), settings=settings)
+    return workers.spawn(module, url=url, log=log_of(environment), settings=settings)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
@@ -21,10 +25,10 @@ def end(process: subprocess.Popen[bytes]) -> None:
     process.communicate()
 
 
-def last_words(ground: Ground) -> str:
+def last_output(environment: Environment) -> str:
     """Return the end of what our processes have said."""
-    return crew.last_words(log_of(ground))
+    return workers.last_output(log_of(environment))
 
 
-def log_of(ground: Ground) -> Path:
-    return ground.folder / "processes.log"
+def log_of(environment: Environment) -> Path:
+    return environment.folder / "processes.log"

@@ -13,11 +13,11 @@ from typing import Any
 
 import psycopg
 
-from orchestrator.bench import floors, sections
+from orchestrator.bench import floors, sql_sections
 from orchestrator.config import PREFIX
 from orchestrator.postgres import connect
 
-SQL = sections.of(__file__, "producer.sql")
+SQL = sql_sections.of(__file__, "producer.sql")
 INSERTS = {"tasks": SQL["insert"], "floor": floors.SQL["insert"]}
 GIVEN = {"type": "bench.nothing", "payload": "{}"}
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
-from orchestrator.bench.ground import Ground
+from orchestrator.bench.environment import Environment
 from orchestrator.bench.rounds import Rounds
 
 Unit = Literal["tasks/s", "ms", "MB", "1/s", "1/task"]
@@ -93,7 +93,7 @@ class Measure:
 
     name: str
     about: str
-    take: Callable[[Ground], Iterator[Result | Skipped]]
+    take: Callable[[Environment], Iterator[Result | Skipped]]
 
 
 def cost(rounds: Rounds, tasks: int) -> Cost:

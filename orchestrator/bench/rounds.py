@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from orchestrator.bench.ground import Ground
+from orchestrator.bench.environment import Environment
 from orchestrator.bench.meter import Spent
 
 
@@ -21,20 +21,20 @@ Rounds = tuple[Round, ...]
 
 
 def by_turns(
-    ground: Ground, line: str, ours: Callable[[], Round], floor: Callable[[], Round]
+    environment: Environment, line: str, ours: Callable[[], Round], floor: Callable[[], Round]
 ) -> tuple[Rounds, Rounds]:
     """Measure both as often as the sizes say, by turns."""
-    times, own, least = ground.sizes.rounds, list[Round](), list[Round]()
+    times, own, least = environment.sizes.rounds, list[Round](), list[Round]()
     for n in range(times):
-        ground.say(f"{line}: round {n + 1} of {times}")
+        environment.say(f"{line}: round {n + 1} of {times}")
         own.append(ours())
         least.append(floor())
     return tuple(own), tuple(least)
 
 
-def timed(ground: Ground, tasks: int, work: Callable[[], None]) -> Round:
+def timed(environment: Environment, tasks: int, work: Callable[[], None]) -> Round:
     """Do some work here, in this process, and return how many tasks it did in a second, by our own clock."""
-    before, began = ground.meter.read([os.getpid()]), time.perf_counter()
+    before, began = environment.meter.read([os.getpid()]), time.perf_counter()
     work()
     seconds = time.perf_counter() - began
-    return Round(tasks / seconds, ground.meter.since(before, [os.getpid()]))
+    return Round(tasks / seconds, environment.meter.since(before, [os.getpid()]))

@@ -11,13 +11,13 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from orchestrator.bench import sections
+from orchestrator.bench import sql_sections
 from orchestrator.bench.signals import Signals
 from orchestrator.errors import DatabaseUnavailable, OrchestratorError
-from orchestrator.postgres import connect, embedded_end
+from orchestrator.postgres import connect, embedded_stop
 from orchestrator.schema import migrate
 
-SQL = sections.of(__file__, "scratch.sql")
+SQL = sql_sections.of(__file__, "scratch.sql")
 APPLICATION = "orchestrator bench"
 PREFIX = "orchestrator_bench_"
 
@@ -49,7 +49,7 @@ def database(url: str | None, signals: Signals) -> Iterator[str]:
             with made(connect.conninfo(url, application_name=APPLICATION), signals) as info:
                 yield info
         finally:
-            embedded_end.leave(url)
+            embedded_stop.leave(url)
         return
     with TemporaryDirectory(prefix="orchestrator-bench-") as folder:
         own = f"embedded:{Path(folder) / 'server'}"
@@ -58,7 +58,7 @@ def database(url: str | None, signals: Signals) -> Iterator[str]:
                 yield info
         finally:
             with signals.deferred():
-                embedded_end.leave(own)
+                embedded_stop.leave(own)
 
 
 @contextmanager

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.bench.figures import cpu, measured, number, short
+from orchestrator.bench.formats import cpu, measured, number, short
 from orchestrator.bench.result import Failed, Goal, Measure, Result, Skipped, cost
-from orchestrator.bench.setting import Setting
+from orchestrator.bench.system_info import SystemInfo
 
 WIDE = 76
 BAR = 8
@@ -29,7 +29,7 @@ class Screen:
         self._status = self._console.status("") if self._console.is_terminal else None
         self._began = time.monotonic()
 
-    def begin(self, setting: Setting) -> None:
+    def begin(self, setting: SystemInfo) -> None:
         """Say where this is, and what the columns mean."""
         off = [name for name in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
                if setting.server_settings.get(name) == "off"]  # fmt: skip

@@ -10,9 +10,9 @@ holds; the worker's beat tells it, and what is in its name and not in its hands 
 """
 
 from orchestrator.claim.batch import Answer, batch, new_lease
-from orchestrator.claim.memory import Memory
 from orchestrator.claim.plan import faults_of_plan
 from orchestrator.claim.remaining import remaining
+from orchestrator.claim.scan_positions import ScanPositions
 from orchestrator.claim.shares import Share, Shares, in_turn
 from orchestrator.claim.sweep import BATCH_SIZE as SWEEP_BATCH_SIZE
 from orchestrator.claim.sweep import Swept, sweep
@@ -20,7 +20,7 @@ from orchestrator.claim.sweep import Swept, sweep
 __all__ = [
     "SWEEP_BATCH_SIZE",
     "Answer",
-    "Memory",
+    "ScanPositions",
     "Share",
     "Shares",
     "Swept",

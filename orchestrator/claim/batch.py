@@ -11,9 +11,9 @@ from uuid import UUID
 import psycopg
 from psycopg.types.numeric import Int4
 
-from orchestrator.claim.memory import Memory, Range
+from orchestrator.claim.scan_positions import Range, ScanPositions
 from orchestrator.postgres import statement
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 
 PLACE = attrgetter("position", "id")
 TO_TASK = partial(tuple.__new__, Claimed)
@@ -35,18 +35,18 @@ def new_lease() -> int:
 class Answer:
     """What a claim has brought, not read yet: the server is free for the next statement."""
 
-    __slots__ = ("_cursor", "_memory", "_queues", "seconds")
+    __slots__ = ("_cursor", "_positions", "_queues", "seconds")
 
     def __init__(
         self,
         cursor: psycopg.AsyncCursor[Claimed],
         queues: Sequence[str],
-        memory: Memory | None,
+        positions: ScanPositions | None,
         seconds: float,
     ) -> None:
         self._cursor = cursor
         self._queues = queues
-        self._memory = memory
+        self._positions = positions
         self.seconds = seconds
 
     @property
@@ -61,8 +61,8 @@ class Answer:
         if len(self._queues) > 1:
             rank = {queue: n for n, queue in enumerate(self._queues)}
             tasks.sort(key=lambda task: rank[task.queue])
-        if self._memory is not None:
-            self._memory.learn(tasks, self.seconds, round_trip_seconds=round_trip_seconds)
+        if self._positions is not None:
+            self._positions.learn(tasks, self.seconds, round_trip_seconds=round_trip_seconds)
         return tasks
 
 
@@ -74,17 +74,17 @@ async def batch(
     queues: Sequence[str],
     batch_size: int,
     limits: Sequence[int] | None = None,
-    memory: Memory | None = None,
+    positions: ScanPositions | None = None,
 ) -> Answer:
     """Claim at most `batch_size` tasks under a fresh lease, and at most `limits` of each queue, if these are given; the
     first queue of the sequence is served first."""
     payload_bytes = Int4(ANSWER_BYTES // batch_size if batch_size > 1 else WHOLE)
     given = {"lease": lease, "worker_id": worker_id, "batch_size": batch_size}
-    where = where_to_look(queues, memory.ranges(queues) if memory is not None else None, limits)
+    where = where_to_look(queues, positions.ranges(queues) if positions is not None else None, limits)
     begun_at = time.monotonic()
     cursor = connection.cursor(row_factory=claimed, binary=True)
     await cursor.execute(CLAIM, given | where | {"payload_bytes": payload_bytes})
-    return Answer(cursor, queues, memory, time.monotonic() - begun_at)
+    return Answer(cursor, queues, positions, time.monotonic() - begun_at)
 
 
 def where_to_look(

@@ -1,8 +1,8 @@
 -- Claim up to `batch_size` ready tasks for one worker, under one lease, in the order of position.
 -- In: queues, in the order to look at them; limits, the most to take of each (shares.py), or NULL: no limit but batch_size;
---     and the range of the order to look at in each (memory.py; a queue may come several times, its ranges in order, and
---     its limit then holds for each range), without its ends, or NULL for all of it (to send nothing is a tenth of a
---     claim that finds one task); batch_size, lease (random, new for each statement), worker_id;
+--     and the range of the order to look at in each (scan_positions.py; a queue may come several times, its ranges in
+--     order, and its limit then holds for each range), without its ends, or NULL for all of it (to send nothing is a
+--     tenth of a claim that finds one task); batch_size, lease (random, new for each statement), worker_id;
 --     payload_bytes: what is stored of a payload and is more is left out of the answer, where it is empty text then, which is
 --     no JSON (batch.py). Out: the claimed rows.
 -- Locks: the claimed rows, SKIP LOCKED. Path: tasks_live_claim_idx once a queue, stopping at the outer limit.

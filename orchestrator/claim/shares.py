@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 
 
 class Share(NamedTuple):

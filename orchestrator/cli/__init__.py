@@ -6,8 +6,8 @@ Exit codes, of every command:
     1      it could not be done, and the message says why: no database, no schema, no right, no such task or queue, a
            check that failed
     2      the command line was wrong, and nothing was tried
-    75     a worker has worn out (`worker.codes`): it has stopped cleanly, and whoever started it should start another
-    130    interrupted: Ctrl-C, also while it loads, or no to a question. A worker that runs ends with 0 instead
+    75     a worker has worn out (`worker.exit_codes`): it has stopped cleanly, and whoever started it should start
+    another 130    interrupted: Ctrl-C, also while it loads, or no to a question. A worker that runs ends with 0 instead
     141    nobody reads on: `orchestrator … | head -1`
     128+n  a worker with --processes was killed by signal n, and none has taken its place
 
@@ -21,10 +21,10 @@ import sys
 
 import click
 
+from orchestrator.cli.environment_variables import refuse_slips
+from orchestrator.cli.error_messages import INTERRUPTED_CODE, report_error
 from orchestrator.cli.group import CommandLine
-from orchestrator.cli.shelf import Shelf
-from orchestrator.cli.told import INTERRUPTED_CODE, told
-from orchestrator.cli.variables import refuse_slips
+from orchestrator.cli.lazy_commands import LazyCommands
 from orchestrator.config import COMMANDS
 from orchestrator.version import __version__
 
@@ -60,7 +60,7 @@ def orchestrator() -> None:
     refuse_slips(orchestrator, os.environ)
 
 
-orchestrator.commands = Shelf(COMMANDS)
+orchestrator.commands = LazyCommands(COMMANDS)
 
 
 def main() -> None:
@@ -75,5 +75,5 @@ def main() -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED_CODE
     except Exception as error:
-        code = told(error)
+        code = report_error(error)
     sys.exit(code)

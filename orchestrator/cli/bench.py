@@ -5,7 +5,7 @@ import difflib
 import click
 
 from orchestrator import bench as measuring
-from orchestrator.bench.document import Document
+from orchestrator.bench.json_report import JsonReport
 from orchestrator.bench.result import Measure
 from orchestrator.bench.screen import Screen
 from orchestrator.task.duration import shown
@@ -34,8 +34,8 @@ def bench(url: str | None, size: str | None, only: str | None, *, listing: bool,
         for measure in NAMES.values():
             click.echo(f"{measure.name:<{width}}  {measure.about}")
         return
-    play = measuring.Play(measures=chosen(only), sizes=measuring.SIZES[size or "usual"], url=url)
-    audience = Document() if as_json else Screen()
+    play = measuring.Run(measures=chosen(only), sizes=measuring.SIZES[size or "usual"], url=url)
+    audience = JsonReport() if as_json else Screen()
     try:
         status = measuring.run(play, audience)
     finally:

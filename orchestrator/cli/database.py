@@ -3,7 +3,7 @@
     with connected(url, "queues pause", writes=True) as connection:
         operate.pause(connection, …)
 
-What is raised in the block, and what cannot be reached, is worded by `told`, once for all commands.
+What is raised in the block, and what cannot be reached, is worded by `error_messages`, once for all commands.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,8 +16,8 @@ from psycopg.rows import tuple_row
 
 from orchestrator.config import Config
 from orchestrator.errors import OperationRefused
-from orchestrator.postgres import connect, embedded_end, statement
-from orchestrator.schema import fits
+from orchestrator.postgres import connect, embedded_stop, statement
+from orchestrator.schema import compatibility
 
 SESSION = statement.load(__file__, "database.sql")
 
@@ -64,12 +64,12 @@ def connected(
         with closing(connect.open_sync(info)) as connection:
             read_only, standby = settle(connection, statement_seconds)
             if checks:
-                fits.require_revision(connection)
+                compatibility.require_revision(connection)
             if writes and read_only:
                 raise OperationRefused(takes_no_writes(connect.describe(info), standby=standby))
             yield connection
     finally:
-        embedded_end.leave(url)
+        embedded_stop.leave(url)
 
 
 def settle(connection: psycopg.Connection[Any], statement_seconds: float) -> tuple[bool, bool]:

@@ -26,4 +26,4 @@ def demo(data: Path, tasks: int, workers: int) -> None:
     Ctrl-C ends it at any moment, and leaves nothing running.
     """
     folder = data.expanduser().resolve()
-    raise click.exceptions.Exit(playing.run(playing.Play(folder=folder, workers=workers, fast=tasks)))
+    raise click.exceptions.Exit(playing.run(playing.Run(folder=folder, workers=workers, fast=tasks)))

@@ -7,10 +7,10 @@ import click
 
 from orchestrator import events, observe
 from orchestrator.app import Orchestrator
-from orchestrator.cli.load import load_app
+from orchestrator.cli.load_application import load_app
 from orchestrator.cli.migrate import tell
 from orchestrator.cli.worker import named, run
-from orchestrator.postgres import connect, embedded_end
+from orchestrator.postgres import connect, embedded_stop
 from orchestrator.schema import migrate as schema
 
 DATA = Path(".orchestrator/pgdata")
@@ -59,7 +59,7 @@ def dev(
         run(application.worker(queues=named(queues), concurrency=concurrency, database_url=url))
         application.close()
     finally:
-        embedded_end.leave(url)
+        embedded_stop.leave(url)
 
 
 def named_by(application: Orchestrator, data: Path | None) -> str:

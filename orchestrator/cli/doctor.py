@@ -15,7 +15,7 @@ from orchestrator.config import Config
 from orchestrator.observe import printable
 from orchestrator.operate import doctor as examining
 from orchestrator.operate.doctor import Finding
-from orchestrator.postgres import connect, embedded_end
+from orchestrator.postgres import connect, embedded_stop
 
 # What needs somebody comes first.
 MARKS = {"fail": ("✗", "red"), "warn": ("!", "yellow"), "skipped": ("–", "cyan"), "ok": ("✓", "green")}
@@ -48,10 +48,10 @@ def examined(url: str) -> list[Finding]:
         info = connect.conninfo(url, application_name="orchestrator doctor")
         with closing(connect.open_sync(info)) as connection:
             settle(connection, STATEMENT_SECONDS)
-            patient = examining.Patient(connection, lambda: connect.open_sync(info), claim.faults_of_plan)
+            patient = examining.Examination(connection, lambda: connect.open_sync(info), claim.faults_of_plan)
             return examining.examine(patient)
     finally:
-        embedded_end.leave(url)
+        embedded_stop.leave(url)
 
 
 def show(findings: Sequence[Finding]) -> None:

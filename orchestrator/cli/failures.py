@@ -7,19 +7,19 @@ from typing import Any, TypeVar
 import click
 
 from orchestrator import observe
-from orchestrator.cli import figures
+from orchestrator.cli import formats
 from orchestrator.cli.database import connected, database_option, json_option, reason_option
 from orchestrator.cli.group import Commands
 from orchestrator.cli.table import Column, table
+from orchestrator.cli.tasks.bulk import Many, do, many_options
 from orchestrator.cli.tasks.filters import typed
-from orchestrator.cli.tasks.many import Many, do, many_options
-from orchestrator.operate import Deed, filters, find
+from orchestrator.operate import Action, filters, find
 from orchestrator.operate import failures as operate
 
 COLUMNS = (
     Column("group_id", heading="group"),
-    Column("dead_letters", heading="dead", right=True, shown=figures.count),
-    Column("retrying", right=True, shown=figures.count),
+    Column("dead_letters", heading="dead", right=True, shown=formats.count),
+    Column("retrying", right=True, shown=formats.count),
     Column("first_seen"),
     Column("last_seen"),
     Column("sample_id", heading="sample", right=True),
@@ -82,7 +82,7 @@ def requeue(**given: Any) -> None:
 
     Tasks of the group that wait for a retry are left to it.
     """
-    run(Deed.REQUEUE, **given)
+    run(Action.REQUEUE, **given)
 
 
 @failures.command()
@@ -92,15 +92,17 @@ def discard(**given: Any) -> None:
 
     They cannot be had back. Tasks of the group that wait for a retry are left to it.
     """
-    run(Deed.DELETE, **given)
+    run(Action.DELETE, **given)
 
 
-def run(deed: Deed, *, group: str, newest: int, older_than: str | None, url: str | None, **how: Any) -> None:
+def run(
+    action: Action, *, group: str, newest: int, older_than: str | None, url: str | None, **how: Any
+) -> None:
     """Show the group, and do it to its dead letters."""
-    many = Many(deed, None, **how)
+    many = Many(action, None, **how)
     with typed():
         filters.check_age(older_than)
-    with connected(url, f"failures {deed}", writes=not many.dry_run) as connection:
+    with connected(url, f"failures {action}", writes=not many.dry_run) as connection:
         found = operate.group(connection, group, newest=newest)
         fault = f"{found.type}: {found.error_class}: {observe.masked_text(found.message)}"
         click.echo(observe.printable(fault))

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from orchestrator.cli.told import write_nowhere
+from orchestrator.cli.error_messages import write_nowhere
 from orchestrator.task.duration import shown
 
 NOBODY_READS_CODE = 141

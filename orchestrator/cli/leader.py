@@ -2,7 +2,7 @@
 
 import click
 
-from orchestrator.cli import figures
+from orchestrator.cli import formats
 from orchestrator.cli.database import connected, database_option, json_option
 from orchestrator.cli.table import print_json
 from orchestrator.observe import printable
@@ -25,7 +25,7 @@ def leader(url: str | None, *, as_json: bool) -> None:
     elif found is None:
         click.echo("nobody leads: no worker runs, or the last leader has just gone")
     else:
-        heard = f"last heard of {figures.span(found.beat_age)} ago"
+        heard = f"last heard of {formats.span(found.beat_age)} ago"
         click.echo(
             printable(f"{found.host}:{found.pid} leads, in term {found.term}; {heard} (worker {found.id})")
         )

@@ -5,12 +5,12 @@ from contextlib import closing
 import click
 
 from orchestrator import events, observe
-from orchestrator.cli.load import load_app
+from orchestrator.cli.load_application import load_app
 from orchestrator.config import Config
 from orchestrator.errors import DatabaseRestored
 from orchestrator.execute import declare
 from orchestrator.postgres import connect
-from orchestrator.schema import fits
+from orchestrator.schema import compatibility
 from orchestrator.schema import migrate as schema
 
 
@@ -57,7 +57,7 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
         if application is not None:
             declare(connection, application.registry)
             click.echo(f"declared {len(application.registry)} task types")
-        if after == newest and (came_from := fits.origins(connection)) is not None:
+        if after == newest and (came_from := compatibility.origins(connection)) is not None:
             # Said, and not settled: whose tasks these are is a person's to say, and not a deploy's.
             click.echo("warning: " + observe.printable(str(DatabaseRestored(came_from))), err=True)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from orchestrator.cli import figures
+from orchestrator.cli import formats
 from orchestrator.cli.database import connected, database_option, json_option, reason_option
 from orchestrator.cli.group import Commands
 from orchestrator.cli.parameters import span
@@ -18,10 +18,10 @@ from orchestrator.operate.queues import CLEARABLE, Change, Queue, State
 COUNTS = (
     Column("name", "queue"),
     Column("state"),
-    Column("ready", right=True, shown=figures.count),
-    Column("held", "running", right=True, shown=figures.count),
-    Column("scheduled", right=True, shown=figures.count),
-    Column("dead_letters", "dead", right=True, shown=figures.count),
+    Column("ready", right=True, shown=formats.count),
+    Column("held", "running", right=True, shown=formats.count),
+    Column("scheduled", right=True, shown=formats.count),
+    Column("dead_letters", "dead", right=True, shown=formats.count),
     Column("oldest_ready_age", "oldest", right=True),
     Column("note", "since", folds=True),
 )
@@ -148,7 +148,7 @@ def note(queue: Queue) -> str:
         return ""
     by = f" by {queue.state_by}" if queue.state_by else ""
     why = f": {queue.state_reason}" if queue.state_reason else ""
-    return f"{figures.moment(queue.state_since)}{by}{why}"
+    return f"{formats.moment(queue.state_since)}{by}{why}"
 
 
 def shown_settings(queue: Queue) -> Mapping[str, Any]:

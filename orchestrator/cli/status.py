@@ -12,9 +12,9 @@ from rich.live import Live
 
 from orchestrator.cli import table
 from orchestrator.cli.database import connected, database_option, json_option
-from orchestrator.cli.leaving import as_by_ctrl_c
-from orchestrator.cli.overview import Overview, Trends
-from orchestrator.cli.told import worded
+from orchestrator.cli.error_messages import worded
+from orchestrator.cli.signals import sigterm_as_interrupt
+from orchestrator.cli.status_screen import Overview, Trends
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.operate.status import status as look
 from orchestrator.postgres import connect
@@ -56,7 +56,7 @@ def status(url: str | None, every: float, *, as_json: bool, watch: bool, exact: 
 def follow(url: str | None, every: float, *, as_json: bool, exact: bool) -> None:
     """Look again and again, until interrupted; a database that is away is waited for."""
     # That, and being told to end, is the way to leave here, with the screen in order.
-    with suppress(KeyboardInterrupt), as_by_ctrl_c():
+    with suppress(KeyboardInterrupt), sigterm_as_interrupt():
         if as_json:
             for each in looks(url, every, exact=exact):
                 click.echo(json.dumps(table.plain(each.status)))

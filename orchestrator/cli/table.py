@@ -21,7 +21,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from orchestrator.cli import figures
+from orchestrator.cli import formats
 from orchestrator.observe import printable
 
 GAP = 2
@@ -41,7 +41,7 @@ class Column:
     right: bool = False
     folds: bool = False
     spare: bool = False
-    shown: Callable[[Any], str] = figures.shown
+    shown: Callable[[Any], str] = formats.shown
 
     @property
     def head(self) -> str:

@@ -10,13 +10,13 @@ import click
 from click.core import ParameterSource
 
 from orchestrator import observe
-from orchestrator.cli.load import load_app
-from orchestrator.cli.told import told
+from orchestrator.cli.error_messages import report_error
+from orchestrator.cli.load_application import load_app
 from orchestrator.config import METRICS_HOST, PORT_MAX
 from orchestrator.errors import ConfigError
-from orchestrator.worker import Worker, codes, loop
+from orchestrator.worker import Worker, exit_codes, loop
 from orchestrator.worker.parent import Parent
-from orchestrator.worker.tether import Tether
+from orchestrator.worker.parent_connection import ParentConnection
 from orchestrator.worker.watchdog import Watchdog
 
 PROCESSES_MAX = 256
@@ -145,24 +145,24 @@ def keep(context: click.Context, processes: int, host: str | None, port: int | N
         return Parent(lambda line: again(context, line), processes=processes, family=numbers).run()
 
 
-def held(descriptor: int | None) -> Tether | None:
+def held(descriptor: int | None) -> ParentConnection | None:
     """Take the line to the parent, if there is one."""
     if descriptor is None:
         return None
-    line = Tether(descriptor)
+    line = ParentConnection(descriptor)
     line.hold()
     return line
 
 
 @contextmanager
-def family(host: str | None, port: int | None) -> Iterator[observe.Family | None]:
+def family(host: str | None, port: int | None) -> Iterator[observe.Processes | None]:
     """Serve the numbers of several processes, and those of their parent, while the block lasts."""
     if port is None:
         yield None
         return
     observe.count()
-    numbers = observe.Family(partial(observe.snapshot, ours=True))
-    server = observe.Server(host or METRICS_HOST, port, observe.family_pages(numbers))
+    numbers = observe.Processes(partial(observe.snapshot, ours=True))
+    server = observe.Server(host or METRICS_HOST, port, observe.multiprocess_pages(numbers))
     server.start()
     try:
         yield numbers
@@ -197,7 +197,7 @@ def again(context: click.Context, line: int) -> list[str]:
     return [*words, "--", context.params["app"]]
 
 
-def run(made: Worker, line: Tether | None = None, *, metrics_port: int | None = None) -> int:
+def run(made: Worker, line: ParentConnection | None = None, *, metrics_port: int | None = None) -> int:
     """Run a worker that stops on signals, or when its parent says so or is gone; return the exit code."""
     if line is not None:
         served_by_parent(made, metrics_port)
@@ -205,7 +205,7 @@ def run(made: Worker, line: Tether | None = None, *, metrics_port: int | None = 
         return loop.run(serve(made, line, watchdog))
 
 
-async def serve(made: Worker, line: Tether | None, watchdog: Watchdog) -> int:
+async def serve(made: Worker, line: ParentConnection | None, watchdog: Watchdog) -> int:
     """The same, on the loop."""
     grace_seconds = made.config.grace_seconds
     if line is None:
@@ -219,10 +219,10 @@ async def serve(made: Worker, line: Tether | None, watchdog: Watchdog) -> int:
     except Exception as error:
         if not made.left_behind:
             raise
-        code = told(error)
+        code = report_error(error)
     if made.worn_out:
-        code = code or codes.WORN_OUT_CODE
-    if line is not None and code in codes.CLEAN:
+        code = code or exit_codes.WORN_OUT_CODE
+    if line is not None and code in exit_codes.CLEAN:
         line.announce_stop()
     if made.left_behind:
         # Handlers that ignored their timeout: asyncio.run would wait for the coroutines, the interpreter for the
@@ -233,7 +233,7 @@ async def serve(made: Worker, line: Tether | None, watchdog: Watchdog) -> int:
     return code
 
 
-async def reported(made: Worker, line: Tether | None) -> None:
+async def reported(made: Worker, line: ParentConnection | None) -> None:
     """Run a worker; however it ends, its parent learns its last numbers."""
     try:
         await made.run()

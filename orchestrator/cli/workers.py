@@ -7,7 +7,7 @@ from typing import Any
 import click
 import psycopg
 
-from orchestrator.cli import figures
+from orchestrator.cli import formats
 from orchestrator.cli.database import connected, database_option, json_option, reason_option
 from orchestrator.cli.group import Commands
 from orchestrator.cli.table import Column, fields_of, table
@@ -62,7 +62,7 @@ def drain(names: Sequence[str], url: str | None, reason: str | None) -> None:
         for each in chosen(connection, names):
             began = operating.drain(connection, each, reason=reason)
             click.echo(
-                f"{told(each)} {'drains' if began else 'is ending already'}: it holds {tasks(each.holds)}"
+                f"{described(each)} {'drains' if began else 'is ending already'}: it holds {tasks(each.holds)}"
             )
 
 
@@ -86,20 +86,20 @@ def stop(names: Sequence[str], url: str | None, reason: str | None, grace: float
             if not each.live:
                 continue
             operating.drain(connection, each, reason=reason)
-            click.echo(f"{told(each)} drains: it holds {tasks(each.holds)}")
+            click.echo(f"{described(each)} drains: it holds {tasks(each.holds)}")
         deadline = time.monotonic() + grace
         for each in ending:
             if not each.live:
                 # Nobody is there who could end, and be waited for.
                 given_back = operating.stop(connection, each, reason=reason)
-                click.echo(f"{told(each)} is gone: it had to give back {tasks(given_back)}")
+                click.echo(f"{described(each)} is gone: it had to give back {tasks(given_back)}")
                 continue
             if ended(connection, each, deadline):
-                click.echo(f"{told(each)} has ended")
+                click.echo(f"{described(each)} has ended")
                 continue
             given_back = operating.stop(connection, each, reason=reason)
             click.echo(
-                f"{told(each)} had to give back {tasks(given_back)}, and ends when its handlers let it"
+                f"{described(each)} had to give back {tasks(given_back)}, and ends when its handlers let it"
             )
 
 
@@ -123,7 +123,7 @@ def tasks(number: int) -> str:
     return "1 task" if number == 1 else f"{number:,} tasks"
 
 
-def told(worker: Worker) -> str:
+def described(worker: Worker) -> str:
     return f"worker {printable(worker.name)}"
 
 
@@ -136,5 +136,5 @@ def shown(worker: Worker) -> dict[str, Any]:
         "name": worker.name,
         "state": ", ".join(states),
         "slots": f"{worker.busy}/{worker.capacity}",
-        "beat_age": figures.span(worker.beat_age),
+        "beat_age": formats.span(worker.beat_age),
     }

@@ -9,6 +9,6 @@ processes of `orchestrator worker`, tied to this one by a pipe: however it ends,
 last user, as every embedded server does. What is shown at the end is read from the tables, not counted here.
 """
 
-from orchestrator.demo.play import Play, run
+from orchestrator.demo.run import Run, run
 
-__all__ = ["Play", "run"]
+__all__ = ["Run", "run"]

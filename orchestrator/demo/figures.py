@@ -6,10 +6,10 @@ from typing import Any
 import psycopg
 from psycopg.rows import class_row, tuple_row
 
-from orchestrator.demo import shop
+from orchestrator.demo import tasks
 from orchestrator.postgres import statement
 
-STANDING = statement.load(__file__, "standing.sql")
+STANDING = statement.load(__file__, "progress.sql")
 TALLY = statement.load(__file__, "tally.sql")
 PICKUP = statement.load(__file__, "pickup.sql")
 THROUGHPUT = statement.load(__file__, "throughput.sql")
@@ -72,7 +72,7 @@ async def measure(connection: Connection) -> Figures:
     """Read everything that is shown at the end."""
     async with connection.cursor(row_factory=class_row(Tally)) as cursor:
         tallies = await (await cursor.execute(TALLY)).fetchall()
-    order = [task.name for task in shop.TASKS]
+    order = [task.name for task in tasks.TASKS]
     probes, p50, p95 = await row(connection, PICKUP) or (0, None, None)
     fast, seconds = await row(connection, THROUGHPUT) or (0, None)
     dead_letter = await row(connection, DEAD_LETTER)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator
 
 from orchestrator.app import Call
-from orchestrator.demo import shop
+from orchestrator.demo import tasks
 from orchestrator.postgres import connect
 
 PRODUCERS = 4
@@ -37,14 +37,14 @@ async def probe(info: str) -> None:
     """Enqueue one probe after the other, each committed on its own, slowly enough to be no load."""
     async with await connect.open_async(info) as connection:
         for _ in range(PROBES):
-            await shop.probe.using(connection).aenqueue()
+            await tasks.probe.using(connection).aenqueue()
             await asyncio.sleep(PROBE_EVERY_SECONDS)
 
 
 async def deliver(info: str, calls: list[Call]) -> None:
     async with await connect.open_async(info) as connection:
         for first in range(0, len(calls), BATCH):
-            await shop.app.aenqueue_many(calls[first : first + BATCH], using=connection)
+            await tasks.app.aenqueue_many(calls[first : first + BATCH], using=connection)
 
 
 def shares(fast: int) -> list[list[Call]]:
@@ -55,21 +55,21 @@ def shares(fast: int) -> list[list[Call]]:
     for n, share in enumerate(shares):
         # Both of a key by the same producer: transactions that take keys in different orders wait for each
         # other.
-        share += [shop.keyed.using(key=f"order-{k}").call(order=f"order-{k}") for k in keys(n)]
+        share += [tasks.keyed.using(key=f"order-{k}").call(order=f"order-{k}") for k in keys(n)]
     return shares
 
 
 def mix(fast: int) -> Iterator[Call]:
     for number in range(fast):
-        yield shop.fast.call(number=number)
+        yield tasks.fast.call(number=number)
     for _ in range(SLOW):
-        yield shop.slow.call(seconds=SLOW_SECONDS)
+        yield tasks.slow.call(seconds=SLOW_SECONDS)
     for number in range(FLAKY):
-        yield shop.flaky.call(failures=1 + number % 2)
+        yield tasks.flaky.call(failures=1 + number % 2)
     for order in range(POISONED):
-        yield shop.poisoned.call(order=order)
+        yield tasks.poisoned.call(order=order)
     for number in range(DELAYED):
-        yield shop.delayed.using(delay=DELAY_SECONDS).call(number=number)
+        yield tasks.delayed.using(delay=DELAY_SECONDS).call(number=number)
 
 
 def keys(producer: int) -> list[int]:

@@ -16,11 +16,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from orchestrator.demo import load, shop
+from orchestrator.demo import load, tasks
 from orchestrator.demo.figures import Figures, Standing
 from orchestrator.postgres import statement
 
-WORTH_TRYING = statement.load(__file__, "worth_trying.sql").decode()
+WORTH_TRYING = statement.load(__file__, "suggestions.sql").decode()
 PLAIN_EVERY_SECONDS = 1.0
 WIDTH_EXPLAINED = 76
 
@@ -74,7 +74,7 @@ class Screen:
         if figures.dead_letter_id is not None:
             _, _, statements = WORTH_TRYING.partition("\n\n")
             self.say(f"\n{statements.replace(':id', str(figures.dead_letter_id)).rstrip()}")
-        again = f"{own_command()} worker orchestrator.demo.shop:app --until-empty --url {address(folder)}"
+        again = f"{own_command()} worker orchestrator.demo.tasks:app --until-empty --url {address(folder)}"
         self.say(f"\nWhat is requeued waits for a worker:\n\n{again}\n\nThe workers' log is {near(log)}.")
 
     def _lines(self, total: int) -> Gauge:
@@ -92,7 +92,7 @@ class Screen:
 
 def table(figures: Figures, *, width: int) -> Table:
     """Show the tallies, a row a type; what is not finished has a column only where there is any."""
-    meanings = {task.name: task.__doc__ or "" for task in shop.TASKS}
+    meanings = {task.name: task.__doc__ or "" for task in tasks.TASKS}
     rows = [
         (t.type, meanings[t.type], [t.tasks, t.completed, t.dead_letters, t.failed_attempts, t.others])
         for t in figures.tallies

@@ -12,7 +12,7 @@ doubt: what was not committed is not there.
 from orchestrator.enqueue.request import Envelope, Options, Request, envelope, request, stays, written
 from orchestrator.enqueue.send import Enqueued, Many, asend, asend_many, send, send_many
 from orchestrator.enqueue.target import AsyncTarget, Target, asynchronous, synchronous, target_of
-from orchestrator.enqueue.traced import Marker, Tracing, destination
+from orchestrator.enqueue.trace_context import Marker, Tracing, destination
 
 __all__ = [
     "AsyncTarget",

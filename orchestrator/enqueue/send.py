@@ -14,10 +14,10 @@ from itertools import chain
 from typing import Any, NamedTuple, NoReturn, overload
 
 from orchestrator import events
-from orchestrator.enqueue.held_psycopg import AsyncPsycopg, Rows
 from orchestrator.enqueue.request import Request
 from orchestrator.enqueue.target import AsyncTarget, Target
-from orchestrator.enqueue.told import Lost, told
+from orchestrator.enqueue.target_psycopg import AsyncPsycopg, Rows
+from orchestrator.enqueue.translate_error import Lost, translate_error
 from orchestrator.postgres import statement
 
 ONE = statement.load(__file__, "enqueue_one.sql")
@@ -249,7 +249,7 @@ def translated(lost: Lost, *, alone: bool, first: int | None = None) -> Iterator
 
 def translate(error: Exception, lost: Lost, *, alone: bool, first: int | None = None) -> NoReturn:
     """Raise in our words what is being handled."""
-    said = told(error, lost=lost if alone else Lost.THEIRS, first=first)
+    said = translate_error(error, lost=lost if alone else Lost.THEIRS, first=first)
     if said is error:
         raise error
     raise said from error

@@ -12,9 +12,9 @@ import sys
 
 import psycopg
 
-from orchestrator.enqueue.held_django import AsyncDjango, Django
-from orchestrator.enqueue.held_psycopg import AsyncPsycopg, Psycopg
-from orchestrator.enqueue.held_sqlalchemy import AsyncSqlalchemy, Sqlalchemy
+from orchestrator.enqueue.target_django import AsyncDjango, Django
+from orchestrator.enqueue.target_psycopg import AsyncPsycopg, Psycopg
+from orchestrator.enqueue.target_sqlalchemy import AsyncSqlalchemy, Sqlalchemy
 
 Target = Psycopg | Sqlalchemy | Django
 AsyncTarget = AsyncPsycopg | AsyncSqlalchemy | AsyncDjango

@@ -6,66 +6,66 @@ own (`aside`). One that raises is left out of that event, and never hurts a task
 
 from dataclasses import dataclass
 
-from orchestrator.events.attempting import AttemptEnded as AttemptEnded
-from orchestrator.events.attempting import LeaseLost as LeaseLost
-from orchestrator.events.attempting import OutcomeIgnored as OutcomeIgnored
-from orchestrator.events.attempting import OutcomesWritten as OutcomesWritten
-from orchestrator.events.attempting import StaleOutcome as StaleOutcome
-from orchestrator.events.attempting import TaskBuried as TaskBuried
-from orchestrator.events.attempting import TaskCancelled as TaskCancelled
-from orchestrator.events.attempting import TaskCompleted as TaskCompleted
-from orchestrator.events.attempting import TaskFailed as TaskFailed
-from orchestrator.events.attempting import TaskPayload as TaskPayload
-from orchestrator.events.attempting import TaskPutBack as TaskPutBack
-from orchestrator.events.attempting import TaskReleased as TaskReleased
-from orchestrator.events.attempting import TaskSnoozed as TaskSnoozed
-from orchestrator.events.attempting import TaskStarted as TaskStarted
 from orchestrator.events.bus import Subscriber as Subscriber
 from orchestrator.events.bus import emit as emit
 from orchestrator.events.bus import kinds as kinds
 from orchestrator.events.bus import subscribe as subscribe
 from orchestrator.events.bus import wanted as wanted
 from orchestrator.events.bus import when_done as when_done
+from orchestrator.events.child_processes import ChildDied as ChildDied
+from orchestrator.events.child_processes import ChildEnded as ChildEnded
+from orchestrator.events.child_processes import ChildKilled as ChildKilled
+from orchestrator.events.child_processes import ChildrenStopping as ChildrenStopping
+from orchestrator.events.child_processes import ChildStarted as ChildStarted
+from orchestrator.events.duties import GaugesSampled as GaugesSampled
+from orchestrator.events.duties import LeafDropped as LeafDropped
+from orchestrator.events.duties import RowsExpired as RowsExpired
+from orchestrator.events.duties import TimeoutsEnforced as TimeoutsEnforced
 from orchestrator.events.event import Event as Event
-from orchestrator.events.family import ChildDied as ChildDied
-from orchestrator.events.family import ChildEnded as ChildEnded
-from orchestrator.events.family import ChildKilled as ChildKilled
-from orchestrator.events.family import ChildrenStopping as ChildrenStopping
-from orchestrator.events.family import ChildStarted as ChildStarted
-from orchestrator.events.housekeeping import GaugesSampled as GaugesSampled
-from orchestrator.events.housekeeping import LeafDropped as LeafDropped
-from orchestrator.events.housekeeping import RowsExpired as RowsExpired
-from orchestrator.events.housekeeping import TimeoutsEnforced as TimeoutsEnforced
-from orchestrator.events.leading import DutyFailed as DutyFailed
-from orchestrator.events.leading import DutyPutOff as DutyPutOff
-from orchestrator.events.leading import DutyRowSkipped as DutyRowSkipped
-from orchestrator.events.leading import LeaderElected as LeaderElected
-from orchestrator.events.leading import LeaderResigned as LeaderResigned
-from orchestrator.events.leading import LeaderSteppedDown as LeaderSteppedDown
-from orchestrator.events.measuring import ClaimAnswered as ClaimAnswered
-from orchestrator.events.measuring import LoopTurned as LoopTurned
-from orchestrator.events.measuring import NotificationHeard as NotificationHeard
-from orchestrator.events.measuring import TasksEnqueued as TasksEnqueued
-from orchestrator.events.measuring import WorkersRung as WorkersRung
+from orchestrator.events.leader import DutyFailed as DutyFailed
+from orchestrator.events.leader import DutyPutOff as DutyPutOff
+from orchestrator.events.leader import DutyRowSkipped as DutyRowSkipped
+from orchestrator.events.leader import LeaderElected as LeaderElected
+from orchestrator.events.leader import LeaderResigned as LeaderResigned
+from orchestrator.events.leader import LeaderSteppedDown as LeaderSteppedDown
+from orchestrator.events.measurements import ClaimAnswered as ClaimAnswered
+from orchestrator.events.measurements import LoopTurned as LoopTurned
+from orchestrator.events.measurements import NotificationHeard as NotificationHeard
+from orchestrator.events.measurements import TasksEnqueued as TasksEnqueued
+from orchestrator.events.measurements import WorkersRung as WorkersRung
 from orchestrator.events.subscriber import EventsDropped as EventsDropped
 from orchestrator.events.subscriber import SubscriberFailed as SubscriberFailed
 from orchestrator.events.subscriber import aside as aside
 from orchestrator.events.subscriber import settle as settle
-from orchestrator.events.working import DatabaseReplaced as DatabaseReplaced
-from orchestrator.events.working import ListenDeaf as ListenDeaf
-from orchestrator.events.working import LoopBlocked as LoopBlocked
-from orchestrator.events.working import LoopFree as LoopFree
-from orchestrator.events.working import MetricsServed as MetricsServed
-from orchestrator.events.working import ProcessGivenUp as ProcessGivenUp
-from orchestrator.events.working import QueuesPaused as QueuesPaused
-from orchestrator.events.working import ServerAwaited as ServerAwaited
-from orchestrator.events.working import WorkerCutOff as WorkerCutOff
-from orchestrator.events.working import WorkerDeclaredDead as WorkerDeclaredDead
-from orchestrator.events.working import WorkerHung as WorkerHung
-from orchestrator.events.working import WorkerStarted as WorkerStarted
-from orchestrator.events.working import WorkerStopped as WorkerStopped
-from orchestrator.events.working import WorkerStopping as WorkerStopping
-from orchestrator.events.working import WorkerWornOut as WorkerWornOut
+from orchestrator.events.tasks import AttemptEnded as AttemptEnded
+from orchestrator.events.tasks import LeaseLost as LeaseLost
+from orchestrator.events.tasks import OutcomeIgnored as OutcomeIgnored
+from orchestrator.events.tasks import OutcomesWritten as OutcomesWritten
+from orchestrator.events.tasks import StaleOutcome as StaleOutcome
+from orchestrator.events.tasks import TaskCancelled as TaskCancelled
+from orchestrator.events.tasks import TaskCompleted as TaskCompleted
+from orchestrator.events.tasks import TaskDeadLettered as TaskDeadLettered
+from orchestrator.events.tasks import TaskFailed as TaskFailed
+from orchestrator.events.tasks import TaskPayload as TaskPayload
+from orchestrator.events.tasks import TaskPutBack as TaskPutBack
+from orchestrator.events.tasks import TaskReleased as TaskReleased
+from orchestrator.events.tasks import TaskSnoozed as TaskSnoozed
+from orchestrator.events.tasks import TaskStarted as TaskStarted
+from orchestrator.events.workers import DatabaseReplaced as DatabaseReplaced
+from orchestrator.events.workers import ListenDeaf as ListenDeaf
+from orchestrator.events.workers import LoopBlocked as LoopBlocked
+from orchestrator.events.workers import LoopFree as LoopFree
+from orchestrator.events.workers import MetricsServed as MetricsServed
+from orchestrator.events.workers import ProcessGivenUp as ProcessGivenUp
+from orchestrator.events.workers import QueuesPaused as QueuesPaused
+from orchestrator.events.workers import ServerAwaited as ServerAwaited
+from orchestrator.events.workers import WorkerCutOff as WorkerCutOff
+from orchestrator.events.workers import WorkerDeclaredDead as WorkerDeclaredDead
+from orchestrator.events.workers import WorkerHung as WorkerHung
+from orchestrator.events.workers import WorkerStarted as WorkerStarted
+from orchestrator.events.workers import WorkerStopped as WorkerStopped
+from orchestrator.events.workers import WorkerStopping as WorkerStopping
+from orchestrator.events.workers import WorkerWornOut as WorkerWornOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ class GhostsReleased(Event):
 
 @dataclass(frozen=True, slots=True)
 class TasksRecovered(Event):
-    """Tasks of dead workers were given back or buried."""
+    """Tasks of dead workers were given back or made dead letters."""
 
     returned: int
-    buried: int
+    dead_lettered: int
     workers: int
 
 

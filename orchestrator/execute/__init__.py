@@ -7,12 +7,12 @@ the database but the mark that an attempt began.
 """
 
 from orchestrator.execute.attempt import Attempt
-from orchestrator.execute.begin import begin, begin_now
+from orchestrator.execute.attempt_span import Spans, Traced
 from orchestrator.execute.context import Context, Services
 from orchestrator.execute.declare import declare
 from orchestrator.execute.executors import Executors
+from orchestrator.execute.mark_running import begin, begin_now
 from orchestrator.execute.registry import Handler, Registry
-from orchestrator.execute.traced import Spans, Traced
 
 __all__ = [
     "Attempt",

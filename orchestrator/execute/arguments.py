@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from orchestrator.task import models
+from orchestrator.task import pydantic_models
 
 Hints = Mapping[str, Any]
 
@@ -123,7 +123,7 @@ def build(kind: Any, value: Any) -> Any:
     if not hasattr(kind, "model_validate"):
         raise NotImplementedError(kind)
     try:
-        return models.validated(kind, value)
+        return pydantic_models.validated(kind, value)
     except ValueError as error:
         raise Misfit(without_input(error)) from None
 

@@ -1,6 +1,6 @@
 """One attempt, as a pipeline: open the payload, call the handler, judge what came of it.
 
-    opened → called → judged → last attempt? then buried
+    opened → called → judged → last attempt? then a dead letter
 
 Only a cancellation by the worker (at shutdown, or when the lease is gone) leaves as an exception; it calls the
 attempt off first, so that a handler which cancels itself is not taken for one. A timeout is a cancellation, too, which
@@ -28,17 +28,17 @@ from orchestrator.errors import (
     Retry,
     Snooze,
 )
-from orchestrator.execute import context, fault
+from orchestrator.execute import context, error_text
 from orchestrator.execute.children import Written
 from orchestrator.execute.context import NOWHERE, Context, Services
 from orchestrator.execute.executors import Executors
 from orchestrator.execute.registry import Handler
-from orchestrator.task import backoff, brief, duration, payload
-from orchestrator.task.model import Claimed
+from orchestrator.task import backoff, duration, payload, result_fast
+from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import (
-    Buried,
     Cancelled,
     Completed,
+    DeadLettered,
     End,
     Failed,
     Fault,
@@ -51,7 +51,7 @@ from orchestrator.task.outcome import (
 # What nearly every attempt ends with: made once.
 NO_RESULT = Completed(None)
 # Their texts are there already, or are made of plain values: no need for another thread.
-OURS = frozenset({fault.Told, fault.Unfit, ExecutorCrashed})
+OURS = frozenset({error_text.Told, error_text.Unfit, ExecutorCrashed})
 SIGNALS = frozenset({Retry, Snooze, Cancel, Discard})
 PLAIN = frozenset({str, int, float, timedelta, type(None)})
 
@@ -83,7 +83,7 @@ class Attempt(msgspec.Struct, eq=False):
         try:
             arguments = self._arguments()
         except (PayloadRefused, TypeError) as error:
-            return Buried(fault.of_unfit(self.handler.type, error), "discarded")
+            return DeadLettered(error_text.of_unfit(self.handler.type, error), "discarded")
         except BaseException as error:
             # Binding builds what the annotations name, and so runs the user's constructors.
             return await self._raised(error)
@@ -187,7 +187,7 @@ class Attempt(msgspec.Struct, eq=False):
             return NO_RESULT if self.context is None else Completed(self.context.result_text)
         if type(value) is Written:
             return Completed(value.text)
-        text = brief.encode_brief(value, bytes_max=self.result_bytes_max)
+        text = result_fast.encode_fast(value, bytes_max=self.result_bytes_max)
         if text is None:
             text = await self.apart(encode_result, value, self.result_bytes_max)
         return Completed(text)
@@ -201,9 +201,9 @@ class Attempt(msgspec.Struct, eq=False):
         if is_ours(error):
             return self._judged(error)
         try:
-            return await self.apart(self._judged, error, seconds=fault.TEXT_SECONDS)
+            return await self.apart(self._judged, error, seconds=error_text.TEXT_SECONDS)
         except TimeoutError:
-            failed = Failed(fault.untold(error), "failed", self._backoff_seconds())
+            failed = Failed(error_text.untold(error), "failed", self._backoff_seconds())
             return exhausted_if_last(failed, self.task)
         except asyncio.CancelledError:
             if self.called_off or not self.expired:
@@ -222,10 +222,10 @@ class Attempt(msgspec.Struct, eq=False):
                 return
             case Completed():
                 what = "it returned a value; context.result() sets one inside the transaction"
-            case Failed(_, "timeout") | Buried(_, "timeout"):
+            case Failed(_, "timeout") | DeadLettered(_, "timeout"):
                 what = "it did not end in time"
-            case Failed(fault) | Buried(fault):
-                what = f"it raised {fault.class_name}: {fault.message}"
+            case Failed(error_text) | DeadLettered(error_text):
+                what = f"it raised {error_text.class_name}: {error_text.message}"
             case Released():
                 return  # called off, and no word of the handler's
             case _:
@@ -239,7 +239,7 @@ class Attempt(msgspec.Struct, eq=False):
             events.emit(events.HandlerAbandoned(self.task.id, self.task.type))
 
     def _failed(self, error: BaseException) -> Failed:
-        return Failed(fault.of(error), "failed", self._backoff_seconds())
+        return Failed(error_text.of(error), "failed", self._backoff_seconds())
 
     def _signalled(self, signal: HandlerSignal) -> End:
         try:
@@ -249,17 +249,17 @@ class Attempt(msgspec.Struct, eq=False):
 
     def _meant(self, signal: HandlerSignal) -> End:
         match signal:
-            case fault.Unfit(fault=unfit):
-                return Buried(unfit, "discarded")
+            case error_text.Unfit(fault=unfit):
+                return DeadLettered(unfit, "discarded")
             case Snooze(after=after):
                 return Snoozed(duration.seconds("after", after))
             case Cancel(reason=reason):
-                return Cancelled(fault.message(reason))
+                return Cancelled(error_text.message(reason))
             case Discard(reason=reason):
-                return Buried(Fault("Discard", fault.message(reason)), "discarded")
+                return DeadLettered(Fault("Discard", error_text.message(reason)), "discarded")
             case Retry(after=after, reason=reason):
                 wait = self._backoff_seconds() if after is None else duration.seconds("after", after)
-                return Failed(Fault("Retry", fault.message(reason)), "failed", wait)
+                return Failed(Fault("Retry", error_text.message(reason)), "failed", wait)
             case _:
                 return self._failed(signal)
 
@@ -280,5 +280,5 @@ def encode_result(value: object, bytes_max: int) -> str:
 def exhausted_if_last(end: End, task: Claimed) -> End:
     """Turn a failure into a dead letter when no attempt is left."""
     if isinstance(end, Failed) and task.attempt >= task.max_attempts:
-        return Buried(end.fault, end.kind)
+        return DeadLettered(end.fault, end.kind)
     return end

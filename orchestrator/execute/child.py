@@ -1,4 +1,4 @@
-"""One child process, as its worker holds it: started, told to run a task, killed, buried.
+"""One child process, as its worker holds it: started, told to run a task, killed, waited for.
 
 A thread starts it and waits for its end, for two reasons. To start a process blocks for some milliseconds; and on
 Linux a child is killed when the *thread* that started it ends, so that thread has to last as long as the child.
@@ -21,15 +21,15 @@ from contextlib import suppress
 import msgspec
 
 from orchestrator.errors import ExecutorCrashed
-from orchestrator.execute.wire import ANSWERS, LENGTH, Answer, Order, framed
+from orchestrator.execute.child_protocol import ANSWERS, LENGTH, Answer, Order, framed
 
 # The worker's own path, so that a child finds what the worker has found. -P: and nothing in the folder it starts in;
 # -u: what a handler prints is not lost when it is killed.
 INTERPRETER_OPTIONS = ("-P", "-u")
 # It is the program of a process, and wires two rooms as a conductor would.
 PROGRAM = (
-    "import sys; sys.path[:] = sys.argv[4:]; from orchestrator.execute import inside; "
-    "from orchestrator.observe import continued; inside.main(continued)"
+    "import sys; sys.path[:] = sys.argv[4:]; from orchestrator.execute import child_main; "
+    "from orchestrator.observe import continued; child_main.main(continued)"
 )
 
 # A handler works on what its payload names; the worker's own access to the database is nothing for it.

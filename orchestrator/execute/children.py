@@ -5,7 +5,7 @@ at a time, keeps what it has imported, and is let go when nobody has needed it f
 to the worker: nothing that happens to one child can reach another. A handler that is cancelled is killed, with all
 that it has started.
 
-Not pebble, and no other pool that shares a pipe: docs/decisions/0008-children-of-our-own.md has what was tried.
+Not pebble, and no other pool that shares a pipe: docs/decisions/0008-own-child-processes.md has what was tried.
 """
 
 import asyncio
@@ -14,11 +14,11 @@ from typing import assert_never
 
 from orchestrator.errors import Cancel, Discard, ExecutorCrashed, HandlerSignal, Retry, Snooze
 from orchestrator.execute.child import Child, Unbegun
-from orchestrator.execute.fault import Told, Unfit
+from orchestrator.execute.child_protocol import Answer, Broken, Order, Returned, Signalled
+from orchestrator.execute.child_protocol import Unfit as UnfitThere
+from orchestrator.execute.error_text import Told, Unfit
 from orchestrator.execute.registry import Handler
-from orchestrator.execute.wire import Answer, Broken, Order, Returned, Signalled
-from orchestrator.execute.wire import Unfit as UnfitThere
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 
 # A new child takes as long as importing the application; an idle one holds its memory.
 IDLE_SECONDS = 60.0

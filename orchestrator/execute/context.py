@@ -12,7 +12,7 @@ import psycopg
 
 from orchestrator.execute.completion import GUARD, Completion
 from orchestrator.task import payload
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 
 PROGRESS_BYTES_MAX = 16_384
 RESULT_BYTES_MAX = 1_048_576

@@ -7,13 +7,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from orchestrator.errors import PayloadRefused
-from orchestrator.execute import fault
+from orchestrator.execute import error_text
 from orchestrator.execute.children import Children, Written
 from orchestrator.execute.context import Context
 from orchestrator.execute.registry import Handler, Registry, check_within_reach
 from orchestrator.execute.threads import Threads
 from orchestrator.task import payload
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 
 
 class Executors:
@@ -63,7 +63,7 @@ def performed(
         try:
             arguments = handler.bind(arguments, context)
         except (PayloadRefused, TypeError) as error:
-            raise fault.Unfit(fault.of_unfit(handler.type, error)) from None
+            raise error_text.Unfit(error_text.of_unfit(handler.type, error)) from None
     value = handler.function(**arguments)
     return None if value is None else Written(payload.encode_result(value, bytes_max=result_bytes_max))
 

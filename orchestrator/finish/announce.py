@@ -7,9 +7,9 @@ from uuid import UUID
 from orchestrator import events
 from orchestrator.task import trace
 from orchestrator.task.outcome import (
-    Buried,
     Cancelled,
     Completed,
+    DeadLettered,
     End,
     Failed,
     Lost,
@@ -26,7 +26,7 @@ TELLING: Mapping[type[End], type[events.Event]] = {
     Completed: events.TaskCompleted,
     Recorded: events.TaskCompleted,
     Failed: events.TaskFailed,
-    Buried: events.TaskBuried,
+    DeadLettered: events.TaskDeadLettered,
     Cancelled: events.TaskCancelled,
     Snoozed: events.TaskSnoozed,
     PutBack: events.TaskPutBack,
@@ -66,8 +66,8 @@ def told(outcome: Outcome, worker_id: UUID) -> events.AttemptEnded:
             return events.TaskCompleted(*name, **more)
         case Failed(fault, _, after_seconds):
             return events.TaskFailed(*name, fault.class_name, fault.message, after_seconds, **more)
-        case Buried(fault, _):
-            return events.TaskBuried(*name, fault.class_name, fault.message, **more)
+        case DeadLettered(fault, _):
+            return events.TaskDeadLettered(*name, fault.class_name, fault.message, **more)
         case Cancelled(reason):
             return events.TaskCancelled(*name, reason, **more)
         case Snoozed(after_seconds):

@@ -4,7 +4,7 @@
 -- pairwise, sorted by id. Out: one row: how many were accepted, and, if not all were, their ids. A row an id would cost
 -- driver and server 0.3 µs each. The error of an earlier attempt is cleared.
 -- Locks: the task rows, in the order of the ids. Path: tasks_live_pkey; worker_id and status are not named, so
--- that no partial index can be chosen instead (docs/decisions/0002-whose-tasks.md).
+-- that no partial index can be chosen instead (docs/decisions/0002-find-the-tasks-of-a-worker.md).
 -- DELETE + INSERT and not an UPDATE of status: moving a row between leaves makes every concurrent writer of it
 -- fail with 40001, even in READ COMMITTED.
 -- It also ends a handler's own transaction, in whose session others may come first in the search_path: so all is qualified.

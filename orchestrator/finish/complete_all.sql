@@ -29,8 +29,8 @@ permits_returned AS (
     GROUP BY h.hold
 ),
 -- end
--- generated: gates told of gone
-gates_told AS (
+-- generated: count gate successes of gone
+gates_counted AS (
     INSERT INTO orchestrator.gate_changes (gate, ended)
     SELECT g.gate, pg_catalog.count(*)
     FROM gone AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)

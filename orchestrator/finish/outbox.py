@@ -21,8 +21,8 @@ from orchestrator.finish.announce import announce
 from orchestrator.finish.record import record, record_lost, record_unlocked, written_before
 from orchestrator.postgres import transient
 from orchestrator.postgres.session import Connection, Session
-from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Buried, Completed, Failed, Fault, Outcome
+from orchestrator.task.claimed import Claimed
+from orchestrator.task.outcome import Completed, DeadLettered, Failed, Fault, Outcome
 
 # A statement has its price, however many it carries, and a commit its flush.
 BATCH_SIZE = 2000
@@ -186,18 +186,18 @@ class Outbox:
     async def _send_singly(
         self, batch: Sequence[Outcome], worker_id: UUID, error: psycopg.Error
     ) -> Sequence[Outcome]:
-        """One of these cannot be stored: find it, and bury its task with that as the reason."""
+        """One of these cannot be stored: find it, and make its task a dead letter, with that as the reason."""
         if len(batch) > 1:
             return [left for outcome in batch for left in await self._send([outcome], worker_id, wary=True)]
         (outcome,) = batch
         match outcome.end:
-            case Buried(Fault(class_name), _) if class_name == REFUSED:
+            case DeadLettered(Fault(class_name), _) if class_name == REFUSED:
                 events.emit(events.StaleOutcome(outcome.task.id, outcome.task.type, outcome.task.queue))
                 return ()
             case _:
                 # The primary message alone: DETAIL and parameters may hold the result.
                 fault = Fault(REFUSED, f"PostgreSQL refused the outcome: {error.diag.message_primary}")
-                return await self._send([replace(outcome, end=Buried(fault, "discarded"))], worker_id)
+                return await self._send([replace(outcome, end=DeadLettered(fault, "discarded"))], worker_id)
 
 
 async def write(
@@ -234,7 +234,7 @@ def weight(outcome: Outcome) -> int:
             return 0
         case Completed(str(result)):
             return len(result)
-        case Failed(fault) | Buried(fault):
+        case Failed(fault) | DeadLettered(fault):
             return len(fault.message) + len(fault.traceback)
         case _:
             return 0

@@ -13,11 +13,11 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
 from orchestrator.postgres import statement
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import (
-    Buried,
     Cancelled,
     Completed,
+    DeadLettered,
     Failed,
     Fault,
     Lost,
@@ -31,9 +31,9 @@ from orchestrator.task.outcome import (
 COMPLETE = statement.load(__file__, "complete.sql")
 COMPLETE_ALL = statement.load(__file__, "complete_all.sql")
 SETTLE = statement.load(__file__, "settle.sql")
-UNLOCKED = statement.load(__file__, "unlocked.sql")
+UNLOCKED = statement.load(__file__, "lock_unlocked.sql")
 RECORDED = statement.load(__file__, "recorded.sql")
-LOST = statement.load(__file__, "lost.sql")
+LOST = statement.load(__file__, "record_void.sql")
 PARTITION = statement.load(__file__, "partition.sql")
 
 # Half of what it takes to name them in a loop.
@@ -174,7 +174,7 @@ def row(outcome: Outcome) -> Row:
     match outcome.end:
         case Failed(fault, kind, after_seconds):
             return "waiting", after_seconds, True, as_json(fault), kind
-        case Buried(fault, kind):
+        case DeadLettered(fault, kind):
             return "dead_letter", None, True, as_json(fault), kind
         case Cancelled(reason):
             return "cancelled", None, True, as_json(Fault("Cancelled", reason)), None
@@ -189,7 +189,7 @@ def row(outcome: Outcome) -> Row:
         case Recorded():
             raise AssertionError("who has completed its task itself has nothing to write")
         case Lost():
-            raise AssertionError("what has lost its lease is written by lost.sql")
+            raise AssertionError("what has lost its lease is written by record_void.sql")
         case _:
             assert_never(outcome.end)
 

@@ -47,7 +47,7 @@ cancelled AS (
     FROM gone
     WHERE ending = 'cancelled'
 ),
-buried AS (
+dead_lettered AS (
     INSERT INTO orchestrator.tasks_dead (
         -- generated: kept
         id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
@@ -100,8 +100,8 @@ permits_returned AS (
     GROUP BY h.hold
 ),
 -- end
--- generated: gates told of failure of gone
-gates_told AS (
+-- generated: count gate failures of gone
+gates_counted AS (
     INSERT INTO orchestrator.gate_changes (gate, ended, failed)
     SELECT g.gate, pg_catalog.count(*), pg_catalog.count(*)
     FROM gone AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)

@@ -42,7 +42,7 @@ heartbeat's connection: it may wait for a lock, and a beat must not.
 """
 
 from orchestrator.lead.elect import Gone, elect
-from orchestrator.lead.fence import Reign, TermOver, fenced
+from orchestrator.lead.fence import Leadership, TermOver, fenced
 from orchestrator.lead.lane import Duty, Lane
 from orchestrator.lead.leader import BEACON_GRACE_SECONDS, Leader, View
 from orchestrator.lead.resign import resign
@@ -53,7 +53,7 @@ __all__ = [
     "Gone",
     "Lane",
     "Leader",
-    "Reign",
+    "Leadership",
     "TermOver",
     "View",
     "elect",

@@ -11,10 +11,10 @@ from psycopg.rows import tuple_row
 
 from orchestrator.postgres import statement
 
-INCUMBENT = statement.load(__file__, "incumbent.sql")
-DEPOSE = statement.load(__file__, "depose.sql")
-PLACE = statement.load(__file__, "place.sql")
-ASCEND = statement.load(__file__, "ascend.sql")
+LOCK_LEADER = statement.load(__file__, "lock_leader.sql")
+REMOVE_LEADER = statement.load(__file__, "remove_leader.sql")
+BECOME_LEADER = statement.load(__file__, "become_leader.sql")
+TAKE_TERM = statement.load(__file__, "take_term.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ def elect(
     }
     try:
         with connection.transaction(), connection.cursor(row_factory=tuple_row) as cursor:
-            cursor.execute(INCUMBENT)
-            cursor.execute(DEPOSE, given)
-            cursor.execute(PLACE, given)
+            cursor.execute(LOCK_LEADER)
+            cursor.execute(REMOVE_LEADER, given)
+            cursor.execute(BECOME_LEADER, given)
             if cursor.fetchone() is None:
                 return None
-            cursor.execute(ASCEND, given)
+            cursor.execute(TAKE_TERM, given)
             row = cursor.fetchone()
     except errors.UniqueViolation:
         return None

@@ -15,7 +15,7 @@ FENCE = statement.load(__file__, "fence.sql")
 
 
 @dataclass(frozen=True, slots=True)
-class Reign:
+class Leadership:
     """Who leads, and in which term: what every duty's transaction is fenced by."""
 
     worker_id: UUID
@@ -27,9 +27,15 @@ class TermOver(OrchestratorError):
 
 
 @contextmanager
-def fenced(connection: psycopg.Connection[Any], reign: Reign, *, limit_seconds: float) -> Iterator[None]:
+def fenced(
+    connection: psycopg.Connection[Any], leadership: Leadership, *, limit_seconds: float
+) -> Iterator[None]:
     """Open a transaction that commits only in this reign; what lies longer in it is ended by the server."""
-    given = {"id": reign.worker_id, "term": reign.term, "limit": f"{max(1, round(limit_seconds * 1000))}ms"}
+    given = {
+        "id": leadership.worker_id,
+        "term": leadership.term,
+        "limit": f"{max(1, round(limit_seconds * 1000))}ms",
+    }
     with connection.transaction():
         if connection.execute(FENCE, given).fetchone() is None:
             raise TermOver

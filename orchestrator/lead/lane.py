@@ -9,10 +9,10 @@ from typing import Any
 import psycopg
 
 from orchestrator import events
-from orchestrator.lead.fence import Reign, TermOver, fenced
+from orchestrator.lead.fence import Leadership, TermOver, fenced
 from orchestrator.postgres import transient
-from orchestrator.postgres.line import ANSWER_SECONDS, Line
-from orchestrator.postgres.reach import NotNow
+from orchestrator.postgres.reconnect import NotNow
+from orchestrator.postgres.thread_connection import ANSWER_SECONDS, ThreadConnection
 
 # After a failure, at the least: a duty that fails at once must not do so a thousand times a second.
 FAILED_WAIT_SECONDS = 0.5
@@ -46,7 +46,7 @@ class Duty:
 class Lane:
     """Its duties take turns: one that always has more to do does not keep the others from theirs."""
 
-    def __init__(self, line: Line, duties: Sequence[Duty], *, limit_seconds: float) -> None:
+    def __init__(self, line: ThreadConnection, duties: Sequence[Duty], *, limit_seconds: float) -> None:
         self._line = line
         self._limit_seconds = limit_seconds
         self._due = [(0.0, duty) for duty in duties]
@@ -56,7 +56,7 @@ class Lane:
         now = time.monotonic()
         self._due = [(now + duty.delay_seconds, duty) for _, duty in self._due]
 
-    def step(self, reign: Reign) -> float:
+    def step(self, leadership: Leadership) -> float:
         """Do the duty that has been due for longest, if one is; return in how many seconds to come again.
 
         Raises TermOver when the reign is. Anything else that a duty raises is told, and that duty's turn is over.
@@ -65,7 +65,7 @@ class Lane:
         now = time.monotonic()
         if at > now:
             return at - now
-        wait_seconds = self._perform(duty, reign)
+        wait_seconds = self._perform(duty, leadership)
         # Behind the others that are due, even if there is more to do at once.
         self._due = [(time.monotonic() + wait_seconds if d is duty else t, d) for t, d in self._due]
         return 0.0
@@ -85,13 +85,13 @@ class Lane:
         """Close the connection; the next step opens another."""
         self._line.close()
 
-    def _perform(self, duty: Duty, reign: Reign) -> float:
+    def _perform(self, duty: Duty, leadership: Leadership) -> float:
         began = time.monotonic()
         try:
             connection = self._line.open()
             # The server ends it after the limit; should it not answer at all, we do.
             with self._line.within(self._limit_seconds + ANSWER_SECONDS):
-                more = duty.worth(connection) and self._do(duty, connection, reign)
+                more = duty.worth(connection) and self._do(duty, connection, leadership)
         except TermOver:
             raise
         except NotNow:
@@ -107,8 +107,8 @@ class Lane:
         pause_seconds = (time.monotonic() - began) * (1 / duty.share - 1)
         return 0.0 if more else max(min(duty.every_seconds, duty.soon()), pause_seconds)
 
-    def _do(self, duty: Duty, connection: psycopg.Connection[Any], reign: Reign) -> bool:
-        with events.when_done(), fenced(connection, reign, limit_seconds=self._limit_seconds):
+    def _do(self, duty: Duty, connection: psycopg.Connection[Any], leadership: Leadership) -> bool:
+        with events.when_done(), fenced(connection, leadership, limit_seconds=self._limit_seconds):
             return duty.work(connection)
 
 

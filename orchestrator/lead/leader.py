@@ -13,11 +13,11 @@ from uuid import UUID
 
 from orchestrator import events
 from orchestrator.lead.elect import Gone, elect
-from orchestrator.lead.fence import Reign, TermOver
+from orchestrator.lead.fence import Leadership, TermOver
 from orchestrator.lead.lane import Duty, Lane
 from orchestrator.lead.resign import resign
 from orchestrator.postgres import transient
-from orchestrator.postgres.line import ANSWER_SECONDS, Line
+from orchestrator.postgres.thread_connection import ANSWER_SECONDS, ThreadConnection
 
 # How long a beacon must be dark: a worker that lost its LISTEN session says so, or lights another, well within it.
 BEACON_GRACE_SECONDS = 2.0
@@ -27,7 +27,7 @@ WATCH_SECONDS = 2.5
 VACANT_SECONDS = 0.5
 # A leader without a beacon is missed only when its term is over. So a worker that has none yet leaves the lead to
 # others for a while: most have one 0.1 s after their start, and those that never get one stand after this.
-UNLIT_SECONDS = 4.0
+NO_BEACON_SECONDS = 4.0
 FOREVER_SECONDS = 3600.0
 # A lane with nothing to do for so long holds no connection.
 IDLE_SECONDS = 5.0
@@ -43,9 +43,9 @@ class View:
     leader_id: UUID | None
     beat_at: datetime | None
     holds: bool  # whether the leader's term runs
-    dark: bool  # whether the leader's beacon is gone
+    beacon_lost: bool  # whether the leader's beacon is gone
     deputy: bool = False  # whether it is ours to watch the leader closely
-    lit: bool = True  # whether a beacon of ours is lit
+    has_beacon: bool = True  # whether a beacon of ours is lit
 
 
 class Leader:
@@ -53,7 +53,7 @@ class Leader:
 
     def __init__(
         self,
-        line: Callable[[str], Line],
+        line: Callable[[str], ThreadConnection],
         *,
         worker_id: Callable[[], UUID],
         urgent: Sequence[Duty],
@@ -73,13 +73,13 @@ class Leader:
         self._ending = threading.Lock()
         self._changed = threading.Condition()
         self._stopping = False
-        self._reign: Reign | None = None
+        self._leadership: Leadership | None = None
         self._trusted_until = 0.0
         self._elected_at = 0.0
         self._vacant = False
         self._free_since: float | None = None
-        self._forewarned: Gone | None = None
-        self._dark: tuple[Gone, float] | None = None
+        self._prepared_for: Gone | None = None
+        self._beacon_lost: tuple[Gone, float] | None = None
         self._look_seconds = FOREVER_SECONDS
 
     def start(self) -> None:
@@ -102,12 +102,12 @@ class Leader:
                 thread.join(self._term_seconds)
         try:
             with self._line.within(ANSWER_SECONDS):
-                if (reign := self._reign) is not None and resign(self._line.open(), reign):
-                    events.emit(events.LeaderResigned(reign.worker_id, reign.term))
+                if (leadership := self._leadership) is not None and resign(self._line.open(), leadership):
+                    events.emit(events.LeaderResigned(leadership.worker_id, leadership.term))
         except Exception as error:
             # Nothing is lost: the term runs out, since who drains does not renew it.
             events.emit(events.DutyFailed("resign", type(error).__name__, transient.reason(error)))
-        self._reign = None
+        self._leadership = None
         self._urgent.close()
         self._housekeeping.close()
 
@@ -119,19 +119,21 @@ class Leader:
     def heard(self, view: View, *, sent_at: float) -> None:
         """Learn what a look told that was sent at this moment of our clock."""
         with self._changed:
-            reign = self._reign
-            if reign is not None and sent_at > self._elected_at:
-                if (view.worker_id, view.term) != (reign.worker_id, reign.term):
-                    self._step_down(reign)
+            leadership = self._leadership
+            if leadership is not None and sent_at > self._elected_at:
+                if (view.worker_id, view.term) != (leadership.worker_id, leadership.term):
+                    self._step_down(leadership)
                 elif view.renewed:
                     # From when it was sent: our trust ends no later than the term does.
                     self._trusted_until = sent_at + self._term_seconds
-            if self._reign is None and view.term is not None and view.renewed and not self._stopping:
+            if self._leadership is None and view.term is not None and view.renewed and not self._stopping:
                 # We lead and did not know: the answer to the election was lost, or our own clock was too cautious.
-                self._ascend(Reign(view.worker_id, view.term), trusted_until=sent_at + self._term_seconds)
+                self._begin_term(
+                    Leadership(view.worker_id, view.term), trusted_until=sent_at + self._term_seconds
+                )
             self._vacant = self._may_stand(view)
             self._look_seconds = self._next_look(view)
-            if self._vacant or self._dark is not None:
+            if self._vacant or self._beacon_lost is not None:
                 self._changed.notify_all()
 
     def _may_stand(self, view: View) -> bool:
@@ -141,76 +143,78 @@ class Leader:
             return False
         now = time.monotonic()
         self._free_since = self._free_since or now
-        return view.lit or now - self._free_since >= UNLIT_SECONDS
+        return view.has_beacon or now - self._free_since >= NO_BEACON_SECONDS
 
     def _is_held(self, view: View) -> bool:
         """Tell whether somebody leads, by this look and the ones before."""
-        if not (view.holds and view.dark and view.leader_id is not None and view.beat_at is not None):
-            self._dark = None
+        if not (view.holds and view.beacon_lost and view.leader_id is not None and view.beat_at is not None):
+            self._beacon_lost = None
             return view.holds
         gone = Gone(view.leader_id, view.beat_at)
-        if self._dark is None or self._dark[0] != gone:
-            self._dark = (gone, time.monotonic())
-        return time.monotonic() - self._dark[1] < BEACON_GRACE_SECONDS
+        if self._beacon_lost is None or self._beacon_lost[0] != gone:
+            self._beacon_lost = (gone, time.monotonic())
+        return time.monotonic() - self._beacon_lost[1] < BEACON_GRACE_SECONDS
 
     def _next_look(self, view: View) -> float:
         if self._free_since is not None:
             return VACANT_SECONDS
-        if self._dark is not None:
-            return max(0.05, self._dark[1] + BEACON_GRACE_SECONDS - time.monotonic())
+        if self._beacon_lost is not None:
+            return max(0.05, self._beacon_lost[1] + BEACON_GRACE_SECONDS - time.monotonic())
         return min(self._term_seconds / 3, WATCH_SECONDS) if view.deputy else FOREVER_SECONDS
 
     def _lead(self) -> None:
         # Ends: stop() is called.
         while not self._stopping:
-            reign = self._believed()
-            if reign is not None:
-                self._wait(self._step(self._urgent, reign))
+            leadership = self._believed()
+            if leadership is not None:
+                self._wait(self._step(self._urgent, leadership))
             elif self._vacant:
                 self._stand()
-            elif self._dark is not None:
-                self._be_forewarned(self._dark[0])
+            elif self._beacon_lost is not None:
+                self._prepare_takeover(self._beacon_lost[0])
             else:
                 # A candidate holds no connection.
                 self._urgent.close()
                 self._wait(
                     FOREVER_SECONDS,
-                    until=lambda: self._vacant or self._reign is not None or self._dark is not None,
+                    until=lambda: (
+                        self._vacant or self._leadership is not None or self._beacon_lost is not None
+                    ),
                 )
 
-    def _be_forewarned(self, gone: Gone) -> None:
+    def _prepare_takeover(self, gone: Gone) -> None:
         """The leader may be gone, and workers with it: let the duties look for these from now on. A reign then begins
         with what they have seen: the graces of all beacons run at the same time."""
-        if gone != self._forewarned:
-            self._forewarned = gone
+        if gone != self._prepared_for:
+            self._prepared_for = gone
             self._urgent.look()
-        self._wait(BEACON_GRACE_SECONDS, until=lambda: self._vacant or self._reign is not None)
+        self._wait(BEACON_GRACE_SECONDS, until=lambda: self._vacant or self._leadership is not None)
 
     def _keep_house(self) -> None:
         # Ends: stop() is called.
         while not self._stopping:
-            reign = self._believed()
-            if reign is not None:
-                seconds = self._step(self._housekeeping, reign)
+            leadership = self._believed()
+            if leadership is not None:
+                seconds = self._step(self._housekeeping, leadership)
                 if seconds > IDLE_SECONDS:
                     # Of a server's connections, one the fewer.
                     self._housekeeping.close()
                 self._wait(seconds)
             else:
                 self._housekeeping.close()
-                self._wait(FOREVER_SECONDS, until=lambda: self._reign is not None)
+                self._wait(FOREVER_SECONDS, until=lambda: self._leadership is not None)
 
-    def _step(self, lane: Lane, reign: Reign) -> float:
+    def _step(self, lane: Lane, leadership: Leadership) -> float:
         try:
-            return lane.step(reign)
+            return lane.step(leadership)
         except TermOver:
             with self._changed:
-                self._step_down(reign)
+                self._step_down(leadership)
             return 0.0
 
     def _stand(self) -> None:
         with self._changed:
-            gone = self._dark[0] if self._dark is not None else None
+            gone = self._beacon_lost[0] if self._beacon_lost is not None else None
         worker_id, sent_at = self._worker_id(), time.monotonic()
         term = None
         try:
@@ -226,34 +230,34 @@ class Leader:
             self._vacant = False
             if term is None:
                 return
-            self._ascend(Reign(worker_id, term), trusted_until=sent_at + self._term_seconds)
+            self._begin_term(Leadership(worker_id, term), trusted_until=sent_at + self._term_seconds)
 
-    def _ascend(self, reign: Reign, *, trusted_until: float) -> None:
+    def _begin_term(self, leadership: Leadership, *, trusted_until: float) -> None:
         """Believe that we lead, with the condition held. Twice is once: a beat may tell of it before the election."""
-        if self._reign == reign:
+        if self._leadership == leadership:
             return
-        self._reign = reign
+        self._leadership = leadership
         self._trusted_until = trusted_until
         self._elected_at = time.monotonic()
-        self._dark = None
+        self._beacon_lost = None
         self._look_seconds = FOREVER_SECONDS
         self._urgent.begin()
         self._housekeeping.begin()
         self._changed.notify_all()
-        events.emit(events.LeaderElected(reign.worker_id, reign.term))
+        events.emit(events.LeaderElected(leadership.worker_id, leadership.term))
 
-    def _believed(self) -> Reign | None:
+    def _believed(self) -> Leadership | None:
         """Return our reign, for as long as our own clock trusts it."""
         with self._changed:
-            if self._reign is not None and time.monotonic() >= self._trusted_until:
-                self._step_down(self._reign)
-            return self._reign
+            if self._leadership is not None and time.monotonic() >= self._trusted_until:
+                self._step_down(self._leadership)
+            return self._leadership
 
-    def _step_down(self, reign: Reign) -> None:
+    def _step_down(self, leadership: Leadership) -> None:
         """Stop believing, with the condition held."""
-        if self._reign == reign:
-            self._reign = None
-            events.emit(events.LeaderSteppedDown(reign.worker_id, reign.term))
+        if self._leadership == leadership:
+            self._leadership = None
+            events.emit(events.LeaderSteppedDown(leadership.worker_id, leadership.term))
 
     def _wait(self, seconds: float, *, until: Callable[[], object] = lambda: False) -> None:
         with self._changed:

@@ -4,18 +4,18 @@ from typing import Any
 
 import psycopg
 
-from orchestrator.lead.fence import Reign
+from orchestrator.lead.fence import Leadership
 from orchestrator.postgres import statement
 
-OWN = statement.load(__file__, "own.sql")
+LOCK_OWN_ROW = statement.load(__file__, "lock_own_row.sql")
 RESIGN = statement.load(__file__, "resign.sql")
 
 
-def resign(connection: psycopg.Connection[Any], reign: Reign) -> bool:
+def resign(connection: psycopg.Connection[Any], leadership: Leadership) -> bool:
     """Resign, if this is still our reign; tell whether it was."""
-    given = {"id": reign.worker_id, "term": reign.term}
+    given = {"id": leadership.worker_id, "term": leadership.term}
     with connection.transaction():
-        if connection.execute(OWN, given).fetchone() is None:
+        if connection.execute(LOCK_OWN_ROW, given).fetchone() is None:
             return False
         connection.execute(RESIGN, given)
     return True

@@ -4,7 +4,7 @@ Each repeats its predicate in its write, by the database's clock, so that a duty
 called inside its caller's transaction, and returns True when it should be called again at once.
 """
 
-from orchestrator.maintain.finished import Walk, finished
+from orchestrator.maintain.delete_finished import Walk, finished
 from orchestrator.maintain.partitions import partitions
 from orchestrator.maintain.recover import Recovered, Recovery, recover
 from orchestrator.maintain.retention import KINDS, Kind, retention

@@ -22,12 +22,12 @@ from psycopg.rows import tuple_row
 
 from orchestrator import events
 from orchestrator.lead import BEACON_GRACE_SECONDS
-from orchestrator.maintain.halves import BAD_ROW, by_halves
+from orchestrator.maintain.skip_bad_rows import BAD_ROW, skipping_bad_rows
 from orchestrator.maintain.tallies import tell
 from orchestrator.postgres import statement
 
 RECOVER = statement.load(__file__, "recover.sql")
-GONE = statement.load(__file__, "gone.sql")
+GONE = statement.load(__file__, "missing_workers.sql")
 ORPHANS = statement.load(__file__, "orphans.sql")
 
 BATCH_SIZE = 1000
@@ -43,12 +43,12 @@ class Recovered:
     """What one round took back."""
 
     returned: int
-    buried: int
+    dead_lettered: int
     workers: int
 
     @property
     def may_be_more(self) -> bool:
-        return self.returned + self.buried >= BATCH_SIZE
+        return self.returned + self.dead_lettered >= BATCH_SIZE
 
 
 class Recovery:
@@ -61,7 +61,7 @@ class Recovery:
         self._grace_seconds = grace_seconds
         self._spares_after_restart = spares_after_restart
         # By our own clock: when a worker that is seen so without a break counts as gone.
-        self._dark_until: dict[Seen, float] = {}
+        self._beacon_lost_until: dict[Seen, float] = {}
         self._late_until: dict[Seen, float] = {}
 
     def is_worth(self, connection: psycopg.Connection[Any]) -> bool:
@@ -69,20 +69,22 @@ class Recovery:
         given = {"late": 1 - WATCHED, "spares_after_restart": self._spares_after_restart}
         with connection.cursor(row_factory=tuple_row) as cursor:
             rows = cursor.execute(GONE, given, prepare=False).fetchall()
-        dark = {(who, beat): self._grace_seconds for why, who, beat, _ in rows if why == "dark"}
+        beacon_lost = {(who, beat): self._grace_seconds for why, who, beat, _ in rows if why == "beacon_lost"}
         late = {(who, beat): WATCHED * seconds for why, who, beat, seconds in rows if why == "late"}
-        self._dark_until = watched(self._dark_until, dark)
+        self._beacon_lost_until = watched(self._beacon_lost_until, beacon_lost)
         self._late_until = watched(self._late_until, late)
         return bool(
             any(why in ("orphans", "elsewhere") for why, *_ in rows)
-            or over(self._dark_until)
+            or over(self._beacon_lost_until)
             or over(self._late_until)
         )
 
     def soon(self) -> float:
         """Return in how many seconds the next worker that is watched has been watched for long enough."""
         now = time.monotonic()
-        left = [at - now for at in (*self._dark_until.values(), *self._late_until.values()) if at > now]
+        left = [
+            at - now for at in (*self._beacon_lost_until.values(), *self._late_until.values()) if at > now
+        ]
         return min(left, default=math.inf)
 
     def __call__(self, connection: psycopg.Connection[Any]) -> bool:
@@ -90,7 +92,7 @@ class Recovery:
         return recover(
             connection,
             spares_after_restart=self._spares_after_restart,
-            gone=over(self._dark_until),
+            gone=over(self._beacon_lost_until),
             watched=over(self._late_until),
         ).may_be_more
 
@@ -133,8 +135,10 @@ def recover(
         declared = take_back(connection, given, [])
         with connection.cursor(row_factory=tuple_row) as cursor:
             rows = cursor.execute(ORPHANS, {"most": BATCH_SIZE}, prepare=False).fetchall()
-        done = by_halves(connection, "recover", [n for (n,) in rows], partial(take_back, connection, given))
-        return Recovered(sum(r.returned for r in done), sum(r.buried for r in done), declared.workers)
+        done = skipping_bad_rows(
+            connection, "recover", [n for (n,) in rows], partial(take_back, connection, given)
+        )
+        return Recovered(sum(r.returned for r in done), sum(r.dead_lettered for r in done), declared.workers)
 
 
 def take_back(
@@ -146,8 +150,8 @@ def take_back(
         cursor.execute(RECOVER, {**given, "only_ids": ids}, prepare=False)
         row = cursor.fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
-    returned, buried, workers, _rings, _redated, ended, leader = row
+    returned, dead_lettered, workers, _rings, _redated, ended, leader = row
     tell(leader, ended)
-    if returned or buried or workers:
-        events.emit(events.TasksRecovered(returned, buried, workers))
-    return Recovered(returned, buried, workers)
+    if returned or dead_lettered or workers:
+        events.emit(events.TasksRecovered(returned, dead_lettered, workers))
+    return Recovered(returned, dead_lettered, workers)

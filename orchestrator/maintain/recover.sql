@@ -10,9 +10,9 @@
 -- last attempt one is given back. From the second loss on a task runs alone (worker/suspects.py), and only what it loses
 -- alone tells against it: with the third of these, its fifth, it is a dead letter. One would be too few: where workers are
 -- killed at random, that convicted 5 innocents of 47,025.
--- Out: one row: tasks returned, tasks buried, workers declared dead; ended: queue, type and what became of it, of each (a type
--- that nobody has declared is anybody's word, and has no name); leader: who calls. At most `batch_size` tasks a call; call again while it
--- returns that many.
+-- Out: one row: tasks returned, tasks made dead letters, workers declared dead; ended: queue, type and what became of
+-- it, of each (a type that nobody has declared is anybody's word, and has no name); leader: who calls. At most
+-- `batch_size` tasks a call; call again while it returns that many.
 -- In `only_ids`: which tasks to take back, where a round for all has failed; NULL: all.
 -- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several may call at once. A worker that
 -- beats at this moment has its row locked and is left alone. Path: tasks_live_worker_idx.
@@ -41,7 +41,7 @@ WITH RECURSIVE holder AS (
     FROM holder AS h
     WHERE h.worker_id IS NOT NULL
 ),
-unlit AS (
+without_beacon AS (
     SELECT g.id, g.beat_at FROM unnest(%(gone_ids)s::uuid[], %(gone_beats)s::timestamptz[]) AS g (id, beat_at)
 ),
 watched AS (
@@ -79,7 +79,7 @@ late AS (
             OR w.state = 'dead'
             OR w.beacon IS NOT NULL
                 AND w.beat_at >= orchestrator.clock() - w.dead_after
-                AND EXISTS (SELECT FROM unlit AS g WHERE g.id = w.id AND g.beat_at = w.beat_at)
+                AND EXISTS (SELECT FROM without_beacon AS g WHERE g.id = w.id AND g.beat_at = w.beat_at)
                 AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon))
         )
     ORDER BY w.id
@@ -139,7 +139,7 @@ lost AS (
     SELECT o.id, o.attempt, 'lost', o.queue, o.type, o.error, o.lease, o.worker_id, o.started_at
     FROM orphan AS o
     WHERE o.status = 'running'
-    -- The worker may have reported the execution itself (finish/lost.sql).
+    -- The worker may have reported the execution itself (finish/record_void.sql).
     ON CONFLICT (task_id, lease) DO NOTHING
 ),
 back AS (
@@ -168,7 +168,7 @@ gone AS (
         -- end
         t.lease, least(t.losses, 32766) + 1 AS losses, t.started_at, o.error
 ),
-buried AS (
+dead_lettered AS (
     INSERT INTO orchestrator.tasks_dead (
         -- generated: kept
         id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
@@ -194,8 +194,8 @@ permits_returned AS (
     GROUP BY h.hold
 ),
 -- end
--- generated: gates told of failure of gone
-gates_told AS (
+-- generated: count gate failures of gone
+gates_counted AS (
     INSERT INTO orchestrator.gate_changes (gate, ended, failed)
     SELECT g.gate, pg_catalog.count(*), pg_catalog.count(*)
     FROM gone AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
@@ -207,7 +207,7 @@ rung AS MATERIALIZED (
 )
 SELECT
     (SELECT count(*) FROM back) AS returned,
-    (SELECT count(*) FROM gone) AS buried,
+    (SELECT count(*) FROM gone) AS dead_lettered,
     (SELECT count(*) FROM declared) AS workers,
     (SELECT count(*) FROM rung) AS rings,
     (SELECT count(*) FROM redated) AS redated,
@@ -215,7 +215,7 @@ SELECT
         SELECT jsonb_agg(jsonb_build_array(
             o.queue,
             coalesce((SELECT y.name FROM orchestrator.types AS y WHERE y.name = o.type), '(unknown)'),
-            CASE WHEN o.status <> 'running' THEN 'released' WHEN o.is_convicted THEN 'buried' ELSE 'lost' END,
+            CASE WHEN o.status <> 'running' THEN 'released' WHEN o.is_convicted THEN 'dead_lettered' ELSE 'lost' END,
             NULL,
             NULL
         ))

@@ -1,4 +1,5 @@
-"""Delete what has been kept long enough, a batch at a time; finished tasks apart (see `finished` and `partitions`).
+"""Delete what has been kept long enough, a batch at a time; finished tasks apart (see `delete_finished` and
+`partitions`).
 
 Each kind is a duty of its own, in a transaction of its own, so that somebody who holds one table fast keeps no other
 from being tidied.

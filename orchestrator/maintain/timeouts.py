@@ -13,7 +13,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from orchestrator import events
-from orchestrator.maintain.halves import BAD_ROW, by_halves
+from orchestrator.maintain.skip_bad_rows import BAD_ROW, skipping_bad_rows
 from orchestrator.maintain.tallies import tell
 from orchestrator.postgres import statement
 
@@ -46,7 +46,7 @@ def timeouts(
         with connection.cursor(row_factory=tuple_row) as cursor:
             ids = [task_id for (task_id,) in cursor.execute(OVERDUE, given, prepare=False).fetchall()]
         one = partial(end, connection, margin_seconds=margin_seconds, batch_size=batch_size)
-        ended = sum(by_halves(connection, "timeouts", ids, one))
+        ended = sum(skipping_bad_rows(connection, "timeouts", ids, one))
     return ended >= batch_size
 
 
@@ -59,8 +59,8 @@ def end(
         # Run once in a few seconds: planned each time, it never runs by a plan made for empty tables.
         row = cursor.execute(TIMEOUTS, given, prepare=False).fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
-    retried, buried, _rings, ended, leader = row
+    retried, dead_lettered, _rings, ended, leader = row
     tell(leader, ended)
-    if retried or buried:
-        events.emit(events.TimeoutsEnforced(retried, buried))
-    return int(retried + buried)
+    if retried or dead_lettered:
+        events.emit(events.TimeoutsEnforced(retried, dead_lettered))
+    return int(retried + dead_lettered)

@@ -2,7 +2,7 @@
 -- fenced off. Only of workers that have beaten since then: who could not reach us may hold the outcome, and is recovered
 -- if it does not come back. Each counts as failed, is written into attempts, and waits for its next attempt as its
 -- type's policy says (1 s, doubled each time to 300 s, ± 10 %% where nobody has declared the type), or is a dead letter
--- when its attempts are used up. A timeout of 0 is none. Out: one row: tasks sent back, tasks buried; ended:
+-- when its attempts are used up. A timeout of 0 is none. Out: one row: tasks sent back, tasks made dead letters; ended:
 -- queue, type, what became of it, seconds waited and run, of each; leader: who calls. At most `batch_size` a call; call again while it returns that many.
 -- Locks: the task rows by id, SKIP LOCKED: who is writing its outcome at this moment is left alone. Path:
 -- tasks_live_worker_idx, which holds leased rows only; then the key. id + 0: or the order is read from the whole key.
@@ -89,7 +89,7 @@ gone AS (
         -- end
         t.losses, t.started_at, l.error
 ),
-buried AS (
+dead_lettered AS (
     INSERT INTO orchestrator.tasks_dead (
         -- generated: kept
         id, run_at, created_at, claimed_at, deadline, workflow_id, parent_id, aging_us, timeout, worker_id, priority,
@@ -115,8 +115,8 @@ permits_returned AS (
     GROUP BY h.hold
 ),
 -- end
--- generated: gates told of failure of gone
-gates_told AS (
+-- generated: count gate failures of gone
+gates_counted AS (
     INSERT INTO orchestrator.gate_changes (gate, ended, failed)
     SELECT g.gate, pg_catalog.count(*), pg_catalog.count(*)
     FROM gone AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
@@ -129,13 +129,13 @@ rung AS MATERIALIZED (
 )
 SELECT
     (SELECT count(*) FROM back) AS retried,
-    (SELECT count(*) FROM gone) AS buried,
+    (SELECT count(*) FROM gone) AS dead_lettered,
     (SELECT count(*) FROM rung) AS rings,
     (
         SELECT jsonb_agg(jsonb_build_array(
             l.queue,
             l.type,
-            CASE WHEN l.attempt < l.max_attempts THEN 'timed_out' ELSE 'buried' END,
+            CASE WHEN l.attempt < l.max_attempts THEN 'timed_out' ELSE 'dead_lettered' END,
             least(greatest(date_part('epoch', l.started_at) - date_part('epoch', l.run_at), 0), 3155760000),
             date_part('epoch', orchestrator.clock() - l.started_at)
         ))

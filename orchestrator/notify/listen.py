@@ -26,7 +26,7 @@ from orchestrator.postgres.session import Connection, Session
 
 LISTEN = statement.load(__file__, "listen.sql")
 LISTEN_WORKERS = statement.load(__file__, "listen_workers.sql")
-LIGHT = statement.load(__file__, "light.sql")
+TAKE_BEACON = statement.load(__file__, "take_beacon.sql")
 
 WORKERS_CHANNEL = "orchestrator_workers"
 TEST_EVERY_SECONDS = 60.0
@@ -43,7 +43,7 @@ class Calls:
     rung: Callable[[], None]  # there may be work
     called: Callable[[], None]  # something about us, or about the lead, may have changed
     hears: Callable[[bool], None]  # whether notifications arrive
-    lit: Callable[[int | None], None]  # which beacon is held now
+    beacon_changed: Callable[[int | None], None]  # which beacon is held now
     ring: Callable[[], None]  # send a notification to this worker, over another connection
     rang_at: Callable[[], float | None]  # when that was sent, if it was
 
@@ -72,7 +72,7 @@ class Listener:
             try:
                 await self._session.run(self._hear, give_up_on=lambda _error: True, answer_seconds=None)
             except Exception as error:
-                self._put_out()
+                self._drop_beacon()
                 if not transient.is_transient(error):
                     raise
                 await asyncio.sleep(RECONNECT_SECONDS)
@@ -80,7 +80,7 @@ class Listener:
     def begin_anew(self, worker_id: UUID) -> None:
         """The worker has another id: so has its beacon."""
         self._worker_id = worker_id
-        self._put_out()
+        self._drop_beacon()
         # Not by closing the connection: another one, opened at once, may get its file descriptor, and who waits on it
         # here would go on waiting, for up to a minute.
         self._test()
@@ -104,7 +104,7 @@ class Listener:
             for told in received(connection):
                 self._take(told.relname.decode(), told.extra.decode())
             if self._heard and self._beacon is None:
-                await self._light(connection)
+                await self._take_beacon(connection)
             if self._heard and time.monotonic() >= self._test_at:
                 self._test()
             elif not self._heard:
@@ -138,25 +138,25 @@ class Listener:
         if not self._deaf:
             self._deaf = True
             events.emit(events.ListenDeaf(self._worker_id))
-        self._put_out()
+        self._drop_beacon()
         if time.monotonic() - rang_at > TEST_EVERY_SECONDS:
             self._calls.ring()
 
-    async def _light(self, connection: Connection) -> None:
+    async def _take_beacon(self, connection: Connection) -> None:
         beacon, worker_id = secrets.randbits(63), self._worker_id
-        await connection.execute(LIGHT, {"worker_id": worker_id, "beacon": beacon})
+        await connection.execute(TAKE_BEACON, {"worker_id": worker_id, "beacon": beacon})
         if worker_id != self._worker_id:
             return  # another id meanwhile: it gets a beacon of its own, and this one is put out
         # Only now may the row say so: a beacon that is not lit yet would pass for one that is gone.
         self._beacon = beacon
-        self._calls.lit(beacon)
+        self._calls.beacon_changed(beacon)
 
-    def _put_out(self) -> None:
+    def _drop_beacon(self) -> None:
         self._heard = False
         self._calls.hears(False)
         if self._beacon is not None:
             self._beacon = None
-            self._calls.lit(None)
+            self._calls.beacon_changed(None)
 
 
 async def readable(connection: Connection, seconds: float) -> None:

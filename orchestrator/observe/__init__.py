@@ -11,30 +11,30 @@ structlog, prometheus-client and OpenTelemetry; stations emit, they neither log 
     statistics   what was done, by the minute, in the database
 """
 
-from orchestrator.observe.family import Family, Snapshot, snapshot
-from orchestrator.observe.lines import logger
 from orchestrator.observe.log import follow
+from orchestrator.observe.log_output import logger
 from orchestrator.observe.masking import masked, masked_text
 from orchestrator.observe.metrics import ask, count
-from orchestrator.observe.pages import family_pages, own_pages
+from orchestrator.observe.multiprocess import Processes, Snapshot, snapshot
+from orchestrator.observe.pages import multiprocess_pages, own_pages
 from orchestrator.observe.printable import printable
 from orchestrator.observe.server import Server
 from orchestrator.observe.statistics import Statistics
 from orchestrator.observe.tracing import continued, tracing
 
 __all__ = [
-    "Family",
+    "Processes",
     "Server",
     "Snapshot",
     "Statistics",
     "ask",
     "continued",
     "count",
-    "family_pages",
     "follow",
     "logger",
     "masked",
     "masked_text",
+    "multiprocess_pages",
     "own_pages",
     "printable",
     "snapshot",

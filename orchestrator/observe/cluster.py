@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from orchestrator import events
-from orchestrator.observe import catalogue
-from orchestrator.observe.numbers import Reading
+from orchestrator.observe import metric_definitions
+from orchestrator.observe.metric_values import Reading
 
 
 class Cluster:
@@ -45,8 +45,8 @@ class Cluster:
         """Return whether we lead, and if so what was sampled."""
         with self._lock:
             term, kept = max(self._terms.values(), default=0), self._sample
-        yield catalogue.LEADS, (), float(term > 0)
-        yield catalogue.TERM, (), float(term)
+        yield metric_definitions.LEADS, (), float(term > 0)
+        yield metric_definitions.TERM, (), float(term)
         if kept is not None:
             yield from of_sample(*kept)
 
@@ -66,17 +66,17 @@ LEARNT: frozenset[type[events.Event]] = frozenset(
 
 def of_sample(sample: events.GaugesSampled, at: float) -> Iterator[Reading]:
     for queue, status, count in sample.tasks:
-        yield catalogue.DEPTH, (queue, status), count
+        yield metric_definitions.DEPTH, (queue, status), count
     for queue, seconds in sample.oldest_ready_seconds:
-        yield catalogue.OLDEST, (queue,), seconds
+        yield metric_definitions.OLDEST, (queue,), seconds
     for queue, count in sample.dead_letters:
-        yield catalogue.DEAD, (queue,), count
+        yield metric_definitions.DEAD, (queue,), count
     for state, count in sample.workers:
-        yield catalogue.WORKERS, (state,), count
+        yield metric_definitions.WORKERS, (state,), count
     # Nobody holds a snapshot: that is the best of news, and no gap in a graph.
-    yield catalogue.HORIZON, (), sample.oldest_snapshot_seconds or 0.0
-    yield catalogue.HORIZON_XIDS, (), sample.oldest_snapshot_transactions or 0
-    yield catalogue.NOTIFY_USAGE, (), sample.notification_queue_usage
-    yield catalogue.LEAVES, (), sample.leaves_ahead
-    yield catalogue.SAMPLE_TOOK, (), sample.took_seconds
-    yield catalogue.SAMPLE_AGE, (), time.monotonic() - at
+    yield metric_definitions.HORIZON, (), sample.oldest_snapshot_seconds or 0.0
+    yield metric_definitions.HORIZON_XIDS, (), sample.oldest_snapshot_transactions or 0
+    yield metric_definitions.NOTIFY_USAGE, (), sample.notification_queue_usage
+    yield metric_definitions.LEAVES, (), sample.leaves_ahead
+    yield metric_definitions.SAMPLE_TOOK, (), sample.took_seconds
+    yield metric_definitions.SAMPLE_AGE, (), time.monotonic() - at

@@ -1,4 +1,4 @@
-"""One line a state change; successes at DEBUG. Where lines go says `lines`.
+"""One line a state change; successes at DEBUG. Where lines go says `log_output`.
 
 No payload is in a line: no event carries it, but `TaskPayload`, which is told only with the setting `log_payloads`.
 """
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator import events
-from orchestrator.observe.lines import configure, logger
+from orchestrator.observe.log_output import configure, logger
 from orchestrator.observe.masking import masked_payload
 
 LEVELS: dict[type[events.Event], str] = {
@@ -33,7 +33,7 @@ LEVELS: dict[type[events.Event], str] = {
     events.GhostsReleased: "warning",
     events.TimeoutsEnforced: "warning",
     events.ConnectionLost: "warning",
-    events.TaskBuried: "error",
+    events.TaskDeadLettered: "error",
     events.HandlerAbandoned: "error",
     events.WorkerDeclaredDead: "error",
     events.WorkerCutOff: "error",
@@ -90,26 +90,26 @@ def follow(*, minimum: str = "info") -> Callable[[], None]:
     configure()
     ranks = ("debug", "info", "warning", "error")
     loud = frozenset(ranks[ranks.index(minimum) :])
-    news = News()
+    news = Repeats()
 
     def line(event: events.Event) -> None:
         if (left_out := news.of(event)) is not None:
             more = {"left_out": left_out} if left_out else {}
             getattr(logger(), level_of(type(event)))(name_of(event), **fields_of(event), **more)
 
-    return events.subscribe(line, to=[k for k in events.kinds() if is_told(k) and level_of(k) in loud])
+    return events.subscribe(line, to=[k for k in events.kinds() if has_line(k) and level_of(k) in loud])
 
 
 def level_of(kind: type[events.Event]) -> str:
     return LEVELS.get(kind, "info")
 
 
-def is_told(kind: type[events.Event]) -> bool:
+def has_line(kind: type[events.Event]) -> bool:
     """Tell whether there is a line for such events, at whatever level."""
     return kind not in NEVER
 
 
-class News:
+class Repeats:
     """Remembers what was said lately, of the events that come in swarms."""
 
     def __init__(self) -> None:

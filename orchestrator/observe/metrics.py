@@ -1,4 +1,4 @@
-"""Count what happens, for Prometheus: each event under the number that stands for it (`catalogue`)."""
+"""Count what happens, for Prometheus: each event under the number that stands for it (`metric_definitions`)."""
 
 import threading
 from bisect import bisect_left
@@ -8,9 +8,9 @@ from weakref import WeakKeyDictionary
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from orchestrator import events
-from orchestrator.observe import catalogue
+from orchestrator.observe import metric_definitions
 from orchestrator.observe.cluster import LEARNT, Cluster
-from orchestrator.observe.numbers import Numbers, Source
+from orchestrator.observe.metric_values import MetricValues, Source
 from orchestrator.task.buckets import BOUNDS, bounds
 from orchestrator.task.tally import Tally
 from orchestrator.version import __version__
@@ -48,10 +48,10 @@ class Counts:
     """What is counted in one registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.numbers = Numbers()
+        self.numbers = MetricValues()
         self.cluster = Cluster()
         self.numbers.ask(self.cluster.readings)
-        self.numbers.ask(lambda: [(catalogue.INFO, (__version__,), 1.0)])
+        self.numbers.ask(lambda: [(metric_definitions.INFO, (__version__,), 1.0)])
         self._users = set[object]()
         self._lock = threading.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -85,38 +85,38 @@ class Counts:
             case events.OutcomesWritten(tallies=tallies, took_seconds=seconds):
                 self._count_batch(tallies, seconds)
             case events.ClaimAnswered(count=count, seconds=seconds):
-                add(catalogue.CLAIMED, count=count)
-                self.numbers.observe(catalogue.CLAIM, seconds)
+                add(metric_definitions.CLAIMED, count=count)
+                self.numbers.observe(metric_definitions.CLAIM, seconds)
             case events.TasksEnqueued(type=kind, count=count):
-                add(catalogue.ENQUEUED, kind, count=count)
+                add(metric_definitions.ENQUEUED, kind, count=count)
             case events.StaleOutcome(queue=queue):
-                add(catalogue.STALE, queue)
+                add(metric_definitions.STALE, queue)
             case events.LeaseLost(queue=queue):
-                add(catalogue.LEASES_LOST, queue)
+                add(metric_definitions.LEASES_LOST, queue)
             case events.GhostsReleased(count=count):
-                add(catalogue.GHOSTS, count=count)
+                add(metric_definitions.GHOSTS, count=count)
             case events.HandlerAbandoned():
-                add(catalogue.ABANDONED)
-            case events.TasksRecovered(returned=returned, buried=buried, workers=workers):
-                add(catalogue.RECOVERED, "returned", count=returned)
-                add(catalogue.RECOVERED, "buried", count=buried)
-                add(catalogue.WORKERS_LOST, count=workers)
-            case events.TimeoutsEnforced(retried=retried, buried=buried):
-                add(catalogue.TIMEOUTS, "retried", count=retried)
-                add(catalogue.TIMEOUTS, "buried", count=buried)
+                add(metric_definitions.ABANDONED)
+            case events.TasksRecovered(returned=returned, dead_lettered=dead_lettered, workers=workers):
+                add(metric_definitions.RECOVERED, "returned", count=returned)
+                add(metric_definitions.RECOVERED, "dead_lettered", count=dead_lettered)
+                add(metric_definitions.WORKERS_LOST, count=workers)
+            case events.TimeoutsEnforced(retried=retried, dead_lettered=dead_lettered):
+                add(metric_definitions.TIMEOUTS, "retried", count=retried)
+                add(metric_definitions.TIMEOUTS, "dead_lettered", count=dead_lettered)
 
     def _count_batch(self, tallies: Iterable[Tally], took_seconds: float | None) -> None:
         numbers = self.numbers
         if took_seconds is not None:
-            numbers.observe(catalogue.FINISH, took_seconds)
+            numbers.observe(metric_definitions.FINISH, took_seconds)
         for tally in tallies:
             name = (tally.queue, tally.type)
             for outcome, count in tally.counts.items():
-                numbers.add(catalogue.ATTEMPTS, *name, outcome, count=count)
+                numbers.add(metric_definitions.ATTEMPTS, *name, outcome, count=count)
             for metric, times in (
-                (catalogue.WAIT, tally.wait),
-                (catalogue.RUN, tally.run),
-                (catalogue.TOTAL, tally.total),
+                (metric_definitions.WAIT, tally.wait),
+                (metric_definitions.RUN, tally.run),
+                (metric_definitions.TOTAL, tally.total),
             ):
                 if times.buckets:
                     numbers.spread(metric, folded(times.buckets), times.seconds, *name)
@@ -125,35 +125,35 @@ class Counts:
         add = self.numbers.add
         match event:
             case events.LoopTurned(lag_seconds=seconds):
-                self.numbers.observe(catalogue.LAG, seconds)
+                self.numbers.observe(metric_definitions.LAG, seconds)
             case events.WorkerDeclaredDead():
-                add(catalogue.CUT_OFF, "database")
+                add(metric_definitions.CUT_OFF, "database")
             case events.WorkerCutOff():
-                add(catalogue.CUT_OFF, "own clock")
+                add(metric_definitions.CUT_OFF, "own clock")
             case events.LeaderElected():
-                add(catalogue.ELECTIONS)
+                add(metric_definitions.ELECTIONS)
             case (
                 events.DutyFailed(duty=duty) | events.DutyPutOff(duty=duty) | events.DutyRowSkipped(duty=duty)
             ):
-                add(catalogue.DUTIES_FAILED, duty)
+                add(metric_definitions.DUTIES_FAILED, duty)
             case events.ConnectionLost(purpose=purpose):
-                add(catalogue.CONNECTIONS_LOST, purpose)
+                add(metric_definitions.CONNECTIONS_LOST, purpose)
             case events.ConnectionRestored(purpose=purpose):
-                add(catalogue.RECONNECTS, purpose)
+                add(metric_definitions.RECONNECTS, purpose)
             case events.WorkersRung(sent=sent):
-                add(catalogue.RINGS if sent else catalogue.RINGS_SPARED)
+                add(metric_definitions.RINGS if sent else metric_definitions.RINGS_SPARED)
             case events.NotificationHeard():
-                add(catalogue.HEARD)
+                add(metric_definitions.HEARD)
             case events.EventsDropped(count=count):
-                add(catalogue.DROPPED, count=count)
+                add(metric_definitions.DROPPED, count=count)
             case events.SubscriberFailed():
-                add(catalogue.SUBSCRIBERS_FAILED)
+                add(metric_definitions.SUBSCRIBERS_FAILED)
             case events.ChildDied():
-                add(catalogue.CHILDREN_DIED)
+                add(metric_definitions.CHILDREN_DIED)
 
 
 # Of each bucket of a batch: into which of ours it goes, whole.
-PLACES = [bisect_left(catalogue.MOMENTS, bounds(number)[1]) for number in range(len(BOUNDS))]
+PLACES = [bisect_left(metric_definitions.MOMENTS, bounds(number)[1]) for number in range(len(BOUNDS))]
 
 
 def folded(buckets: Mapping[int, int]) -> list[tuple[int, int]]:

@@ -8,21 +8,21 @@ from typing import Any
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from orchestrator.observe.family import Family
+from orchestrator.observe.health import Health, is_ready, readiness
+from orchestrator.observe.multiprocess import Processes
 from orchestrator.observe.server import Answer, Page
-from orchestrator.observe.vitals import Vitals, is_ready, readiness
 
 
-def own_pages(vitals: Callable[[], Vitals], registry: CollectorRegistry = REGISTRY) -> dict[str, Page]:
+def own_pages(health: Callable[[], Health], registry: CollectorRegistry = REGISTRY) -> dict[str, Page]:
     """Return the pages of a worker that speaks for itself alone."""
-    return pages(registry, lambda: readiness(vitals()))
+    return pages(registry, lambda: readiness(health()))
 
 
-def family_pages(family: Family) -> dict[str, Page]:
+def multiprocess_pages(processes: Processes) -> dict[str, Page]:
     """Return the pages of a parent, which speaks for its children."""
     registry = CollectorRegistry()
-    registry.register(family)
-    return pages(registry, family.readiness)
+    registry.register(processes)
+    return pages(registry, processes.readiness)
 
 
 def pages(registry: CollectorRegistry, ready: Callable[[], Mapping[str, Any]]) -> dict[str, Page]:

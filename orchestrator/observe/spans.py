@@ -24,7 +24,7 @@ from opentelemetry.context import Context
 from opentelemetry.trace import INVALID_SPAN, Link, Span, SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import Fault
 from orchestrator.version import __version__
 

@@ -7,20 +7,20 @@ there. `doctor` is a room of its own, and is asked for by its name: it knows Ale
 enqueues should load that.
 """
 
-from orchestrator.operate.act import act
 from orchestrator.operate.detail import Attempt, Detail, Moment, Task, detail
 from orchestrator.operate.explain import Explanation, explain
 from orchestrator.operate.failures import Group
 from orchestrator.operate.filters import Search
 from orchestrator.operate.find import Found, Number, Page
 from orchestrator.operate.restore import Copy, Resumed, copied, resume_after_restore
-from orchestrator.operate.search import Deed
+from orchestrator.operate.search import Action
+from orchestrator.operate.single import act
 from orchestrator.operate.state import TaskState, acancel, acurrent, cancel, current
 
 __all__ = [
+    "Action",
     "Attempt",
     "Copy",
-    "Deed",
     "Detail",
     "Explanation",
     "Found",

@@ -33,7 +33,7 @@ class Concern:
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class Overview:
     """What the rules look at."""
 
     queues: Sequence[Queue]
@@ -63,8 +63,8 @@ def concerns(
     unknown_types: Sequence[UnknownType],
 ) -> list[Concern]:
     """Return what needs attention."""
-    scene = Scene(queues, workers, at, counted_at, led, copied_from, unknown_types)
-    return [concern for rule in RULES for concern in bounded(list(rule(scene)))]
+    overview = Overview(queues, workers, at, counted_at, led, copied_from, unknown_types)
+    return [concern for rule in RULES for concern in bounded(list(rule(overview)))]
 
 
 def bounded(found: list[Concern]) -> list[Concern]:
@@ -77,16 +77,16 @@ def bounded(found: list[Concern]) -> list[Concern]:
     ]
 
 
-def copy_not_resumed(scene: Scene) -> Iterator[Concern]:
-    if scene.copied_from is not None:
+def copy_not_resumed(overview: Overview) -> Iterator[Concern]:
+    if overview.copied_from is not None:
         yield Concern(
-            f"nothing runs here: the tasks are a copy ({scene.copied_from})",
+            f"nothing runs here: the tasks are a copy ({overview.copied_from})",
             "orchestrator resume --after-restore",
         )
 
 
-def held_by_hand(scene: Scene) -> Iterator[Concern]:
-    for queue in scene.queues:
+def held_by_hand(overview: Overview) -> Iterator[Concern]:
+    for queue in overview.queues:
         if queue.state == "active":
             continue
         what = "paused" if queue.state == "paused" else "draining, and refuses new tasks,"
@@ -99,26 +99,26 @@ def held_by_hand(scene: Scene) -> Iterator[Concern]:
         )
 
 
-def unserved(scene: Scene) -> Iterator[Concern]:
-    for queue in scene.queues:
-        if queue.ready and queue.state != "paused" and not scene.serves(queue):
+def unserved(overview: Overview) -> Iterator[Concern]:
+    for queue in overview.queues:
+        if queue.ready and queue.state != "paused" and not overview.serves(queue):
             yield Concern(
                 f"no live worker serves queue {queue.name}: {tasks(queue.ready)} ready",
                 f"orchestrator worker MODULE:APP --queues {shlex.quote(queue.name)}",
             )
 
 
-def nobody_leads(scene: Scene) -> Iterator[Concern]:
-    if scene.led:
+def nobody_leads(overview: Overview) -> Iterator[Concern]:
+    if overview.led:
         return
-    if scene.live:
+    if overview.live:
         yield Concern("nobody leads: the tasks of dead workers are not taken back", "orchestrator doctor")
     else:
         yield Concern("no worker lives: nothing runs, and nobody leads", "orchestrator worker MODULE:APP")
 
 
-def silent(scene: Scene) -> Iterator[Concern]:
-    for worker in scene.workers:
+def silent(overview: Overview) -> Iterator[Concern]:
+    for worker in overview.workers:
         heard = f"last heard of {round(worker.beat_age.total_seconds()):,} s ago"
         if not worker.live:
             says = (
@@ -135,16 +135,16 @@ def silent(scene: Scene) -> Iterator[Concern]:
         yield Concern(says, f"orchestrator workers stop {worker.id}")
 
 
-def unknown(scene: Scene) -> Iterator[Concern]:
-    for each in scene.unknown_types:
+def unknown(overview: Overview) -> Iterator[Concern]:
+    for each in overview.unknown_types:
         yield Concern(
             f"workers give back {tasks(each.count)} of queue {each.queue}: they do not know the type {each.type}",
             f"orchestrator explain {each.first}",
         )
 
 
-def dead(scene: Scene) -> Iterator[Concern]:
-    for queue in scene.queues:
+def dead(overview: Overview) -> Iterator[Concern]:
+    for queue in overview.queues:
         if queue.dead_letters:
             yield Concern(
                 f"queue {queue.name} has {queue.dead_letters:,} dead letter{plural(queue.dead_letters)}",
@@ -152,10 +152,10 @@ def dead(scene: Scene) -> Iterator[Concern]:
             )
 
 
-def late(scene: Scene) -> Iterator[Concern]:
-    for queue in scene.queues:
+def late(overview: Overview) -> Iterator[Concern]:
+    for queue in overview.queues:
         age = queue.oldest_ready_age
-        if age is not None and age > LATE and queue.state != "paused" and scene.serves(queue):
+        if age is not None and age > LATE and queue.state != "paused" and overview.serves(queue):
             yield Concern(
                 f"the oldest ready task of queue {queue.name} waits for {round(age.total_seconds() / 60):,} min: its "
                 "workers are too few, or busy with more urgent tasks",
@@ -163,20 +163,22 @@ def late(scene: Scene) -> Iterator[Concern]:
             )
 
 
-def versions(scene: Scene) -> Iterator[Concern]:
-    found = sorted({each.version for each in scene.live})
+def versions(overview: Overview) -> Iterator[Concern]:
+    found = sorted({each.version for each in overview.live})
     if len(found) > 1:
         yield Concern(f"workers run {len(found)} versions: {', '.join(found)}", "orchestrator workers list")
 
 
-def stale(scene: Scene) -> Iterator[Concern]:
-    if scene.counted_at is None and scene.queues:
+def stale(overview: Overview) -> Iterator[Concern]:
+    if overview.counted_at is None and overview.queues:
         yield Concern(
             "there are too many tasks to count at each look, and no leader has yet",
             "orchestrator status --exact",
         )
-    elif scene.counted_at is not None and scene.at - scene.counted_at > (STALE if scene.led else STALE_UNLED):
-        minutes = round((scene.at - scene.counted_at).total_seconds() / 60)
+    elif overview.counted_at is not None and overview.at - overview.counted_at > (
+        STALE if overview.led else STALE_UNLED
+    ):
+        minutes = round((overview.at - overview.counted_at).total_seconds() / 60)
         yield Concern(
             f"the figures of the queues are {minutes:,} min old; a queue that is newer is not among them",
             "orchestrator status --exact",
@@ -196,6 +198,6 @@ def plural(number: int | None) -> str:
     return "" if number == 1 else "s"
 
 
-RULES: tuple[Callable[[Scene], Iterator[Concern]], ...] = (
+RULES: tuple[Callable[[Overview], Iterator[Concern]], ...] = (
     copy_not_resumed, held_by_hand, unserved, nobody_leads, silent, unknown, dead, late, versions, stale,
 )  # fmt: skip

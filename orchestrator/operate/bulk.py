@@ -27,12 +27,12 @@ from psycopg.errors import QueryCanceled
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.operate import find, search
 from orchestrator.operate.filters import Search
-from orchestrator.operate.search import Deed
+from orchestrator.operate.search import Action
 from orchestrator.postgres import statement, transient
 from orchestrator.task.status import FINISHED, LEASED, Status
 
 BEGIN = statement.load(__file__, "bulk.sql")
-WORKING = statement.load(__file__, "working.sql")
+WORKING = statement.load(__file__, "workers_at_work.sql")
 
 BATCH = 1_000
 # Ids that a first step looks at, and how long one may take before the next looks at fewer.
@@ -60,14 +60,14 @@ class Rule:
     usually: frozenset[Status]
 
 
-RULES: Mapping[Deed, Rule] = MappingProxyType(
+RULES: Mapping[Action, Rule] = MappingProxyType(
     {
-        Deed.REQUEUE: Rule(frozenset(Status) - {Status.PENDING}, frozenset({Status.DEAD_LETTER})),
+        Action.REQUEUE: Rule(frozenset(Status) - {Status.PENDING}, frozenset({Status.DEAD_LETTER})),
         # What runs is fenced off, and its work may be half done: that has to be said.
-        Deed.CANCEL: Rule(frozenset(Status) - FINISHED, WAITING),
+        Action.CANCEL: Rule(frozenset(Status) - FINISHED, WAITING),
         # What is deleted cannot be had back.
-        Deed.DELETE: Rule(frozenset(Status), frozenset()),
-        Deed.PRIORITY: Rule(WAITING, WAITING),
+        Action.DELETE: Rule(frozenset(Status), frozenset()),
+        Action.PRIORITY: Rule(WAITING, WAITING),
     }
 )
 
@@ -93,26 +93,26 @@ class Walk:
     last_locked: int | None = None
 
 
-def meant(deed: Deed, wanted: Search) -> Search:
+def meant(action: Action, wanted: Search) -> Search:
     """Return the search with the statuses that the deed takes; ValueError says which it does not."""
-    rule = RULES[deed]
+    rule = RULES[action]
     if not wanted.statuses:
         if not rule.usually:
             raise ValueError("say the status of those that you mean, for example --status dead_letter")
         return replace(wanted, statuses=tuple(each for each in Status if each in rule.usually))
     if refused := [each for each in wanted.statuses if each not in rule.takes]:
-        raise ValueError(f"{advice(deed, refused[0])}; leave --status {refused[0]} out")
+        raise ValueError(f"{advice(action, refused[0])}; leave --status {refused[0]} out")
     return wanted
 
 
-def advice(deed: Deed, status: Status) -> str:
+def advice(action: Action, status: Status) -> str:
     """Say why a deed does not take tasks of a status, and what to do instead."""
-    match deed:
-        case Deed.REQUEUE:
+    match action:
+        case Action.REQUEUE:
             return "a pending task is ready to run already"
-        case Deed.CANCEL if status is Status.DEAD_LETTER:
+        case Action.CANCEL if status is Status.DEAD_LETTER:
             return "a dead letter will not run again by itself; delete it if it is not wanted"
-        case Deed.CANCEL:
+        case Action.CANCEL:
             return f"a {status} task has ended already; to run it again, requeue it"
         case _ if status in LEASED:
             return f"a {status} task has its worker already, and its priority changes nothing"
@@ -128,7 +128,7 @@ def pinned(connection: psycopg.Connection[Any], wanted: Search) -> Search:
 
 def walk(
     connection: psycopg.Connection[Any],
-    deed: Deed,
+    action: Action,
     wanted: Search,
     *,
     priority: int | None = None,
@@ -143,7 +143,7 @@ def walk(
         while state.after < state.upto and (most is None or state.done < most):
             began = time.monotonic()
             size = BATCH if most is None else min(BATCH, most - state.done)
-            step(connection, deed, wanted, state, size=size, priority=priority, reason=reason)
+            step(connection, action, wanted, state, size=size, priority=priority, reason=reason)
             took = time.monotonic() - began
             yield Step(state.done, state.locked)
             if find.rows(connection, (WORKING, {}))[0][0]:
@@ -157,7 +157,7 @@ def walk(
 
 def step(
     connection: psycopg.Connection[Any],
-    deed: Deed,
+    action: Action,
     wanted: Search,
     state: Walk,
     *,
@@ -169,7 +169,7 @@ def step(
     upto = min(state.after + state.stretch, state.upto)
     began = time.monotonic()
     try:
-        statement = search.batch(deed, wanted, after=state.after, upto=upto, most=size, priority=priority)
+        statement = search.batch(action, wanted, after=state.after, upto=upto, most=size, priority=priority)
         found, last, done, first_locked, last_locked = attempt(connection, statement, reason)[0]
     except QueryCanceled:
         if state.stretch == 1:

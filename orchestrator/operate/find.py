@@ -21,7 +21,7 @@ from orchestrator.postgres import statement
 
 NOW = statement.load(__file__, "now.sql")
 NAMES = statement.load(__file__, "names.sql")
-WITHIN = statement.load(__file__, "within.sql")
+WITHIN = statement.load(__file__, "statement_timeout.sql")
 
 # A statement, composed or from its file, and its parameters.
 Asked = tuple[sql.Composed | bytes, Mapping[str, object]]

@@ -11,9 +11,9 @@ from psycopg.rows import tuple_row
 
 from orchestrator.errors import OperationRefused, SchemaError
 from orchestrator.postgres import statement
-from orchestrator.schema import fits
+from orchestrator.schema import compatibility
 
-COPY = statement.load(__file__, "copy.sql")
+COPY = statement.load(__file__, "restored_copy.sql")
 RESUME = statement.load(__file__, "resume.sql")
 
 
@@ -42,7 +42,7 @@ class Resumed:
 def copied(connection: psycopg.Connection[Any]) -> Copy | None:
     """Look at the database; None: its tasks are at home here, and there is nothing to resume."""
     with translated(), connection.cursor(row_factory=tuple_row) as cursor:
-        if (came_from := fits.origins(connection)) is None:
+        if (came_from := compatibility.origins(connection)) is None:
             return None
         row = cursor.execute(COPY).fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row

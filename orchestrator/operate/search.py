@@ -24,7 +24,7 @@ from orchestrator.task.status import FINISHED, Status
 Statement = tuple[sql.Composed, dict[str, object]]
 
 
-class Deed(StrEnum):
+class Action(StrEnum):
     """What is done to tasks."""
 
     REQUEUE = "requeue"
@@ -120,11 +120,11 @@ BATCH = sql.SQL(
         (SELECT max(f.id) FROM found AS f WHERE f.id NOT IN (SELECT l.id FROM locked AS l))"""
 )
 THESE = sql.SQL("t.id = ANY (ARRAY(SELECT l.id FROM locked AS l)) AND t.status = ANY (%(statuses)s::text[])")
-DEEDS = {
-    Deed.REQUEUE: sql.SQL("UPDATE orchestrator.tasks AS t SET status = 'pending' WHERE {}"),
-    Deed.CANCEL: sql.SQL("UPDATE orchestrator.tasks AS t SET status = 'cancelled' WHERE {}"),
-    Deed.DELETE: sql.SQL("DELETE FROM orchestrator.tasks AS t WHERE {}"),
-    Deed.PRIORITY: sql.SQL("UPDATE orchestrator.tasks AS t SET priority = %(priority)s WHERE {}"),
+ACTIONS = {
+    Action.REQUEUE: sql.SQL("UPDATE orchestrator.tasks AS t SET status = 'pending' WHERE {}"),
+    Action.CANCEL: sql.SQL("UPDATE orchestrator.tasks AS t SET status = 'cancelled' WHERE {}"),
+    Action.DELETE: sql.SQL("DELETE FROM orchestrator.tasks AS t WHERE {}"),
+    Action.PRIORITY: sql.SQL("UPDATE orchestrator.tasks AS t SET priority = %(priority)s WHERE {}"),
 }
 OTHER_PRIORITY = sql.SQL("t.priority <> %(priority)s")
 # Another task has taken its key since it was cancelled: a requeue of it is refused, and with it the whole batch.
@@ -173,15 +173,15 @@ def span(wanted: Search, *, after: int) -> Statement:
 
 
 def batch(
-    deed: Deed, wanted: Search, *, after: int, upto: int, most: int, priority: int | None = None
+    action: Action, wanted: Search, *, after: int, upto: int, most: int, priority: int | None = None
 ) -> Statement:
     """Do it to at most so many of the tasks with ids above `after`, up to `upto`; tell what was passed over."""
     condition, values = met(wanted)
-    if deed is Deed.PRIORITY:
+    if action is Action.PRIORITY:
         condition = AND.join([condition, OTHER_PRIORITY])
-    if deed is Deed.REQUEUE and Status.CANCELLED in (wanted.statuses or Status):
+    if action is Action.REQUEUE and Status.CANCELLED in (wanted.statuses or Status):
         condition = AND.join([condition, KEY_IS_ITS_OWN])
-    statement = BATCH.format(condition=condition, window=ABOVE, deed=DEEDS[deed].format(THESE))
+    statement = BATCH.format(condition=condition, window=ABOVE, action=ACTIONS[action].format(THESE))
     return statement, {**values, "after": after, "upto": upto, "most": most, "priority": priority}
 
 

@@ -17,7 +17,7 @@ from orchestrator.operate.queues import Queue, queues, with_rates
 from orchestrator.operate.unknown_types import unknown_types
 from orchestrator.operate.workers import Worker, workers
 from orchestrator.postgres import statement
-from orchestrator.schema import fits
+from orchestrator.schema import compatibility
 
 LEADER = statement.load(__file__, "leader.sql")
 NOW = statement.load(__file__, "status_now.sql")
@@ -61,7 +61,7 @@ def status(connection: psycopg.Connection[Any], *, exact: bool = False) -> Statu
         at=at,
         counted_at=counted,
         led=first is not None,
-        copied_from=fits.origins(connection),
+        copied_from=compatibility.origins(connection),
         unknown_types=unknown_types(connection),
     )
     return Status(at, counted, every_queue, crew, first, found)

@@ -6,7 +6,7 @@ SELECT
     least(h.holds, w.capacity) AS busy, h.holds, w.started_at, orchestrator.clock() - w.started_at AS age,
     orchestrator.clock() - w.beat_at AS beat_age,
     w.dead_after, orchestrator.is_alive(w.id) AS live,
-    w.is_leader AND w.leader_until > orchestrator.clock() AND NOT orchestrator.beacon_is_out(w.id) AS leads, w.term
+    w.is_leader AND w.leader_until > orchestrator.clock() AND NOT orchestrator.beacon_is_lost(w.id) AS leads, w.term
 FROM orchestrator.workers AS w
 CROSS JOIN LATERAL (SELECT count(*) AS holds FROM orchestrator.tasks_live AS t WHERE t.worker_id = w.id) AS h
 WHERE (w.id = %(id)s OR %(id)s::uuid IS NULL)

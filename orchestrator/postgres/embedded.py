@@ -57,8 +57,8 @@ from urllib.parse import quote
 from psycopg import pq
 
 from orchestrator.errors import EmbeddedServerError
-from orchestrator.postgres import embedded_home, guardian
-from orchestrator.postgres.embedded_home import Account
+from orchestrator.postgres import embedded_folder, guardian
+from orchestrator.postgres.embedded_folder import Account
 
 START_SECONDS = 60
 """Crash recovery of a busy server takes seconds; a minute without an answer is a fault to be shown."""
@@ -80,8 +80,8 @@ def start(data_dir: Path, *, settings: Mapping[str, str] | None = None) -> str:
     """
     home = data_dir.expanduser().resolve()
     try:
-        owner = embedded_home.account()
-        embedded_home.prepare(home, owner)
+        owner = embedded_folder.account()
+        embedded_folder.prepare(home, owner)
         with _exclusive(home / "starting.lock"):
             return _joined(home, owner, settings or {})
     except OSError as error:
@@ -137,7 +137,7 @@ def _ensure_guardian(home: Path, owner: Account) -> None:
         # Run by its path, without site-packages (0.02 s): it must not depend on how this process found its
         # modules.
         command = [sys.executable, "-I", "-S", guardian.__file__, str(home), str(guardian_lock)]
-        command += [str(embedded_home.socket_dir(home, owner))]
+        command += [str(embedded_folder.socket_dir(home, owner))]
         started = subprocess.run(  # nosec B603 # noqa: S603 - our own file, run by this very interpreter
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/",
             pass_fds=[guardian_lock], start_new_session=True, check=False,
@@ -179,10 +179,10 @@ def _answering_url(home: Path) -> str | None:
 
 def _launch(home: Path, owner: Account, settings: Mapping[str, str], server_lock: int) -> str:
     """Start the server; the caller holds server.lock, so none lives."""
-    binaries = embedded_home.binaries()
-    embedded_home.let_traverse(binaries, owner)
-    cluster, sockets = home / "cluster", embedded_home.socket_dir(home, owner)
-    embedded_home.make_private(sockets, owner)
+    binaries = embedded_folder.binaries()
+    embedded_folder.let_traverse(binaries, owner)
+    cluster, sockets = home / "cluster", embedded_folder.socket_dir(home, owner)
+    embedded_folder.make_private(sockets, owner)
     if not cluster.exists():
         _initialise(home, owner, binaries / "initdb", server_lock)
     for stale in (cluster / "postmaster.pid", sockets / ".s.PGSQL.5432.lock", sockets / ".s.PGSQL.5432"):
@@ -204,7 +204,7 @@ def _initialise(home: Path, owner: Account, initdb: Path, server_lock: int) -> N
     new = home / "cluster.new"
     if new.exists():
         shutil.rmtree(new)
-    embedded_home.make_private(new, owner)
+    embedded_folder.make_private(new, owner)
     # The builtin locale sorts the same on every system, and is there on every system; libc's C.UTF-8 is
     # neither.
     command = [str(initdb), "-D", str(new), "--username=postgres", "--auth-local=trust", "--auth-host=reject"]

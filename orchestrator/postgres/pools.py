@@ -142,7 +142,7 @@ class Pools:
         if pool is not None:
             await pool.close()
 
-    def forsake(self) -> None:
+    def abandon(self) -> None:
         """Close the connections of all loops that have ended; for who has no loop to close them on."""
         with self._guard:
             for ended in [loop for loop in self._async if loop.is_closed()]:
@@ -152,7 +152,7 @@ class Pools:
         """Close what this process has open, for threads and for loops that do not run."""
         if self._pid != os.getpid():
             return  # a fork that has used no pool: the sessions are its parent's
-        self.forsake()
+        self.abandon()
         with self._guard:
             pool, self._sync = self._sync, None
             left_open = [loop for loop in self._async if not loop.is_running()]

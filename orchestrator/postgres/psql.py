@@ -20,7 +20,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from orchestrator.errors import ConfigError, EmbeddedServerError
-from orchestrator.postgres import connect, embedded_end, embedded_home
+from orchestrator.postgres import connect, embedded_folder, embedded_stop
 
 MAJOR_VERSION = re.compile(r"\b(\d+)[.\d]*(?:\s|$)")
 PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
@@ -37,7 +37,7 @@ def run(url: str, arguments: Sequence[str] = ()) -> int:
         with started as process, signals_for(process):
             status = process.wait()
     finally:
-        embedded_end.leave(url)
+        embedded_stop.leave(url)
     return status if status >= 0 else 128 - status
 
 
@@ -45,7 +45,7 @@ def find(*, embedded: bool) -> Path:
     """Return the psql to run."""
     installed = shutil.which("psql")
     try:
-        bundled: Path | None = embedded_home.binaries() / "psql"
+        bundled: Path | None = embedded_folder.binaries() / "psql"
     except EmbeddedServerError:
         bundled = None
     if installed is not None and not (embedded and bundled and major(installed) < major(str(bundled))):

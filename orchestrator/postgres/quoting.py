@@ -12,7 +12,7 @@ QUOTES = re.compile(r"\n(?:LINE \d+|DETAIL|QUERY|CONTEXT): ")
 LINKS_MAX = 100
 
 
-def hush(error: BaseException) -> None:
+def hide_values(error: BaseException) -> None:
     """Take that out of an error's text, whichever driver or framework made it."""
     if hasattr(error, "hide_parameters"):  # SQLAlchemy's
         error.hide_parameters = True
@@ -22,7 +22,7 @@ def hush(error: BaseException) -> None:
         error.args = (error.args[0][: found.start()], *error.args[1:])
 
 
-def hush_all(error: BaseException) -> None:
+def hide_all_values(error: BaseException) -> None:
     """Do so with an error and with every other that a traceback shows beside it."""
     waiting, met = [error], set[int]()
     # Ends: each is met once, and no more than so many.
@@ -32,6 +32,6 @@ def hush_all(error: BaseException) -> None:
             continue
         met.add(id(link))
         with suppress(Exception):  # a link that will not be changed keeps the others from nothing
-            hush(link)
+            hide_values(link)
         inside = link.exceptions if isinstance(link, BaseExceptionGroup) else ()
         waiting += [near for near in (link.__cause__, link.__context__, *inside) if near is not None]

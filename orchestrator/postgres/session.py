@@ -16,7 +16,7 @@ import psycopg
 
 from orchestrator import events
 from orchestrator.postgres import connect, statement, transient
-from orchestrator.postgres.reach import LOOK_SECONDS, NotNow, Reach
+from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow, Reconnect
 
 SETTINGS = statement.load(__file__, "session.sql")
 REPLAN = statement.load(__file__, "replan.sql")
@@ -35,10 +35,10 @@ Connection = psycopg.AsyncConnection[Any]
 class Session:
     """A connection of the worker's own, opened when first needed and again whenever it breaks."""
 
-    def __init__(self, info: str, *, purpose: str, reach: Reach | None = None) -> None:
+    def __init__(self, info: str, *, purpose: str, reach: Reconnect | None = None) -> None:
         self._info = info
         self._purpose = purpose
-        self._reach = reach or Reach()
+        self._reach = reach or Reconnect()
         self._connection: Connection | None = None
         self._turn = asyncio.Lock()
         self._replan_at = 0.0

@@ -63,7 +63,7 @@ def waits(first_seconds: float = 0.1, longest_seconds: float = 2.5) -> Iterator[
     """Yield for ever how long to wait before each new try: doubling, capped, with jitter.
 
     The jitter is the whole lower half, so that fifty workers do not come back in step after a restart. Connections
-    wait for one another besides (reach.py).
+    wait for one another besides (reconnect.py).
     """
     wait = first_seconds
     while True:

@@ -34,7 +34,7 @@ PARTS: dict[str, Callable[[str], list[str]]] = {
     "kept": kept,
     "kept when plain": kept_when_plain,
     "permits returned": step("permits_returned"),
-    "gates told": step("gates_told"),
-    "gates told of failure": step("gates_told_of_failure"),
+    "count gate successes": step("count_gate_successes"),
+    "count gate failures": step("count_gate_failures"),
     **OPTION_PARTS,
 }

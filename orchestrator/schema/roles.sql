@@ -102,7 +102,7 @@ BEGIN
             orchestrator.purge_statistics(integer),
             orchestrator.kept_since(interval),
             orchestrator.name_fault(text, text),
-            orchestrator.shown(text),
+            orchestrator.quote_short(text),
             orchestrator.at_home(),
             orchestrator.up_since(),
             orchestrator.record_statistics(jsonb),
@@ -121,7 +121,7 @@ BEGIN
         GRANT EXECUTE ON FUNCTION
             orchestrator.requeue(bigint, text),
             orchestrator.key_has_passed(text, text, bigint),
-            orchestrator.shown(text),
+            orchestrator.quote_short(text),
             orchestrator.requeue_where(text, text, text, text, timestamptz, timestamptz, bigint, boolean, text),
             orchestrator.cancel(bigint, text),
             orchestrator.pause_queue(text, text),
@@ -172,7 +172,7 @@ BEGIN
     END IF;
 
     IF to_regrole('orchestrator_worker') IS NOT NULL THEN
-        GRANT EXECUTE ON FUNCTION orchestrator.beacon_is_out(uuid), orchestrator.is_alive(uuid) TO orchestrator_worker;
+        GRANT EXECUTE ON FUNCTION orchestrator.beacon_is_lost(uuid), orchestrator.is_alive(uuid) TO orchestrator_worker;
     END IF;
 
     -- Why a task does not run: whoever may look at it may ask.
@@ -183,8 +183,8 @@ BEGIN
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION orchestrator.explain(bigint), orchestrator.explanation(bigint),'
             ' orchestrator.explain_absent(bigint), orchestrator.explain_ended(bigint), orchestrator.explain_held(bigint),'
-            ' orchestrator.explain_scheduled(bigint), orchestrator.explain_ready(bigint), orchestrator.in_words(interval),'
-            ' orchestrator.beacon_is_out(uuid), orchestrator.is_alive(uuid), orchestrator.worker_command(text) TO %I',
+            ' orchestrator.explain_scheduled(bigint), orchestrator.explain_ready(bigint), orchestrator.format_interval(interval),'
+            ' orchestrator.beacon_is_lost(uuid), orchestrator.is_alive(uuid), orchestrator.worker_command(text) TO %I',
             role_name
         );
     END LOOP;

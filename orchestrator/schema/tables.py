@@ -28,8 +28,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB, OID
 
-from orchestrator.schema.measured import samples, statistics, statistics_by_hour
 from orchestrator.schema.metadata import CLOCK, MOMENT, metadata
+from orchestrator.schema.statistics_tables import samples, statistics, statistics_by_hour
 
 __all__ = [
     "attempts", "audit", "gate_changes", "home", "idempotency_keys", "metadata", "permits_returned", "queues",

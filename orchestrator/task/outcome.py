@@ -8,7 +8,7 @@ from typing import Literal
 
 import msgspec
 
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Buried:
+class DeadLettered:
     """The last attempt failed, or there is no point in another: a dead letter."""
 
     fault: Fault
@@ -84,7 +84,7 @@ class Lost:
     reason: str
 
 
-End = Completed | Failed | Buried | Cancelled | Snoozed | PutBack | Released | Recorded | Lost
+End = Completed | Failed | DeadLettered | Cancelled | Snoozed | PutBack | Released | Recorded | Lost
 
 
 class Outcome(msgspec.Struct, frozen=True):

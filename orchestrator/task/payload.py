@@ -9,7 +9,8 @@ We write in one walk and in jsonb's own print form (`": "`, `", "`, no exponents
 `octet_length(payload::text)` says, and Python draws the same line as the insert trigger; and the walk stops soon after
 the limit, however much there is. Dates, UUIDs, dataclasses and the like become plain JSON, and that is what a handler
 gets: a tuple returns as a list, a UUID as text, -0.0 as 0.0 (numeric has no negative zero). msgspec writes faster, but
-NaN as null and 1e23 as 1e23. The usual payload, a few texts and numbers, needs no walk: plain.py writes it quicker.
+NaN as null and 1e23 as 1e23. The usual payload, a few texts and numbers, needs no walk: payload_fast.py writes it
+quicker.
 
 Reading is msgspec's: exact for big integers as json.loads is, ten times faster (0.06 against 0.9 µs), and it alone
 refuses what would be read as infinity, and over 4,300 digits whatever the limit of the process.
@@ -30,7 +31,7 @@ from uuid import UUID
 import msgspec
 
 from orchestrator.errors import PayloadRefused
-from orchestrator.task import models, plain
+from orchestrator.task import payload_fast, pydantic_models
 
 # Room for any reasonable message; beyond it every claim, move and backup pays.
 PAYLOAD_BYTES_MAX = 256 * 1024
@@ -50,7 +51,7 @@ UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeError)
 
 def encode(value: object, *, bytes_max: int = PAYLOAD_BYTES_MAX, root: str = "payload") -> str:
     """Return a payload, which is a JSON object, as text for a jsonb column; or raise `PayloadRefused`."""
-    text = plain.written(value)
+    text = payload_fast.written(value)
     if text is None or len(text) > bytes_max:
         text = Writer(root, bytes_max).run(value)
     if not text.startswith("{"):
@@ -162,7 +163,7 @@ class Writer:
             case _ if is_dataclass(value) and not isinstance(value, type):
                 self.write(_present((field.name, getattr(value, field.name)) for field in fields(value)))
             case _ if hasattr(value, "model_dump"):
-                self.write(models.as_plain(value, self.refuse))
+                self.write(pydantic_models.as_plain(value, self.refuse))
             case set() | frozenset():
                 self.refuse(f"is a {_type(value)}, which JSON cannot hold; pass a list, such as sorted(…)")
             case _:
@@ -247,11 +248,11 @@ class Writer:
             self.refuse("contains a lone surrogate, which is not valid Unicode; decode with errors='replace'")
 
     def plain_key(self, key: object) -> str:
-        plain = key.value if isinstance(key, Enum) else key
-        if not isinstance(plain, str):
+        payload_fast = key.value if isinstance(key, Enum) else key
+        if not isinstance(payload_fast, str):
             self.steps[-1] = None
             self.refuse(f"has a key of type {_type(key)}; make it a str (in JSON, 1 and '1' are one key)")
-        return str.__str__(plain)
+        return str.__str__(payload_fast)
 
     def enter(self) -> None:
         if len(self.steps) >= DEPTH_MAX:

@@ -1,6 +1,6 @@
 """Where a task stands, and which step from there is whose.
 
-The database holds the same table: what a hand may do is refused or completed by `guard_hands_update`, and a test
+The database holds the same table: what a hand may do is refused or completed by `guard_manual_update`, and a test
 walks all pairs and compares. A pair that is missing here is nobody's.
 
     scheduled ──► pending ──► claimed ──► running ──► completed

@@ -13,9 +13,9 @@ from typing import Literal, assert_never, get_args
 
 from orchestrator.task.buckets import EMPTY, Histogram, histogram
 from orchestrator.task.outcome import (
-    Buried,
     Cancelled,
     Completed,
+    DeadLettered,
     End,
     Failed,
     Lost,
@@ -27,9 +27,17 @@ from orchestrator.task.outcome import (
 )
 
 # What became of an attempt: one word for each, so that they add up to the attempts. `failed` and `timed_out` come back,
-# `buried` do not, whatever the reason; `lost` went with their worker, and come back.
+# `dead_lettered` do not, whatever the reason; `lost` went with their worker, and come back.
 Word = Literal[
-    "completed", "failed", "timed_out", "buried", "cancelled", "snoozed", "put_back", "released", "lost"
+    "completed",
+    "failed",
+    "timed_out",
+    "dead_lettered",
+    "cancelled",
+    "snoozed",
+    "put_back",
+    "released",
+    "lost",
 ]
 WORDS: tuple[Word, ...] = get_args(Word)
 
@@ -104,8 +112,8 @@ def word(end: End) -> Word:
             return "completed"
         case Failed(_, kind, _):
             return "timed_out" if kind == "timeout" else "failed"
-        case Buried():
-            return "buried"
+        case DeadLettered():
+            return "dead_lettered"
         case Cancelled():
             return "cancelled"
         case Snoozed():

@@ -2,7 +2,7 @@
 
     with testing.inline(app): …                     handlers run at once, without a database
     testing.assert_enqueued(welcome, user_id=1)     reads the database, also inside your open transaction
-    testing.drain(app)                              runs what is ready, as a worker would, on a real database
+    testing.run_tasks(app)                              runs what is ready, as a worker would, on a real database
     with testing.frozen_clock(app) as clock: …      the database's time stands still, and moves when told to
     with testing.use_database(app, url): …          the application lives in another database for a while
 
@@ -12,7 +12,6 @@ registers itself: who does not name it in `pytest_plugins` has none of it, and o
 
 from orchestrator.testing.application import use_database
 from orchestrator.testing.clock import Clock, frozen_clock
-from orchestrator.testing.drain import Drained, adrain, drain
 from orchestrator.testing.enqueued import (
     EnqueuedTask,
     aall_enqueued,
@@ -23,20 +22,21 @@ from orchestrator.testing.enqueued import (
     refute_enqueued,
 )
 from orchestrator.testing.inline import inline
+from orchestrator.testing.run_tasks import TaskCounts, arun_tasks, run_tasks
 
 __all__ = [
     "Clock",
-    "Drained",
     "EnqueuedTask",
+    "TaskCounts",
     "aall_enqueued",
     "aassert_enqueued",
-    "adrain",
     "all_enqueued",
     "arefute_enqueued",
+    "arun_tasks",
     "assert_enqueued",
-    "drain",
     "frozen_clock",
     "inline",
     "refute_enqueued",
+    "run_tasks",
     "use_database",
 ]

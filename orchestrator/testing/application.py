@@ -25,7 +25,7 @@ def use_database(app: Orchestrator, url: str) -> Iterator[None]:
         finally:
             producer.close()
             if "pools" in vars(producer):
-                producer.pools.forsake()
+                producer.pools.abandon()
 
 
 def producer_of(what: Orchestrator | TaskFunction[..., Any] | Sender) -> Producer:

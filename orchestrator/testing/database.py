@@ -14,13 +14,13 @@ from psycopg import errors, sql
 from sqlalchemy import make_url
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.postgres import connect, embedded, embedded_end, statement
+from orchestrator.postgres import connect, embedded, embedded_stop, statement
 from orchestrator.schema import migrate
 
 COPY = statement.load(__file__, "copy.sql")
 DROP = statement.load(__file__, "drop.sql")
-SETTLE = statement.load(__file__, "settle.sql")
-VISITORS = statement.load(__file__, "visitors.sql")
+SETTLE = statement.load(__file__, "set_home.sql")
+SESSIONS = statement.load(__file__, "sessions.sql")
 
 # Nobody pulls the plug on a test.
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
@@ -41,7 +41,7 @@ def server() -> Iterator[str]:
         try:
             yield embedded.start(Path(folder), settings=SETTINGS)
         finally:
-            embedded_end.leave(f"embedded:{folder}")
+            embedded_stop.leave(f"embedded:{folder}")
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def let_sessions_end(administrator: psycopg.Connection[Any], name: str) -> None:
     """Give what has just been closed a moment: where a DROP finds a session it sleeps for 100 ms, and this takes 1. Who
     is still there after so many looks was left open, and FORCE ends it."""
     for _ in range(LOOKS):
-        if not administrator.execute(VISITORS, {"name": name}).fetchall():
+        if not administrator.execute(SESSIONS, {"name": name}).fetchall():
             return
         time.sleep(0.001)
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 from orchestrator import enqueue, observe
 from orchestrator.app import Orchestrator, Sender, TaskFunction
 from orchestrator.enqueue import AsyncTarget, Target
-from orchestrator.enqueue.held_psycopg import AsyncPsycopg
+from orchestrator.enqueue.target_psycopg import AsyncPsycopg
 from orchestrator.postgres import statement
 from orchestrator.task import payload
 from orchestrator.testing.application import producer_of, sender_of

@@ -7,7 +7,7 @@ nobody waits for. A task that a handler enqueues runs when that handler has retu
 not in the middle of it. Nothing runs twice: a failure is raised where the task was enqueued, Retry and Snooze leave it
 waiting for ever.
 
-Where commits, retries, keys that expire or the order of priorities matter, use `drain` on a real database.
+Where commits, retries, keys that expire or the order of priorities matter, use `run_tasks` on a real database.
 """
 
 import asyncio
@@ -33,11 +33,11 @@ from orchestrator.execute import Context, Executors, Handler, Registry
 from orchestrator.execute.context import Logger
 from orchestrator.operate import TaskState
 from orchestrator.task import payload
-from orchestrator.task.model import Claimed, unknown
-from orchestrator.task.outcome import Buried, Cancelled, Completed, End, Failed
+from orchestrator.task.claimed import Claimed, unknown
+from orchestrator.task.outcome import Cancelled, Completed, DeadLettered, End, Failed
 from orchestrator.task.status import FINISHED
 from orchestrator.testing.application import producer_of
-from orchestrator.testing.watched import Watched
+from orchestrator.testing.recorded_attempt import RecordedAttempt
 
 # One that enqueues itself would go on for ever.
 RUNS_MAX = 1000
@@ -132,7 +132,7 @@ class Inline:
         """Refuse to wait for what will not come."""
         raise OrchestratorError(
             "this task has not finished, and inline nothing runs later: it asked for Retry or Snooze, its handler "
-            "is in another program, or it waits for the handler that asks; use testing.drain, on a real database"
+            "is in another program, or it waits for the handler that asks; use testing.run_tasks, on a real database"
         )
 
     async def apause(self, seconds: float) -> NoReturn:
@@ -170,7 +170,7 @@ class Inline:
     async def _attempt(self, task: Claimed, handler: Handler) -> tuple[End, BaseException | None]:
         size = self._config.config.result_bytes_max
         executors = Executors(Registry(), size=1, result_bytes_max=size)
-        attempt = Watched(task, handler, uuid4(), executors, size, services=Bystander(size))
+        attempt = RecordedAttempt(task, handler, uuid4(), executors, size, services=Bystander(size))
         end = await attempt.run()
         return end, attempt.raised
 
@@ -179,7 +179,7 @@ class Inline:
             case Completed(result):
                 value = None if result is None else payload.decode_any(result, root="result")
                 self._states[task.id] = state_of(task, "completed", result=value)
-            case Failed(fault) | Buried(fault):
+            case Failed(fault) | DeadLettered(fault):
                 # Nothing runs twice, so a failure is the last; Retry is no failure.
                 retries = error is None and isinstance(end, Failed)
                 self._states[task.id] = state_of(task, "scheduled" if retries else "dead_letter", error=fault)
@@ -200,7 +200,7 @@ class Bystander:
     def transaction(self, context: Context) -> NoReturn:
         """Refuse."""
         raise OrchestratorError(
-            f"{context.type}: context.transaction() needs a database, and inline there is none; use testing.drain"
+            f"{context.type}: context.transaction() needs a database, and inline there is none; use testing.run_tasks"
         )
 
     def report(self, task: Claimed, progress: str) -> None:

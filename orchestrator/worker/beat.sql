@@ -5,8 +5,8 @@
 --     blocked_seconds: for how long its event loop has not turned, NULL where it does;
 --     term_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
 -- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its
---     own will or a hand's. placed: false in a copy of the database that nobody has resumed. term: what it leads, or NULL.
---     paused: which of its queues. peers: how many workers live. deputy: whether it is us who watch the leader
+--     own will or a hand's. at_home: false in a copy of the database that nobody has resumed. term: what it leads, or
+--     NULL. paused: which of its queues. peers: how many workers live. deputy: whether it is us who watch the leader
 --     closely: of those who do not lead, the first three. One alone may die together with the leader. The leader: who, its last beat, whether its
 --     term holds, whether its beacon is gone.
 -- A term is renewed only while it runs: once over, it may already be somebody else's. Nor by who drains, should its
@@ -18,7 +18,7 @@ WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
 ),
 -- Our own beacon, tried by this thread: the listener's session may have ended while the loop is blocked and cannot say so.
-dim AS MATERIALIZED (
+own_beacon AS MATERIALIZED (
     SELECT coalesce(
         pg_try_advisory_xact_lock_shared(hashtextextended(%(id)s::uuid::text, %(beacon)s::bigint)), false
     ) AS own
@@ -27,19 +27,19 @@ beat AS (
     UPDATE orchestrator.workers AS w
     SET beat_at = orchestrator.clock(),
         state = CASE WHEN %(draining)s THEN 'draining' ELSE w.state END,
-        beacon = CASE WHEN dim.own THEN NULL ELSE %(beacon)s::bigint END,
+        beacon = CASE WHEN own_beacon.own THEN NULL ELSE %(beacon)s::bigint END,
         blocked_at = orchestrator.clock() - make_interval(secs => %(blocked_seconds)s::float8),
         leader_until = CASE
             WHEN w.is_leader AND w.leader_until > orchestrator.clock() AND w.state = 'running' AND NOT %(draining)s
                 THEN orchestrator.clock() + make_interval(secs => %(term_seconds)s)
             ELSE w.leader_until
         END
-    FROM hint, dim
+    FROM hint, own_beacon
     WHERE w.id = %(id)s AND w.state IN ('running', 'draining') AND %(beats)s
-    RETURNING w.id, w.state, w.queues, w.is_leader, w.leader_until, w.term, w.workplace = w.tableoid AS placed
+    RETURNING w.id, w.state, w.queues, w.is_leader, w.leader_until, w.term, w.workplace = w.tableoid AS at_home
 ),
 me AS MATERIALIZED (
-    SELECT b.id, b.state, b.queues, b.is_leader, b.leader_until, b.term, b.placed FROM beat AS b
+    SELECT b.id, b.state, b.queues, b.is_leader, b.leader_until, b.term, b.at_home FROM beat AS b
     UNION ALL
     SELECT w.id, w.state, w.queues, w.is_leader, w.leader_until, w.term, w.workplace = w.tableoid
     FROM orchestrator.workers AS w
@@ -53,7 +53,7 @@ leader AS (
         w.beacon IS NOT NULL
             AND NOT statement_timestamp() - orchestrator.up_since()
                 BETWEEN interval '0' AND w.dead_after
-            AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon)) AS dark
+            AND pg_try_advisory_xact_lock_shared(hashtextextended(w.id::text, w.beacon)) AS beacon_lost
     FROM orchestrator.workers AS w
     WHERE w.is_leader
 )
@@ -69,9 +69,9 @@ SELECT
     (SELECT l.id FROM leader AS l) AS leader_id,
     (SELECT l.beat_at FROM leader AS l) AS leader_beat_at,
     coalesce((SELECT l.holds FROM leader AS l), false) AS leader_holds,
-    coalesce((SELECT l.dark FROM leader AS l), false) AS leader_dark,
-    coalesce((SELECT m.placed FROM me AS m), true) AS placed,
-    (SELECT d.own FROM dim AS d) AS dim,
+    coalesce((SELECT l.beacon_lost FROM leader AS l), false) AS leader_beacon_lost,
+    coalesce((SELECT m.at_home FROM me AS m), true) AS at_home,
+    (SELECT d.own FROM own_beacon AS d) AS beacon_lost,
     (SELECT count(*) FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining')) AS peers,
     %(id)s = ANY (ARRAY(
         SELECT w.id FROM orchestrator.workers AS w

@@ -1,9 +1,9 @@
 """A worker's own connections, each under a name of its own, for whoever looks into pg_stat_activity."""
 
 from orchestrator.postgres import connect
-from orchestrator.postgres.line import Line
-from orchestrator.postgres.reach import Reach
+from orchestrator.postgres.reconnect import Reconnect
 from orchestrator.postgres.session import Session
+from orchestrator.postgres.thread_connection import ThreadConnection
 
 
 class Connections:
@@ -11,7 +11,7 @@ class Connections:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self.reach = Reach()
+        self.reach = Reconnect()
 
     def info(self, purpose: str) -> str:
         """Return the connection string for a purpose."""
@@ -21,6 +21,6 @@ class Connections:
         """Return one for the loop."""
         return Session(self.info(purpose), purpose=purpose, reach=self.reach)
 
-    def line(self, purpose: str) -> Line:
+    def line(self, purpose: str) -> ThreadConnection:
         """Return one for a thread."""
-        return Line(self.info(purpose), purpose=purpose, reach=self.reach)
+        return ThreadConnection(self.info(purpose), purpose=purpose, reach=self.reach)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 
 
 class Ghosts:

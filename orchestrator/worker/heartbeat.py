@@ -27,12 +27,12 @@ from orchestrator.config import Config
 from orchestrator.execute import Registry, declare
 from orchestrator.observe import Statistics
 from orchestrator.postgres import statement, transient
-from orchestrator.postgres.line import ANSWER_SECONDS, Line
-from orchestrator.postgres.reach import LOOK_SECONDS, NotNow
-from orchestrator.schema import fits
-from orchestrator.task.model import Claimed
+from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow
+from orchestrator.postgres.thread_connection import ANSWER_SECONDS, ThreadConnection
+from orchestrator.schema import compatibility
+from orchestrator.task.claimed import Claimed
 from orchestrator.version import __version__
-from orchestrator.worker.report import Report, ask, with_leases
+from orchestrator.worker.beat_report import Report, ask, with_leases
 from orchestrator.worker.stall import LOOK_SECONDS as STALL_LOOK_SECONDS
 from orchestrator.worker.stall import Stall
 
@@ -55,7 +55,7 @@ class Heartbeat:
         self,
         config: Config,
         registry: Registry,
-        line: Line,
+        line: ThreadConnection,
         *,
         held: Callable[[], Iterable[Claimed]],
         told: Callable[[Report], None],
@@ -96,7 +96,7 @@ class Heartbeat:
 
     def _enrol(self) -> None:
         connection = self._line.open()
-        fits.require(connection)
+        compatibility.require(connection)
         # Ends: within START_SECONDS a hand's transaction lets go of the rows, or the user is told of it.
         deadline = time.monotonic() + START_SECONDS
         for wait_seconds in transient.waits():
@@ -114,7 +114,7 @@ class Heartbeat:
         self._draining = True
         self.beat()
 
-    def light(self, beacon: int | None) -> None:
+    def take_beacon(self, beacon: int | None) -> None:
         """Let the row say which beacon is lit, or that none is, and that before anybody looks for it."""
         self._beacon = beacon
         self.beat()
@@ -248,7 +248,7 @@ class Heartbeat:
                 return  # renounced meanwhile: what was said about the old one is past
             if beats:
                 self._heard_at = sent_at
-        if report.dim and not beats:
+        if report.beacon_lost and not beats:
             self.beat()  # the row must not say any longer that it is lit
         if beats:
             every = self._config.heartbeat_seconds

@@ -19,13 +19,13 @@ from orchestrator.config import Config
 from orchestrator.finish import Outbox
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transient import is_transient
-from orchestrator.task.model import Claimed
-from orchestrator.worker.ahead import Ahead
-from orchestrator.worker.flight import Flight, Landed
-from orchestrator.worker.rest import Rest
+from orchestrator.task.claimed import Claimed
+from orchestrator.worker.claim_pipeline import ClaimPipeline, ClaimResult
+from orchestrator.worker.claim_size import ClaimSize
+from orchestrator.worker.idle_wait import IdleWait
 from orchestrator.worker.slots import Slots
-from orchestrator.worker.strangers import put_back, types_unknown
 from orchestrator.worker.suspects import SUSPECT_LOSSES, Suspects
+from orchestrator.worker.unknown_types import put_back, types_unknown
 
 # As busy as this, nobody need ring.
 BUSY_SECONDS = 0.1
@@ -43,18 +43,18 @@ class Intake:
         worker_id: UUID,
         slots: Slots,
         outbox: Outbox,
-        rest: Rest,
+        rest: IdleWait,
         until_empty: bool,
         look: Callable[[], None],
         give_back: Callable[[], Awaitable[None]],
     ) -> None:
         self._config = config
         self._session, self._slots = session, slots
-        self._outbox, self._rest = outbox, rest
-        self._ahead = Ahead(slots)
+        self._outbox, self._idle = outbox, rest
+        self._claim_size = ClaimSize(slots)
         self._until_empty, self._stopping = until_empty, False
         self._look = look
-        self.flight = Flight(session, config.queues)
+        self.claims = ClaimPipeline(session, config.queues)
         self._marking = list[Claimed]()
         self._suspects = Suspects(
             session,
@@ -73,40 +73,40 @@ class Intake:
         try:
             while await self._goes_on():
                 pass
-            while self.flight.is_on:
+            while self.claims.is_on:
                 await self._claim(0)
         finally:
-            if await self.flight.cancel():
+            if await self.claims.cancel():
                 self._look()
 
     async def _goes_on(self) -> bool:
         """Do what is to be done next, or rest; tell whether there is a next time."""
         if self._stopping:
             return False
-        self._rest.forget()
-        was_sent = self.flight.is_on
+        self._idle.forget()
+        was_sent = self.claims.is_on
         await self.mark_running()
-        await self._begin_past()
-        wanted = 0 if self._outbox.is_full else self._ahead.wanted()
-        if self._suspects and not self.flight.is_on:
+        await self._begin_marked_first()
+        wanted = 0 if self._outbox.is_full else self._claim_size.wanted()
+        if self._suspects and not self.claims.is_on:
             await self._suspects.advance(self.worker_id)
-        elif (not wanted or self._slots.past) and not self.flight.is_on:
+        elif (not wanted or self._slots.marked_first) and not self.claims.is_on:
             await self._wait_for_room()
         elif await self._take(wanted):
-            self._rest.found()
-        elif was_sent or self.flight.is_on:
+            self._idle.found()
+        elif was_sent or self.claims.is_on:
             # It was sent before what may have woken us, or nobody has read it yet: ask again.
             pass
         elif self._until_empty and await self._is_empty():
             return False
         else:
-            await self._rest_a_while()
+            await self._wait_while_idle()
         return True
 
     def stop(self) -> None:
         """Claim no more; a statement that is on its way, or waits for the database, ends it."""
         self._stopping = True
-        self._rest.wake()
+        self._idle.wake()
 
     def suspects(self) -> list[Claimed]:
         """Return the task that waits to run alone, and those that are just being marked. Any thread may ask."""
@@ -121,82 +121,82 @@ class Intake:
         """The worker has another id; what waits here was claimed under the old one, and is given away by it."""
         self.worker_id = worker_id
         self._suspects.forget()
-        self._rest.forget_mark()
-        self._rest.wake()
+        self._idle.forget_mark()
+        self._idle.wake()
 
     async def _take(self, wanted: int) -> bool:
         """Claim, after freeing what may have become due; tell whether the queues may hold more."""
-        rung = self._rest.take_ring()
-        if not rung and self._rest.is_due and not await self._sweep() and not self.flight.is_on:
+        rung = self._idle.take_ring()
+        if not rung and self._idle.is_due and not await self._sweep() and not self.claims.is_on:
             # A poll, and nothing is ready.
             return False
         found = await self._claim(wanted)
         if found is None:
             return False
-        self._rest.claimed(len(found.tasks))
+        self._idle.claimed(len(found.tasks))
         if rung and not found.tasks:
             # It was for something in the future.
             return await self._sweep()
         return found.may_hold_more
 
-    async def _claim(self, wanted: int) -> Landed | None:
+    async def _claim(self, wanted: int) -> ClaimResult | None:
         """Claim, and hand over what was claimed; return it, or None when nobody knows."""
         try:
-            found = await self.flight.land(wanted, lambda: self.worker_id, more=self._more)
+            found = await self.claims.receive(wanted, lambda: self.worker_id, more=self._more)
             if found is None:
                 self._look()
                 return None
-            self._ahead.claimed(found.tasks, found.seconds)
+            self._claim_size.claimed(found.tasks, found.seconds)
             if found.tasks:
                 self._hand_over(found.tasks, found.worker_id)
         except Exception as error:
             if not is_transient(error):
                 raise
             self._look()  # Whether it was committed is unknown: what is ours and not in our hands is a ghost.
-            self._rest.look_for_due()
+            self._idle.look_for_due()
             return None
         finally:
-            self.flight.handed_over()
+            self.claims.taken_over()
         return found
 
     def _more(self, coming: int) -> int:
         """Return how many to claim beyond those that are coming."""
-        waits_for_us = self._suspects or self._slots.past or self._outbox.is_full
-        if self._stopping or waits_for_us or self.flight.memory.is_dear:
+        waits_for_us = self._suspects or self._slots.marked_first or self._outbox.is_full
+        if self._stopping or waits_for_us or self.claims.positions.is_dear:
             return 0
-        return self._ahead.wanted(coming=coming)
+        return self._claim_size.wanted(coming=coming)
 
     def _hand_over(self, tasks: list[Claimed], worker_id: UUID) -> None:
-        fresh, past, suspects = [], [], []
+        fresh, marked_first, suspects = [], [], []
         strange = types_unknown(tasks, self._slots.knows)
         for task in tasks:
             if task.type in strange:
                 put_back(self._outbox, task, worker_id=worker_id)
             elif not task.payload:
                 self._slots.release(task, worker_id=worker_id)  # too large for a claim of so many
-            elif not task.has_past:
+            elif not task.is_marked_first:
                 fresh.append(task)
             elif task.losses >= SUSPECT_LOSSES:
                 suspects.append(task)
             else:
-                past.append(task)
+                marked_first.append(task)
         if worker_id != self.worker_id:
             # We were declared dead meanwhile; the outbox will tell.
-            for task in (*fresh, *past, *suspects):
+            for task in (*fresh, *marked_first, *suspects):
                 self._slots.release(task, worker_id=worker_id)
             return
         if suspects:
             self._suspects.take(suspects, worker_id=worker_id)
         if fresh:
             self._slots.add(fresh, worker_id=worker_id)
-        if past:
-            self._slots.add_past(past, worker_id=worker_id)
-        if past or suspects:
-            self._rest.wake()  # They begin at the next turn, which else would come with a poll.
+        if marked_first:
+            self._slots.add_marked_first(marked_first, worker_id=worker_id)
+        if marked_first or suspects:
+            self._idle.wake()  # They begin at the next turn, which else would come with a poll.
 
-    async def _begin_past(self) -> None:
+    async def _begin_marked_first(self) -> None:
         """Let tasks that have a past begin, where there are slots for them."""
-        if taken := self._slots.take_past():
+        if taken := self._slots.take_marked_first():
             # All under one id: when that changes, what waits is taken back.
             await self._begin([task for task, _ in taken], taken[0][1])
 
@@ -210,7 +210,7 @@ class Intake:
         finally:
             self._marking = []
         ours = worker_id == self.worker_id
-        self._slots.go_first([task for task in tasks if ours and task.id in marked], worker_id=worker_id)
+        self._slots.add_first([task for task in tasks if ours and task.id in marked], worker_id=worker_id)
         for task in tasks:
             if not ours or task.id not in marked:
                 # Somebody has its row locked, or took it back, or we were declared dead: the outbox will tell.
@@ -234,10 +234,10 @@ class Intake:
     async def _sweep(self) -> bool:
         """Free what has become due; tell whether anything may be ready in our queues."""
         # To look whether something is ready costs as much as a claim: not while there is work, or to look is dear.
-        looks = not (self._rest.is_hot or self.flight.memory.is_dear)
+        looks = not (self._idle.is_hot or self.claims.positions.is_dear)
         work = partial(claim.sweep, queues=self._config.queues if looks else ())
         swept = await self._session.run(work, give_up_on=self._told_to_stop)
-        self._rest.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)
+        self._idle.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)
         foreign = [queue for queue in swept.queues if queue not in self._config.queues]
         if rings := bool(foreign) or swept.moved > self._slots.free:
             await self._session.run(partial(notify.ring, queues=swept.queues), give_up_on=self._told_to_stop)
@@ -247,14 +247,14 @@ class Intake:
 
     async def _wait_for_room(self) -> None:
         """All slots are busy. When that lasts, nobody need ring."""
-        marked = self._rest.is_marked
-        if not await self._rest.wait_for_room(BUSY_SECONDS if marked else None) and marked:
+        marked = self._idle.is_marked
+        if not await self._idle.wait_for_room(BUSY_SECONDS if marked else None) and marked:
             await self._mark_idle(0.0)
 
-    async def _rest_a_while(self) -> None:
-        if (seconds := self._rest.mark_seconds()) is not None:
+    async def _wait_while_idle(self) -> None:
+        if (seconds := self._idle.mark_seconds()) is not None:
             await self._mark_idle(seconds)
-        await self._rest.rest()
+        await self._idle.rest()
 
     async def _is_empty(self) -> bool:
         if self._slots.held() or self._outbox.held():
@@ -267,7 +267,7 @@ class Intake:
         work = partial(notify.idle, worker_id=self.worker_id, seconds=seconds)
         with suppress(LockNotAvailable):
             if await self._session.run(work, give_up_on=self._told_to_stop_or_locked):
-                self._rest.marked(seconds)
+                self._idle.marked(seconds)
 
     def _told_to_stop_or_locked(self, error: Exception) -> bool:
         return self._stopping or isinstance(error, LockNotAvailable)

@@ -10,7 +10,7 @@
     it dies otherwise               another takes its place, after 0.5 s, then 1, 2, 4 … 30; after a minute of life the
                                     count begins anew
     we are told to stop             all are told; the second time to hurry; who is there long after the grace is killed
-    we are killed                   the children see the line end (`tether`), and stop by themselves
+    we are killed                   the children see the line end (`parent_connection`), and stop by themselves
 
 It ends when every place is empty for good, with the worst code among the last ends of each. It does not import the
 application: no thread, connection or memory of that is here, so nothing in it can take the parent along.
@@ -26,9 +26,9 @@ from orchestrator import events, observe
 from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import embedded
 from orchestrator.task.backoff import Backoff, delay_seconds
-from orchestrator.worker import codes
-from orchestrator.worker.child import Child, Command, Serving
-from orchestrator.worker.tether import MARGIN_SECONDS
+from orchestrator.worker import exit_codes
+from orchestrator.worker.child_process import Child, Command, Serving
+from orchestrator.worker.parent_connection import MARGIN_SECONDS
 
 BACKOFF = Backoff(base_seconds=0.5, cap_seconds=30.0)
 SETTLED_SECONDS = 60.0
@@ -50,14 +50,14 @@ class Parent:
         backoff: Backoff = BACKOFF,
         settled_seconds: float = SETTLED_SECONDS,
         margin_seconds: float = MARGIN_SECONDS,
-        family: observe.Family | None = None,
+        family: observe.Processes | None = None,
     ) -> None:
         self._command = command
         self._processes = processes
         self._backoff = backoff
         self._settled_seconds = settled_seconds
         self._margin_seconds = margin_seconds
-        self._family = family
+        self._metrics = family
         # Until a child has said what its grace is, none has anything to finish.
         self._grace_seconds = 0.0
         self._children: set[Child] = set()
@@ -75,7 +75,7 @@ class Parent:
 
     async def _run(self) -> int:
         loop = asyncio.get_running_loop()
-        for number in codes.STOPPING:
+        for number in exit_codes.STOPPING:
             loop.add_signal_handler(number, self.stop)
         loop.add_signal_handler(signal.SIGCHLD, self._look)
         try:
@@ -83,7 +83,7 @@ class Parent:
         finally:
             if self._killing is not None:
                 self._killing.cancel()
-        return max(map(codes.fault, ends))
+        return max(map(exit_codes.fault, ends))
 
     def stop(self) -> None:
         """Let all of them finish, and end. Again: hurry."""
@@ -106,8 +106,8 @@ class Parent:
     async def _keep(self, place: int) -> int:
         """Keep one place taken; return how its last child ended."""
         # From the start, also of who waits for the first: a part of us that is ready is not us.
-        if self._family is not None:
-            self._family.begin(place)
+        if self._metrics is not None:
+            self._metrics.begin(place)
         if place > 1:
             await self._go_on.wait()
         status = deaths = 0
@@ -116,13 +116,13 @@ class Parent:
             began = time.monotonic()
             pid, status, how = await self._one(place)
             settled = time.monotonic() - began >= self._settled_seconds
-            deaths = 0 if status == codes.WORN_OUT_CODE else 1 if settled else deaths + 1
+            deaths = 0 if status == exit_codes.WORN_OUT_CODE else 1 if settled else deaths + 1
             wait_seconds = self._wait_seconds(status, deaths)
             # Before it is said: who reads of it and asks the port is told the same.
-            if self._family is not None:
-                self._family.gone(place, for_good=wait_seconds is None)
+            if self._metrics is not None:
+                self._metrics.gone(place, for_good=wait_seconds is None)
             # Told to stop while it was still loading the application, it had nothing to end by itself.
-            if status == codes.DONE or (self._stopping.is_set() and -status in codes.STOPPING):
+            if status == exit_codes.DONE or (self._stopping.is_set() and -status in exit_codes.STOPPING):
                 events.emit(events.ChildEnded(place, pid))
             else:
                 events.emit(events.ChildDied(place, pid, how, wait_seconds))
@@ -137,7 +137,7 @@ class Parent:
 
     def _wait_seconds(self, status: int, deaths: int) -> float | None:
         """Say after how long another takes the place of one that ended; None: nobody does."""
-        if status == codes.DONE or self._stopping.is_set() or not self._served:
+        if status == exit_codes.DONE or self._stopping.is_set() or not self._served:
             return None
         return round(delay_seconds(self._backoff, deaths), 3) if deaths else 0.0
 
@@ -146,7 +146,7 @@ class Parent:
         try:
             child = await Child.start(self._command)
         except OSError as error:
-            return None, codes.FAILED, f"could not be started: {error.strerror}"
+            return None, exit_codes.FAILED, f"could not be started: {error.strerror}"
         self._children.add(child)
         events.emit(events.ChildStarted(place, child.pid))
         if self._stopping.is_set():
@@ -158,16 +158,16 @@ class Parent:
         self._children.discard(child)
         child.close()
         if child.crashed_with_success:
-            return child.pid, codes.FAILED, f"exit code {status}, without a clean stop"
-        return child.pid, status, codes.describe(status)
+            return child.pid, exit_codes.FAILED, f"exit code {status}, without a clean stop"
+        return child.pid, status, exit_codes.describe(status)
 
     async def _read(self, child: Child, place: int) -> None:
         """Read that a child serves, and its numbers if it was asked for them."""
         async for message in child.messages():
             if isinstance(message, Serving):
                 await self._note_serving(message)
-            elif self._family is not None:
-                self._family.heard(place, message)
+            elif self._metrics is not None:
+                self._metrics.heard(place, message)
 
     async def _note_serving(self, serving: Serving) -> None:
         """A child serves: from now on application, settings and database are known to be good."""

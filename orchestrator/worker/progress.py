@@ -14,7 +14,7 @@ from functools import partial
 from orchestrator import events, finish
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transient import is_transient, reason
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 
 EVERY_SECONDS = 1.0
 # For the last word of an attempt; a database that is away has more to lose than that.

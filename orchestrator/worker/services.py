@@ -11,11 +11,11 @@ from orchestrator import observe
 from orchestrator.config import Config
 from orchestrator.execute import Context
 from orchestrator.execute.context import Logger
-from orchestrator.postgres.lender import Lender
-from orchestrator.postgres.reach import Reach
+from orchestrator.postgres.reconnect import Reconnect
 from orchestrator.postgres.session import Session
+from orchestrator.postgres.transaction_pool import TransactionPool
 from orchestrator.task import trace
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 from orchestrator.worker.progress import Progress
 from orchestrator.worker.transaction import Transaction
 
@@ -26,12 +26,12 @@ TRANSACTIONS = "transactions"
 class Services:
     """The services of one worker. `info` gives the connection string for a purpose."""
 
-    def __init__(self, config: Config, *, info: Callable[[str], str], reach: Reach) -> None:
+    def __init__(self, config: Config, *, info: Callable[[str], str], reach: Reconnect) -> None:
         self.result_bytes_max = config.result_bytes_max
         self._info = info
         self._reach = reach
         size = min(config.concurrency, config.transaction_pool_size)
-        self._lender = Lender(info(TRANSACTIONS), purpose=TRANSACTIONS, size=size, reach=reach)
+        self._pool = TransactionPool(info(TRANSACTIONS), purpose=TRANSACTIONS, size=size, reach=reach)
         self._progress = Progress(Session(info("progress"), purpose="progress", reach=reach))
 
     async def run(self) -> None:
@@ -41,12 +41,12 @@ class Services:
 
     async def close(self) -> None:
         """Close the connections; what a handler that was left behind has not committed is rolled back."""
-        await self._lender.close()
+        await self._pool.close()
         await self._progress.close()
 
     def transaction(self, context: Context) -> Transaction:
         """Return a transaction that completes this attempt."""
-        return Transaction(context, self._lender, new_session=self._new_session, loop=self._loop)
+        return Transaction(context, self._pool, new_session=self._new_session, loop=self._loop)
 
     def report(self, task: Claimed, progress: str) -> None:
         """Take note of how far a task has come, as JSON text; any thread may say so."""

@@ -6,7 +6,7 @@ from contextlib import suppress
 from uuid import UUID
 
 from orchestrator.execute import Attempt
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 
 # What has run for so long is marked running; what the database would not mark is offered again after a while.
 MARK_SECONDS = 0.03

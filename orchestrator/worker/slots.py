@@ -6,7 +6,8 @@
 
 A slot is one long-lived asyncio task: to make one for each attempt would cost as much as all the rest. A slot whose
 task was cancelled, or in whose context an attempt left something behind, serves no other; a new one takes its place.
-What would need a timer for each attempt (timeouts, the mark `running`) is done by one look at all of them (endings.py).
+What would need a timer for each attempt (timeouts, the mark `running`) is done by one look at all of them
+(end_attempts.py).
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from orchestrator.execute import Attempt, Executors, Registry, Services, Spans, 
 from orchestrator.execute.context import NOWHERE
 from orchestrator.finish import Outbox, announce
 from orchestrator.task import trace
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import End, Outcome, Recorded, Released
 from orchestrator.worker.slot import MARK_AGAIN_SECONDS, Slot, Waiting, is_unmarked, taken
 
@@ -55,14 +56,14 @@ class Slots:
             registry, size=config.concurrency, result_bytes_max=config.result_bytes_max
         )
         self.ready: deque[Waiting] = deque()
-        self.past: deque[Waiting] = deque()
+        self.marked_first: deque[Waiting] = deque()
         self._slots: set[Slot] = set()
         self.busy: set[Slot] = set()
-        self.stubborn: set[Slot] = set()
+        self.abandoned: set[Slot] = set()
         self._parked: list[asyncio.Future[None]] = []
         self._is_waking = False
-        self._tells = False  # somebody wants to know what begins
-        self.stirred = asyncio.Event()
+        self._emits_starts = False  # somebody wants to know what begins
+        self.changed = asyncio.Event()
         self._context: contextvars.Context | None = None
         self.begun = 0
         self.low_water = 0
@@ -71,12 +72,12 @@ class Slots:
     @property
     def free(self) -> int:
         """How many attempts may begin at once, beside what is ready; below zero: so many are ready beyond that."""
-        return self._config.concurrency - len(self.busy) - len(self.ready) - len(self.past)
+        return self._config.concurrency - len(self.busy) - len(self.ready) - len(self.marked_first)
 
     @property
     def left_behind(self) -> int:
         """How many handlers ignored their timeout or their cancellation, and may still run."""
-        return self._executors.abandoned + len(self.stubborn)
+        return self._executors.abandoned + len(self.abandoned)
 
     @property
     def leaked_threads(self) -> int:
@@ -84,12 +85,13 @@ class Slots:
         return self._executors.abandoned
 
     def running(self) -> list[Claimed]:
-        """Return the tasks whose attempts have begun and not ended."""
-        return [slot.attempt.task for slot in list(self.busy) if slot.attempt is not None]
+        """Return the tasks whose attempts have begun and not ended. Any thread may ask, so each slot is asked once."""
+        attempts = [slot.attempt for slot in list(self.busy)]
+        return [attempt.task for attempt in attempts if attempt is not None]
 
     def held(self) -> list[Claimed]:
         """Return the tasks that wait for a slot, or are in one. Any thread may ask."""
-        return [*(task for task, *_ in (*list(self.ready), *list(self.past))), *self.running()]
+        return [*(task for task, *_ in (*list(self.ready), *list(self.marked_first))), *self.running()]
 
     def add(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
         """Begin an attempt for each task as soon as a slot is free."""
@@ -98,32 +100,32 @@ class Slots:
             # The worker's own, before any attempt.
             self._context = contextvars.copy_context()
         self.ready.extend((task, worker_id, now, False) for task in tasks)
-        self.stirred.set()
+        self.changed.set()
         self.wake_one()
 
-    def add_past(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
+    def add_marked_first(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
         """Keep tasks that have a past until there are slots for them: they are marked running before they start, and
         what is marked counts as begun, should the worker die."""
         now = time.monotonic()
-        self.past.extend((task, worker_id, now, False) for task in tasks)
-        self.stirred.set()
+        self.marked_first.extend((task, worker_id, now, False) for task in tasks)
+        self.changed.set()
 
-    def take_past(self) -> list[tuple[Claimed, UUID]]:
+    def take_marked_first(self) -> list[tuple[Claimed, UUID]]:
         """Take as many of those as there are slots: to be marked, and then to go first."""
         vacant = self._config.concurrency - len(self.busy)
-        return taken(self.past, max(0, vacant))
+        return taken(self.marked_first, max(0, vacant))
 
-    def go_first(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
+    def add_first(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
         """Begin an attempt for each of these tasks, which are marked running, before all others."""
         now = time.monotonic()
         self.ready.extendleft((task, worker_id, now, True) for task in reversed(list(tasks)))
-        self.stirred.set()
+        self.changed.set()
         self.wake_one()
 
     def take_back(self) -> list[tuple[Claimed, UUID]]:
         """Take away what waits for a slot, with the ids under which it was claimed. Any thread may: each task goes to
         a slot or to a caller, never to both."""
-        return taken(self.ready, len(self.ready)) + taken(self.past, len(self.past))
+        return taken(self.ready, len(self.ready)) + taken(self.marked_first, len(self.marked_first))
 
     def unmarked(self) -> list[tuple[Attempt, float]]:
         """Return the attempts that should be marked running, and for how long each has run. Not the same ones again for
@@ -187,19 +189,19 @@ class Slots:
         finally:
             self.vacate(slot)
             self._slots.discard(slot)
-            self.stubborn.discard(slot)
+            self.abandoned.discard(slot)
             if self.ready:
                 self.wake_one()
 
     def _slice(self) -> float:
         """Begin a turn of attempts that never wait, and return until when it lasts. What all of them would ask is asked
         once: who subscribes within a turn hears of what begins in the next."""
-        self._tells = self._config.log_payloads or events.wanted(events.TaskStarted)
+        self._emits_starts = self._config.log_payloads or events.wanted(events.TaskStarted)
         return time.monotonic() + SLICE_SECONDS
 
     async def _run(self, slot: Slot, attempt: Attempt) -> float:
         """Run one to its end, and return when that was."""
-        if self._tells:
+        if self._emits_starts:
             tell(attempt, with_payload=self._config.log_payloads)
         end: End
         try:
@@ -283,7 +285,7 @@ class Slots:
                 woken.set_result(None)
                 self._is_waking = True
                 return
-        if len(self._slots) - len(self.stubborn) < self._config.concurrency:
+        if len(self._slots) - len(self.abandoned) < self._config.concurrency:
             self._is_waking = True
             self._new_slot()
 

@@ -16,8 +16,8 @@ from uuid import UUID
 import psycopg
 
 from orchestrator import events, execute, finish
-from orchestrator.task.model import Claimed
-from orchestrator.worker.report import leases
+from orchestrator.task.claimed import Claimed
+from orchestrator.worker.beat_report import leases
 from orchestrator.worker.slots import Slots
 
 # How often the loop is seen, and looks whether the database has been silent for too long.
@@ -32,10 +32,10 @@ TYPES_NAMED_MAX = 5
 
 @dataclass(slots=True)
 class Stall:
-    """When the loop was seen last. `forsake` gives up the claims that are on their way, and returns their leases."""
+    """When the loop was seen last. `abandon` gives up the claims that are on their way, and returns their leases."""
 
     slots: Slots
-    forsake: Callable[[], set[int]]
+    abandon: Callable[[], set[int]]
     dead_after_seconds: float
     _seen_at: float = math.inf
     _blocked: bool = False
@@ -119,7 +119,7 @@ class Stall:
             for attempt, _ in running:
                 attempt.is_marked = attempt.task.id in marked
         unbegun = [task for task, _ in self.slots.take_back()]
-        if forsaken := self.forsake():
+        if abandoned := self.abandon():
             _, ghosts = leases(connection, worker_id, held())
-            unbegun += [ghost for ghost in ghosts if ghost.lease in forsaken]
+            unbegun += [ghost for ghost in ghosts if ghost.lease in abandoned]
         finish.release_now(connection, unbegun, worker_id=worker_id)

@@ -19,7 +19,7 @@ import psycopg
 from orchestrator import events
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect, transient
-from orchestrator.postgres.reach import LOOK_SECONDS, NotNow
+from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow
 
 SAY_SECONDS = 10.0
 

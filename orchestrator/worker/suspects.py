@@ -20,12 +20,12 @@ import psycopg
 from orchestrator.finish import Outbox
 from orchestrator.postgres import statement
 from orchestrator.postgres.session import Session
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import Outcome, Snoozed
-from orchestrator.worker.rest import Rest
+from orchestrator.worker.idle_wait import IdleWait
 from orchestrator.worker.slots import Slots
 
-DRAINS_FIRST = statement.load(__file__, "drains_first.sql")
+IS_OLDEST_SUSPECT = statement.load(__file__, "is_oldest_suspect.sql")
 
 # From this many losses on a task is a suspect.
 SUSPECT_LOSSES = 2
@@ -45,7 +45,7 @@ class Suspects:
         *,
         slots: Slots,
         outbox: Outbox,
-        rest: Rest,
+        rest: IdleWait,
         grace_seconds: float,
         begin: Callable[[list[Claimed], UUID], Awaitable[None]],
         give_back: Callable[[], Awaitable[None]],
@@ -54,14 +54,14 @@ class Suspects:
         self._session = session
         self._slots = slots
         self._outbox = outbox
-        self._rest = rest
+        self._idle = rest
         self._grace_seconds = grace_seconds
         self._begin = begin
         self._give_back = give_back
         self._is_stopping = is_stopping
         self._held: list[Claimed] = []
         self._since = 0.0
-        self._drains_first = False
+        self._is_oldest_suspect = False
 
     def __bool__(self) -> bool:
         return bool(self._held)
@@ -74,7 +74,7 @@ class Suspects:
         """Keep one of these, if none waits; give the others back."""
         if tasks and not self._held:
             self._held, tasks = tasks[:1], tasks[1:]
-            self._since, self._drains_first = time.monotonic(), False
+            self._since, self._is_oldest_suspect = time.monotonic(), False
         for task in tasks:
             self._slots.release(task, worker_id=worker_id)
 
@@ -98,42 +98,44 @@ class Suspects:
         if not self._slots.held():
             self._put_away(worker_id)
         elif waited < PATIENCE_SECONDS:
-            await self._rest.wait_for_room(PATIENCE_SECONDS - waited)
-        elif not (self._drains_first or await self._may_drain(worker_id)):
+            await self._idle.wait_for_room(PATIENCE_SECONDS - waited)
+        elif not (self._is_oldest_suspect or await self._may_run_alone(worker_id)):
             self._put_away(worker_id)
         elif (left := PATIENCE_SECONDS + self._grace_seconds - waited) > 0:
-            await self._rest.wait_for_room(left)
+            await self._idle.wait_for_room(left)
         else:
             await self._give_back()
 
     async def _run_alone(self, worker_id: UUID) -> None:
         await self._begin(self.forget(), worker_id)
         while self._slots.held() and not self._is_stopping():
-            await self._rest.wait_for_room()
-            self._rest.forget()
+            await self._idle.wait_for_room()
+            self._idle.forget()
         await self._are_outcomes_written()
 
     def _put_away(self, worker_id: UUID) -> None:
         for task in self.forget():
             self._outbox.put(Outcome(task, AWAY), worker_id=worker_id)
 
-    async def _may_drain(self, worker_id: UUID) -> bool:
+    async def _may_run_alone(self, worker_id: UUID) -> bool:
         if not self._held:  # the worker has begun anew meanwhile
             return False
-        work = partial(drains_first, task=self._held[0], worker_id=worker_id)
-        self._drains_first = await self._session.run(work, give_up_on=lambda _error: self._is_stopping())
-        return self._drains_first
+        work = partial(is_oldest_suspect, task=self._held[0], worker_id=worker_id)
+        self._is_oldest_suspect = await self._session.run(work, give_up_on=lambda _error: self._is_stopping())
+        return self._is_oldest_suspect
 
     async def _are_outcomes_written(self) -> bool:
         """Wait for it, and not for long: somebody may have a row locked."""
         end = time.monotonic() + WRITTEN_PATIENCE_SECONDS
         while (is_left := bool(self._outbox.held())) and not self._is_stopping() and time.monotonic() < end:
-            await self._rest.wait_for_room(end - time.monotonic())
-            self._rest.forget()
+            await self._idle.wait_for_room(end - time.monotonic())
+            self._idle.forget()
         return not is_left
 
 
-async def drains_first(connection: psycopg.AsyncConnection[Any], *, task: Claimed, worker_id: UUID) -> bool:
+async def is_oldest_suspect(
+    connection: psycopg.AsyncConnection[Any], *, task: Claimed, worker_id: UUID
+) -> bool:
     """Tell whether this worker may stop its other work for this suspect."""
     given = {"id": task.id, "lease": task.lease, "worker_id": worker_id}
-    return await (await connection.execute(DRAINS_FIRST, given)).fetchone() is not None
+    return await (await connection.execute(IS_OLDEST_SUSPECT, given)).fetchone() is not None

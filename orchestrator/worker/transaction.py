@@ -28,8 +28,8 @@ from orchestrator import events, finish
 from orchestrator.errors import DatabaseUnavailable, LeaseLost, OperationRefused
 from orchestrator.execute import Context
 from orchestrator.postgres import connect, transient
-from orchestrator.postgres.lender import Async, Lender, Sync
 from orchestrator.postgres.session import Session
+from orchestrator.postgres.transaction_pool import Async, Sync, TransactionPool
 from orchestrator.task.outcome import Outcome, Recorded
 
 # Longer than a completion takes, with its wait for a lock; the handler's own statements are not timed.
@@ -47,7 +47,7 @@ class Transaction:
     def __init__(
         self,
         context: Context,
-        lender: Lender,
+        lender: TransactionPool,
         *,
         new_session: Callable[[], Session],
         loop: asyncio.AbstractEventLoop,
@@ -56,7 +56,7 @@ class Transaction:
         self._task = context.task
         self._outcome = Outcome(context.task, Recorded(), context.begun_at)
         self._completion = context.completion
-        self._lender = lender
+        self._pool = lender
         self._new_session = new_session
         self._loop = loop
         self._sync: Sync | None = None
@@ -69,12 +69,12 @@ class Transaction:
             )
         self._completion.open()
         try:
-            self._async = await self._lender.alend()
+            self._async = await self._pool.aborrow()
             try:
                 self._abegun = psycopg.AsyncTransaction(self._async)
                 await self._abegun.__aenter__()
             except BaseException:
-                await self._lender.atake_back(self._async)
+                await self._pool.atake_back(self._async)
                 raise
         except BaseException:
             self._completion.end(committed=False)
@@ -107,14 +107,14 @@ class Transaction:
             )
         self._completion.open(self._interrupt)
         try:
-            connection = self._lender.lend(lambda: not self._completion.is_over)
+            connection = self._pool.borrow(lambda: not self._completion.is_over)
             if connection is None:
                 raise self._completion.refusal()
             try:
                 self._begun = psycopg.Transaction(connection)
                 self._begun.__enter__()
             except BaseException:
-                self._lender.take_back(connection)
+                self._pool.take_back(connection)
                 raise
         except BaseException:
             self._completion.end(committed=False)
@@ -133,7 +133,7 @@ class Transaction:
             return False
         finally:
             self._settle(committed=committed)
-            self._lender.take_back(connection)
+            self._pool.take_back(connection)
 
     async def _end(self, error: BaseException | None) -> bool:
         """What __exit__ does, on the loop."""
@@ -146,7 +146,7 @@ class Transaction:
             return False
         finally:
             self._settle(committed=committed)
-            await self._lender.atake_back(self._async)
+            await self._pool.atake_back(self._async)
 
     # The completion is the last of the transaction's statements; refused, it takes the others along.
 

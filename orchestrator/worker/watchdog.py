@@ -30,7 +30,7 @@ from types import FrameType, TracebackType
 from typing import Self
 
 from orchestrator import events
-from orchestrator.worker import codes
+from orchestrator.worker import exit_codes
 from orchestrator.worker.worker import Worker
 
 LOOK_SECONDS = 0.5
@@ -98,7 +98,7 @@ class Watchdog:
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(heed)
 
-        for number in codes.STOPPING:
+        for number in exit_codes.STOPPING:
             # The loop's own handler wakes the loop out of its wait; Python's is set over it, and does the work.
             loop.add_signal_handler(number, int)
             signal.signal(number, receive)
@@ -148,7 +148,7 @@ class Watchdog:
         saying = threading.Thread(target=self._say, args=[reason], daemon=True)
         saying.start()
         saying.join(SAY_SECONDS)
-        os._exit(codes.FAILED)
+        os._exit(exit_codes.FAILED)
 
     def _say(self, reason: str) -> None:
         with suppress(Exception):
@@ -159,5 +159,5 @@ class Watchdog:
 def obey_no_more() -> None:
     """In a forked copy, take signals as any program does: its loop never turns, and its wakeups reach the worker."""
     signal.set_wakeup_fd(-1)
-    for number in codes.STOPPING:
+    for number in exit_codes.STOPPING:
         signal.signal(number, signal.SIG_DFL)

@@ -13,23 +13,23 @@ from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.execute import Registry
 from orchestrator.finish import Outbox
-from orchestrator.observe.vitals import Vitals
+from orchestrator.observe.health import Health
 from orchestrator.postgres.transient import is_transient
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 from orchestrator.worker import duties, start
+from orchestrator.worker.beat_report import Report
 from orchestrator.worker.connections import Connections
-from orchestrator.worker.endings import Endings
+from orchestrator.worker.end_attempts import AttemptEnder
 from orchestrator.worker.ghosts import Ghosts
-from orchestrator.worker.hearing import listener
 from orchestrator.worker.heartbeat import Heartbeat
+from orchestrator.worker.idle_wait import IdleWait
 from orchestrator.worker.intake import Intake
-from orchestrator.worker.report import Report
-from orchestrator.worker.rest import Rest
+from orchestrator.worker.make_listener import listener
+from orchestrator.worker.monitoring import shown
+from orchestrator.worker.run_together import first_fault
 from orchestrator.worker.services import Services
-from orchestrator.worker.shown import shown
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.stall import WATCH_SECONDS, Stall
-from orchestrator.worker.together import first_fault
 
 # Outcomes on their way: a few batches of them.
 OUTBOX_LEAST = 4000
@@ -48,16 +48,16 @@ class Worker:
         self.serves = True  # its port; where a parent does, that is set to False
         connections = Connections(config.database_url)
         self._info = connections.info("heartbeat")
-        self._rest = Rest(poll_seconds=config.poll_seconds, impatient=until_empty)
+        self._idle = IdleWait(poll_seconds=config.poll_seconds, impatient=until_empty)
         self._outcomes = connections.session("outcomes")
         limit = max(OUTBOX_LEAST, 2 * config.concurrency)
         self._outbox = Outbox(
-            self._outcomes, limit=limit, put_off=self._rest.look_for_due, room=lambda: self._slots.wake()
+            self._outcomes, limit=limit, put_off=self._idle.look_for_due, room=lambda: self._slots.wake()
         )
         self._services = Services(config, info=connections.info, reach=connections.reach)
-        self._slots = Slots(config, registry, self._outbox, freed=self._rest.free, services=self._services)
-        self._endings = Endings(self._slots, self._outbox, mark=self._rest.wake)
-        self.stall = Stall(self._slots, lambda: self._intake.flight.forsake(), config.dead_after_seconds)
+        self._slots = Slots(config, registry, self._outbox, freed=self._idle.free, services=self._services)
+        self._attempt_ender = AttemptEnder(self._slots, self._outbox, mark=self._idle.wake)
+        self.stall = Stall(self._slots, lambda: self._intake.claims.abandon(), config.dead_after_seconds)
         self._heartbeat = Heartbeat(
             config,
             registry,
@@ -75,26 +75,26 @@ class Worker:
             worker_id=self._heartbeat.worker_id,
             slots=self._slots,
             outbox=self._outbox,
-            rest=self._rest,
+            rest=self._idle,
             until_empty=until_empty,
             look=self._heartbeat.look,
-            give_back=self._endings.give_back,
+            give_back=self._attempt_ender.give_back,
         )
         self._listener = listener(
-            connections.session("listener"), config, rest=self._rest, heartbeat=self._heartbeat
+            connections.session("listener"), config, rest=self._idle, heartbeat=self._heartbeat
         )
         self._types = tuple(handler.type for handler in registry)
         self._stopping = asyncio.Event()
         self.worn_out = False  # too many handlers ignored their timeouts
         self._grace_seconds = config.grace_seconds
-        self._paused, self._placed = tuple[str, ...](), True
+        self._paused, self._at_home = tuple[str, ...](), True
         self._listed: UUID | None = None
         self._ghosts = Ghosts()
-        self._errands: set[asyncio.Task[None]] = set()
+        self._background_tasks: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
         """Serve. When cancelled: stop cleanly first, then be cancelled."""
-        async with shown(self.config, self.vitals, types=self._types, serves=self.serves):
+        async with shown(self.config, self.health, types=self._types, serves=self.serves):
             await self._run()
 
     async def _run(self) -> None:
@@ -119,13 +119,13 @@ class Worker:
             self._grace_seconds = grace_seconds or 0.0
         self._intake.stop()
 
-    def vitals(self) -> Vitals:
+    def health(self) -> Health:
         """Look at ourselves. Any thread may."""
-        return Vitals(
+        return Health(
             is_registered=self._heartbeat.is_registered,
             is_stopping=self._stopping.is_set(),
-            is_placed=self._placed,
-            hears=self._rest.can_be_rung,
+            is_at_home=self._at_home,
+            hears=self._idle.can_be_rung,
             silent_seconds=self._heartbeat.silent_seconds,
             silent_seconds_max=self.config.dead_after_seconds / 2,
             loop_lag_seconds=self.stall.lag_seconds,
@@ -152,7 +152,9 @@ class Worker:
                 )
             )
             beside = (self._outbox, self._listener, self._services)
-            await first_fault(self._serve(), self._watch(), self._endings.watch(), *(b.run() for b in beside))
+            await first_fault(
+                self._serve(), self._watch(), self._attempt_ender.watch(), *(b.run() for b in beside)
+            )
         finally:
             await self._close()
         events.emit(events.WorkerStopped(self._intake.worker_id))
@@ -177,23 +179,23 @@ class Worker:
         self._stopping.set()
         self._heartbeat.drain()
         # Somebody else may lead from now on: at the end of the grace is no time to resign.
-        self._errand(asyncio.to_thread(self._leader.stop))
+        self._in_background(asyncio.to_thread(self._leader.stop))
         running = len(self._slots.running())
         events.emit(events.WorkerStopping(self._intake.worker_id, running, self._grace_seconds))
         begun = time.monotonic()
         self._intake.give_back()
         # Ends: the grace passes; stop() may shorten it meanwhile.
         while self._slots.held() and (left := begun + self._grace_seconds - time.monotonic()) > 0:
-            self._rest.forget()
+            self._idle.forget()
             await self._intake.mark_running()
-            await self._rest.wait_for_room(left)
+            await self._idle.wait_for_room(left)
         await self._write_the_rest(begun + self._grace_seconds)
 
     async def _write_the_rest(self, at: float) -> None:
         """Give back what still runs, and write what is in the outbox: until then, or a little longer."""
         with suppress(TimeoutError):
             async with asyncio.timeout(max(LAST_WRITES_SECONDS, at - time.monotonic())):
-                await self._endings.give_back()
+                await self._attempt_ender.give_back()
                 await self._outbox.flush()
         if unwritten := len(self._outbox.held()):
             raise DatabaseUnavailable(
@@ -202,13 +204,13 @@ class Worker:
 
     async def _close(self) -> None:
         self.stall.stop()
-        await self._endings.drop("the worker ends")
+        await self._attempt_ender.drop("the worker ends")
         for part in (self._listener, self._claims, self._outcomes, self._services):
             await part.close()
         self._slots.stop()
         await asyncio.to_thread(self._leader.stop)
-        if self._errands:
-            await asyncio.wait(self._errands)
+        if self._background_tasks:
+            await asyncio.wait(self._background_tasks)
         await asyncio.to_thread(self._heartbeat.stop)
 
     # What the database says about us: it comes on the heartbeat's thread, and is acted upon on the loop.
@@ -224,19 +226,19 @@ class Worker:
         if not report.alive:
             self._begin_anew(given_away=True)
             return
-        self._endings.lose(report.lost)
-        self._rest.lives(report.peers)
+        self._attempt_ender.lose(report.lost)
+        self._idle.lives(report.peers)
         if report.worker_id != self._listed:
             # Only now would a claim or a mark under this id find its row.
             self._listed = report.worker_id
-            self._rest.ring()
-        if report.dim:
+            self._idle.ring()
+        if report.beacon_lost:
             self._listener.listen_anew()
         if report.draining and not self._stopping.is_set():
             self.stop()
-        if report.placed != self._placed:
-            self._placed = report.placed
-            events.emit(events.DatabaseReplaced(report.worker_id, resumed=report.placed))
+        if report.at_home != self._at_home:
+            self._at_home = report.at_home
+            events.emit(events.DatabaseReplaced(report.worker_id, resumed=report.at_home))
         if report.paused != self._paused:
             self._paused = report.paused
             events.emit(events.QueuesPaused(report.paused))
@@ -247,7 +249,7 @@ class Worker:
         """Give back what is ours by the database and not in our hands: fenced by its lease, like any outcome."""
         held = {(task.id, task.lease) for task in self._held()}
         ghosts = self._ghosts.confirmed(
-            g for g in told if (g.id, g.lease) not in held and not self._intake.flight.carries(g)
+            g for g in told if (g.id, g.lease) not in held and not self._intake.claims.is_receiving(g)
         )
         if self._ghosts.are_suspected:
             self._heartbeat.look()
@@ -261,7 +263,7 @@ class Worker:
         while True:
             self.stall.seen(self._intake.worker_id)
             await asyncio.sleep(WATCH_SECONDS)
-            if self._heartbeat.is_cut_off and (self._slots.held() or self._intake.flight.is_on):
+            if self._heartbeat.is_cut_off and (self._slots.held() or self._intake.claims.is_on):
                 self._begin_anew(given_away=False)
             if self._slots.leaked_threads > self.config.leaked_threads_max and not self._stopping.is_set():
                 self.worn_out = True
@@ -275,11 +277,11 @@ class Worker:
         self._intake.begin_anew(new)
         if given_away:
             events.emit(events.WorkerDeclaredDead(old, new, len(self._slots.held())))
-            self._errand(self._endings.drop("the worker was declared dead"))
+            self._in_background(self._attempt_ender.drop("the worker was declared dead"))
         else:
             events.emit(events.WorkerCutOff(old, new, silent_seconds))
             # Should nobody have taken them, they go back as soon as the database can be told.
-            self._errand(self._endings.give_back())
+            self._in_background(self._attempt_ender.give_back())
         self._listener.begin_anew(new)
 
     # What others ask.
@@ -290,9 +292,9 @@ class Worker:
 
     def _look_seconds(self) -> float:
         seconds = self._leader.look_seconds
-        return seconds if self._rest.can_be_rung else min(DEAF_LOOK_SECONDS, seconds)
+        return seconds if self._idle.can_be_rung else min(DEAF_LOOK_SECONDS, seconds)
 
-    def _errand(self, work: Coroutine[Any, Any, Any]) -> None:
+    def _in_background(self, work: Coroutine[Any, Any, Any]) -> None:
         errand = asyncio.ensure_future(work)
-        self._errands.add(errand)
-        errand.add_done_callback(self._errands.discard)
+        self._background_tasks.add(errand)
+        errand.add_done_callback(self._background_tasks.discard)

@@ -14,7 +14,7 @@ import pytest
 from psycopg import sql
 
 from orchestrator import DatabaseUnavailable, Orchestrator, OrchestratorError
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from tests.servers import Server, temporary_directory
 from tests.worker.outage import Outage
 from tests.worker.running import value
@@ -167,7 +167,7 @@ def guarded_server() -> Iterator[str]:
         rules.write_text("host all postgres all trust\nhost all all all scram-sha-256\n")
         rules.chmod(0o644)
         directory.chmod(0o755)
-        server = Server(embedded_home.binaries(), directory / "server", settings={"hba_file": str(rules)})
+        server = Server(embedded_folder.binaries(), directory / "server", settings={"hba_file": str(rules)})
         try:
             server.start()
             with psycopg.connect(server.url(), autocommit=True) as connection:

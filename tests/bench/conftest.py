@@ -8,11 +8,11 @@ import pytest
 
 from orchestrator import bench
 from orchestrator.bench.result import Failed, Measure, Result, Skipped
-from orchestrator.bench.setting import Setting
 from orchestrator.bench.sizes import Sizes
+from orchestrator.bench.system_info import SystemInfo
 
 TINY = Sizes(
-    name="tiny", rounds=1, drain=300, large=20, enqueues=10, many=200, producers=4, producer_enqueues=3, probes=3,
+    name="tiny", rounds=1, work_off=300, large=20, enqueues=10, many=200, producers=4, producer_enqueues=3, probes=3,
     steady_seconds=0.05, ready=200, scheduled=200, finished=200, queues=3, snapshot_seconds=0.2, idle_seconds=0.2,
     memory=300,
 )  # fmt: skip
@@ -24,11 +24,11 @@ class Listener:
     """Takes down what is said."""
 
     def __init__(self) -> None:
-        self.setting: Setting | None = None
+        self.setting: SystemInfo | None = None
         self.results: list[Result | Skipped | Failed] = []
         self.said: list[str] = []
 
-    def begin(self, setting: Setting) -> None:
+    def begin(self, setting: SystemInfo) -> None:
         self.setting = setting
 
     def doing(self, text: str) -> None:
@@ -53,7 +53,7 @@ def take(server_url: str) -> Take:
 
     def run(*measures: Measure) -> Listener:
         listener = Listener()
-        assert 0 == bench.run(bench.Play(measures=measures, sizes=TINY, url=server_url), listener)
+        assert 0 == bench.run(bench.Run(measures=measures, sizes=TINY, url=server_url), listener)
         return listener
 
     return run

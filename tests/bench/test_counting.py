@@ -7,18 +7,18 @@ from pathlib import Path
 
 import psycopg
 
-from orchestrator.bench.between import Between, said
-from orchestrator.bench.ground import Ground
+from orchestrator.bench.environment import Environment
 from orchestrator.bench.meter import Meter, cpu_seconds, family
 from orchestrator.bench.process import end, spawn
+from orchestrator.bench.proxy_process import ProxyProcess, said
 from tests.bench.conftest import TINY
 
 
 @contextmanager
-def ground(url: str, folder: Path) -> Iterator[Ground]:
+def environment(url: str, folder: Path) -> Iterator[Environment]:
     """Something to stand on, in a database of the test's."""
     with psycopg.connect(url, autocommit=True) as connection:
-        yield Ground(url, connection, Meter(connection), TINY, folder, lambda _: None)
+        yield Environment(url, connection, Meter(connection), TINY, folder, lambda _: None)
 
 
 def test_statements_are_counted_by_the_name_of_the_connection(
@@ -26,8 +26,8 @@ def test_statements_are_counted_by_the_name_of_the_connection(
 ) -> None:
     """Simple and extended, prepared ones, several in one round trip; large ones come in many pieces."""
     with (
-        ground(empty_database_url, tmp_path) as stands,
-        Between(stands) as between,
+        environment(empty_database_url, tmp_path) as stands,
+        ProxyProcess(stands) as between,
         psycopg.connect(between.info, application_name="somebody", autocommit=True) as connection,
     ):
         before = between.counts()
@@ -50,8 +50,8 @@ def test_a_long_line_changes_nothing_but_the_time(empty_database_url: str, tmp_p
     """What goes over it arrives whole and in order."""
     text = "".join(str(n) for n in range(100_000))
     with (
-        ground(empty_database_url, tmp_path) as stands,
-        Between(stands, delay_seconds=0.001) as between,
+        environment(empty_database_url, tmp_path) as stands,
+        ProxyProcess(stands, delay_seconds=0.001) as between,
         psycopg.connect(between.info) as connection,
     ):
         answer = connection.execute("SELECT %s", [text]).fetchone()
@@ -61,7 +61,7 @@ def test_a_long_line_changes_nothing_but_the_time(empty_database_url: str, tmp_p
 
 def test_the_server_of_this_machine_is_seen(empty_database_url: str, tmp_path: Path) -> None:
     """Its CPU time grows with what it is asked to do, and its WAL."""
-    with ground(empty_database_url, tmp_path) as stands:
+    with environment(empty_database_url, tmp_path) as stands:
         before = stands.meter.read([os.getpid()])
         stands.connection.execute("CREATE TABLE t AS SELECT n FROM generate_series(1, 100000) AS n")
         spent = stands.meter.since(before, [os.getpid()])
@@ -73,7 +73,7 @@ def test_the_server_of_this_machine_is_seen(empty_database_url: str, tmp_path: P
 
 def test_descendants_belong_to_a_process(empty_database_url: str, tmp_path: Path) -> None:
     """A worker's children are its own, and cost what it costs."""
-    with ground(empty_database_url, tmp_path) as stands:
+    with environment(empty_database_url, tmp_path) as stands:
         process = spawn(stands, "orchestrator.bench.producer")
     try:
         mine, its = family({os.getpid()}), family({process.pid})

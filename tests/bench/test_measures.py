@@ -7,13 +7,13 @@ import msgspec
 import pytest
 
 from orchestrator import bench
-from orchestrator.bench.document import written
+from orchestrator.bench.json_report import written
 from orchestrator.bench.result import Measure, Result, Skipped, cost
 from tests.bench.conftest import TINY, Take
 
 BY_NAME = {measure.name: measure for measure in bench.MEASURES}
 # Of each kind of measure one; the others need some seconds each.
-SHORT = {"enqueue", "drain", "drain-10kb", "pickup", "snapshot", "idle"}
+SHORT = {"enqueue", "throughput", "throughput-10kb", "pickup", "snapshot", "idle"}
 # Those whose lines stand for themselves: there is nothing below them.
 WITHOUT_FLOOR = {"statements", "pickup-steady", "idle", "memory"}
 # Those whose lines hold the cost of tasks.
@@ -58,7 +58,7 @@ def is_sane(measure: Measure, result: Result) -> bool:
 
 def test_only_what_this_server_cannot_do_is_skipped(take: Take) -> None:
     """The servers of the tests run without fsync, where a commit has nothing to wait for."""
-    (result,) = take(BY_NAME["drain-commit"]).results
+    (result,) = take(BY_NAME["throughput-commit"]).results
 
     assert isinstance(result, Skipped)
     assert "fsync is off on this server, and commit_delay counts only with it" == result.reason

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from orchestrator import bench
-from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.environment import Environment, NotMeasured
 from orchestrator.bench.result import Failed, Measure, Result
 from orchestrator.bench.signals import Interrupted
 from orchestrator.errors import OrchestratorError
@@ -30,7 +30,7 @@ def test_after_success(take: Take, left_over: Ask) -> None:
     """And it was there in between."""
     seen = list[set[str]]()
 
-    def look(_ground: Ground) -> Iterator[Result]:
+    def look(_ground: Environment) -> Iterator[Result]:
         seen.append(left_over())
         yield from ()
 
@@ -42,12 +42,12 @@ def test_after_success(take: Take, left_over: Ask) -> None:
 def test_a_measure_that_went_wrong_is_told_and_the_others_go_on(server_url: str, left_over: Ask) -> None:
     """The exit status tells it, too."""
 
-    def fail(_ground: Ground) -> Iterator[Result]:
+    def fail(_ground: Environment) -> Iterator[Result]:
         raise NotMeasured("it did not end")
 
     listener = Listener()
     measures = [Measure("one", "", fail), Measure("two", "", lambda _: iter(()))]
-    status = bench.run(bench.Play(measures=measures, sizes=TINY, url=server_url), listener)
+    status = bench.run(bench.Run(measures=measures, sizes=TINY, url=server_url), listener)
 
     assert (1, [Failed("one", "it did not end")]) == (status, listener.results)
     assert ["one", "two", "end"] == listener.said[-3:]
@@ -57,7 +57,7 @@ def test_a_measure_that_went_wrong_is_told_and_the_others_go_on(server_url: str,
 def test_after_a_failure(take: Take, left_over: Ask) -> None:
     """The error is the caller's to tell."""
 
-    def fail(_ground: Ground) -> Iterator[Result]:
+    def fail(_ground: Environment) -> Iterator[Result]:
         raise Broken
 
     with pytest.raises(Broken):
@@ -70,7 +70,7 @@ def test_no_role_is_left_on_a_server_that_had_none() -> None:
     """They belong to the whole server; one that was there before stays."""
     with servers.shared_server("embedded") as url, psycopg.connect(url, autocommit=True) as connection:
         connection.execute("CREATE ROLE orchestrator_reader")
-        status = bench.run(bench.Play(measures=[], sizes=TINY, url=url), Listener())
+        status = bench.run(bench.Run(measures=[], sizes=TINY, url=url), Listener())
         roles = connection.execute(
             "SELECT rolname FROM pg_roles WHERE rolname LIKE 'orchestrator%'"
         ).fetchall()
@@ -89,7 +89,7 @@ def test_after_a_signal(
 ) -> None:
     """In the middle of a drain, and again while it cleans up: no traceback, no worker, no database."""
     out, err = tmp_path / "out", tmp_path / "err"
-    words = ("bench", "--url", server_url, "--only", "drain", "--json")
+    words = ("bench", "--url", server_url, "--only", "throughput", "--json")
     process = start(*words, env=surroundings(None), out=out, err=err)
     try:
         eventually(lambda: left_over() and working(administrator, left_over()), "a worker has come")
@@ -113,14 +113,14 @@ def test_a_signal_while_a_statement_is_sent_is_all_that_is_reported(
 ) -> None:
     """psycopg cancels a statement only while it waits for the answer: one that was just sent still runs."""
 
-    def interrupt(ground: Ground) -> Iterator[Result]:
-        ground.connection.pgconn.send_query(b"SELECT pg_sleep(3600)")
+    def interrupt(environment: Environment) -> Iterator[Result]:
+        environment.connection.pgconn.send_query(b"SELECT pg_sleep(3600)")
         raise Interrupted(signal.SIGINT)
         yield
 
     listener = Listener()
     status = bench.run(
-        bench.Play(measures=[Measure("one", "", interrupt)], sizes=TINY, url=server_url), listener
+        bench.Run(measures=[Measure("one", "", interrupt)], sizes=TINY, url=server_url), listener
     )
 
     assert (130, "interrupted") == (status, listener.said[-1])
@@ -139,7 +139,7 @@ def tethered(parent: int) -> list[int]:
     mine = f"/proc/{parent}/task/{parent}/children"
     with open(mine) as file:
         children = {int(pid) for pid in file.read().split()}
-    return [pid for pid, line in command_lines() if pid in children and "tether" in line]
+    return [pid for pid, line in command_lines() if pid in children and "exit_with_parent" in line]
 
 
 def test_a_throw_away_server_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,11 +147,11 @@ def test_a_throw_away_server_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("ORCHESTRATOR_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nowhere")
     where = list[str]()
 
-    def look(ground: Ground) -> Iterator[Result]:
-        where.append(ground.connection.info.host)
+    def look(environment: Environment) -> Iterator[Result]:
+        where.append(environment.connection.info.host)
         yield from ()
 
-    play = bench.Play(measures=[Measure("look", "", look)], sizes=bench.SIZES["quick"])
+    play = bench.Run(measures=[Measure("look", "", look)], sizes=bench.SIZES["quick"])
     status = bench.run(play, Listener())
 
     assert 0 == status

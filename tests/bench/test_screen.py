@@ -5,27 +5,27 @@ import io
 import pytest
 from rich.console import Console
 
-from orchestrator.bench.figures import short
+from orchestrator.bench.formats import short
 from orchestrator.bench.meter import Spent
 from orchestrator.bench.result import Goal, Measure, Result, Skipped
 from orchestrator.bench.rounds import Round
 from orchestrator.bench.screen import Screen, bar
-from orchestrator.bench.setting import Setting
+from orchestrator.bench.system_info import SystemInfo
 
-SETTING = Setting(
+SETTING = SystemInfo(
     at="2026-01-01T00:00:00+00:00", sizes="usual", orchestrator="1", python="3", psycopg="3", system="Linux",
     processor="A processor of a name that is rather long, as they are", cores=2, server_version="18.0",
     server_settings={"fsync": "off"},
 )  # fmt: skip
-MEASURE = Measure("drain", "", lambda _: iter(()))
+MEASURE = Measure("throughput", "", lambda _: iter(()))
 SPENT = Spent(client_seconds=12.3456, server_seconds=None, wal_bytes=123_456_789)
 RESULTS: list[Result | Skipped] = [
-    Result(line="drain, one process", unit="tasks/s", tasks=10_000,
+    Result(line="throughput, one process", unit="tasks/s", tasks=10_000,
            ours=(Round(112_345.6, SPENT),), floor=(Round(98_765.4),),
            goals=(Goal(least=1.3), Goal(of="p99 ms", most=1.0)), details={"p99 ms": 1.23456}),
     Result(line="32 producers, 2 elsewhere", unit="ms", ours=(Round(0.123456),), floor=(Round(123.456),)),
     Result(line="memory and connections", unit="MB", ours=(Round(1_234.5),)),
-    Skipped("drain, commit_delay 2 ms", "fsync is off on this server, and commit_delay counts only with it"),
+    Skipped("throughput, commit_delay 2 ms", "fsync is off on this server, and commit_delay counts only with it"),
 ]  # fmt: skip
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from prometheus_client import REGISTRY
 
 from orchestrator import observe
-from tests.chaos import ledger, producer
+from tests.chaos import handler_log, producer
 from tests.forked import command_line
 
 
 def work(who: str, *words: str) -> None:
     """Be `orchestrator worker WORDS`."""
-    ledger.open_for(who, os.environ["CHAOS_LEDGER_URL"])
+    handler_log.open_for(who, os.environ["CHAOS_LEDGER_URL"])
     # It has no port to be asked at: it writes down at its end what it has counted.
     observe.count()
     try:

@@ -5,31 +5,31 @@ what takes a thread of its own is told of when it is over, by the hands.
 """
 
 from tests.chaos import network, postgres, processes
-from tests.chaos.hands import DEEDS
-from tests.chaos.scene import Scene, Strike
+from tests.chaos.manual import DEEDS
 from tests.chaos.schedule import Fault
+from tests.chaos.targets import Strike, Targets
 
 
-def by_hand(scene: Scene, fault: Fault) -> int:
+def manually(targets: Targets, fault: Fault) -> int:
     """Plain SQL."""
-    scene.hands.do(fault.kind, fault.how, scene.newest)
+    targets.hands.do(fault.kind, fault.how, targets.newest)
     return 0
 
 
-def pause(scene: Scene, fault: Fault) -> int:
+def pause(targets: Targets, fault: Fault) -> int:
     """A queue is paused for a moment."""
-    return closed(scene, fault, "SELECT orchestrator.pause_queue(%s)")
+    return closed(targets, fault, "SELECT orchestrator.pause_queue(%s)")
 
 
-def drain_queue(scene: Scene, fault: Fault) -> int:
+def drain_queue(targets: Targets, fault: Fault) -> int:
     """A queue takes no new tasks for a moment."""
-    return closed(scene, fault, "SELECT orchestrator.drain_queue(%s)")
+    return closed(targets, fault, "SELECT orchestrator.drain_queue(%s)")
 
 
-def closed(scene: Scene, fault: Fault, deed: str) -> int:
+def closed(targets: Targets, fault: Fault, deed: str) -> int:
     queue = ("default", "slow", "other")[int(fault.where * 3)]
-    scene.hands.ask(fault.kind, lambda connection: connection.execute(deed.encode(), [queue]), queue)
-    scene.later(0.2 + fault.how, lambda: scene.ask("SELECT orchestrator.resume_queue(%s)", queue))
+    targets.hands.ask(fault.kind, lambda connection: connection.execute(deed.encode(), [queue]), queue)
+    targets.later(0.2 + fault.how, lambda: targets.ask("SELECT orchestrator.resume_queue(%s)", queue))
     return 0
 
 
@@ -62,5 +62,5 @@ STRIKES: dict[str, Strike] = {
     "rows locked": postgres.lock_rows,
     "queue paused": pause,
     "queue drained": drain_queue,
-    **dict.fromkeys(DEEDS, by_hand),
+    **dict.fromkeys(DEEDS, manually),
 }

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from orchestrator import Backoff, Cancel, Context, Discard, Orchestrator, Retry, Snooze
-from tests.chaos import ledger
+from tests.chaos import handler_log
 
 EFFECT = "INSERT INTO chaos.effects (task_id, attempt, lease, who) VALUES (%s, %s, %s, %s)"
 SOON = Backoff(base_seconds=0.05, factor=2.0, cap_seconds=0.5)
@@ -33,35 +33,35 @@ def result(context: Context) -> Result:
 
 async def note(context: Context, token: str) -> Result:
     """Take a moment."""
-    async with ledger.written(context, token):
+    async with handler_log.written(context, token):
         await asyncio.sleep(DICE.random() * 0.03)
     return result(context)
 
 
 def note_in_thread(context: Context, token: str) -> Result:
     """The same in a thread."""
-    with ledger.written_in_thread(context, token):
+    with handler_log.written_in_thread(context, token):
         time.sleep(DICE.random() * 0.03)
     return result(context)
 
 
 async def book(context: Context, token: str) -> None:
     """Write an effect, and complete the task with it."""
-    async with ledger.written(context, token), context.transaction() as connection:
-        await connection.execute(EFFECT, [context.id, context.attempt, context.lease, ledger.WHO])
+    async with handler_log.written(context, token), context.transaction() as connection:
+        await connection.execute(EFFECT, [context.id, context.attempt, context.lease, handler_log.WHO])
         await asyncio.sleep(DICE.random() * 0.02)
 
 
 def book_in_thread(context: Context, token: str) -> None:
     """The same in a thread."""
-    with ledger.written_in_thread(context, token), context.transaction() as connection:
-        connection.execute(EFFECT, [context.id, context.attempt, context.lease, ledger.WHO])
+    with handler_log.written_in_thread(context, token), context.transaction() as connection:
+        connection.execute(EFFECT, [context.id, context.attempt, context.lease, handler_log.WHO])
         time.sleep(DICE.random() * 0.02)
 
 
 async def linger(context: Context, token: str) -> Result:
     """Run for long enough to be marked, killed, frozen, taken away."""
-    async with ledger.written(context, token):
+    async with handler_log.written(context, token):
         for step in range(10):
             context.progress(step / 10)
             await asyncio.sleep(DICE.random() * 0.3)
@@ -70,7 +70,7 @@ async def linger(context: Context, token: str) -> Result:
 
 async def stumble(context: Context, token: str) -> Result:
     """Fail at first, and then twice of three times."""
-    async with ledger.written(context, token):
+    async with handler_log.written(context, token):
         if context.attempt == 1 or context.lease % 3:
             raise Stumbled(f"under lease {context.lease}")
     return result(context)
@@ -78,7 +78,7 @@ async def stumble(context: Context, token: str) -> Result:
 
 async def ask_again(context: Context, token: str) -> Result:
     """Ask for a retry half of the times."""
-    async with ledger.written(context, token):
+    async with handler_log.written(context, token):
         if context.lease % 2:
             raise Retry(after=0.1, reason=f"under lease {context.lease}")
     return result(context)
@@ -86,7 +86,7 @@ async def ask_again(context: Context, token: str) -> Result:
 
 async def snooze(context: Context, token: str) -> Result:
     """Ask to be called later, half of the times."""
-    async with ledger.written(context, token):
+    async with handler_log.written(context, token):
         if context.lease % 2:
             raise Snooze(after=0.1)
     return result(context)
@@ -94,19 +94,19 @@ async def snooze(context: Context, token: str) -> Result:
 
 async def cancel(context: Context, token: str) -> None:
     """Be no longer wanted."""
-    async with ledger.written(context, token):
+    async with handler_log.written(context, token):
         raise Cancel(f"under lease {context.lease}")
 
 
 async def discard(context: Context, token: str) -> None:
     """Be hopeless."""
-    async with ledger.written(context, token):
+    async with handler_log.written(context, token):
         raise Discard(f"under lease {context.lease}")
 
 
 async def overrun(context: Context, token: str) -> Result:
     """Take longer than allowed, half of the times."""
-    async with ledger.written(context, token):
+    async with handler_log.written(context, token):
         if context.lease % 2:
             await asyncio.sleep(60)
     return result(context)
@@ -114,7 +114,7 @@ async def overrun(context: Context, token: str) -> Result:
 
 async def poison(context: Context, token: str) -> None:
     """Take the whole process along."""
-    async with ledger.written(context, token):
+    async with handler_log.written(context, token):
         await asyncio.sleep(0.1)
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 
 from tests.chaos.fleet import as_role
-from tests.chaos.scene import Scene
 from tests.chaos.schedule import Fault
+from tests.chaos.targets import Targets
 
 CROWD_MAX = 300
 BACKENDS = """
@@ -19,22 +19,22 @@ ORDER BY pid
 """
 
 
-def backends(scene: Scene) -> list[int]:
-    return [int(str(pid)) for (pid,) in scene.ask(BACKENDS)]
+def backends(targets: Targets) -> list[int]:
+    return [int(str(pid)) for (pid,) in targets.ask(BACKENDS)]
 
 
-def terminate(scene: Scene, fault: Fault) -> int:
+def terminate(targets: Targets, fault: Fault) -> int:
     """pg_terminate_backend."""
-    found = backends(scene)
+    found = backends(targets)
     if not found:
         return 0
-    scene.ask("SELECT pg_terminate_backend(%s)", found[int(fault.where * len(found))])
+    targets.ask("SELECT pg_terminate_backend(%s)", found[int(fault.where * len(found))])
     return 1
 
 
-def kill_backend(scene: Scene, fault: Fault) -> int:
+def kill_backend(targets: Targets, fault: Fault) -> int:
     """kill -9 of a backend: the server ends all sessions, and recovers."""
-    found = backends(scene)
+    found = backends(targets)
     if not found:
         return 0
     with suppress(ProcessLookupError):
@@ -42,16 +42,16 @@ def kill_backend(scene: Scene, fault: Fault) -> int:
     return 1
 
 
-def restart(scene: Scene, _fault: Fault) -> int:
+def restart(targets: Targets, _fault: Fault) -> int:
     """A fast restart; of a server that does not stop within a minute, a crash, and a word of what held it."""
     try:
-        scene.server.restart("fast")
+        targets.server.restart("fast")
     except subprocess.TimeoutExpired as error:
-        scene.remark(
-            f"the server did not stop in {error.timeout} s; still there:\n{children(scene.server.pid)}"
+        targets.remark(
+            f"the server did not stop in {error.timeout} s; still there:\n{children(targets.server.pid)}"
         )
-        scene.server.restart("immediate")
-        scene.record("server crashed", "", "it did not stop")
+        targets.server.restart("immediate")
+        targets.record("server crashed", "", "it did not stop")
         return 0
     return 1
 
@@ -68,22 +68,22 @@ def children(postmaster: int) -> str:
     return "\n".join(told)
 
 
-def crash(scene: Scene, _fault: Fault) -> int:
+def crash(targets: Targets, _fault: Fault) -> int:
     """An immediate stop, and recovery."""
-    scene.server.restart("immediate")
+    targets.server.restart("immediate")
     return 1
 
 
-def kill_postmaster(scene: Scene, _fault: Fault) -> int:
+def kill_postmaster(targets: Targets, _fault: Fault) -> int:
     """kill -9 of the postmaster."""
-    scene.server.kill()
-    scene.server.start()
+    targets.server.kill()
+    targets.server.start()
     return 1
 
 
-def crowd(scene: Scene, fault: Fault) -> int:
+def crowd(targets: Targets, fault: Fault) -> int:
     """All connections are taken."""
-    url = as_role(scene.server.url("chaos"), "chaos_crowd")
+    url = as_role(targets.server.url("chaos"), "chaos_crowd")
     stack = ExitStack()
     # Ends: there are only so many.
     with suppress(psycopg.OperationalError):
@@ -94,17 +94,17 @@ def crowd(scene: Scene, fault: Fault) -> int:
         with suppress(psycopg.Error):
             stack.close()
 
-    scene.later(0.3 + 0.5 * fault.how * scene.dead_after_seconds, leave)
+    targets.later(0.3 + 0.5 * fault.how * targets.dead_after_seconds, leave)
     return 1
 
 
-def hold_snapshot(scene: Scene, fault: Fault) -> int:
+def hold_snapshot(targets: Targets, fault: Fault) -> int:
     """An old snapshot is held."""
-    scene.hands.look(fault.kind, 1 + 4 * fault.how)
+    targets.hands.look(fault.kind, 1 + 4 * fault.how)
     return 0
 
 
-def lock_rows(scene: Scene, fault: Fault) -> int:
+def lock_rows(targets: Targets, fault: Fault) -> int:
     """A hand's open UPDATE."""
-    scene.hands.lock(fault.kind, 0.2 + 1.5 * fault.how)
+    targets.hands.lock(fault.kind, 0.2 + 1.5 * fault.how)
     return 0

@@ -19,7 +19,7 @@ import psycopg
 
 from orchestrator import EnqueueInDoubt, Orchestrator, OrchestratorError
 from tests.chaos.handlers import LATER
-from tests.chaos.journal import ACKNOWLEDGED, IN_DOUBT, REFUSED, ROLLED_BACK, Item, Journal
+from tests.chaos.producer_log import ACKNOWLEDGED, IN_DOUBT, REFUSED, ROLLED_BACK, Item, Journal
 
 TYPES = {
     "chaos.note": 30, "chaos.note_in_thread": 8, "chaos.book": 20, "chaos.book_in_thread": 8, "chaos.linger": 3,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.chaos import books, checker, report
+from tests.chaos import checker, records, report
 from tests.chaos.checker import Finding
 from tests.chaos.plan import Outcome, Plan
 from tests.chaos.supervisor import Supervisor
@@ -48,7 +48,7 @@ def run(plan: Plan, folder: Path) -> Run:
     try:
         outcome = supervisor.run()
         with psycopg.connect(supervisor.url, autocommit=True) as connection:
-            books.load(connection, folder)
+            records.load(connection, folder)
             findings = checker.check(connection)
             return Run(plan, outcome, findings, checker.timelines(connection, findings))
     finally:

@@ -17,12 +17,12 @@ from typing import Any
 import psycopg
 
 from orchestrator.schema import migrate
-from tests.chaos import books
+from tests.chaos import records
 from tests.chaos.faults import STRIKES
 from tests.chaos.fleet import SIGKILL_STATUS, Fleet, Hired, Setting
-from tests.chaos.hands import ENQUEUED, Hands
-from tests.chaos.journal import ACKNOWLEDGED, Item, Journal
+from tests.chaos.manual import ENQUEUED, Hands
 from tests.chaos.plan import Outcome, Plan
+from tests.chaos.producer_log import ACKNOWLEDGED, Item, Journal
 from tests.chaos.samples import sample
 from tests.servers import Server, binaries, choice
 
@@ -144,8 +144,8 @@ class Supervisor:
             connection.execute(f"CREATE DATABASE {DATABASE}".encode())
         migrate.upgrade(self.url)
         with psycopg.connect(self.url, autocommit=True) as connection:
-            books.open_books(connection)
-            books.let_in(connection)
+            records.open_books(connection)
+            records.let_in(connection)
             # As the first worker will; but hands may come before it.
             connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('slow'), ('other')")
 

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from tests import servers
-from tests.chaos import checker, life
-from tests.chaos.journal import Item, Journal, read
+from tests.chaos import checker, short_run
+from tests.chaos.producer_log import Item, Journal, read
 from tests.conftest import _database
 
 WRONGS = Path(__file__).with_name("wrongs.sql")
@@ -78,8 +78,8 @@ def lived(
     with _database(administrator, template=template_database) as name:
         url = servers.url_of(server_url, name)
         with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("SELECT orchestrator.move_in()")
-            life.live(connection, url, tmp_path_factory.mktemp("life"))
+            connection.execute("SELECT orchestrator.set_home()")
+            short_run.live(connection, url, tmp_path_factory.mktemp("life"))
             yield connection
 
 

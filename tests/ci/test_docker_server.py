@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from tests.docker_api import Engine, docker_engine
 from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
@@ -34,7 +34,7 @@ with shared_server("docker:postgres:18") as url:
 @pytest.fixture
 def engine() -> Iterator[Engine]:
     """The stand-in, with the programs of the embedded server."""
-    with temporary_directory() as directory, docker_engine(embedded_home.binaries(), directory) as engine:
+    with temporary_directory() as directory, docker_engine(embedded_folder.binaries(), directory) as engine:
         yield engine
 
 

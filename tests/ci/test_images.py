@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from orchestrator.cli import orchestrator
-from orchestrator.cli.load import load_app
+from orchestrator.cli.load_application import load_app
 from orchestrator.config import Config
 from tests.forked import REPOSITORY
 

@@ -16,11 +16,11 @@ from orchestrator.version import __version__
 from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
 from tests.servers import temporary_directory
-from tests.worker import shop
+from tests.worker import tasks
 from tests.worker.processes import command, eventually, run, surroundings, worker
 from tests.worker.running import status, task, value
 
-SHOP = "tests.worker.shop:app"
+SHOP = "tests.worker.tasks:app"
 
 
 @pytest.mark.parametrize("words", [[], ["migrate"], ["worker"]], ids=["itself", "migrate", "worker"])
@@ -66,7 +66,7 @@ def test_migrate_with_an_application_declares_its_types(empty_database_url: str)
     done = run("migrate", SHOP, url=empty_database_url)
 
     assert 0 == done.returncode, done.stderr
-    assert f"declared {len(shop.app.registry)} task types" in done.stdout
+    assert f"declared {len(tasks.app.registry)} task types" in done.stdout
     with psycopg.connect(empty_database_url) as connection:
         row = connection.execute(
             "SELECT max_attempts, timeout FROM orchestrator.types WHERE name = 'shop.doze'"
@@ -198,7 +198,7 @@ def embedded_url() -> Iterator[str]:
 def test_an_embedded_url_works_wherever_a_url_does(embedded_url: str) -> None:
     """Migrate, enqueue and work, each a process of its own, on one server that none of them started first."""
     enqueue = (
-        "from tests.worker.shop import add\n"
+        "from tests.worker.tasks import add\n"
         "enqueued = add.enqueue(first=1, second=2)\n"
         "print(enqueued.id, enqueued.created)\n"
     )

@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 
 from orchestrator.schema import migrate
 from tests import servers
-from tests.cli.inside import UNKNOWN_ID, Ran, ended, leaves, names_task, run, words_for
+from tests.cli.in_process import UNKNOWN_ID, Ran, ended, leaves, names_task, run, words_for
 from tests.conftest import migrated_database
 from tests.schema.rows import names_unchecked, put, sleeping_worker
 from tests.servers import Server, debian_binaries, temporary_directory

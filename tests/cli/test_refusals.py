@@ -10,7 +10,7 @@ from tests.patience import PATIENCE_SECONDS
 from tests.worker.processes import run, worker
 from tests.worker.running import value
 
-SHOP = "tests.worker.shop:app"
+SHOP = "tests.worker.tasks:app"
 # Of ORCHESTRATOR_START_WAIT_SECONDS: a worker does not wait for a server that is away.
 NO_WAIT = "0"
 
@@ -131,12 +131,12 @@ def test_a_role_without_rights_is_told_so(database_url: str, connection: psycopg
     [
         ("tests.worker.shob:app", "there is no module 'tests.worker.shob'"),
         ("nowhere", "there is no module 'nowhere'"),
-        ("tests.worker.shop:apq", "tests.worker.shop has no 'apq', where an Orchestrator was expected"),
-        ("tests.worker.shop:apq", "did you mean tests.worker.shop:app?"),
-        ("tests.worker.shop:secnd", "did you mean tests.worker.shop:second?"),
-        ("tests.worker.shop:add", "tests.worker.shop has something else as 'add'"),
+        ("tests.worker.tasks:apq", "tests.worker.tasks has no 'apq', where an Orchestrator was expected"),
+        ("tests.worker.tasks:apq", "did you mean tests.worker.tasks:app?"),
+        ("tests.worker.tasks:secnd", "did you mean tests.worker.tasks:second?"),
+        ("tests.worker.tasks:add", "tests.worker.tasks has something else as 'add'"),
         ("tests.worker.processes", "tests.worker.processes has no 'app', where an Orchestrator was expected"),
-        ("tests/worker/shop.py", "write MODULE:APP, as in shop.jobs:app"),
+        ("tests/worker/tasks.py", "write MODULE:APP, as in shop.jobs:app"),
         (":app", "':app' does not name an application; write MODULE:APP, as in shop.jobs:app"),
         ("..shop:app", "does not name an application; write MODULE:APP, as in shop.jobs:app"),
     ],

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import pytest
 
-from orchestrator.cli import figures, table
+from orchestrator.cli import formats, table
 from orchestrator.cli.table import Column
 
 COLUMNS = (
@@ -138,4 +138,4 @@ def test_nothing_is_said_in_a_sentence(screen: Screen) -> None:
 )  # fmt: skip
 def test_spans_are_written_in_two_units(seconds: float | timedelta | None, text: str) -> None:
     """More would not be read."""
-    assert text == figures.span(seconds)
+    assert text == formats.span(seconds)

@@ -4,11 +4,11 @@
     test_crash_points.py                   a seeded choice, as part of `make test`; a larger one in the long tier
 
     tap.py       the door that reads the protocol, counts its messages, and strikes at one of them
-    crew.py      workers and producers, each a process
-    shop.py      the application whose tasks live, and the direct line on which its handlers say that they began
-    lives.py     a worker's life: hired, one task, told to stop; struck at a point, and what others then make of it
-    makers.py    a producer's: one enqueue, struck at a point, and what it was told
-    ground.py    the database of a lane: what is written down beside the product, to be judged afterwards
+    processes.py      workers and producers, each a process
+    tasks.py      the application whose tasks live, and the direct line on which its handlers say that they began
+    worker_runs.py     a worker's life: hired, one task, told to stop; struck at a point, and what others then make of
+    it producer_runs.py    a producer's: one enqueue, struck at a point, and what it was told
+    database.py    the database of a lane: what is written down beside the product, to be judged afterwards
     verdict.py   what must hold when everything is over
     sweep.py     the points of all lives, and lanes that run through them side by side
 

@@ -8,11 +8,11 @@ from contextlib import ExitStack
 
 import psycopg
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests import servers
 from tests.crashpoints import sweep
-from tests.crashpoints.lives import Lane
+from tests.crashpoints.worker_runs import Lane
 
 LANES = 4
 # Of all points: a process that was quicker, or slower, than in the run that counted them. 32 of 1,241 where measured.
@@ -24,7 +24,7 @@ def main() -> int:
     asked = arguments()
     begun = time.monotonic()
     with servers.temporary_directory() as directory, ExitStack() as stack:
-        server = servers.Server(embedded_home.binaries(), directory / "server").start()
+        server = servers.Server(embedded_folder.binaries(), directory / "server").start()
         stack.callback(server.close)
         lanes = [
             stack.enter_context(Lane.laid(database(server, f"lane{n}"), directory / f"lane{n}"))

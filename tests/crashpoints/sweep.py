@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from tests.crashpoints.lives import LIVES, Lane, Told
-from tests.crashpoints.makers import MAKES
+from tests.crashpoints.producer_runs import MAKES
 from tests.crashpoints.tap import Fault, Place, Point, points_of
+from tests.crashpoints.worker_runs import LIVES, Lane, Told
 
 
 class Subject(Protocol):

@@ -11,9 +11,9 @@ import pytest
 
 from tests.conftest import migrated_database
 from tests.crashpoints import sweep
-from tests.crashpoints.lives import LIVES, Lane, Life
 from tests.crashpoints.tap import Fault, Place, Point, Tap
 from tests.crashpoints.verdict import violations
+from tests.crashpoints.worker_runs import LIVES, Lane, Life
 from tests.patience import PATIENCE_SECONDS
 from tests.tiers import long
 from tests.worker.running import value
@@ -76,7 +76,7 @@ def test_the_judge_finds_every_kind_of_fault(lanes: list[Lane]) -> None:
     lane = lanes[0]
     (own,) = (life for life in LIVES if life.name == "own")
     assert [] == own.play(lane).faults
-    connection = lane.stage.connection
+    connection = lane.environment.connection
     ids = [value(connection, "SELECT id FROM orchestrator.tasks")]
 
     found = {}

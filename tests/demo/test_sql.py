@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from orchestrator.errors import ConfigError
-from orchestrator.postgres import embedded, embedded_home, psql
+from orchestrator.postgres import embedded, embedded_folder, psql
 from tests.demo.left_over import processes_of
 from tests.terminal import at_terminal
 from tests.worker.processes import eventually, run
@@ -120,7 +120,7 @@ def test_an_embedded_server_gets_no_older_psql(
     folder = fake_psql(here / "bin", version=version)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
-    expected = folder / "psql" if installed else embedded_home.binaries() / "psql"
+    expected = folder / "psql" if installed else embedded_folder.binaries() / "psql"
     assert expected == psql.find(embedded=True)
     assert folder / "psql" == psql.find(embedded=False)
 
@@ -128,7 +128,7 @@ def test_an_embedded_server_gets_no_older_psql(
 def test_the_bundled_psql_serves_where_none_is_installed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And without either, the sentence says what to install."""
     monkeypatch.setenv("PATH", str(here))
-    assert embedded_home.binaries() / "psql" == psql.find(embedded=False)
+    assert embedded_folder.binaries() / "psql" == psql.find(embedded=False)
 
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"no psql on the PATH; install"):

@@ -25,8 +25,8 @@ from orchestrator.cli import orchestrator as command_line
 from orchestrator.cli.group import walked
 from orchestrator.config import LEAST, PREFIX, Config
 from orchestrator.enqueue import Options
-from orchestrator.observe.catalogue import METRICS
-from orchestrator.observe.log import is_told, level_of
+from orchestrator.observe.log import has_line, level_of
+from orchestrator.observe.metric_definitions import METRICS
 from orchestrator.operate import TaskState
 from orchestrator.postgres import embedded
 from orchestrator.schema import migrate, tables
@@ -45,15 +45,16 @@ WIDTH = 80
 
 # Called by the schema's own functions and triggers, or by the leader, and hardly by anybody else.
 INNER = (
-    "add_histograms", "beacon_is_out", "call_workers", "check_payload", "checked_span", "enqueue_alike", "enqueue_each",
-    "ensure_queue", "explain_absent", "explain_ended", "explain_held", "explain_ready", "explain_scheduled",
-    "fill_new_task", "guard_hands_update", "guard_queue", "guard_type", "in_words", "insert_task", "is_alive",
-    "kept_since",    "key_has_passed", "move_in", "name_fault", "place_worker",
+    "add_histograms", "beacon_is_lost", "notify_workers", "check_payload", "checked_span", "enqueue_alike",
+    "enqueue_each", "ensure_queue", "explain_absent", "explain_ended", "explain_held", "explain_ready",
+    "explain_scheduled",
+    "fill_new_task", "guard_manual_update", "guard_queue", "guard_type", "format_interval", "insert_task", "is_alive",
+    "kept_since",    "key_has_passed", "set_home", "name_fault", "set_workplace",
     "purge_attempts", "purge_audit", "purge_dead_letters", "purge_finished", "purge_keys", "purge_statistics",
-    "purge_workers", "record_hands_delete", "record_hands_update", "refuse_finished_update", "return_key", "ring",
+    "purge_workers", "record_manual_delete", "record_manual_update", "refuse_finished_update", "return_key", "ring",
     "row_limit",
-    "set_queue_state", "shown", "take_key",
-    "tell_undeclared", "up_since", "worker_command",
+    "set_queue_state", "quote_short", "take_key",
+    "warn_undeclared", "up_since", "worker_command",
 )  # fmt: skip
 
 # Of a context: what its worker asks, and no handler.
@@ -162,7 +163,7 @@ def events_table() -> str:
         [
             f"`{kind.__name__}`",
             ", ".join(f"`{field.name}`" for field in dataclasses.fields(kind)),
-            level_of(kind) if is_told(kind) else "–",
+            level_of(kind) if has_line(kind) else "–",
             one_line(inspect.getdoc(kind) or ""),
         ]
         for kind in sorted(made, key=lambda kind: (kind.__module__, kind.__name__))

@@ -5,25 +5,25 @@ import pytest
 from orchestrator.config import Config
 from orchestrator.finish import outbox
 from orchestrator.lead import leader
-from orchestrator.worker import ahead, endings, rest, slot
+from orchestrator.worker import claim_size, end_attempts, idle_wait, slot
 from tests.docs.pages import REPOSITORY
 
 MB = 1_000_000
 PATH = "docs/explanation/path-of-a-task.md"
 DELIVERY = "docs/explanation/delivery.md"
 FIGURES = [
-    (PATH, f"One statement claims up to {ahead.CLAIM_MAX:,} tasks"),
-    (PATH, f"at most {ahead.AHEAD_MAX:,}"),
+    (PATH, f"One statement claims up to {claim_size.CLAIM_MAX:,} tasks"),
+    (PATH, f"at most {claim_size.AHEAD_MAX:,}"),
     (
         PATH,
-        f"still waits after {'a second' if endings.STALE_SECONDS == 1 else endings.STALE_SECONDS} goes back",
+        f"still waits after {'a second' if end_attempts.STALE_SECONDS == 1 else end_attempts.STALE_SECONDS} goes back",
     ),
     (PATH, f"up to {outbox.BATCH_SIZE:,} together, or {outbox.BATCH_BYTES // MB} MB"),
     (PATH, f"or {outbox.BYTES_MAX // MB} MB of results"),
-    (PATH, f"One look at all of them, every {endings.WATCH_SECONDS * 1000:g} ms"),
+    (PATH, f"One look at all of them, every {end_attempts.WATCH_SECONDS * 1000:g} ms"),
     (PATH, f"have run for more than {slot.MARK_SECONDS * 1000:g} ms"),
-    (PATH, f"({rest.DENSE:g} a second and more)"),
-    (PATH, f"rung for the next {rest.MARK_SECONDS:g} s"),
+    (PATH, f"({idle_wait.DENSE:g} a second and more)"),
+    (PATH, f"rung for the next {idle_wait.MARK_SECONDS:g} s"),
     (PATH, f"says every {Config().heartbeat_seconds:g} s that it lives"),
     (PATH, f"dark for {leader.BEACON_GRACE_SECONDS:g} s"),
     (PATH, f"not beaten for their `dead_after_seconds`, {Config().dead_after_seconds:g} s by default"),

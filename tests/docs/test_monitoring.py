@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from orchestrator.observe.catalogue import METRICS, Metric
+from orchestrator.observe.metric_definitions import METRICS, Metric
 from tests.docs.pages import REPOSITORY
 
 ALERTS = REPOSITORY / "docs" / "monitoring" / "alerts.yml"

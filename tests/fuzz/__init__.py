@@ -5,10 +5,10 @@ sets); what gets in is claimed, decoded, run and ended with any result or error,
 read back is what was meant. Never an internal error of the server, a constraint that somebody forgot to say in words,
 or a row that a worker cannot claim, read or end.
 
-    anything.py    what may be in a call
-    ways.py        the ways to enqueue, and to call each function
-    words.py       which refusals are refusals by name
-    life.py        one call, and the life of the tasks that came of it
+    values.py    what may be in a call
+    enqueue_ways.py        the ways to enqueue, and to call each function
+    refusals.py       which refusals are refusals by name
+    task_run.py        one call, and the life of the tasks that came of it
     test_fuzz.py   a few hundred calls, the same each time, as part of `make test`
     __main__.py    100,000 of them, of any seed (`make fuzz`), with the counts
 """

@@ -13,13 +13,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, seed, settings
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests import servers
-from tests.fuzz import anything, functions
-from tests.fuzz.life import Shop, opened
-from tests.fuzz.ways import EDITS, WAYS
-from tests.fuzz.words import table
+from tests.fuzz import functions, values
+from tests.fuzz.enqueue_ways import EDITS, WAYS
+from tests.fuzz.refusals import table
+from tests.fuzz.task_run import Shop, opened
 
 ROUND = 1000
 # Of five rounds, one calls functions, one edits tasks, and in three others are enqueued, and live their lives.
@@ -32,7 +32,7 @@ def main() -> int:
     asked = arguments()
     began = time.monotonic()
     with servers.temporary_directory() as directory:
-        server = servers.Server(embedded_home.binaries(), directory / "server").start()
+        server = servers.Server(embedded_folder.binaries(), directory / "server").start()
         try:
             migrate.upgrade(server.url())
             with opened(server.url()) as shop:
@@ -64,9 +64,9 @@ def rounds(shop: Shop, calls: int, first_seed: int) -> bool:
                 case 0:
                     tried(count, number, given(others)(shop.call))
                 case 1:
-                    tried(count, number, given(EDITS, anything.endings)(shop.edit))
+                    tried(count, number, given(EDITS, values.endings)(shop.edit))
                 case _:
-                    tried(count, number, given(WAYS, anything.endings)(shop.live))
+                    tried(count, number, given(WAYS, values.endings)(shop.live))
         except Exception as error:
             notes = [note[:NOTE_CHARACTERS_MAX] for note in getattr(error, "__notes__", ())]
             say("\n".join([f"round {number}: {type(error).__name__}: {error}", *notes]))

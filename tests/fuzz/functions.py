@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from tests.fuzz import anything
+from tests.fuzz import values
 
 CALLABLE = """
     SELECT p.proname, r.name,
@@ -69,8 +69,7 @@ def calls(functions: list[Function], known: Mapping[str, str]) -> st.SearchStrat
 
 def call_of(function: Function, known: Mapping[str, str]) -> st.SearchStrategy[FunctionCall]:
     any_of = {
-        name: st.sampled_from([known[kind]] * 3 + [None] if kind in known else [None])
-        | anything.BY_TYPE[kind]
+        name: st.sampled_from([known[kind]] * 3 + [None] if kind in known else [None]) | values.BY_TYPE[kind]
         for name, kind in function.arguments
     }
     always = [name for name, _ in function.arguments[: function.required]]

@@ -3,7 +3,7 @@
 import psycopg
 
 from tests.fuzz import edges, functions
-from tests.fuzz.life import DECLARED
+from tests.fuzz.task_run import DECLARED
 
 
 def test_every_argument_at_every_edge_is_answered_or_refused_in_one_line(

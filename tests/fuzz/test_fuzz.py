@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from orchestrator.errors import DatabaseUnavailable, EnqueueRefused, PayloadRefused
-from tests.fuzz import anything, functions
-from tests.fuzz.life import Shop, opened
-from tests.fuzz.ways import EDITS, WAYS, Edit, Way
-from tests.fuzz.words import by_name
+from tests.fuzz import functions, values
+from tests.fuzz.enqueue_ways import EDITS, WAYS, Edit, Way
+from tests.fuzz.refusals import by_name
+from tests.fuzz.task_run import Shop, opened
 
 # The same each time: a check must not turn red by luck (`make fuzz` is where luck is wanted).
 SETTINGS = settings(
@@ -34,7 +34,7 @@ def shop(database_url: str) -> Iterator[Shop]:
 
 
 @SETTINGS
-@given(way=WAYS, does=anything.endings)
+@given(way=WAYS, does=values.endings)
 def test_what_gets_in_comes_back_equal_and_the_rest_is_refused_by_name(
     shop: Shop, way: Way, does: Any
 ) -> None:
@@ -50,7 +50,7 @@ def test_whatever_a_function_is_given_it_answers_or_refuses_by_name(shop: Shop) 
 
 
 @settings(SETTINGS, max_examples=60)
-@given(edit=EDITS, does=anything.endings)
+@given(edit=EDITS, does=values.endings)
 def test_whatever_somebody_writes_into_a_task_breaks_no_claim(shop: Shop, edit: Edit, does: Any) -> None:
     """Not even an owner's UPDATE, which no grant and few checks stand in the way of."""
     shop.edit(edit, does)

@@ -19,11 +19,11 @@ PACKAGE = REPOSITORY / "orchestrator"
 # What runs in sessions with a path that is not ours, and why.
 IN_A_USERS_SESSION = {
     "enqueue/*.sql": "enqueues on what the user holds, and through poolers",
-    "finish/within.sql": "ends a handler's own transaction",
+    "finish/own_transaction.sql": "ends a handler's own transaction",
     "finish/complete.sql": "ends a handler's own transaction",
     "operate/state.sql": "what a handle asks, through a pooler too",
     "operate/cancel.sql": "what a handle asks, through a pooler too",
-    "postgres/as_new.sql": "readies a connection for the next handler",
+    "postgres/reset_session.sql": "readies a connection for the next handler",
     "postgres/safe_path.sql": "runs before the path is safe",
     "operate/doctor/search_path.sql": "looks at a path that is not safe",
 }

@@ -33,8 +33,8 @@ READS_OBJECTS = {
 RUNS_TEXT = {"eval", "exec", "compile", "__import__", "execfile"}
 # Who imports a module by its name, and whose name that is.
 IMPORTERS = {
-    "orchestrator/cli/load.py": "the application that a command line names",
-    "orchestrator/cli/shelf.py": "our own commands, whose names stand in the code",
+    "orchestrator/cli/load_application.py": "the application that a command line names",
+    "orchestrator/cli/lazy_commands.py": "our own commands, whose names stand in the code",
     "orchestrator/execute/registry.py": "the function that the worker's own registry holds, in its child process",
     "orchestrator/observe/tracing.py": "our own module that needs OpenTelemetry, where that is set up",
     "orchestrator/worker/loop.py": "uvloop, if it is there",

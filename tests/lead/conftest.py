@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from orchestrator import lead
-from orchestrator.lead import Gone, Reign
+from orchestrator.lead import Gone, Leadership
 from orchestrator.postgres.session import SETTINGS
 from tests.clock import Clock
 
@@ -30,11 +30,11 @@ class Candidate:
         """Stand for the lead; return the term, if it was won."""
         return lead.elect(self.session, worker_id=self.id, term_seconds=TERM_SECONDS, gone=gone)
 
-    def reign(self) -> Reign:
+    def leadership(self) -> Leadership:
         """Stand, and win."""
         term = self.stand()
         assert term is not None
-        return Reign(self.id, term)
+        return Leadership(self.id, term)
 
 
 @pytest.fixture

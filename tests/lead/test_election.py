@@ -9,8 +9,8 @@ from psycopg import errors
 
 from orchestrator import lead
 from orchestrator.config import Config
-from orchestrator.lead import Gone, Reign, TermOver
-from orchestrator.worker.report import ask
+from orchestrator.lead import Gone, Leadership, TermOver
+from orchestrator.worker.beat_report import ask
 from tests.clock import Clock
 from tests.lead.conftest import TERM_SECONDS, Candidate
 
@@ -79,21 +79,21 @@ def test_a_term_given_by_a_clock_that_was_set_back_since_is_over(candidate: Make
     """Else the lead would be vacant for as long as the clock was ahead."""
     first, second = candidate(), candidate()
     clock.advance(hours=1)
-    reign = first.reign()
+    leadership = first.leadership()
     clock.advance(hours=-1)
 
     assert 2 == second.stand()
     with pytest.raises(TermOver):
-        do_nothing(first, reign)
+        do_nothing(first, leadership)
 
 
 def test_two_leaders_an_hour_apart_cannot_both_act(candidate: Make, clock: Clock) -> None:
     """Whichever way the clock goes between them: of two reigns only the later passes the fence."""
     first, second = candidate(), candidate()
-    older = first.reign()
+    older = first.leadership()
     for hours in (1, -1, 1):
         clock.advance(hours=hours)
-        newer = second.reign()
+        newer = second.leadership()
         with pytest.raises(TermOver):
             do_nothing(first, older)
         do_nothing(second, newer)
@@ -131,26 +131,26 @@ def test_a_leader_without_a_beacon_keeps_its_term(connection: psycopg.Connection
 def test_a_duty_runs_in_its_reign_and_in_no_other(candidate: Make, clock: Clock) -> None:
     """Another's, an older term, a term that is over: nothing is written."""
     first, second = candidate(), candidate()
-    reign = first.reign()
-    do_nothing(first, reign)
+    leadership = first.leadership()
+    do_nothing(first, leadership)
     for wrong in (
-        Reign(second.id, reign.term),
-        Reign(first.id, reign.term - 1),
-        Reign(first.id, reign.term + 1),
+        Leadership(second.id, leadership.term),
+        Leadership(first.id, leadership.term - 1),
+        Leadership(first.id, leadership.term + 1),
     ):
         with pytest.raises(TermOver):
             do_nothing(first, wrong)
     clock.advance(seconds=TERM_SECONDS)
 
     with pytest.raises(TermOver):
-        do_nothing(first, reign)
+        do_nothing(first, leadership)
 
 
 def test_a_takeover_waits_for_a_duty_that_runs(candidate: Make, clock: Clock) -> None:
     """The term may end in the middle of it: the next one begins when it has committed."""
     first, second = candidate(), candidate()
-    reign = first.reign()
-    with lead.fenced(first.session, reign, limit_seconds=5):
+    leadership = first.leadership()
+    with lead.fenced(first.session, leadership, limit_seconds=5):
         clock.advance(seconds=2 * TERM_SECONDS)
         with pytest.raises(errors.LockNotAvailable):
             second.stand()
@@ -161,12 +161,12 @@ def test_a_takeover_waits_for_a_duty_that_runs(candidate: Make, clock: Clock) ->
 def test_a_resignation_waits_for_a_duty_that_runs(candidate: Make) -> None:
     """Our own, on another lane."""
     first, second = candidate(), candidate()
-    reign = first.reign()
+    leadership = first.leadership()
     second.session.execute("SET lock_timeout = '50ms'")
-    with lead.fenced(first.session, reign, limit_seconds=5), pytest.raises(errors.LockNotAvailable):
-        lead.resign(second.session, reign)
+    with lead.fenced(first.session, leadership, limit_seconds=5), pytest.raises(errors.LockNotAvailable):
+        lead.resign(second.session, leadership)
 
-    assert lead.resign(second.session, reign)
+    assert lead.resign(second.session, leadership)
 
 
 def test_the_leaders_beat_does_not_wait_for_a_duty(
@@ -174,14 +174,14 @@ def test_the_leaders_beat_does_not_wait_for_a_duty(
 ) -> None:
     """And makes the term longer in the middle of it."""
     first, second = candidate(), candidate()
-    reign = first.reign()
+    leadership = first.leadership()
     second.session.execute("SET lock_timeout = '50ms'")
-    with lead.fenced(first.session, reign, limit_seconds=5):
+    with lead.fenced(first.session, leadership, limit_seconds=5):
         clock.advance(seconds=TERM_SECONDS - 1)
-        assert reign.term == beat(second.session, first)
+        assert leadership.term == beat(second.session, first)
     clock.advance(seconds=TERM_SECONDS - 1)
 
-    do_nothing(first, reign)
+    do_nothing(first, leadership)
 
 
 def test_a_term_that_is_over_is_not_renewed(candidate: Make, clock: Clock) -> None:
@@ -215,10 +215,10 @@ def test_who_drains_does_not_renew(
 def test_who_resigns_makes_room_at_once(connection: psycopg.Connection, candidate: Make) -> None:
     """And says so to all."""
     first, second = candidate(), candidate()
-    reign = first.reign()
+    leadership = first.leadership()
     connection.execute("LISTEN orchestrator_workers")
 
-    assert lead.resign(first.session, reign)
+    assert lead.resign(first.session, leadership)
 
     assert ["lead"] == [n.payload for n in connection.notifies(timeout=5, stop_after=1)]
     assert 2 == second.stand()
@@ -229,14 +229,14 @@ def test_a_late_resignation_touches_no_newer_term(
 ) -> None:
     """Not another worker's, nor a later one of our own."""
     first, second = candidate(), candidate()
-    reign = first.reign()
+    leadership = first.leadership()
     clock.advance(seconds=TERM_SECONDS)
     second.stand()
-    after_another = lead.resign(first.session, reign)
+    after_another = lead.resign(first.session, leadership)
     clock.advance(seconds=TERM_SECONDS)
     first.stand()
 
-    assert (False, False) == (after_another, lead.resign(first.session, reign))
+    assert (False, False) == (after_another, lead.resign(first.session, leadership))
     assert [(first.id, 3)] == leaders(connection)
 
 
@@ -245,10 +245,10 @@ def test_what_a_duty_wrote_goes_with_a_reign_that_was_over(
 ) -> None:
     """The fence comes first, so there is nothing to take back; a duty that raises leaves nothing either."""
     worker = candidate()
-    reign = worker.reign()
+    leadership = worker.leadership()
 
     def half() -> None:
-        with lead.fenced(worker.session, reign, limit_seconds=5):
+        with lead.fenced(worker.session, leadership, limit_seconds=5):
             worker.session.execute("INSERT INTO orchestrator.queues (name) VALUES ('half')")
             raise ZeroDivisionError
 
@@ -261,11 +261,11 @@ def test_what_a_duty_wrote_goes_with_a_reign_that_was_over(
 def test_a_duty_that_lasts_is_ended_by_the_server(candidate: Make) -> None:
     """A statement too long, or a transaction left idle: a paused leader cannot hold its successor up."""
     worker = candidate()
-    reign = worker.reign()
-    with pytest.raises(errors.QueryCanceled), lead.fenced(worker.session, reign, limit_seconds=0.05):
+    leadership = worker.leadership()
+    with pytest.raises(errors.QueryCanceled), lead.fenced(worker.session, leadership, limit_seconds=0.05):
         worker.session.execute("SELECT pg_sleep(60)")
 
-    with lead.fenced(worker.session, reign, limit_seconds=0.05):
+    with lead.fenced(worker.session, leadership, limit_seconds=0.05):
         shown = worker.session.execute("SHOW idle_in_transaction_session_timeout").fetchone()
     assert ("50ms",) == shown
 
@@ -281,8 +281,8 @@ def beat_at(connection: psycopg.Connection, worker: Candidate) -> datetime:
     return row[0]
 
 
-def do_nothing(worker: Candidate, reign: Reign) -> None:
-    with lead.fenced(worker.session, reign, limit_seconds=5):
+def do_nothing(worker: Candidate, leadership: Leadership) -> None:
+    with lead.fenced(worker.session, leadership, limit_seconds=5):
         pass
 
 

@@ -14,9 +14,9 @@ import pytest
 from orchestrator import events
 from orchestrator.config import Config
 from orchestrator.lead import Duty, Lane, Leader, TermOver, elect
-from orchestrator.postgres.line import Line
-from orchestrator.postgres.reach import Reach
-from orchestrator.worker.report import ask
+from orchestrator.postgres.reconnect import Reconnect
+from orchestrator.postgres.thread_connection import ThreadConnection
+from orchestrator.worker.beat_report import ask
 from tests.clock import Clock
 from tests.lead.conftest import TERM_SECONDS, Candidate
 from tests.patience import PATIENCE_SECONDS
@@ -32,9 +32,9 @@ class Wheel:
 
     def __init__(self, url: str, worker: Candidate, urgent: list[Duty], housekeeping: list[Duty]) -> None:
         self.worker = worker
-        reach = Reach()
+        reach = Reconnect()
         self.leader = Leader(
-            lambda purpose: Line(url, purpose=purpose, reach=reach),
+            lambda purpose: ThreadConnection(url, purpose=purpose, reach=reach),
             worker_id=lambda: worker.id,
             urgent=urgent,
             housekeeping=housekeeping,
@@ -42,14 +42,14 @@ class Wheel:
         )
         self.leader.start()
 
-    def look(self, *, beats: bool = True, lit: bool = True) -> None:
+    def look(self, *, beats: bool = True, has_beacon: bool = True) -> None:
         """Beat once, or only look, and tell the leader what came of it."""
         config = Config(term_seconds=TERM_SECONDS)
         report = ask(
             self.worker.session, self.worker.id,
             beats=beats, draining=False, beacon=None, rings=False, config=config,
         )  # fmt: skip
-        self.leader.heard(replace(report.view, lit=lit), sent_at=report.sent_at)
+        self.leader.heard(replace(report.view, has_beacon=has_beacon), sent_at=report.sent_at)
 
 
 @pytest.fixture
@@ -257,19 +257,23 @@ def test_a_lane_does_nothing_in_another_term(
 ) -> None:
     """The fence is in every step."""
     worker = candidate()
-    reign = worker.reign()
+    leadership = worker.leadership()
     rounds: list[UUID] = []
 
     def work(_connection: Connection) -> bool:
         rounds.append(worker.id)
         return False
 
-    lane = Lane(Line(database_url, purpose="lane", reach=Reach()), [Duty("d", 0.0, work)], limit_seconds=5)
-    lane.step(reign)
+    lane = Lane(
+        ThreadConnection(database_url, purpose="lane", reach=Reconnect()),
+        [Duty("d", 0.0, work)],
+        limit_seconds=5,
+    )
+    lane.step(leadership)
     connection.execute("UPDATE orchestrator.workers SET term = term + 1")
     try:
         with pytest.raises(TermOver):
-            lane.step(reign)
+            lane.step(leadership)
     finally:
         lane.close()
 
@@ -341,7 +345,7 @@ def test_workers_that_died_with_the_leader_are_looked_for_before_it_is_replaced(
     """As soon as the leader's beacon is seen dark, and while it still holds the lead: the graces run together."""
     looked = threading.Semaphore(0)
     leader = candidate()
-    leader.reign()
+    leader.leadership()
     connection.execute("UPDATE orchestrator.workers SET beacon = 4711 WHERE id = %s", [leader.id])
     connection.execute(
         "CREATE OR REPLACE FUNCTION orchestrator.up_since() RETURNS timestamptz LANGUAGE sql STABLE"
@@ -351,7 +355,7 @@ def test_workers_that_died_with_the_leader_are_looked_for_before_it_is_replaced(
     made.look(beats=False)
 
     assert looked.acquire(timeout=PATIENCE_SECONDS)
-    assert made.leader._reign is None
+    assert made.leader._leadership is None
     assert [(leader.id,)] == connection.execute(
         "SELECT id FROM orchestrator.workers WHERE is_leader"
     ).fetchall()
@@ -361,22 +365,22 @@ def test_a_worker_without_a_beacon_leaves_the_lead_to_others_for_a_while(
     wheel: Callable[..., Wheel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nobody would miss it before its term is over; but where no beacon is to be had, somebody must lead."""
-    monkeypatch.setattr("orchestrator.lead.leader.UNLIT_SECONDS", 3600.0)
+    monkeypatch.setattr("orchestrator.lead.leader.NO_BEACON_SECONDS", 3600.0)
     made = wheel([idle()])
-    made.look(lit=False)
+    made.look(has_beacon=False)
     stands = made.leader._vacant
-    monkeypatch.setattr("orchestrator.lead.leader.UNLIT_SECONDS", 0.0)
-    made.look(lit=False)
+    monkeypatch.setattr("orchestrator.lead.leader.NO_BEACON_SECONDS", 0.0)
+    made.look(has_beacon=False)
 
     assert not stands
-    eventually(lambda: made.leader._reign, "it leads")
+    eventually(lambda: made.leader._leadership, "it leads")
 
 
 def test_a_look_makes_no_term_longer(wheel: Callable[..., Wheel]) -> None:
     """Only a beat does: by a look our trust would outlast the term."""
     made = wheel([Duty("d", 0.01, lambda _connection: False)])
     made.look()
-    eventually(lambda: made.leader._reign, "it leads")
+    eventually(lambda: made.leader._leadership, "it leads")
     before = made.leader._trusted_until
     made.look(beats=False)
     after_look = made.leader._trusted_until

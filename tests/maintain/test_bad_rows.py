@@ -21,11 +21,11 @@ from orchestrator.maintain import (
     sample,
     timeouts,
 )
-from orchestrator.maintain.halves import by_halves
+from orchestrator.maintain.skip_bad_rows import skipping_bad_rows
 from tests.clock import Clock
 from tests.maintain.rounds import do, do_all
 from tests.schema.rows import one, put, read
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 DECLARE = "INSERT INTO orchestrator.types (name) VALUES ('mail')"
 BEAT = "UPDATE orchestrator.workers SET beat_at = orchestrator.clock()"
@@ -197,7 +197,7 @@ def test_of_many_rows_the_bad_ones_are_found_by_halves(
         return int(count)
 
     with connection.transaction():
-        done = sum(by_halves(connection, "duty", range(1, 1001), work))  # type: ignore[arg-type]  # a sequence
+        done = sum(skipping_bad_rows(connection, "duty", range(1, 1001), work))  # type: ignore[arg-type]  # a sequence
 
     assert 998 == done
     assert ["task 500", "task 1000"] == [

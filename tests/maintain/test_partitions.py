@@ -15,7 +15,7 @@ from tests.clock import Clock
 from tests.maintain.rounds import do, do_all, do_at_once
 from tests.schema.rows import one, put
 from tests.servers import wait_until
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 OLD = datetime(2020, 1, 1, tzinfo=UTC)
 WAITS = "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'orchestrator.tasks_done'::regclass AND NOT granted)"

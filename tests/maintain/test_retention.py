@@ -13,7 +13,7 @@ from orchestrator.maintain import KINDS, Kind, retention
 from tests.clock import Clock
 from tests.maintain.rounds import do, do_all, do_at_once, reads
 from tests.schema.rows import insert, one, put
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 TABLES: dict[Kind, str] = {
     "dead_letters": "tasks_dead",

@@ -10,7 +10,7 @@ from orchestrator.task.tally import Tally
 from tests.clock import Clock
 from tests.maintain.rounds import do
 from tests.schema.rows import put
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 
 def lead(connection: psycopg.Connection, worker: Mate) -> None:
@@ -31,7 +31,8 @@ def tallies(heard: list[events.Event], worker: Mate) -> list[Tally]:
 def test_recovered_tasks_are_counted(
     connection: psycopg.Connection, worker: Mate, clock: Clock, heard: list[events.Event]
 ) -> None:
-    """Lost if it had begun, buried if that was once too often, else given back; a name that nobody declared is none."""
+    """Lost if it had begun, a dead letter if that was once too often, else given back; a name that nobody declared is
+    none."""
     connection.execute("INSERT INTO orchestrator.types (name) VALUES ('mail'), ('sort')")
     lead(connection, worker)
     put(connection, type="mail")
@@ -47,7 +48,7 @@ def test_recovered_tasks_are_counted(
 
     assert [
         Tally("default", "(unknown)", {"released": 1}),
-        Tally("default", "mail", {"lost": 1, "buried": 1}),
+        Tally("default", "mail", {"lost": 1, "dead_lettered": 1}),
         Tally("default", "sort", {"released": 1}),
     ] == tallies(heard, worker)
 
@@ -67,7 +68,7 @@ def test_enforced_timeouts_are_counted_and_timed(
     do(connection, timeouts)
 
     wait, run, total = (histogram([seconds] * 2) for seconds in (10.0, 400.0, 410.0))
-    assert [Tally("default", "mail", {"timed_out": 1, "buried": 1}, wait, run, total)] == tallies(
+    assert [Tally("default", "mail", {"timed_out": 1, "dead_lettered": 1}, wait, run, total)] == tallies(
         heard, worker
     )
 

@@ -13,8 +13,8 @@ from orchestrator.task.outcome import Completed
 from tests.clock import Clock
 from tests.maintain.rounds import do, do_at_once
 from tests.schema.rows import one, put, read
-from tests.stations.crew import Mate
 from tests.stations.rows import attempts, changes, row
+from tests.stations.worker import Mate
 
 TIMEOUT_SECONDS = 300
 MARGIN_SECONDS = 15
@@ -58,7 +58,7 @@ def test_an_attempt_that_nobody_ended_fails_and_is_retried(
     expected = {"attempt": 2, "outcome": "timeout", "error": FAULT, "worker_id": worker.id}
     expected |= {"started_at": before["started_at"], "finished_at": clock.now}
     assert expected == {column: record[column] for column in expected}
-    assert [events.TimeoutsEnforced(retried=1, buried=0)] == heard
+    assert [events.TimeoutsEnforced(retried=1, dead_lettered=0)] == heard
 
 
 def test_the_last_attempt_is_buried(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
@@ -75,7 +75,7 @@ def test_the_last_attempt_is_buried(connection: psycopg.Connection, worker: Mate
     assert ["timeout"] == [record["outcome"] for record in attempts(connection, task.id)]
 
 
-@pytest.mark.parametrize("attempt", [0, 3], ids=["retried", "buried"])
+@pytest.mark.parametrize("attempt", [0, 3], ids=["retried", "dead_lettered"])
 def test_what_its_worker_says_later_is_stale(
     connection: psycopg.Connection, worker: Mate, clock: Clock, attempt: int
 ) -> None:

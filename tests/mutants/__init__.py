@@ -8,7 +8,7 @@ tests that should notice, the cheapest first, and says which one did. One that n
     mutant.py     what a planted fault is, and how it is written into a tree
     faults/       the list, by what is broken
     trial.py      one fault on trial: caught, or not, or no fault at all
-    telling.py    what pytest says to the trial
+    failure_plugin.py    what pytest says to the trial
     __main__.py   all of them, and the table
 
 An edit names the text that it replaces; where that no longer stands, or stands twice, it is an error, here and in

@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from tests.mutants.failure_plugin import INTO
 from tests.mutants.mutant import Mutant, planted
-from tests.mutants.telling import INTO
 
 Verdict = Literal["caught", "survived", "hung", "stillborn"]
 
@@ -31,7 +31,7 @@ STILLBORN = re.compile(
     r"^(SyntaxError|IndentationError|NameError|ImportError|ModuleNotFoundError|UndefinedColumn|UndefinedTable"
     r"|UndefinedFunction|AmbiguousColumn|DatatypeMismatch|IndeterminateDatatype|InvalidColumnReference)\b"
 )
-OPTIONS = ("-q", "-n", "0", "-p", "no:cacheprovider", "-p", "tests.mutants.telling", "--tb=short")
+OPTIONS = ("-q", "-n", "0", "-p", "no:cacheprovider", "-p", "tests.mutants.failure_plugin", "--tb=short")
 
 
 class Failure(NamedTuple):

@@ -11,7 +11,7 @@ import pytest
 import structlog
 
 from orchestrator import Context, Orchestrator, events, observe
-from orchestrator.observe import lines, log
+from orchestrator.observe import log, log_output
 from tests.worker.running import run_until_empty
 
 
@@ -33,7 +33,7 @@ def stderr(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unbuffered]:
     file = Unbuffered()
     monkeypatch.setattr(sys, "stderr", file)
     # pytest's own handlers on the root logger are nobody's wish.
-    monkeypatch.setattr(lines, "logging_is_configured", lambda: False)
+    monkeypatch.setattr(log_output, "logging_is_configured", lambda: False)
     structlog.reset_defaults()
     stop = observe.follow()
     yield file
@@ -60,7 +60,7 @@ def test_the_same_is_not_said_again_at_once_and_another_reason_is(stderr: Unbuff
 
 def test_what_was_said_is_not_remembered_without_end() -> None:
     """A reason may hold an address, or a number, that is never the same again."""
-    news = log.News()
+    news = log.Repeats()
     for n in range(10 * log.SAID_MAX):
         assert 0 == news.of(events.ConnectionLost("claims", f"reason {n}"))
 
@@ -92,13 +92,13 @@ def test_a_line_says_which_task_where_and_for_how_long(
 
     told = lines_of(stderr)
     (said,) = (line for line in told if line["event"] == "about to")
-    (buried,) = (line for line in told if line["event"] == "task buried")
+    (dead_lettered,) = (line for line in told if line["event"] == "task dead lettered")
     assert ("***", "https://u:***@h/") == (said["password"], said["url"])
     for name in ("task_id", "type", "queue", "attempt"):
-        assert said[name] == buried[name]
+        assert said[name] == dead_lettered[name]
     (worker_id,) = {line["worker_id"] for line in told if "worker_id" in line}
-    assert (worker_id, "no: password=***") == (buried["worker_id"], buried["message"])
-    assert isinstance(buried["duration_seconds"], float)
+    assert (worker_id, "no: password=***") == (dead_lettered["worker_id"], dead_lettered["message"])
+    assert isinstance(dead_lettered["duration_seconds"], float)
     assert "hunter2" not in str(told)
     assert not [line for line in told if line["event"] in ("task completed", "task payload")]
 
@@ -206,9 +206,9 @@ def test_a_library_s_null_handler_is_nobody_s_wish(
     logging.getLogger("elsewhere").addHandler(elsewhere)
     ours.propagate = False
     try:
-        assert not lines.logging_is_configured()
+        assert not log_output.logging_is_configured()
         ours.addHandler(elsewhere)
-        assert lines.logging_is_configured()
+        assert log_output.logging_is_configured()
     finally:
         ours.propagate = True
         for handler in (null, elsewhere):

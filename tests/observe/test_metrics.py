@@ -9,10 +9,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator import events, observe
-from orchestrator.observe.catalogue import METRICS, MOMENTS, OF_SAMPLE, PREFIX, PROCESSES
+from orchestrator.observe.health import Health, readings
+from orchestrator.observe.label_names import NAMES_MAX
+from orchestrator.observe.metric_definitions import METRICS, MOMENTS, OF_SAMPLE, PREFIX, PROCESSES
 from orchestrator.observe.metrics import folded
-from orchestrator.observe.names import NAMES_MAX
-from orchestrator.observe.vitals import Vitals, readings
 from orchestrator.task.buckets import BOUNDS, EMPTY, bounds, histogram
 from orchestrator.task.tally import Tally
 
@@ -52,8 +52,8 @@ def test_what_was_recovered_is_counted_in_tasks() -> None:
 
     assert {
         'orchestrator_tasks_recovered_total{outcome="returned"}': 7.0,
-        'orchestrator_tasks_recovered_total{outcome="buried"}': 1.0,
-        'orchestrator_timeouts_enforced_total{outcome="buried"}': 4.0,
+        'orchestrator_tasks_recovered_total{outcome="dead_lettered"}': 1.0,
+        'orchestrator_timeouts_enforced_total{outcome="dead_lettered"}': 4.0,
         "orchestrator_workers_lost_total": 2.0,
     } == counted(*recovered)
 
@@ -231,8 +231,8 @@ def test_every_number_in_the_catalogue_is_told_as_it_is_described() -> None:
     } == found
 
 
-VITALS = Vitals(
-    is_registered=True, is_stopping=False, is_placed=True, hears=True, silent_seconds=0.1, silent_seconds_max=15.0,
+VITALS = Health(
+    is_registered=True, is_stopping=False, is_at_home=True, hears=True, silent_seconds=0.1, silent_seconds_max=15.0,
     loop_lag_seconds=0.0, slots=20, busy=3, waiting=1, unwritten=0,
 )  # fmt: skip
 

@@ -80,7 +80,7 @@ def test_a_worker_tells_what_it_does_while_it_is_asked_again_and_again(
         assert 0 == process.wait(), process.log
 
     assert {200} == set(answers)
-    assert 3.0 == found[f'{ATTEMPTS}{{outcome="buried",queue="default",type="shop.fail"}}']
+    assert 3.0 == found[f'{ATTEMPTS}{{outcome="dead_lettered",queue="default",type="shop.fail"}}']
     assert found["orchestrator_tasks_claimed_total"] >= total + 4
     assert total == found['orchestrator_task_wait_seconds_count{queue="default",type="shop.work"}']
     assert total == found['orchestrator_task_run_seconds_bucket{le="+Inf",queue="default",type="shop.work"}']
@@ -100,11 +100,11 @@ def test_a_port_that_is_taken_is_said_before_anything_is_claimed(
         eventually(lambda: first.said("worker started"), "the first one serves")
         before = value(connection, "SELECT count(*) FROM orchestrator.workers")
         ends = [
-            run("worker", "tests.worker.shop:app", "--metrics-port", number, *more, url=database_url)
+            run("worker", "tests.worker.tasks:app", "--metrics-port", number, *more, url=database_url)
             for more in ([], ["--processes", "2"])
         ]
         by_variable = run(
-            "worker", "tests.worker.shop:app", url=database_url, ORCHESTRATOR_METRICS_PORT=number
+            "worker", "tests.worker.tasks:app", url=database_url, ORCHESTRATOR_METRICS_PORT=number
         )
 
     for end in (*ends, by_variable):

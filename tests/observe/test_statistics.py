@@ -275,7 +275,7 @@ def test_metrics_tell_rates_of_what_lies_in_the_window(connection: psycopg.Conne
         "completed": 60,
         "failed": 10,
         "timed_out": 5,
-        "buried": 4,
+        "dead_lettered": 4,
         "lost": 1,
         "cancelled": 20,
         "snoozed": 7,

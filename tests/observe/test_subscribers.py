@@ -118,7 +118,7 @@ def test_a_worker_ends_although_a_subscriber_hangs(
     app: Orchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is queued is handed over, for as long as it has patience."""
-    monkeypatch.setattr("orchestrator.worker.shown.SETTLE_SECONDS", 0.1)
+    monkeypatch.setattr("orchestrator.worker.monitoring.SETTLE_SECONDS", 0.1)
     hangs, wake = threading.Event(), threading.Event()
 
     @app.on(events.WorkerStarted)

@@ -234,7 +234,7 @@ def test_retries_share_the_trace_and_failures_are_told(app: Orchestrator, traces
     first, second = traces.named("process default")
     send = traces.only("send default")
     assert [ids(send)[1]] * 2 == [span.parent.span_id for span in (first, second) if span.parent]
-    assert [(1, "failed"), (2, "buried")] == [
+    assert [(1, "failed"), (2, "dead_lettered")] == [
         (attributes["messaging.orchestrator.task.attempt"], attributes["messaging.orchestrator.outcome"])
         for attributes in (dict(first.attributes or {}), dict(second.attributes or {}))
     ]
@@ -267,7 +267,7 @@ def discard() -> None:
         (snooze, "snoozed", StatusCode.UNSET),
         (cancel, "cancelled", StatusCode.UNSET),
         (retry, "failed", StatusCode.ERROR),
-        (discard, "buried", StatusCode.ERROR),
+        (discard, "dead_lettered", StatusCode.ERROR),
     ],
 )
 def test_each_end_has_its_word(

@@ -6,29 +6,31 @@ from psycopg.types.json import Jsonb
 
 from orchestrator import operate
 from orchestrator.errors import OperationRefused, TaskExpired
-from orchestrator.operate import Deed
+from orchestrator.operate import Action
 from orchestrator.task.status import Status
 from tests.schema.rows import one, put, read
 
 
 @pytest.mark.parametrize(
-    ("deed", "before", "after"),
+    ("action", "before", "after"),
     [
-        (Deed.REQUEUE, "dead_letter", "pending"),
-        (Deed.REQUEUE, "running", "pending"),
-        (Deed.CANCEL, "pending", "cancelled"),
-        (Deed.CANCEL, "running", "cancelled"),
-        (Deed.PRIORITY, "scheduled", "scheduled"),
+        (Action.REQUEUE, "dead_letter", "pending"),
+        (Action.REQUEUE, "running", "pending"),
+        (Action.CANCEL, "pending", "cancelled"),
+        (Action.CANCEL, "running", "cancelled"),
+        (Action.PRIORITY, "scheduled", "scheduled"),
     ],
 )
-def test_it_is_done_and_recorded(connection: psycopg.Connection, deed: Deed, before: str, after: str) -> None:
+def test_it_is_done_and_recorded(
+    connection: psycopg.Connection, action: Action, before: str, after: str
+) -> None:
     """With who did it, and why."""
     task_id = put(connection, before)
 
-    operate.act(connection, deed, task_id, priority=90, reason="asked for")
+    operate.act(connection, action, task_id, priority=90, reason="asked for")
 
-    assert (after, 90 if deed is Deed.PRIORITY else 50) == read(connection, task_id, "status", "priority")
-    assert [(deed.value, "asked for", True)] == connection.execute(
+    assert (after, 90 if action is Action.PRIORITY else 50) == read(connection, task_id, "status", "priority")
+    assert [(action.value, "asked for", True)] == connection.execute(
         "SELECT action, reason, actor = session_user FROM orchestrator.audit"
     ).fetchall()
 
@@ -36,36 +38,36 @@ def test_it_is_done_and_recorded(connection: psycopg.Connection, deed: Deed, bef
 def test_a_task_is_deleted_wherever_it_lies(connection: psycopg.Connection) -> None:
     """In every status; what it leaves is the record."""
     for status in Status:
-        operate.act(connection, Deed.DELETE, put(connection, status), reason="a test")
+        operate.act(connection, Action.DELETE, put(connection, status), reason="a test")
 
     assert 0 == one(connection, "SELECT count(*) FROM orchestrator.tasks")
     assert len(Status) == one(connection, "SELECT count(*) FROM orchestrator.audit WHERE reason = 'a test'")
 
 
-@pytest.mark.parametrize("deed", list(Deed))
-def test_an_unknown_task_is_an_error(connection: psycopg.Connection, deed: Deed) -> None:
+@pytest.mark.parametrize("action", list(Action))
+def test_an_unknown_task_is_an_error(connection: psycopg.Connection, action: Action) -> None:
     """A slip must not look like success."""
     with pytest.raises(TaskExpired, match="there is no task 4711"):
-        operate.act(connection, deed, 4711, priority=1)
+        operate.act(connection, action, 4711, priority=1)
 
 
 @pytest.mark.parametrize(
-    ("deed", "status", "advice"),
+    ("action", "status", "advice"),
     [
-        (Deed.CANCEL, "dead_letter", "DELETE it"),
-        (Deed.CANCEL, "completed", "set status = 'pending'"),
-        (Deed.PRIORITY, "completed", "requeue it"),
-        (Deed.PRIORITY, "running", "has its worker already"),
+        (Action.CANCEL, "dead_letter", "DELETE it"),
+        (Action.CANCEL, "completed", "set status = 'pending'"),
+        (Action.PRIORITY, "completed", "requeue it"),
+        (Action.PRIORITY, "running", "has its worker already"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_advice(
-    connection: psycopg.Connection, deed: Deed, status: str, advice: str
+    connection: psycopg.Connection, action: Action, status: str, advice: str
 ) -> None:
     """And nothing is changed."""
     task_id = put(connection, status)
 
     with pytest.raises(OperationRefused, match=advice):
-        operate.act(connection, deed, task_id, priority=90)
+        operate.act(connection, action, task_id, priority=90)
 
     assert (status, 50) == read(connection, task_id, "status", "priority")
 
@@ -78,7 +80,7 @@ def test_all_that_is_known_of_a_task_is_shown(connection: psycopg.Connection) ->
         ' (%s, 1, \'failed\', \'q\', \'t\', \'{"class": "E", "message": "m", "traceback": "T"}\')',
         [task_id],
     )
-    operate.act(connection, Deed.REQUEUE, task_id, reason="why")
+    operate.act(connection, Action.REQUEUE, task_id, reason="why")
 
     detail = operate.detail(connection, task_id)
 
@@ -94,7 +96,7 @@ def test_all_that_is_known_of_a_task_is_shown(connection: psycopg.Connection) ->
 def test_of_a_task_that_is_gone_the_records_are_shown(connection: psycopg.Connection) -> None:
     """As long as they are kept."""
     task_id = put(connection)
-    operate.act(connection, Deed.DELETE, task_id, reason="not wanted")
+    operate.act(connection, Action.DELETE, task_id, reason="not wanted")
 
     detail = operate.detail(connection, task_id)
 

@@ -12,7 +12,7 @@ from psycopg.errors import QueryCanceled
 from psycopg.types.json import Jsonb
 
 from orchestrator.errors import DatabaseUnavailable
-from orchestrator.operate import Deed, Search, bulk, filters
+from orchestrator.operate import Action, Search, bulk, filters
 from orchestrator.operate.bulk import Step
 from orchestrator.task.status import FINISHED, Status
 from tests.schema.rows import one, put, read
@@ -28,9 +28,9 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "STRETCH", 4)
 
 
-def done(connection: psycopg.Connection, deed: Deed, wanted: Search, **options: Any) -> Step:
+def done(connection: psycopg.Connection, action: Action, wanted: Search, **options: Any) -> Step:
     """Walk to the end."""
-    *_, last = [Step(0, 0), *bulk.walk(connection, deed, bulk.meant(deed, wanted), **options)]
+    *_, last = [Step(0, 0), *bulk.walk(connection, action, bulk.meant(action, wanted), **options)]
     return last
 
 
@@ -51,7 +51,9 @@ def test_every_task_that_matches_is_requeued_once_and_recorded(connection: psyco
     connection.execute(DEAD_LETTERS, [73])
     others = [put(connection, status) for status in Status if status is not Status.DEAD_LETTER]
 
-    assert Step(73, 0) == done(connection, Deed.REQUEUE, Search(types=("ma*",)), reason="the server is back")
+    assert Step(73, 0) == done(
+        connection, Action.REQUEUE, Search(types=("ma*",)), reason="the server is back"
+    )
     assert [1] * 73 == list(requeues(connection).values())
     assert not requeues(connection).keys() & set(others)
     assert [("the server is back", True)] == connection.execute(
@@ -59,20 +61,20 @@ def test_every_task_that_matches_is_requeued_once_and_recorded(connection: psyco
     ).fetchall()
 
 
-@pytest.mark.parametrize("deed", list(Deed))
-def test_a_deed_takes_what_it_is_for(connection: psycopg.Connection, deed: Deed) -> None:
+@pytest.mark.parametrize("action", list(Action))
+def test_a_deed_takes_what_it_is_for(connection: psycopg.Connection, action: Action) -> None:
     """Of all statuses those that make sense; what runs, and what is deleted, has to be said."""
     ids = {status: put(connection, status) for status in Status}
     usual = {
-        Deed.REQUEUE: {"dead_letter"}, Deed.CANCEL: {"scheduled", "blocked", "pending"}, Deed.DELETE: set(),
-        Deed.PRIORITY: {"scheduled", "blocked", "pending"},
-    }[deed]  # fmt: skip
+        Action.REQUEUE: {"dead_letter"}, Action.CANCEL: {"scheduled", "blocked", "pending"}, Action.DELETE: set(),
+        Action.PRIORITY: {"scheduled", "blocked", "pending"},
+    }[action]  # fmt: skip
 
     if usual:
-        assert len(usual) == done(connection, deed, Search(types=("mail",)), priority=90).done
+        assert len(usual) == done(connection, action, Search(types=("mail",)), priority=90).done
     else:
         with pytest.raises(ValueError, match="say the status"):
-            bulk.meant(deed, Search(types=("mail",)))
+            bulk.meant(action, Search(types=("mail",)))
     changed = {status for status, task_id in ids.items() if has_changed(connection, task_id, status)}
     assert usual == changed
 
@@ -82,37 +84,39 @@ def has_changed(connection: psycopg.Connection, task_id: int, status: str) -> bo
 
 
 @pytest.mark.parametrize(
-    ("deed", "status", "advice"),
+    ("action", "status", "advice"),
     [
-        (Deed.REQUEUE, Status.PENDING, "ready to run already"),
-        (Deed.CANCEL, Status.DEAD_LETTER, "delete it"),
-        (Deed.CANCEL, Status.COMPLETED, "requeue it"),
-        (Deed.PRIORITY, Status.RUNNING, "has its worker already"),
-        (Deed.PRIORITY, Status.CANCELLED, "requeue it"),
+        (Action.REQUEUE, Status.PENDING, "ready to run already"),
+        (Action.CANCEL, Status.DEAD_LETTER, "delete it"),
+        (Action.CANCEL, Status.COMPLETED, "requeue it"),
+        (Action.PRIORITY, Status.RUNNING, "has its worker already"),
+        (Action.PRIORITY, Status.CANCELLED, "requeue it"),
     ],
 )
-def test_a_deed_that_makes_no_sense_is_refused_with_advice(deed: Deed, status: Status, advice: str) -> None:
+def test_a_deed_that_makes_no_sense_is_refused_with_advice(
+    action: Action, status: Status, advice: str
+) -> None:
     """Before anything is looked for."""
     with pytest.raises(ValueError, match=advice):
-        bulk.meant(deed, Search(statuses=(Status.SCHEDULED, status)))
+        bulk.meant(action, Search(statuses=(Status.SCHEDULED, status)))
 
 
-@pytest.mark.parametrize("deed", [Deed.REQUEUE, Deed.CANCEL, Deed.DELETE])
-def test_what_can_be_said_can_be_done(connection: psycopg.Connection, deed: Deed) -> None:
+@pytest.mark.parametrize("action", [Action.REQUEUE, Action.CANCEL, Action.DELETE])
+def test_what_can_be_said_can_be_done(connection: psycopg.Connection, action: Action) -> None:
     """With a status named, also to what a worker holds."""
     for status in Status:
         put(connection, status)
-    takes = tuple(status for status in Status if status in bulk.RULES[deed].takes)
+    takes = tuple(status for status in Status if status in bulk.RULES[action].takes)
 
-    assert Step(len(takes), 0) == done(connection, deed, Search(statuses=takes))
-    assert len(Status) - (len(takes) if deed is Deed.DELETE else 0) == sum(statuses(connection).values())
+    assert Step(len(takes), 0) == done(connection, action, Search(statuses=takes))
+    assert len(Status) - (len(takes) if action is Action.DELETE else 0) == sum(statuses(connection).values())
 
 
 def test_no_more_than_the_limit_and_the_oldest_first(connection: psycopg.Connection) -> None:
     """To the task."""
     connection.execute(DEAD_LETTERS, [40])
 
-    assert Step(23, 0) == done(connection, Deed.REQUEUE, DEAD, most=23)
+    assert Step(23, 0) == done(connection, Action.REQUEUE, DEAD, most=23)
     assert {"pending": 23, "dead_letter": 17} == statuses(connection)
     assert one(connection, "SELECT max(id) FROM orchestrator.tasks_live") < one(
         connection, "SELECT min(id) FROM orchestrator.tasks_dead"
@@ -122,11 +126,11 @@ def test_no_more_than_the_limit_and_the_oldest_first(connection: psycopg.Connect
 def test_a_walk_that_ends_half_way_is_gone_on_with(connection: psycopg.Connection) -> None:
     """Each step is whole: the next walk does the rest, and nothing twice."""
     connection.execute(DEAD_LETTERS, [50])
-    walk = bulk.walk(connection, Deed.REQUEUE, DEAD)
+    walk = bulk.walk(connection, Action.REQUEUE, DEAD)
     first = next(step for step in walk if step.done >= 20)
     walk.close()
 
-    rest = done(connection, Deed.REQUEUE, DEAD)
+    rest = done(connection, Action.REQUEUE, DEAD)
 
     assert 50 == first.done + rest.done
     assert [1] * 50 == list(requeues(connection).values())
@@ -140,7 +144,7 @@ def test_what_failed_again_since_is_not_taken_again(connection: psycopg.Connecti
         connection, "dead_letter", finished_at=pinned.before + timedelta(seconds=1) if pinned.before else None
     )
 
-    assert Step(5, 0) == done(connection, Deed.REQUEUE, pinned)
+    assert Step(5, 0) == done(connection, Action.REQUEUE, pinned)
     assert pinned == bulk.pinned(connection, replace(pinned))
 
 
@@ -151,7 +155,7 @@ def test_two_at_once_share_the_work(connection: psycopg.Connection, database_url
 
     def walk() -> None:
         with psycopg.connect(database_url, autocommit=True) as mine:
-            steps.append(done(mine, Deed.REQUEUE, DEAD))
+            steps.append(done(mine, Action.REQUEUE, DEAD))
 
     threads = [threading.Thread(target=walk) for _ in range(2)]
     for thread in threads:
@@ -170,9 +174,9 @@ def test_what_somebody_has_locked_is_passed_over_and_told(
     connection.execute(DEAD_LETTERS, [30])
     with psycopg.connect(database_url) as hand:
         hand.execute("SELECT FROM orchestrator.tasks_dead ORDER BY id LIMIT 7 FOR UPDATE")
-        assert Step(23, 7) == done(connection, Deed.REQUEUE, DEAD)
+        assert Step(23, 7) == done(connection, Action.REQUEUE, DEAD)
 
-    assert Step(7, 0) == done(connection, Deed.REQUEUE, DEAD)
+    assert Step(7, 0) == done(connection, Action.REQUEUE, DEAD)
 
 
 def test_a_lock_on_the_table_is_given_up_on_with_a_sentence(
@@ -185,7 +189,7 @@ def test_a_lock_on_the_table_is_given_up_on_with_a_sentence(
     with psycopg.connect(database_url) as hand:
         hand.execute("LOCK TABLE orchestrator.tasks_dead IN SHARE MODE")
         with pytest.raises(DatabaseUnavailable, match="somebody else's lock was in the way 2 times"):
-            done(connection, Deed.REQUEUE, DEAD)
+            done(connection, Action.REQUEUE, DEAD)
 
 
 def test_ids_that_lie_far_apart_cost_few_steps(connection: psycopg.Connection) -> None:
@@ -193,7 +197,7 @@ def test_ids_that_lie_far_apart_cost_few_steps(connection: psycopg.Connection) -
     put(connection, "dead_letter", id=1)
     put(connection, "dead_letter", id=2**62)
 
-    steps = list(bulk.walk(connection, Deed.REQUEUE, DEAD))
+    steps = list(bulk.walk(connection, Action.REQUEUE, DEAD))
 
     assert Step(2, 0) == steps[-1]
     assert len(steps) < 5
@@ -215,7 +219,7 @@ def test_a_step_that_takes_too_long_is_made_shorter(
 
     monkeypatch.setattr(bulk, "attempt", slow)
 
-    *_, last = bulk.walk(connection, Deed.REQUEUE, DEAD)
+    *_, last = bulk.walk(connection, Action.REQUEUE, DEAD)
 
     assert Step(20, 0) == last
 
@@ -241,7 +245,7 @@ def test_a_stretch_that_was_cut_is_not_made_longer_by_a_slow_step(
 
     state = bulk.Walk(0, 400, stretch=160)
     for _ in range(4):
-        bulk.step(connection, Deed.REQUEUE, DEAD, state, size=1_000, priority=None, reason=None)
+        bulk.step(connection, Action.REQUEUE, DEAD, state, size=1_000, priority=None, reason=None)
 
     assert [160, 10, 10, 10] == stretches
 
@@ -259,7 +263,7 @@ def test_a_condition_on_the_payload_holds_in_the_act(connection: psycopg.Connect
     other = put(connection, "dead_letter", payload=Jsonb({"user": {"id": "42"}}))
 
     assert (
-        1 == done(connection, Deed.REQUEUE, Search(payload=(filters.condition("payload.user.id=42"),))).done
+        1 == done(connection, Action.REQUEUE, Search(payload=(filters.condition("payload.user.id=42"),))).done
     )
     assert ("pending", "dead_letter") == (
         read(connection, chosen, "status"),
@@ -271,7 +275,7 @@ def test_a_priority_that_stands_already_is_no_change(connection: psycopg.Connect
     """The second time nothing is done, and nothing recorded."""
     put(connection)
 
-    counts = [done(connection, Deed.PRIORITY, Search(), priority=90).done for _ in range(2)]
+    counts = [done(connection, Action.PRIORITY, Search(), priority=90).done for _ in range(2)]
 
     assert [1, 0] == counts
     assert 1 == one(connection, "SELECT count(*) FROM orchestrator.audit")

@@ -21,23 +21,23 @@ from psycopg.types.json import Jsonb
 from orchestrator import Orchestrator
 from orchestrator.cli import orchestrator
 from orchestrator.operate.doctor import (
+    Examination,
     Finding,
-    Patient,
-    crew,
     examine,
     notifications,
+    queues,
     server,
     sessions,
     tables,
-    waiting,
+    workers,
 )
 from orchestrator.operate.doctor.examine import CHECKS, make, name_of
 from orchestrator.schema import migrate
 from orchestrator.version import __version__
 from tests import bouncer
-from tests.operate.clinic import clinic as opened
-from tests.operate.clinic import patient_of, slot_with_a_snapshot
-from tests.operate.crew import darkened, hired
+from tests.operate.private_server import patient_of, slot_with_a_snapshot
+from tests.operate.private_server import private_server as opened
+from tests.operate.worker_rows import darkened, hired
 from tests.schema.logins import logins
 from tests.schema.rows import names_unchecked, one, put
 from tests.servers import Server
@@ -53,13 +53,13 @@ SELECT nextval('orchestrator.tasks_id_seq'),
 
 
 @pytest.fixture
-def patient(connection: psycopg.Connection, database_url: str) -> Patient:
+def patient(connection: psycopg.Connection, database_url: str) -> Examination:
     """The test's database, examined by its owner."""
     return patient_of(connection, database_url)
 
 
 @pytest.fixture(scope="module")
-def clinic(server_url: str) -> Iterator[Server]:
+def private_server(server_url: str) -> Iterator[Server]:
     """A server of our own, with our schema in its database `postgres`."""
     with opened(server_url) as server:
         migrate.upgrade(server.url())
@@ -67,13 +67,13 @@ def clinic(server_url: str) -> Iterator[Server]:
 
 
 @pytest.fixture
-def inmate(clinic: Server) -> Iterator[Patient]:
+def inmate(private_server: Server) -> Iterator[Examination]:
     """The database of that server."""
-    with psycopg.connect(clinic.url(), autocommit=True) as connection:
-        yield patient_of(connection, clinic.url())
+    with psycopg.connect(private_server.url(), autocommit=True) as connection:
+        yield patient_of(connection, private_server.url())
 
 
-def follow(patient: Patient, found: Finding) -> None:
+def follow(patient: Examination, found: Finding) -> None:
     """Do what is advised."""
     assert found.statement is not None
     for statement in found.statement.split(";\n"):
@@ -81,7 +81,7 @@ def follow(patient: Patient, found: Finding) -> None:
 
 
 @contextmanager
-def with_setting(patient: Patient, name: str, value: str) -> Iterator[Patient]:
+def with_setting(patient: Examination, name: str, value: str) -> Iterator[Examination]:
     """Give the same database with a setting of its own, seen by new sessions."""
     database = sql.Identifier(patient.connection.info.dbname)
     patient.connection.execute(
@@ -97,18 +97,18 @@ def with_setting(patient: Patient, name: str, value: str) -> Iterator[Patient]:
 # An installation in order.
 
 
-def test_an_installation_in_order_is_well(clinic: Server) -> None:
+def test_an_installation_in_order_is_well(private_server: Server) -> None:
     """With a real worker, on a server as it is delivered: every check is ok, and strict, too, it exits with 0."""
-    app = Orchestrator(clinic.url(), heartbeat_seconds=0.2, dead_after_seconds=30.0)
+    app = Orchestrator(private_server.url(), heartbeat_seconds=0.2, dead_after_seconds=30.0)
 
     async def look() -> tuple[Result, Result]:
-        with psycopg.connect(clinic.url(), autocommit=True) as connection:
+        with psycopg.connect(private_server.url(), autocommit=True) as connection:
             async with working(app):
                 await until(lambda: one(connection, "SELECT count(*) FROM orchestrator.leader"), "it leads")
                 return await asyncio.to_thread(doctor, "--json", "--strict"), await asyncio.to_thread(doctor)
 
     def doctor(*words: str) -> Result:
-        return CliRunner().invoke(orchestrator, ["doctor", *words, "--url", clinic.url()])
+        return CliRunner().invoke(orchestrator, ["doctor", *words, "--url", private_server.url()])
 
     strict, shown = asyncio.run(look())
     app.close()
@@ -123,7 +123,7 @@ def test_an_installation_in_order_is_well(clinic: Server) -> None:
 
 @pytest.mark.parametrize(("words", "status"), [((), 0), (("--strict",), 1)])
 def test_what_is_wrong_is_said_first_with_what_to_do(
-    inmate: Patient, words: tuple[str, ...], status: int
+    inmate: Examination, words: tuple[str, ...], status: int
 ) -> None:
     """A warning is no failure unless one is strict. What strangers have written is escaped."""
     put(inmate.connection, queue="\x1b[2Jmail")
@@ -148,7 +148,7 @@ def test_what_is_wrong_is_said_first_with_what_to_do(
 # The server.
 
 
-def test_an_old_server_is_told(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_server_is_told(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if more were needed: none that is older runs here."""
     assert "ok" == make(server.server_version, patient).verdict
     monkeypatch.setattr(server, "OLDEST_SERVER", 99)
@@ -159,7 +159,7 @@ def test_an_old_server_is_told(patient: Patient, monkeypatch: pytest.MonkeyPatch
     assert "orchestrator needs 99 or newer" in found.says
 
 
-def test_sessions_that_may_not_write(patient: Patient) -> None:
+def test_sessions_that_may_not_write(patient: Examination) -> None:
     """A failover often leaves them so."""
     with with_setting(patient, "default_transaction_read_only", "on") as hurt:
         found = make(server.takes_writes, hurt)
@@ -168,7 +168,7 @@ def test_sessions_that_may_not_write(patient: Patient) -> None:
     assert "sessions may not write" in found.says
 
 
-def test_a_server_that_forgets(patient: Patient, inmate: Patient) -> None:
+def test_a_server_that_forgets(patient: Examination, inmate: Examination) -> None:
     """The servers of tests are such; and one that confirms before it has written."""
     assert "fsync is off" in make(server.durability, patient).says
     assert "ok" == make(server.durability, inmate).verdict
@@ -187,7 +187,7 @@ def test_a_server_that_forgets(patient: Patient, inmate: Patient) -> None:
         ("default_transaction_isolation", "repeatable read"),
     ],
 )
-def test_a_setting_that_hurts(patient: Patient, name: str, value: str) -> None:
+def test_a_setting_that_hurts(patient: Examination, name: str, value: str) -> None:
     """The statement takes it away, for this role."""
     if name == "transaction_timeout" and patient.connection.info.server_version < 170_000:
         pytest.skip("PostgreSQL 17 brought it")
@@ -201,7 +201,7 @@ def test_a_setting_that_hurts(patient: Patient, name: str, value: str) -> None:
         follow(patient, found)
 
 
-def test_the_wraparound(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_wraparound(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the age of what is not frozen."""
     monkeypatch.setattr(server, "TRANSACTION_IDS_WARN", 1)
     assert "warn" == make(server.transaction_ids, patient).verdict
@@ -216,7 +216,7 @@ def test_the_wraparound(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> No
 # Sessions.
 
 
-def test_few_sessions_are_left(inmate: Patient) -> None:
+def test_few_sessions_are_left(inmate: Examination) -> None:
     """First a warning, then it is urgent."""
     assert "ok" == make(sessions.connections, inmate).verdict
     used, at_most, _ = inmate.row(sessions.CONNECTIONS)
@@ -251,7 +251,7 @@ def test_the_way_to_the_server(host: str, address: str, mode: str, encrypted: bo
     assert verdict == sessions.judged(host, address, mode, encrypted=encrypted).verdict
 
 
-def test_a_socket_and_the_loopback_need_no_tls(patient: Patient, inmate: Patient) -> None:
+def test_a_socket_and_the_loopback_need_no_tls(patient: Examination, inmate: Examination) -> None:
     """Of which the first is by a socket, if it is the embedded server, and the second by the loopback."""
     assert ["ok", "ok"] == [make(sessions.tls, each).verdict for each in (patient, inmate)]
 
@@ -259,7 +259,7 @@ def test_a_socket_and_the_loopback_need_no_tls(patient: Patient, inmate: Patient
 @pytest.mark.parametrize(
     ("seconds", "says"), [(-60, "s behind the server's"), (60, "s ahead of the server's")]
 )
-def test_a_clock_that_is_wrong(patient: Patient, seconds: float, says: str) -> None:
+def test_a_clock_that_is_wrong(patient: Examination, seconds: float, says: str) -> None:
     """That of this host: the server's is the one that counts."""
     found = make(sessions.clock, dataclasses.replace(patient, now=lambda: time.time() + seconds))
 
@@ -267,19 +267,21 @@ def test_a_clock_that_is_wrong(patient: Patient, seconds: float, says: str) -> N
     assert says in found.says
 
 
-def test_the_driver_without_its_compiled_part(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_driver_without_its_compiled_part(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is a fraction as fast."""
     monkeypatch.setattr(pq, "__impl__", "python")
 
     assert "warn" == make(sessions.driver, patient).verdict
 
 
-def test_a_snapshot_that_is_held(inmate: Patient, clinic: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapshot_that_is_held(
+    inmate: Examination, private_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By a session, a prepared transaction, a slot: each is named, and its statement ends it."""
     assert "ok" == make(sessions.horizon, inmate).verdict
     monkeypatch.setattr(sessions, "HORIZON_WARN_SECONDS", 0.0)
     monkeypatch.setattr(sessions, "HORIZON_WARN_TRANSACTIONS", 0)
-    reader = psycopg.connect(clinic.url(), application_name="a report")
+    reader = psycopg.connect(private_server.url(), application_name="a report")
     reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
     reader.execute("SELECT")
     pid = reader.info.backend_pid
@@ -291,7 +293,7 @@ def test_a_snapshot_that_is_held(inmate: Patient, clinic: Server, monkeypatch: p
     prepared = make(sessions.horizon, inmate)
     follow(inmate, prepared)
     with slot_with_a_snapshot(
-        clinic.url(), "forgotten", one(inmate.connection, "SELECT txid_current()::bigint")
+        private_server.url(), "forgotten", one(inmate.connection, "SELECT txid_current()::bigint")
     ):
         eventually(lambda: make(sessions.horizon, inmate).verdict == "warn", "the slot has its snapshot")
     eventually(lambda: make(sessions.horizon, inmate).says.count("inactive"), "its follower has gone")
@@ -305,11 +307,11 @@ def test_a_snapshot_that_is_held(inmate: Patient, clinic: Server, monkeypatch: p
 
 
 def test_a_transaction_that_has_written_and_idles(
-    inmate: Patient, clinic: Server, monkeypatch: pytest.MonkeyPatch
+    inmate: Examination, private_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between its statements it has no snapshot; its number alone holds the horizon."""
     monkeypatch.setattr(sessions, "HORIZON_WARN_SECONDS", 0.0)
-    with psycopg.connect(clinic.url(), application_name="a form") as writer:
+    with psycopg.connect(private_server.url(), application_name="a form") as writer:
         writer.execute("CREATE TABLE half_done ()")
         pid, found = writer.info.backend_pid, make(sessions.horizon, inmate)
         writer.rollback()
@@ -321,7 +323,7 @@ def test_a_transaction_that_has_written_and_idles(
 
 
 def test_a_pooler_in_transaction_mode(
-    patient: Patient, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    patient: Examination, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """LISTEN succeeds there, and hears nothing."""
     if bouncer.PROGRAM is None:
@@ -337,7 +339,7 @@ def test_a_pooler_in_transaction_mode(
 
 
 def test_a_path_that_others_can_write(
-    patient: Patient, connection: psycopg.Connection, database_url: str, tmp_path: Path
+    patient: Examination, connection: psycopg.Connection, database_url: str, tmp_path: Path
 ) -> None:
     """Behind a pooler our sessions keep the role's path; a direct one sets its own."""
     if bouncer.PROGRAM is None:
@@ -355,7 +357,7 @@ def test_a_path_that_others_can_write(
 
 
 def test_a_full_queue_of_notifications(
-    patient: Patient, database_url: str, monkeypatch: pytest.MonkeyPatch
+    patient: Examination, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A listener that has a transaction open takes none in; ended, the queue empties."""
     monkeypatch.setattr(notifications, "QUEUE_WARN", 1e-9)
@@ -399,7 +401,7 @@ def test_a_database_without_our_schema(empty_database_url: str) -> None:
     assert "ok" == findings["connections"].verdict == findings["horizon"].verdict
 
 
-def test_a_schema_that_is_behind(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_schema_that_is_behind(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
     """Workers of both versions go on; but somebody forgot to migrate."""
     monkeypatch.setattr(migrate, "head", lambda: "0002")
 
@@ -408,7 +410,7 @@ def test_a_schema_that_is_behind(patient: Patient, monkeypatch: pytest.MonkeyPat
     assert ("warn", "the schema is at revision 0001; this version brings 0002") == (found.verdict, found.says)
 
 
-def test_a_role_that_is_missing(inmate: Patient) -> None:
+def test_a_role_that_is_missing(inmate: Examination) -> None:
     """The migrating role may not have been allowed to make it."""
     inmate.connection.execute("ALTER ROLE orchestrator_reader RENAME TO somebody_else")
     try:
@@ -422,7 +424,7 @@ def test_a_role_that_is_missing(inmate: Patient) -> None:
     assert "this server has no role orchestrator_reader" in found.says
 
 
-def test_a_copy_that_nobody_has_resumed(patient: Patient) -> None:
+def test_a_copy_that_nobody_has_resumed(patient: Examination) -> None:
     """Nothing runs there."""
     patient.connection.execute("SELECT orchestrator.hold_after_restore('a drill')")
 
@@ -432,7 +434,7 @@ def test_a_copy_that_nobody_has_resumed(patient: Patient) -> None:
     assert "orchestrator resume --after-restore" in (found.advice or "")
 
 
-def test_an_index_that_is_missing_or_not_valid(patient: Patient) -> None:
+def test_an_index_that_is_missing_or_not_valid(patient: Examination) -> None:
     """The statements bring both back; claims are planned around the missing one."""
     patient.connection.execute("DROP INDEX orchestrator.tasks_live_claim_idx")
     patient.connection.execute(
@@ -449,7 +451,7 @@ def test_an_index_that_is_missing_or_not_valid(patient: Patient) -> None:
     assert ("ok", "ok") == (make(tables.indexes, patient).verdict, make(tables.claim_plan, patient).verdict)
 
 
-def test_every_index_is_on_the_list(patient: Patient) -> None:
+def test_every_index_is_on_the_list(patient: Examination) -> None:
     """With everything dropped that can be, all of ours are missed, by the definitions that they had."""
     defined: LiteralString = (
         "SELECT indexname, replace(indexdef, ' USING btree', '') FROM pg_indexes"
@@ -476,7 +478,7 @@ def test_every_index_is_on_the_list(patient: Patient) -> None:
     assert before == patient.connection.execute(defined).fetchall()
 
 
-def test_tables_that_are_not_vacuumed(patient: Patient) -> None:
+def test_tables_that_are_not_vacuumed(patient: Examination) -> None:
     """Turned off for one, or its own settings lost."""
     patient.connection.execute("ALTER TABLE orchestrator.tasks_live SET (autovacuum_enabled = off)")
     off = make(tables.autovacuum, patient)
@@ -490,7 +492,7 @@ def test_tables_that_are_not_vacuumed(patient: Patient) -> None:
     assert "ok" == make(tables.autovacuum, patient).verdict
 
 
-def test_a_server_that_does_not_vacuum(inmate: Patient) -> None:
+def test_a_server_that_does_not_vacuum(inmate: Examination) -> None:
     """The statements turn it on again."""
     for name in ("autovacuum", "track_counts"):
         inmate.connection.execute(sql.SQL("ALTER SYSTEM SET {} = off").format(sql.Identifier(name)))
@@ -503,7 +505,7 @@ def test_a_server_that_does_not_vacuum(inmate: Patient) -> None:
         eventually(lambda: make(tables.autovacuum, inmate).verdict == "ok", "it is on again")
 
 
-def test_dead_rows_that_pile_up(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dead_rows_that_pile_up(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until they are vacuumed."""
     monkeypatch.setattr(tables, "DEAD_ROWS_WARN", 500)
     patient.connection.execute("ALTER TABLE orchestrator.tasks_live SET (autovacuum_enabled = off)")
@@ -519,7 +521,7 @@ def test_dead_rows_that_pile_up(patient: Patient, monkeypatch: pytest.MonkeyPatc
     assert "ok" == make(tables.dead_rows, patient).verdict
 
 
-def test_an_index_that_is_mostly_air(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_that_is_mostly_air(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
     """Left by a backlog; built anew it is small."""
     monkeypatch.setattr(tables, "BLOAT_BYTES_MIN", 100_000)
     patient.connection.execute(FILL, [5000])
@@ -534,7 +536,7 @@ def test_an_index_that_is_mostly_air(patient: Patient, monkeypatch: pytest.Monke
     assert "ok" == make(tables.index_bloat, patient).verdict
 
 
-def test_day_leaves_run_out(patient: Patient) -> None:
+def test_day_leaves_run_out(patient: Examination) -> None:
     """First those of the days to come, then today's."""
 
     def drop(first: int) -> None:
@@ -556,58 +558,58 @@ def test_day_leaves_run_out(patient: Patient) -> None:
 # The workers.
 
 
-def test_no_worker_lives(patient: Patient) -> None:
+def test_no_worker_lives(patient: Examination) -> None:
     """It matters more when something waits."""
-    idle, nobody = make(crew.workers, patient), make(crew.leader, patient)
+    idle, nobody = make(workers.workers, patient), make(workers.leader, patient)
     put(patient.connection)
 
-    assert ("warn", "warn", "fail") == (idle.verdict, nobody.verdict, make(crew.workers, patient).verdict)
+    assert ("warn", "warn", "fail") == (idle.verdict, nobody.verdict, make(workers.workers, patient).verdict)
 
 
-def test_nobody_leads(patient: Patient) -> None:
+def test_nobody_leads(patient: Examination) -> None:
     """Though there are workers, and for longer than an election takes."""
     hired(patient.connection)
-    started = make(crew.leader, patient)
+    started = make(workers.leader, patient)
     patient.connection.execute(
         "UPDATE orchestrator.workers SET started_at = started_at - interval '1 minute'"
     )
-    late = make(crew.leader, patient)
+    late = make(workers.leader, patient)
     hired(patient.connection, leads=True, host="app-2")
 
     assert ("ok", "fail") == (started.verdict, late.verdict)
     assert "nobody leads, though workers live (1)" in late.says
     assert ("ok", "app-2, pid 4711 leads") == (
-        make(crew.leader, patient).verdict,
-        make(crew.leader, patient).says,
+        make(workers.leader, patient).verdict,
+        make(workers.leader, patient).says,
     )
 
 
-def test_a_leader_that_was_killed_does_not_lead(patient: Patient) -> None:
+def test_a_leader_that_was_killed_does_not_lead(patient: Examination) -> None:
     """Both checks go by its beacon, though its term is good for seconds yet."""
     darkened(patient.connection, hired(patient.connection, leads=True))
 
-    assert "nobody leads, since no worker lives" == make(crew.leader, patient).says
-    assert "warn" == make(crew.workers, patient).verdict
+    assert "nobody leads, since no worker lives" == make(workers.leader, patient).says
+    assert "warn" == make(workers.workers, patient).verdict
 
 
-def test_workers_of_several_versions(patient: Patient) -> None:
+def test_workers_of_several_versions(patient: Examination) -> None:
     """During a deployment that is as it should be; and who examines may be of another one still."""
-    assert "ok" == make(crew.worker_versions, patient).verdict
+    assert "ok" == make(workers.worker_versions, patient).verdict
     hired(patient.connection, version="0.1", host="app-1")
-    other = make(crew.worker_versions, patient)
+    other = make(workers.worker_versions, patient)
     hired(patient.connection, version=__version__, host="app-2")
 
-    found = make(crew.worker_versions, patient)
+    found = make(workers.worker_versions, patient)
 
     assert ("warn", "warn") == (other.verdict, found.verdict)
     assert f"the workers are of version 0.1, this command of {__version__}" == other.says
     assert "0.1 (app-1 pid 4711)" in found.says
 
 
-def test_a_blocked_event_loop(patient: Patient) -> None:
+def test_a_blocked_event_loop(patient: Examination) -> None:
     """Of a worker that lives, by its last beat; and of one that was given up for it, for an hour."""
     hired(patient.connection, host="app-1")
-    assert "ok" == make(crew.event_loops, patient).verdict
+    assert "ok" == make(workers.event_loops, patient).verdict
     for host, state, blocked in (
         ("app-2", "running", "35 s"),
         ("app-3", "dead", "9 min"),
@@ -619,7 +621,7 @@ def test_a_blocked_event_loop(patient: Patient) -> None:
             [state, blocked, host],
         )
 
-    found = make(crew.event_loops, patient)
+    found = make(workers.event_loops, patient)
 
     assert "warn" == found.verdict
     assert (
@@ -631,40 +633,40 @@ def test_a_blocked_event_loop(patient: Patient) -> None:
 # What waits.
 
 
-def test_a_queue_that_nobody_serves(patient: Patient) -> None:
+def test_a_queue_that_nobody_serves(patient: Examination) -> None:
     """Among those that have ready tasks; a paused one is another matter."""
     hired(patient.connection, "default")
     for queue in ("default", "mial", "held"):
         put(patient.connection, queue=queue)
     patient.connection.execute("SELECT orchestrator.pause_queue('held')")
 
-    found = make(waiting.unserved_queues, patient)
+    found = make(queues.unserved_queues, patient)
 
     assert "fail" == found.verdict
     assert found.says.endswith("no live worker serves their queues: mial")
 
 
-def test_a_pause_that_was_forgotten(patient: Patient) -> None:
+def test_a_pause_that_was_forgotten(patient: Examination) -> None:
     """By whom, for how long, why; a name is quoted as SQL wants it."""
     put(patient.connection, queue="o'mail")
     patient.connection.execute("SELECT orchestrator.pause_queue('o''mail', 'provider maintenance')")
     patient.connection.execute("UPDATE orchestrator.queues SET state_since = state_since - interval '26 h'")
 
-    found = make(waiting.paused_queues, patient)
+    found = make(queues.paused_queues, patient)
     follow(patient, found)
 
     assert "warn" == found.verdict
     assert "1 paused with ready tasks: o'mail, by postgres for 26.0 h (provider maintenance)" == found.says
-    assert "ok" == make(waiting.paused_queues, patient).verdict
+    assert "ok" == make(queues.paused_queues, patient).verdict
 
 
-def test_a_type_that_workers_do_not_know(patient: Patient) -> None:
+def test_a_type_that_workers_do_not_know(patient: Examination) -> None:
     """Told from a retry, and from what is due in an hour."""
     soon = datetime.now(UTC) + timedelta(minutes=4)
     for error in ({"class": "UnknownType", "put_back": 3}, {"class": "ValueError"}):
         put(patient.connection, "scheduled", type="ma'il", run_at=soon, error=Jsonb(error))
 
-    found = make(waiting.unknown_types, patient)
+    found = make(queues.unknown_types, patient)
     follow(patient, found)
 
     assert "warn" == found.verdict
@@ -672,7 +674,7 @@ def test_a_type_that_workers_do_not_know(patient: Patient) -> None:
 
 
 @pytest.mark.parametrize("state", ["pending", "dead_letter"])
-def test_a_task_that_kills_workers(patient: Patient, state: str) -> None:
+def test_a_task_that_kills_workers(patient: Examination, state: str) -> None:
     """Before it has taken the third one along, and a day after."""
     task_id = put(patient.connection, state, losses=5 if state == "dead_letter" else 2, error=LOST)
     for attempt in (1, 2):
@@ -682,7 +684,7 @@ def test_a_task_that_kills_workers(patient: Patient, state: str) -> None:
             [task_id, attempt],
         )
 
-    found = make(waiting.suspects, patient)
+    found = make(queues.suspects, patient)
     follow(patient, found)
 
     assert "warn" == found.verdict
@@ -695,7 +697,7 @@ def test_a_task_that_kills_workers(patient: Patient, state: str) -> None:
 
 @pytest.mark.parametrize("role", ["operator", "reader", "worker", "producer", "public"])
 def test_a_role_that_may_not_look_is_told_so(
-    patient: Patient, administrator: psycopg.Connection, database_url: str, role: str
+    patient: Examination, administrator: psycopg.Connection, database_url: str, role: str
 ) -> None:
     """A check that cannot be made is skipped with the reason, whoever asks, and the rest is made."""
     with logins(administrator, database_url) as log_in:
@@ -711,7 +713,7 @@ def test_a_role_that_may_not_look_is_told_so(
     assert all(findings[name].says for name in skipped)
 
 
-def test_nothing_is_changed(patient: Patient) -> None:
+def test_nothing_is_changed(patient: Examination) -> None:
     """Neither a row nor a setting of the session."""
     put(patient.connection)
     settings: LiteralString = (
@@ -730,19 +732,21 @@ def test_nothing_is_changed(patient: Patient) -> None:
     )
 
 
-def test_a_check_that_takes_too_long_is_skipped(patient: Patient, database_url: str) -> None:
+def test_a_check_that_takes_too_long_is_skipped(patient: Examination, database_url: str) -> None:
     """As when somebody has a table locked; the next one is made."""
     with psycopg.connect(database_url) as locker:
         locker.execute("LOCK TABLE orchestrator.workers IN ACCESS EXCLUSIVE MODE")
 
-        found = make(crew.workers, patient)
+        found = make(workers.workers, patient)
 
     assert "skipped" == found.verdict
     assert "the server took too long: canceling statement due to lock timeout" == found.says
     assert "ok" == make(server.server_version, patient).verdict
 
 
-def test_a_server_that_goes_away_is_no_finding(patient: Patient, administrator: psycopg.Connection) -> None:
+def test_a_server_that_goes_away_is_no_finding(
+    patient: Examination, administrator: psycopg.Connection
+) -> None:
     """The command says that the connection is lost."""
     administrator.execute("SELECT pg_terminate_backend(%s)", [patient.connection.info.backend_pid])
 

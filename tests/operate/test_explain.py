@@ -20,7 +20,7 @@ from orchestrator import Backoff, Context, Orchestrator, Snooze, operate
 from orchestrator.cli import orchestrator
 from orchestrator.operate import Explanation
 from tests.clock import Clock
-from tests.operate.crew import darkened, hired
+from tests.operate.worker_rows import darkened, hired
 from tests.schema.logins import logins
 from tests.schema.rows import insert, one, put
 from tests.worker import processes
@@ -664,7 +664,7 @@ def test_it_may_be_asked_where_nothing_can_be_written(connection: psycopg.Connec
 )  # fmt: skip
 def test_a_span_of_time_is_said_shortly(connection: psycopg.Connection, span: str, words: str) -> None:
     """As long as somebody at a terminal needs to know it."""
-    assert words == one(connection, "SELECT orchestrator.in_words(%s::interval)", [span])
+    assert words == one(connection, "SELECT orchestrator.format_interval(%s::interval)", [span])
 
 
 def test_the_command_prints_the_answer_and_what_helps(

@@ -7,7 +7,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from orchestrator.errors import OperationRefused
-from orchestrator.operate import Deed, bulk, failures
+from orchestrator.operate import Action, bulk, failures
 from tests.schema.rows import WORKER, one, put, read
 
 
@@ -123,7 +123,7 @@ def test_a_group_is_acted_on_whole(connection: psycopg.Connection) -> None:
     name = failures.groups(connection)[0].group_id
 
     search = failures.group(connection, name[:6].upper()).search
-    *_, last = bulk.walk(connection, Deed.REQUEUE, search)
+    *_, last = bulk.walk(connection, Action.REQUEUE, search)
 
     assert 5 == last.done
     assert {"pending"} == {read(connection, task_id, "status") for task_id in ids}

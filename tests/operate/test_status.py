@@ -14,7 +14,7 @@ from orchestrator.operate import queues
 from orchestrator.operate.status import Status, leader, status
 from tests.clock import Clock
 from tests.maintain.rounds import do
-from tests.operate.crew import darkened
+from tests.operate.worker_rows import darkened
 from tests.schema.rows import one, put, sleeping_worker
 
 BULK = """
@@ -218,7 +218,7 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scene", "said", "command"),
+    ("overview", "said", "command"),
     [
         (paused, r"queue default is paused since .* by .* \(deploy\): 0 tasks ready", "queues resume default"),
         (draining, "queue default is draining, and refuses new tasks, since", "queues resume default"),
@@ -237,12 +237,12 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
 def test_what_needs_attention_is_said_with_the_command_that_helps(
     connection: psycopg.Connection,
     clock: Clock,
-    scene: Callable[[psycopg.Connection, Clock], None],
+    overview: Callable[[psycopg.Connection, Clock], None],
     said: str,
     command: str,
 ) -> None:
     """One thing is wrong, and that one thing is said."""
-    scene(connection, clock)
+    overview(connection, clock)
 
     (concern,) = status(connection).attention
     assert re.search(said, concern.about), concern

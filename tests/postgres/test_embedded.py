@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from orchestrator.errors import EmbeddedServerError
-from orchestrator.postgres import embedded, embedded_home, guardian
+from orchestrator.postgres import embedded, embedded_folder, guardian
 from tests import servers
 from tests.tiers import long
 
@@ -126,7 +126,7 @@ def watch() -> Iterator[Watch]:
 @pytest.fixture
 def stranger() -> Iterator[subprocess.Popen[bytes]]:
     """A process of the server's OS user that is no server."""
-    owner = embedded_home.account()
+    owner = embedded_folder.account()
     with subprocess.Popen(["sleep", "60"], user=owner.pw_uid if owner else None, cwd="/") as process:
         yield process
         process.kill()
@@ -380,7 +380,7 @@ def test_unfinished_initdb_is_begun_anew(home: Path) -> None:
 def test_path_unfit_for_a_socket_gets_it_elsewhere(home: Path, watch: Watch, name: str) -> None:
     """A path too long for a socket, or one that a URL cannot carry, works and leaves nothing elsewhere."""
     long = home.with_name(name)
-    sockets = embedded_home.socket_dir(long, embedded_home.account())
+    sockets = embedded_folder.socket_dir(long, embedded_folder.account())
     try:
         assert long / "cluster" == cluster_of(embedded.start(long))
         assert (True, 0o700) == (sockets.is_dir(), sockets.stat().st_mode & 0o777)
@@ -395,7 +395,7 @@ def test_path_unfit_for_a_socket_gets_it_elsewhere(home: Path, watch: Watch, nam
 def test_socket_directory_made_by_somebody_else_is_refused(home: Path) -> None:
     """Who could guess the name of the socket's directory cannot lend us his own, nor a link to one."""
     long = home.with_name("x" * 150)
-    sockets = embedded_home.socket_dir(long, embedded_home.account())
+    sockets = embedded_folder.socket_dir(long, embedded_folder.account())
     sockets.mkdir(mode=0o755)
     (sockets / "bait").touch()
     try:

@@ -11,14 +11,14 @@ import psycopg
 import pytest
 
 from orchestrator.errors import DatabaseUnavailable
-from orchestrator.postgres import connect, lender
-from orchestrator.postgres.lender import Lender
-from orchestrator.postgres.reach import Reach
+from orchestrator.postgres import connect, transaction_pool
+from orchestrator.postgres.reconnect import Reconnect
+from orchestrator.postgres.transaction_pool import TransactionPool
 
 
-def lending(url: str, size: int) -> Lender:
+def lending(url: str, size: int) -> TransactionPool:
     info = connect.conninfo(url, application_name="lent")
-    return Lender(info, purpose="test", size=size, reach=Reach())
+    return TransactionPool(info, purpose="test", size=size, reach=Reconnect())
 
 
 def sessions(connection: psycopg.Connection) -> int:
@@ -35,7 +35,7 @@ def test_no_cancellation_is_lost_and_none_costs_a_connection(
     swallowed: list[bool] = []
 
     async def use() -> None:
-        lent = await made.alend()
+        lent = await made.aborrow()
         try:
             await asyncio.sleep(0)
         finally:
@@ -53,7 +53,7 @@ def test_no_cancellation_is_lost_and_none_costs_a_connection(
         for _ in range(100):
             await asyncio.gather(*(cancelled_somewhere() for _ in range(10)))
         async with asyncio.timeout(10):
-            both = [await made.alend(), await made.alend()]
+            both = [await made.aborrow(), await made.aborrow()]
             assert sessions(connection) <= 2
             for each in both:
                 await made.atake_back(each)
@@ -71,14 +71,14 @@ def test_both_colours_share_one_bound(database_url: str, connection: psycopg.Con
     most: list[int] = []
 
     def in_thread() -> None:
-        lent = made.lend(lambda: True)
+        lent = made.borrow(lambda: True)
         assert lent is not None
         most.append(sessions(connection))
         made.take_back(lent)
 
     async def main() -> None:
         for _ in range(5):
-            lent = await made.alend()
+            lent = await made.aborrow()
             most.append(sessions(connection))
             await made.atake_back(lent)
             await asyncio.to_thread(in_thread)
@@ -93,25 +93,25 @@ def test_both_colours_share_one_bound(database_url: str, connection: psycopg.Con
 def test_a_thread_that_is_wanted_no_longer_stops_waiting(database_url: str) -> None:
     """And leaves its place to others."""
     made = lending(database_url, 1)
-    first = made.lend(lambda: True)
+    first = made.borrow(lambda: True)
     assert first is not None
-    assert None is made.lend(lambda: False)
+    assert None is made.borrow(lambda: False)
 
     made.take_back(first)
-    again = made.lend(lambda: False)
+    again = made.borrow(lambda: False)
     assert again is first
     made.take_back(again)
     asyncio.run(made.close())
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda made: made.lend(lambda: True), lambda made: asyncio.run(made.alend())]
+    "ask", [lambda made: made.borrow(lambda: True), lambda made: asyncio.run(made.aborrow())]
 )
 def test_a_database_that_is_away_is_told_after_some_patience(
-    monkeypatch: pytest.MonkeyPatch, ask: Callable[[Lender], object]
+    monkeypatch: pytest.MonkeyPatch, ask: Callable[[TransactionPool], object]
 ) -> None:
     """And the place is free again."""
-    monkeypatch.setattr(lender, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(transaction_pool, "PATIENCE_SECONDS", 0.5)
     made = lending("postgresql://127.0.0.1:1/nowhere", 1)
     for _ in range(2):
         begun = time.monotonic()
@@ -123,7 +123,7 @@ def test_a_database_that_is_away_is_told_after_some_patience(
 def test_what_is_lent_when_it_closes_is_hung_up(database_url: str, connection: psycopg.Connection) -> None:
     """Whoever was left behind with a transaction open holds no locks."""
     made = lending(database_url, 1)
-    lent = made.lend(lambda: True)
+    lent = made.borrow(lambda: True)
     assert lent is not None
     waiting = threading.Thread(target=sleep_on, args=[lent])
     waiting.start()

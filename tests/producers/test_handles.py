@@ -93,13 +93,17 @@ def test_a_cancelled_task_is_raised_with_its_reason(
     colour: str, app: Orchestrator, ends: dict[str, Any]
 ) -> None:
     """Its handler's, or that of the hand who cancelled it; or none."""
-    by_handler, by_hand, without = ends["cancels"].enqueue(), ends["fails"].enqueue(), ends["fails"].enqueue()
-    ask(colour, app, by_hand, "cancel", "sold out")
+    by_handler, manually, without = (
+        ends["cancels"].enqueue(),
+        ends["fails"].enqueue(),
+        ends["fails"].enqueue(),
+    )
+    ask(colour, app, manually, "cancel", "sold out")
     ask(colour, app, without, "cancel")
     run_until_empty(app)
 
     reasons = []
-    for handle in (by_handler, by_hand, without):
+    for handle in (by_handler, manually, without):
         with pytest.raises(TaskCancelled, match=f"task {handle.id} was cancelled") as cancelled:
             ask(colour, app, handle, "result", timeout=0)
         reasons.append(cancelled.value.reason)

@@ -170,12 +170,12 @@ def test_on_sqlalchemys_autocommit_a_lost_answer_is_in_doubt(
 ) -> None:
     """There, each statement is a transaction of its own, and a set is one of ours."""
     url = driven(proxy.url, driver)
-    last_words = b"COMMIT" if many else b"orchestrator.enqueue"
+    last_output = b"COMMIT" if many else b"orchestrator.enqueue"
 
     async def on_loop() -> None:
         engine = create_async_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
         async with engine.connect() as mine:
-            proxy.cut_after(last_words)
+            proxy.cut_after(last_output)
             sender = note.using(mine)
             with pytest.raises(EnqueueInDoubt):
                 await (sender.aenqueue_many(numbers(many)) if many else sender.aenqueue())
@@ -184,7 +184,7 @@ def test_on_sqlalchemys_autocommit_a_lost_answer_is_in_doubt(
     def in_thread() -> None:
         engine = create_engine(url, isolation_level="AUTOCOMMIT", poolclass=NullPool)
         with engine.connect() as mine:
-            proxy.cut_after(last_words)
+            proxy.cut_after(last_output)
             sender = note.using(mine)
             with pytest.raises(EnqueueInDoubt):
                 sender.enqueue_many(numbers(many)) if many else sender.enqueue()
@@ -219,7 +219,7 @@ def test_in_a_transaction_on_an_autocommit_connection_nothing_is_in_doubt(
     mine = psycopg.connect(proxy.url, autocommit=True)
     proxy.cut_after(b"orchestrator.enqueue")
 
-    def by_hand() -> None:
+    def manually() -> None:
         mine.execute("BEGIN")
         note.using(mine).enqueue()
 
@@ -228,7 +228,7 @@ def test_in_a_transaction_on_an_autocommit_connection_nothing_is_in_doubt(
             note.using(mine).enqueue()
 
     with pytest.raises(psycopg.OperationalError):
-        by_hand() if begins == "BEGIN" else in_a_block()
+        manually() if begins == "BEGIN" else in_a_block()
     mine.close()
 
     assert 0 == value(connection, TASKS)

@@ -307,8 +307,8 @@ def test_a_misfit_is_a_dead_letter_that_does_not_show_the_value(
     """At once, since trying again would not help; it names the argument, and the path in it."""
     traveller = app.task(name="traveller")(handler_of(annotation, []))
 
-    by_hand = "SELECT orchestrator.enqueue('traveller', jsonb_build_object('argument', %s::jsonb))"
-    handle = app.handle(scalar(connection, by_hand, Jsonb(value)))
+    manually = "SELECT orchestrator.enqueue('traveller', jsonb_build_object('argument', %s::jsonb))"
+    handle = app.handle(scalar(connection, manually, Jsonb(value)))
     run_until_empty(app)
 
     row = task(connection, handle.id)

@@ -10,10 +10,10 @@ import pytest
 
 from tests.clock import REPLACEMENT
 from tests.invariants.moves import WATCH
-from tests.races import ground
-from tests.races.ground import Ground
+from tests.races import setup_rows
 from tests.races.invariants import faults, stuck
 from tests.races.schedules import Choice, following
+from tests.races.setup_rows import StartRows
 from tests.races.statements import load
 from tests.races.stepping import Actor, Company, Step, Story
 
@@ -43,7 +43,7 @@ class Explored:
         """Return how many schedules ended with all of these words."""
         return sum(n for end, n in self.outcomes.items() if all(word in end for word in words))
 
-    def add(self, story: Story, left: Ground) -> None:
+    def add(self, story: Story, left: StartRows) -> None:
         self.outcomes["; ".join(filter(None, (story.told(), left.told())))] += 1
         self.waits |= story.waits()
         self.waited += bool(story.waits())
@@ -56,12 +56,12 @@ class Arena:
         self._url = url
         self._observer = observer
         observer.execute(WATCH)
-        observer.execute(ground.WATCH)
+        observer.execute(setup_rows.WATCH)
         observer.execute("SELECT set_config('application_name', %s, false)", [AFTERWARDS.name])
 
     def build_gate(self) -> None:
         """Let those who are `gated` be stopped where their statements ask for the time."""
-        self._observer.execute(ground.GATE)
+        self._observer.execute(setup_rows.GATE)
 
     def build_clock(self) -> None:
         """Let time stand still but for `time_passes`."""
@@ -80,9 +80,9 @@ class Arena:
         judged, and nothing may be stuck then.
         """
         explored = Explored()
-        reset = ground.reset(tuple(start))
+        reset = setup_rows.reset(tuple(start))
         self._observer.execute(reset)
-        started_with = frozenset(task["id"] for task in ground.read(self._observer).tasks)
+        started_with = frozenset(task["id"] for task in setup_rows.read(self._observer).tasks)
         beginning: list[Choice] | None = []
         with closing(Company(self._url, self._observer, actors)) as company:
             while beginning is not None:
@@ -91,7 +91,7 @@ class Arena:
                     story = company.play(beginning)
                     if afterwards:
                         self._come_by(afterwards, story)
-                    left = ground.read(self._observer)
+                    left = setup_rows.read(self._observer)
                     wrong = faults(started_with, story, left) + (stuck(left) if afterwards else [])
                     assert [] == wrong, story.order()
                     if story.as_told:

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator
 
 from orchestrator.task.status import FINISHED, LEASED
 from tests.invariants.moves import Leases, broken_by, wrong_in
-from tests.races.ground import Ground
-from tests.races.past import Move, Past, moves, timed_out
+from tests.races.history import Move, Past, moves, timed_out
+from tests.races.setup_rows import StartRows
 from tests.races.statements import WORKERS
 from tests.races.stepping import Actor, Story
 
 Rule = Callable[[Past], Iterator[str]]
 
 
-def faults(started_with: frozenset[int], story: Story, ground: Ground) -> list[str]:
+def faults(started_with: frozenset[int], story: Story, start_rows: StartRows) -> list[str]:
     """Return everything that must not be, in words."""
-    past = Past(started_with, story, ground, tuple(moves(story.actors, ground.history)))
+    past = Past(started_with, story, start_rows, tuple(moves(story.actors, start_rows.history)))
     return [f"{rule.__name__}: {fault}" for rule in RULES for fault in rule(past)]
 
 
@@ -29,14 +29,14 @@ def every_task_is_there_once(past: Past) -> Iterator[str]:
     made = {move.task_id for move in past.moves if move.old is None}
     deleted = {move.task_id for move in past.moves if move.new is None}
     expected = Counter((past.started_with | made) - deleted)
-    found = Counter(task["id"] for task in past.ground.tasks)
+    found = Counter(task["id"] for task in past.start_rows.tasks)
     if found != expected:
         yield f"I1: expected {dict(expected)}, found {dict(found)}"
     for move in past.moves:
         by_right = move.actor.kind == "hand" or (move.actor.kind == "leader" and move.step[0] in FINISHED)
         if move.new is None and not by_right:
             yield f"I1: {move}, and nowhere else"
-    for task in past.ground.tasks:
+    for task in past.start_rows.tasks:
         last = next((move.new for move in reversed(past.moves) if move.task_id == task["id"]), task)
         if last != task:
             yield f"I1: task {task['id']} is {task}, but was last written as {last}"
@@ -61,7 +61,7 @@ def only_the_lease_may_write(past: Past) -> Iterator[str]:
                 if held != move.actor.lease:
                     yield f"I4: {move} under the lease {move.actor.lease}, when {held} held"
             case "leader", (old, _) if old in LEASED:
-                if not timed_out(move) and move.old["worker_id"] not in gone(past.ground):
+                if not timed_out(move) and move.old["worker_id"] not in gone(past.start_rows):
                     yield f"I4: {move}, which is {move.old['worker_id']}'s, who lives"
             case "leader", (old, _) if old not in FINISHED:
                 yield f"I4: {move}, which nobody holds"
@@ -71,9 +71,9 @@ def ours(actor: Actor) -> tuple[int | None, str]:
     return actor.lease, next(str(WORKERS[name]) for name in WORKERS if actor.name.startswith(name))
 
 
-def gone(ground: Ground) -> set[str]:
+def gone(start_rows: StartRows) -> set[str]:
     """Return the ids of the workers that were declared dead, or have no row."""
-    living = {worker["id"] for worker in ground.workers if worker["state"] != "dead"}
+    living = {worker["id"] for worker in start_rows.workers if worker["state"] != "dead"}
     return {str(worker) for worker in WORKERS.values()} - living
 
 
@@ -82,7 +82,7 @@ def gone(ground: Ground) -> set[str]:
 
 def rows_and_moves_are_sound(past: Past) -> Iterator[str]:
     leases = Leases()
-    for task in past.ground.tasks:
+    for task in past.start_rows.tasks:
         yield from wrong_in(task)
     for move in past.moves:
         yield from broken_by(move)
@@ -132,7 +132,7 @@ def one_leads_at_a_time(past: Past) -> Iterator[str]:
     """A deed belongs to the term in which it is done."""
     leads: tuple[str, int] | None = None
     last = 0
-    for line in past.ground.reigns:
+    for line in past.start_rows.reigns:
         who, term = line["actor"], line["term"]
         match line["what"]:
             case "begins":
@@ -190,12 +190,12 @@ def a_key_has_one_task(past: Past) -> Iterator[str]:
     """Of the tasks made in this race: one that was there may have let its key go, when that expired. And not of the
     cancelled ones, which have none."""
     made = [move.new for move in past.moves if move.old is None and move.new is not None]
-    live = {task["id"] for task in past.ground.tasks if task["status"] != "cancelled"}
+    live = {task["id"] for task in past.start_rows.tasks if task["status"] != "cancelled"}
     keyed = [task for task in made if task["idempotency_key"] and task["id"] in live]
     for key, count in Counter(task["idempotency_key"] for task in keyed).items():
         if count > 1:
             yield f"I11: {count} tasks have the key {key}"
-    holders = {(key["type"], key["key"]): key["task_id"] for key in past.ground.keys}
+    holders = {(key["type"], key["key"]): key["task_id"] for key in past.start_rows.keys}
     for task in keyed:
         if (holder := holders.get((task["type"], task["idempotency_key"]))) != task["id"]:
             yield f"I11: task {task['id']} has a key that is held by {holder}"
@@ -212,8 +212,8 @@ def every_producer_was_told_of_a_task(past: Past) -> Iterator[str]:
                 yield f"I2: {name} was told {answer.ids}, and there are {sorted(known)}"
 
 
-def there(ground: Ground) -> set[int]:
-    return {task["id"] for task in ground.tasks}
+def there(start_rows: StartRows) -> set[int]:
+    return {task["id"] for task in start_rows.tasks}
 
 
 # I15
@@ -226,7 +226,7 @@ def causes_are_recorded_once(past: Past) -> Iterator[str]:
         for move in past.moves
         if move.old is not None and is_on_record(move)
     )
-    found = Counter((attempt["task_id"], attempt["lease"]) for attempt in past.ground.attempts)
+    found = Counter((attempt["task_id"], attempt["lease"]) for attempt in past.start_rows.attempts)
     if found != expected:
         yield f"I15: attempts hold {dict(found)}, and {dict(expected)} are to be recorded"
 
@@ -250,7 +250,7 @@ def hands_are_audited(past: Past) -> Iterator[str]:
     done = Counter(
         m.task_id for m in past.moves if m.actor.kind == "hand" and m.old is not None and m.old != m.new
     )
-    written = Counter(line["task_id"] for line in past.ground.audit if line["task_id"])
+    written = Counter(line["task_id"] for line in past.start_rows.audit if line["task_id"])
     if done != written:
         yield f"I15: hands changed {dict(done)}, and the audit holds {dict(written)}"
 
@@ -270,11 +270,11 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def stuck(ground: Ground) -> list[str]:
+def stuck(start_rows: StartRows) -> list[str]:
     """I7: return what nobody will ever run: held by a worker that has gone. For the end of a race, after a recovery."""
-    living = {worker["id"] for worker in ground.workers if worker["state"] in ("running", "draining")}
+    living = {worker["id"] for worker in start_rows.workers if worker["state"] in ("running", "draining")}
     return [
         f"I7: task {task['id']} is {task['status']} with {task['worker_id']}, who is gone"
-        for task in ground.tasks
+        for task in start_rows.tasks
         if task["status"] in LEASED and task["worker_id"] not in living
     ]

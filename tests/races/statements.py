@@ -13,8 +13,8 @@ from uuid import UUID
 import orchestrator
 from orchestrator.claim.batch import where_to_look
 from orchestrator.finish.record import row
-from orchestrator.task.model import unknown
-from orchestrator.task.outcome import Buried, Cancelled, End, Failed, Fault, Outcome, Released, Snoozed
+from orchestrator.task.claimed import unknown
+from orchestrator.task.outcome import Cancelled, DeadLettered, End, Failed, Fault, Outcome, Released, Snoozed
 from tests.races.stepping import Actor, Answers, Params, Step
 
 ROOT = Path(orchestrator.__file__).parent
@@ -24,7 +24,7 @@ TERM_SECONDS = 10
 AGE_BEATS = b"UPDATE orchestrator.workers SET beat_at = beat_at - 2 * dead_after; "
 
 FAILED = Failed(Fault("ValueError", "it failed"), "failed", 60)
-GIVEN_UP = Buried(Fault("ValueError", "it failed for good"), "failed")
+GIVEN_UP = DeadLettered(Fault("ValueError", "it failed for good"), "failed")
 SNOOZED = Snoozed(60)
 RELEASED = Released()
 CANCELLED = Cancelled("not needed")
@@ -94,7 +94,7 @@ def everywhere(queues: Sequence[str]) -> Params:
 
 
 def begin(name: str, *ids: int) -> Step:
-    return Step("begin", load("execute/begin.sql"), {**pairs(name, ids), "ages": [0] * len(ids)})
+    return Step("begin", load("execute/mark_running.sql"), {**pairs(name, ids), "ages": [0] * len(ids)})
 
 
 def complete(name: str, *ids: int) -> Step:
@@ -143,7 +143,7 @@ def patiently(name: str, *ids: int) -> tuple[Step, ...]:
     first, commit = held(complete(name, *ids))
     return (
         first,
-        Step("unlocked", b"ROLLBACK; BEGIN; " + load("finish/unlocked.sql"), after_giving_up),
+        Step("unlocked", b"ROLLBACK; BEGIN; " + load("finish/lock_unlocked.sql"), after_giving_up),
         Step("then", telling_ids(), what_was_free),
         commit,
     )
@@ -160,9 +160,9 @@ def beat(name: str, *, beacon: int | None = None) -> Step:
     return Step("beat", load("worker/beat.sql"), given)
 
 
-def light(name: str, beacon: int) -> tuple[Step, Step]:
+def take_beacon(name: str, beacon: int) -> tuple[Step, Step]:
     """Light a beacon, and put it out: the session goes on to the next schedule."""
-    lit = Step("light", load("notify/light.sql"), {"worker_id": WORKERS[name], "beacon": beacon})
+    lit = Step("light", load("notify/take_beacon.sql"), {"worker_id": WORKERS[name], "beacon": beacon})
     return lit, Step("put out", b"SELECT pg_advisory_unlock_all()")
 
 
@@ -199,12 +199,12 @@ def pairs(name: str, ids: Sequence[int]) -> Params:
 # The leader's
 
 
-def recover(*, later: bool = False, dark: Mapping[str, datetime] | None = None) -> Step:
-    """Take back from whose beat is too old, and from whose beacon was seen `dark` after this beat. `later`: all
+def recover(*, later: bool = False, beacon_lost: Mapping[str, datetime] | None = None) -> Step:
+    """Take back from whose beat is too old, and from whose beacon was seen `beacon_lost` after this beat. `later`: all
     beats are made too old first."""
     given = {"spares_after_restart": False, "batch_size": 1000, "only_ids": None}
-    unlit = {WORKERS[name]: moment for name, moment in (dark or {}).items()}
-    more = {"gone_ids": list(unlit), "gone_beats": list(unlit.values())}
+    without_beacon = {WORKERS[name]: moment for name, moment in (beacon_lost or {}).items()}
+    more = {"gone_ids": list(without_beacon), "gone_beats": list(without_beacon.values())}
     more |= {"watched_ids": None, "watched_beats": None}
     query = (AGE_BEATS if later else b"") + load("maintain/recover.sql")
     return Step("recover", query, {**given, **more})
@@ -223,17 +223,19 @@ def purge(kind: str) -> Step:
 
 
 def look_for_dark() -> Step:
-    return Step("dark", load("maintain/gone.sql"), {"spares_after_restart": False, "late": 1}, column=1)
+    return Step(
+        "dark", load("maintain/missing_workers.sql"), {"spares_after_restart": False, "late": 1}, column=1
+    )
 
 
 def stand(name: str) -> tuple[Step, Step, Step]:
     """The statements of an election; the last tells the term."""
     given = {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "gone_id": None, "gone_beat_at": None}
     return (
-        patient(Step("incumbent", load("lead/incumbent.sql"))),
-        Step("depose", load("lead/depose.sql"), given),
+        patient(Step("incumbent", load("lead/lock_leader.sql"))),
+        Step("depose", load("lead/remove_leader.sql"), given),
         # In one message: who has the place is alone until the end of the transaction.
-        Step("ascend", load("lead/place.sql") + b"; " + load("lead/ascend.sql"), given),
+        Step("ascend", load("lead/become_leader.sql") + b"; " + load("lead/take_term.sql"), given),
     )
 
 
@@ -245,7 +247,7 @@ def stand_at_once(name: str) -> Step:
 
 def resign(name: str, term: int) -> tuple[Step, Step]:
     given = {"id": WORKERS[name], "term": term}
-    return Step("own", load("lead/own.sql"), given), Step("resign", load("lead/resign.sql"), given)
+    return Step("own", load("lead/lock_own_row.sql"), given), Step("resign", load("lead/resign.sql"), given)
 
 
 def resign_what_was_won(name: str) -> Step:
@@ -259,16 +261,16 @@ def resign_what_was_won(name: str) -> Step:
 def duty(name: str, term: int | None = None) -> tuple[Step, Step]:
     """The fence, and one write behind it, in this term or the one just won; nothing is written without the fence."""
 
-    def reign(answers: Answers) -> Params | None:
+    def leadership(answers: Answers) -> Params | None:
         terms = [term] if term is not None else answers["ascend"].ids
         return {"id": WORKERS[name], "term": terms[0], "limit": "5s"} if terms else None
 
     def behind_the_fence(answers: Answers) -> Params | None:
         fenced = "fence" in answers and answers["fence"].rows
-        return reign(answers) if fenced else None
+        return leadership(answers) if fenced else None
 
     deed = b"INSERT INTO races.reigns (actor, what, term) VALUES (%(id)s, 'deed', %(term)s) RETURNING term"
-    return patient(Step("fence", load("lead/fence.sql"), reign)), Step("deed", deed, behind_the_fence)
+    return patient(Step("fence", load("lead/fence.sql"), leadership)), Step("deed", deed, behind_the_fence)
 
 
 def patient(step: Step) -> Step:

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.races.conftest import Arena
-from tests.races.ground import crew, task
-from tests.races.hands import cancel, pause, raise_priority, requeue, run_at
+from tests.races.manual import cancel, pause, raise_priority, requeue, run_at
+from tests.races.setup_rows import crew, task
 from tests.races.statements import begin, claim, complete, ghosts, hand, held, release_ghosts, worker
 from tests.races.stepping import Step
 

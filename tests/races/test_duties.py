@@ -6,8 +6,8 @@ What a duty has locked it may take; what somebody else has locked, or changed si
 import pytest
 
 from tests.races.conftest import Arena
-from tests.races.ground import crew, key, task
-from tests.races.hands import cancel, delete, enqueue, requeue
+from tests.races.manual import cancel, delete, enqueue, requeue
+from tests.races.setup_rows import crew, key, task
 from tests.races.statements import (
     FAILED,
     claim,

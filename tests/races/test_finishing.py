@@ -4,8 +4,8 @@ import pytest
 
 from orchestrator.task.outcome import End
 from tests.races.conftest import Arena
-from tests.races.ground import crew, task
-from tests.races.hands import by_function, cancel, delete, lock, raise_priority, requeue
+from tests.races.manual import by_function, cancel, delete, lock, raise_priority, requeue
+from tests.races.setup_rows import crew, task
 from tests.races.statements import (
     CANCELLED,
     FAILED,

@@ -1,8 +1,8 @@
 """Producers with the same key: one task, one id, whatever the others do meanwhile."""
 
 from tests.races.conftest import Arena
-from tests.races.ground import crew, key, task
-from tests.races.hands import cancel, delete, enqueue, enqueue_many, insert, requeue
+from tests.races.manual import cancel, delete, enqueue, enqueue_many, insert, requeue
+from tests.races.setup_rows import crew, key, task
 from tests.races.statements import (
     CANCELLED,
     again,

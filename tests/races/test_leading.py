@@ -7,8 +7,8 @@ to wait does; that it gives up is seen in tests/lead.
 import pytest
 
 from tests.races.conftest import Arena
-from tests.races.ground import crew
-from tests.races.hands import lock_worker
+from tests.races.manual import lock_worker
+from tests.races.setup_rows import crew
 from tests.races.statements import (
     TERM_SECONDS,
     duty,

@@ -7,8 +7,8 @@ somebody wait or fail who should not, it is what the race was told that gives it
 import pytest
 
 from tests.races.conftest import Arena
-from tests.races.ground import crew, task
-from tests.races.hands import enqueue, raise_priority, requeue, sql
+from tests.races.manual import enqueue, raise_priority, requeue, sql
+from tests.races.setup_rows import crew, task
 from tests.races.statements import (
     GIVEN_UP,
     SNOOZED,

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.races.conftest import Arena
-from tests.races.ground import crew, task, unlit
-from tests.races.hands import cancel, delete, raise_priority, requeue
+from tests.races.manual import cancel, delete, raise_priority, requeue
+from tests.races.setup_rows import crew, task, without_beacon
 from tests.races.statements import (
     FAILED,
     GIVEN_UP,
@@ -24,13 +24,13 @@ from tests.races.statements import (
     hand,
     held,
     leader,
-    light,
     look_for_dark,
     open_again,
     recorded,
     recover,
     settle,
     shut,
+    take_beacon,
     worker,
 )
 from tests.races.stepping import Actor
@@ -112,7 +112,7 @@ def test_who_is_taken_for_dead_is_first_or_too_late(arena: Arena, what: str) -> 
 
 
 def test_a_loss_and_an_end_are_never_both_counted(arena: Arena) -> None:
-    """The fifth loss would bury it: either it is buried, or it has finished."""
+    """The fifth loss would make it a dead letter: either it becomes a dead letter, or it has finished."""
     race = arena.explore(
         [LATE, task(1, "running", of="a", losses=4)],
         leader(*held(recover())),
@@ -145,10 +145,10 @@ def test_who_beats_with_its_beacon_out_is_left_alone(arena: Arena) -> None:
     """It was seen dark, after its last beat: with one beat more, or the beacon lit again, it is not taken for dead."""
     seen, beacon = datetime.now(UTC), 4711
     race = arena.explore(
-        [crew("ab"), unlit("a", beacon, seen), *ORPHANS[1:]],
-        leader(*held(look_for_dark(), recover(dark={"a": seen}))),
+        [crew("ab"), without_beacon("a", beacon, seen), *ORPHANS[1:]],
+        leader(*held(look_for_dark(), recover(beacon_lost={"a": seen}))),
         worker("a", *held(beat("a", beacon=beacon))),
-        worker("a", *light("a", beacon), session="a listens"),
+        worker("a", *take_beacon("a", beacon), session="a listens"),
     )
 
     assert {

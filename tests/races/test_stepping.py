@@ -7,9 +7,9 @@ import psycopg
 import pytest
 
 from tests.races.conftest import Arena
-from tests.races.ground import crew, task
-from tests.races.hands import lock, requeue, sql
+from tests.races.manual import lock, requeue, sql
 from tests.races.schedules import Choice, following, merges
+from tests.races.setup_rows import crew, task
 from tests.races.statements import again, broken, claim, complete, hand, held, worker
 from tests.races.stepping import Company
 

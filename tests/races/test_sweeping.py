@@ -3,8 +3,8 @@
 import pytest
 
 from tests.races.conftest import Arena
-from tests.races.ground import crew, task
-from tests.races.hands import cancel, delete, raise_priority, requeue, run_at
+from tests.races.manual import cancel, delete, raise_priority, requeue, run_at
+from tests.races.setup_rows import crew, task
 from tests.races.statements import claim, gated, hand, held, open_again, shut, sweep, worker
 
 DUE = [crew("abc"), task(1, "scheduled"), task(2, "scheduled")]

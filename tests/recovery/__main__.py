@@ -18,15 +18,15 @@ from pathlib import Path
 
 import psycopg
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests import servers
 from tests.recovery import drills, outages, scenarios
-from tests.recovery.stage import Stage, stage
+from tests.recovery.environment import Environment, environment
 
 BARS = {**drills.BARS, **outages.BARS, **scenarios.BARS}
 # Those that are over soon, one after another; those that wait for half a minute, each by itself.
-LANES: tuple[tuple[Callable[[Stage, int, drills.Note], None], ...], ...] = (
+LANES: tuple[tuple[Callable[[Environment, int, drills.Note], None], ...], ...] = (
     (drills.worker_killed, drills.leader_killed, drills.leader_resigns, drills.ghost_claim),
     (drills.worker_without_beacon,),
     (drills.leader_and_worker_killed_together, drills.storm),
@@ -81,7 +81,7 @@ def main() -> int:
     record = Record()
     with servers.temporary_directory() as directory:
         settings = {"max_connections": "500"}
-        server = servers.Server(embedded_home.binaries(), directory / "server", settings=settings).start()
+        server = servers.Server(embedded_folder.binaries(), directory / "server", settings=settings).start()
         started = time.monotonic()
         try:
             lanes = planned(server, directory, record, asked)
@@ -133,7 +133,7 @@ def planned(
         )
     if asked.only in "away":
 
-        def away(made: Stage, _rounds: int, note: drills.Note) -> None:
+        def away(made: Environment, _rounds: int, note: drills.Note) -> None:
             outages.away(made, asked.outage_minutes, note)
 
         lanes.append(on_stage(server, directory, record, away, 1))
@@ -149,7 +149,7 @@ def on_stage(
     server: servers.Server,
     directory: Path,
     record: Record,
-    drill: Callable[[Stage, int, drills.Note], None],
+    drill: Callable[[Environment, int, drills.Note], None],
     rounds: int,
 ) -> Callable[[], None]:
     """Make the drill's database; return what does it there."""
@@ -160,7 +160,7 @@ def on_stage(
     (directory / name).mkdir()
 
     def work() -> None:
-        with stage(server.url(name), directory / name, {}) as made:
+        with environment(server.url(name), directory / name, {}) as made:
             drill(made, rounds, record.note)
 
     return told(record, name, work)

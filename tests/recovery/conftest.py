@@ -6,27 +6,27 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.recovery.stage import Stage, stage
+from tests.recovery.environment import Environment, environment
 from tests.worker.processes import QUICK
 
 
 @pytest.fixture
-def quick(database_url: str, tmp_path: Path) -> Iterator[Stage]:
+def quick(database_url: str, tmp_path: Path) -> Iterator[Environment]:
     """A database, and workers who are declared dead after a second."""
-    with stage(database_url, tmp_path, QUICK) as made:
+    with environment(database_url, tmp_path, QUICK) as made:
         yield made
 
 
 @pytest.fixture
-def patient(database_url: str, tmp_path: Path) -> Iterator[Stage]:
+def patient(database_url: str, tmp_path: Path) -> Iterator[Environment]:
     """Workers whom nobody would miss for seven seconds but for their beacons."""
     settings = {**QUICK, "ORCHESTRATOR_DEAD_AFTER_SECONDS": "7", "ORCHESTRATOR_TERM_SECONDS": "10"}
-    with stage(database_url, tmp_path, settings) as made:
+    with environment(database_url, tmp_path, settings) as made:
         old_enough(made, 7.0)
         yield made
 
 
-def old_enough(made: Stage, seconds: float) -> None:
+def old_enough(made: Environment, seconds: float) -> None:
     """Wait until the server has been up for so long: before that, no beacon counts."""
     made.until(
         lambda: made.ask(
@@ -37,6 +37,6 @@ def old_enough(made: Stage, seconds: float) -> None:
 
 
 @pytest.fixture
-def connection(quick: Stage) -> psycopg.Connection:
+def connection(quick: Environment) -> psycopg.Connection:
     """A session on the database of the stage."""
     return quick.connection

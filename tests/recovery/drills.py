@@ -13,8 +13,8 @@ from typing import LiteralString
 from uuid import UUID
 
 from tests import bouncer
+from tests.recovery.environment import Environment, said
 from tests.recovery.gate import Gate
-from tests.recovery.stage import Stage, said
 from tests.worker.processes import Process
 
 Note = Callable[[str, float], None]
@@ -60,113 +60,119 @@ BARS = {
 }
 
 
-def worker_killed(stage: Stage, rounds: int, note: Note) -> None:
+def worker_killed(environment: Environment, rounds: int, note: Note) -> None:
     """A worker with its slots full is killed, while another one leads; its successor is the next victim."""
-    leader = stage.hire("-q", "nobody's")
-    stage.until(lambda: stage.leads(leader), "it leads")
-    victim = stage.hire("-q", "default")
+    leader = environment.hire("-q", "nobody's")
+    environment.until(lambda: environment.leads(leader), "it leads")
+    victim = environment.hire("-q", "default")
     for _ in range(rounds):
-        victim = killed(stage, victim, "worker killed: its tasks run again", note)
+        victim = killed(environment, victim, "worker killed: its tasks run again", note)
 
 
-def worker_without_beacon(stage: Stage, rounds: int, note: Note) -> None:
+def worker_without_beacon(environment: Environment, rounds: int, note: Note) -> None:
     """The same, where the victim's way leads through PgBouncer, so that it holds no beacon."""
-    leader = stage.hire("-q", "nobody's")
-    stage.until(lambda: stage.leads(leader), "it leads")
-    with bouncer.bouncing(stage.url, stage.folder("bouncer"), pool_size=20) as url:
-        victim = stage.hire("-q", "default", url=url, lit=False)
+    leader = environment.hire("-q", "nobody's")
+    environment.until(lambda: environment.leads(leader), "it leads")
+    with bouncer.bouncing(environment.url, environment.folder("bouncer"), pool_size=20) as url:
+        victim = environment.hire("-q", "default", url=url, lit=False)
         name = "worker without a beacon killed: its tasks run again"
         for _ in range(rounds):
-            victim = killed(stage, victim, name, note, url=url)
+            victim = killed(environment, victim, name, note, url=url)
 
 
-def killed(stage: Stage, victim: Process, name: str, note: Note, *, url: str | None = None) -> Process:
+def killed(
+    environment: Environment, victim: Process, name: str, note: Note, *, url: str | None = None
+) -> Process:
     """Kill this worker while its slots are full; return the one that has run its tasks again."""
-    ids = stage.run_all("drill.hold", FULL)
-    rescuer = stage.hire("-q", "default", url=url, lit=url is None)
-    lost_id = stage.id_of(victim)
+    ids = environment.run_all("drill.hold", FULL)
+    rescuer = environment.hire("-q", "default", url=url, lit=url is None)
+    lost_id = environment.id_of(victim)
     victim.kill()
     at = time.time()
-    for result in stage.results(ids):
+    for result in environment.results(ids):
         note(name, result - at)
-    assert stage.losses(ids) == [(2, 1)] * FULL
-    assert stage.lost(ids) == [(task_id, 1, lost_id) for task_id in ids]
+    assert environment.losses(ids) == [(2, 1)] * FULL
+    assert environment.lost(ids) == [(task_id, 1, lost_id) for task_id in ids]
     return rescuer
 
 
-def leader_killed(stage: Stage, rounds: int, note: Note) -> None:
+def leader_killed(environment: Environment, rounds: int, note: Note) -> None:
     """The leader itself, with its slots full: first somebody must lead, then take back."""
-    victim = stage.hire("-q", "default")
-    stage.until(lambda: stage.leads(victim), "it leads")
+    victim = environment.hire("-q", "default")
+    environment.until(lambda: environment.leads(victim), "it leads")
     for _ in range(rounds):
-        ids = stage.run_all("drill.hold", FULL)
-        rescuer = stage.hire("-q", "default")
-        with orphans(stage):
+        ids = environment.run_all("drill.hold", FULL)
+        rescuer = environment.hire("-q", "default")
+        with orphans(environment):
             victim.kill()
             at = time.time()
-            for result in stage.results(ids):
+            for result in environment.results(ids):
                 note("leader killed: its tasks run again", result - at)
             note("leader killed: next duty done", said(rescuer, "tasks recovered", after=at)[0] - at)
-        assert stage.losses(ids) == [(2, 1)] * FULL
-        stage.until(lambda r=rescuer: stage.leads(r), "it leads")  # type: ignore[misc]
+        assert environment.losses(ids) == [(2, 1)] * FULL
+        environment.until(lambda r=rescuer: environment.leads(r), "it leads")  # type: ignore[misc]
         victim = rescuer
 
 
-def leader_and_worker_killed_together(stage: Stage, rounds: int, note: Note) -> None:
+def leader_and_worker_killed_together(environment: Environment, rounds: int, note: Note) -> None:
     """Again and again the leader, which is loaded like all the others, and another worker at the same moment: any, or
     the deputy, which watches the leader. New ones start only when both are declared dead: they would look at once."""
     for _ in range(4):
-        stage.hire("-q", "default", "-c", str(FULL))
+        environment.hire("-q", "default", "-c", str(FULL))
     for n in range(4 * rounds):
-        leaders = stage.until_found(
+        leaders = environment.until_found(
             "SELECT pid, id FROM orchestrator.workers WHERE is_leader AND state = 'running'"
         )
-        others = stage.ask(
+        others = environment.ask(
             "SELECT pid, id FROM orchestrator.workers WHERE NOT is_leader AND state = 'running' ORDER BY id"
         )
         name = "deputy" if n % 2 else "worker"
         victims = [leaders[0], others[0] if name == "deputy" else others[-1]]
-        stage.enqueue("drill.nap", 100, seconds=0.5)
-        for process in stage.hired:
+        environment.enqueue("drill.nap", 100, seconds=0.5)
+        for process in environment.hired:
             if process.pid in {pid for pid, _ in victims}:
                 process.kill()
         at = time.monotonic()
-        stage.until(lambda v=victims: are_dead(stage, v), "both are declared dead")  # type: ignore[misc]
+        environment.until(lambda v=victims: are_dead(environment, v), "both are declared dead")  # type: ignore[misc]
         note(f"leader and {name} killed together: both declared dead", time.monotonic() - at)
         for _ in victims:
-            stage.hire("-q", "default", "-c", str(FULL))
+            environment.hire("-q", "default", "-c", str(FULL))
 
 
-def are_dead(stage: Stage, workers: list[tuple[int, UUID]]) -> bool:
+def are_dead(environment: Environment, workers: list[tuple[int, UUID]]) -> bool:
     """Tell whether all of these are declared dead."""
     ids = [worker_id for _, worker_id in workers]
-    return not stage.ask(
+    return not environment.ask(
         "SELECT 1 FROM orchestrator.workers WHERE id = ANY (%s) AND state <> 'dead' LIMIT 1", ids
     )
 
 
-def storm(stage: Stage, rounds: int, note: Note) -> None:
+def storm(environment: Environment, rounds: int, note: Note) -> None:
     """Each five seconds the leader and another worker are killed, and two new ones started; meanwhile tasks of half a
     second fill all slots. Nothing waits for anything. Then all tasks complete, and none was guilty."""
     for _ in range(4):
-        stage.start("-q", "default", "-c", str(FULL // 2))
-    ids = stage.enqueue("drill.nap", 300 * rounds, seconds=0.5)
+        environment.start("-q", "default", "-c", str(FULL // 2))
+    ids = environment.enqueue("drill.nap", 300 * rounds, seconds=0.5)
     killed: dict[UUID, float] = {}
     for _ in range(5 * rounds):
         due = time.monotonic() + STORM_SECONDS
-        leaders = stage.ask("SELECT pid, id FROM orchestrator.workers WHERE state = 'running' AND is_leader")
-        others = stage.ask(
+        leaders = environment.ask(
+            "SELECT pid, id FROM orchestrator.workers WHERE state = 'running' AND is_leader"
+        )
+        others = environment.ask(
             "SELECT pid, id FROM orchestrator.workers WHERE state = 'running' AND NOT is_leader ORDER BY random()"
         )
-        running = {process.pid: process for process in stage.hired if process.popen.poll() is None}
+        running = {process.pid: process for process in environment.hired if process.popen.poll() is None}
         for pid, worker_id in [*leaders, *(other for other in others if other[0] in running)][:2]:
             if pid in running:
                 killed[worker_id] = time.time()
                 running[pid].kill()
-                stage.start("-q", "default", "-c", str(FULL // 2))
+                environment.start("-q", "default", "-c", str(FULL // 2))
         time.sleep(max(0.0, due - time.monotonic()))
-    stage.until(lambda: not stage.ask(UNFINISHED, ids), "all have ended", seconds=STORM_PATIENCE_SECONDS)
-    for worker_id, recovered_at in stage.ask(
+    environment.until(
+        lambda: not environment.ask(UNFINISHED, ids), "all have ended", seconds=STORM_PATIENCE_SECONDS
+    )
+    for worker_id, recovered_at in environment.ask(
         "SELECT worker_id, extract(epoch FROM finished_at)::float8 FROM orchestrator.attempts"
         " WHERE outcome = 'lost' AND error ->> 'class' = 'WorkerLost'"
     ):
@@ -175,74 +181,76 @@ def storm(stage: Stage, rounds: int, note: Note) -> None:
                 "storm (leader and worker killed each 5 s): tasks taken back",
                 recovered_at - killed[worker_id],
             )
-    for (seconds,) in stage.ask(SUSPECTS_WAITED):
+    for (seconds,) in environment.ask(SUSPECTS_WAITED):
         note("storm: a suspect waits for its turn", seconds)
-    note("storm: innocents that became dead letters", float(stage.statuses(ids).get("dead_letter", 0)))
+    note("storm: innocents that became dead letters", float(environment.statuses(ids).get("dead_letter", 0)))
 
 
-def leader_resigns(stage: Stage, rounds: int, note: Note) -> None:
+def leader_resigns(environment: Environment, rounds: int, note: Note) -> None:
     """The leader is told to stop, while there is always something to do for whoever leads."""
-    leader = stage.hire("-q", "default")
-    stage.until(lambda: stage.leads(leader), "it leads")
+    leader = environment.hire("-q", "default")
+    environment.until(lambda: environment.leads(leader), "it leads")
     for _ in range(rounds):
-        successor = stage.hire("-q", "default")
-        with orphans(stage):
-            stage.until(lambda p=leader: said(p, "tasks recovered"), "it does its duty")  # type: ignore[misc]
+        successor = environment.hire("-q", "default")
+        with orphans(environment):
+            environment.until(lambda p=leader: said(p, "tasks recovered"), "it does its duty")  # type: ignore[misc]
             at = time.time()
             leader.signal(signal.SIGTERM)
             assert leader.wait() == 0, leader.log
-            stage.until(lambda p=successor: said(p, "tasks recovered"), "its successor does")  # type: ignore[misc]
+            environment.until(lambda p=successor: said(p, "tasks recovered"), "its successor does")  # type: ignore[misc]
         note("leader resigns: next duty done", said(successor, "tasks recovered")[0] - at)
         leader = successor
 
 
-def worker_frozen(stage: Stage, rounds: int, note: Note) -> None:
+def worker_frozen(environment: Environment, rounds: int, note: Note) -> None:
     """A worker with its slots full is stopped for a minute; what it held runs elsewhere, then it goes on."""
-    leader = stage.hire("-q", "nobody's")
-    stage.until(lambda: stage.leads(leader), "it leads")
-    victim = stage.hire("-q", "default,own")
+    leader = environment.hire("-q", "nobody's")
+    environment.until(lambda: environment.leads(leader), "it leads")
+    victim = environment.hire("-q", "default,own")
     for _ in range(rounds):
-        freeze(stage, victim, "worker", note)
+        freeze(environment, victim, "worker", note)
 
 
-def leader_frozen(stage: Stage, rounds: int, note: Note) -> None:
+def leader_frozen(environment: Environment, rounds: int, note: Note) -> None:
     """The same with the leader; meanwhile nothing but duties waits for the next one."""
     for n in range(rounds):
-        victim = stage.hire("-q", f"default,own,{n}")
-        stage.until(lambda v=victim: stage.leads(v), "it leads", of=victim)  # type: ignore[misc]
-        freeze(stage, victim, "leader", note)
-        for process in stage.hired:
+        victim = environment.hire("-q", f"default,own,{n}")
+        environment.until(lambda v=victim: environment.leads(v), "it leads", of=victim)  # type: ignore[misc]
+        freeze(environment, victim, "leader", note)
+        for process in environment.hired:
             process.kill()
-        stage.ask("UPDATE orchestrator.workers SET state = 'stopped', is_leader = false, leader_until = NULL")
+        environment.ask(
+            "UPDATE orchestrator.workers SET state = 'stopped', is_leader = false, leader_until = NULL"
+        )
 
 
-def freeze(stage: Stage, victim: Process, who: str, note: Note) -> None:
+def freeze(environment: Environment, victim: Process, who: str, note: Note) -> None:
     """Stop a process for a minute, with handlers that would end meanwhile, and let it go on."""
     # Their handlers are over when it comes to: late outcomes, each of them.
-    ids = stage.run_all("drill.hold", FULL, seconds=FROZEN_SECONDS / 2)
-    rescuer = stage.hire("-q", "default,rescuer")
-    with orphans(stage):
+    ids = environment.run_all("drill.hold", FULL, seconds=FROZEN_SECONDS / 2)
+    rescuer = environment.hire("-q", "default,rescuer")
+    with orphans(environment):
         at = time.time()
         victim.signal(signal.SIGSTOP)
         if who == "leader":
-            leaderless(stage, at, note)
-            stage.until(lambda: said(rescuer, "tasks recovered", after=at), "there is a leader")
+            leaderless(environment, at, note)
+            environment.until(lambda: said(rescuer, "tasks recovered", after=at), "there is a leader")
             note("leader frozen: next duty done", said(rescuer, "tasks recovered", after=at)[0] - at)
-        rerun = [result - at for result in stage.results(ids)]
+        rerun = [result - at for result in environment.results(ids)]
     if who == "worker":
         for seconds in rerun:
             note("worker stopped (SIGSTOP): its tasks run again", seconds)
-    before = stage.ask("SELECT * FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
-    (own,) = stage.enqueue("drill.stamp", queue="own")
+    before = environment.ask("SELECT * FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
+    (own,) = environment.enqueue("drill.stamp", queue="own")
     time.sleep(max(0.0, at + FROZEN_SECONDS - time.time()))
     again = time.time()
     victim.signal(signal.SIGCONT)
-    ((moment, pid),) = stage.results([own])
+    ((moment, pid),) = environment.results([own])
     note(f"{who} frozen for a minute: at work again", moment - again)
     assert pid == victim.pid
-    stage.until(lambda: refused(victim) >= FULL, "every late write is refused and counted", of=victim)
-    after = stage.ask("SELECT * FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
-    assert (before, [(2, 1)] * FULL) == (after, stage.losses(ids))
+    environment.until(lambda: refused(victim) >= FULL, "every late write is refused and counted", of=victim)
+    after = environment.ask("SELECT * FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
+    assert (before, [(2, 1)] * FULL) == (after, environment.losses(ids))
     rescuer.signal(signal.SIGTERM)
     assert rescuer.wait() == 0, rescuer.log
 
@@ -253,72 +261,72 @@ def refused(process: Process) -> int:
     return len(said(process, "stale outcome")) + sum(int(line["dropped"]) for line in told)
 
 
-def leaderless(stage: Stage, since: float, note: Note) -> None:
+def leaderless(environment: Environment, since: float, note: Note) -> None:
     """See claims, retries and delayed starts go on, for the ten seconds of the term."""
     while time.time() < since + 10.0:
         begun = time.time()
-        (plain,) = stage.enqueue("drill.stamp", queue="rescuer")
-        (delayed,) = stage.enqueue("drill.stamp", queue="rescuer", delay=0.5)
-        (retried,) = stage.enqueue("drill.stumble", queue="rescuer", after=0.5)
-        (at, _), (later, _), again = stage.results([plain, delayed, retried])
+        (plain,) = environment.enqueue("drill.stamp", queue="rescuer")
+        (delayed,) = environment.enqueue("drill.stamp", queue="rescuer", delay=0.5)
+        (retried,) = environment.enqueue("drill.stumble", queue="rescuer", after=0.5)
+        (at, _), (later, _), again = environment.results([plain, delayed, retried])
         note("no leader meanwhile: a claim is late by", at - begun)
         note("no leader meanwhile: a delayed start is late by", later - begun - 0.5)
         note("no leader meanwhile: a retry is late by", again - begun - 0.5)
 
 
-def black_holed(stage: Stage, rounds: int, note: Note) -> None:
+def black_holed(environment: Environment, rounds: int, note: Note) -> None:
     """Every packet of a worker is dropped; it notices, stops its handlers, and comes back as a new worker."""
-    leader = stage.hire("-q", "nobody's")
-    stage.until(lambda: stage.leads(leader), "it leads")
-    with Gate(stage.url) as gate:
+    leader = environment.hire("-q", "nobody's")
+    environment.until(lambda: environment.leads(leader), "it leads")
+    with Gate(environment.url) as gate:
         for _ in range(rounds):
             # A new one each time: who has just told of a lost connection does not tell of the next at once.
-            victim = stage.hire("-q", "default", url=gate.url)
-            ids = stage.run_all("drill.hold", FULL)
-            rescuer = stage.hire("-q", "default")
-            old = stage.id_of(victim)
+            victim = environment.hire("-q", "default", url=gate.url)
+            ids = environment.run_all("drill.hold", FULL)
+            rescuer = environment.hire("-q", "default")
+            old = environment.id_of(victim)
             at = time.time()
             gate.drop()
-            for result in stage.results(ids):
+            for result in environment.results(ids):
                 note("worker black-holed: its tasks run again", result - at)
-            stage.until(lambda v=victim: said(v, "worker cut off"), "it is cut off")  # type: ignore[misc]
+            environment.until(lambda v=victim: said(v, "worker cut off"), "it is cut off")  # type: ignore[misc]
             note("black-holed connection: noticed", said(victim, "connection lost", after=at)[0] - at)
             gate.restore()
             rescuer.signal(signal.SIGTERM)
             assert rescuer.wait() == 0, rescuer.log
-            stage.wait_for_ready(victim)
-            assert stage.id_of(victim) != old
-            assert stage.losses(ids) == [(2, 1)] * FULL
+            environment.wait_for_ready(victim)
+            assert environment.id_of(victim) != old
+            assert environment.losses(ids) == [(2, 1)] * FULL
             victim.kill()
 
 
-def ghost_claim(stage: Stage, rounds: int, note: Note) -> None:
+def ghost_claim(environment: Environment, rounds: int, note: Note) -> None:
     """The claim is committed, and its answer is lost."""
-    with Gate(stage.url) as gate:
-        process = stage.hire("-q", "ghosts", url=gate.url)
+    with Gate(environment.url) as gate:
+        process = environment.hire("-q", "ghosts", url=gate.url)
         for _ in range(rounds):
             while True:
-                with stage.connection.transaction():
-                    ids = stage.enqueue("drill.stamp", FULL, queue="ghosts")
+                with environment.connection.transaction():
+                    ids = environment.enqueue("drill.stamp", FULL, queue="ghosts")
                     gate.cut_after(b"ghosts")
                 at = time.time()
-                stage.until(lambda: not gate.after, "an answer is lost")
-                results = stage.results(ids)
+                environment.until(lambda: not gate.after, "an answer is lost")
+                results = environment.results(ids)
                 # The answer that was lost may be that of a claim that found nothing: then once more.
                 if said(process, "ghosts released", after=at):
                     break
             for moment, _ in results:
                 note("ghost claim: runs after all", moment - at)
-            assert stage.losses(ids) == [(1, 0)] * FULL
+            assert environment.losses(ids) == [(1, 0)] * FULL
 
 
 @contextmanager
-def orphans(stage: Stage) -> Iterator[None]:
+def orphans(environment: Environment) -> Iterator[None]:
     """Let there always be something to take back: one task that nobody's claim holds again at once."""
-    task_id, over = stage.orphan(), threading.Event()
+    task_id, over = environment.orphan(), threading.Event()
 
     def keep_on() -> None:
-        with stage.another() as other:
+        with environment.another() as other:
             while not over.wait(0.01):
                 other.orphan_again(task_id)
 

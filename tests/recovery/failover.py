@@ -10,11 +10,11 @@ from typing import LiteralString
 
 import psycopg
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests import servers
+from tests.recovery.environment import Environment
 from tests.recovery.gate import Gate
-from tests.recovery.stage import Stage
 from tests.servers import Server, wait_until
 from tests.standby import Standby, either
 
@@ -63,7 +63,7 @@ class Pair:
 def pair() -> Iterator[Pair]:
     """Give a primary with the tables, and its standby, both running."""
     with servers.temporary_directory() as directory, ExitStack() as stack:
-        primary = Server(embedded_home.binaries(), directory / "primary").start()
+        primary = Server(embedded_folder.binaries(), directory / "primary").start()
         stack.callback(primary.close)
         migrate.upgrade(primary.url())
         with psycopg.connect(primary.url(), autocommit=True) as connection:
@@ -128,25 +128,25 @@ def order(connection: psycopg.Connection, key: str, queue: str = "default") -> N
         connection.execute(ENQUEUE, {"key": key, "queue": queue})
 
 
-def orders(stage: Stage) -> set[str]:
+def orders(environment: Environment) -> set[str]:
     """Return the orders that are there."""
-    return {key for (key,) in stage.ask("SELECT key FROM orders")}
+    return {key for (key,) in environment.ask("SELECT key FROM orders")}
 
 
-def tasks(stage: Stage) -> list[str]:
+def tasks(environment: Environment) -> list[str]:
     """Return the orders of the tasks that are there."""
-    rows = stage.ask("SELECT payload ->> 'key' FROM orchestrator.tasks WHERE type = 'drill.book'")
+    rows = environment.ask("SELECT payload ->> 'key' FROM orchestrator.tasks WHERE type = 'drill.book'")
     return sorted(key for (key,) in rows)
 
 
-def entries(stage: Stage) -> list[str]:
+def entries(environment: Environment) -> list[str]:
     """Return the orders that handlers have written into the ledger."""
-    return sorted(key for (key,) in stage.ask("SELECT key FROM ledger"))
+    return sorted(key for (key,) in environment.ask("SELECT key FROM ledger"))
 
 
-def is_drained(stage: Stage) -> bool:
+def is_drained(environment: Environment) -> bool:
     """Tell whether every order has been dealt with."""
-    return not stage.ask("SELECT 1 FROM orchestrator.tasks_live WHERE type = 'drill.book' LIMIT 1")
+    return not environment.ask("SELECT 1 FROM orchestrator.tasks_live WHERE type = 'drill.book' LIMIT 1")
 
 
 class Way:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from orchestrator.schema import migrate
 from tests.recovery.drills import Note
+from tests.recovery.environment import Environment, environment, lines
 from tests.recovery.gate import Gate
-from tests.recovery.stage import Stage, lines, stage
 from tests.servers import Server, binaries, choice
 from tests.worker.processes import Process
 
@@ -32,7 +32,7 @@ def restarts(directory: Path, rounds: int, note: Note) -> None:
     server = Server(binaries(choice()), directory / "server").start()
     try:
         migrate.upgrade(server.url())
-        with stage(server.url(), directory, {}) as made:
+        with environment(server.url(), directory, {}) as made:
             workers = [made.start("-q", f"default,own{n}") for n in range(WORKERS)]
             for process in workers:
                 made.wait_for_ready(process)
@@ -59,7 +59,7 @@ def end(server: Server, name: str) -> None:
         server.stop("fast" if "fast" in name else "immediate")
 
 
-def claim_again(made: Stage, name: str, note: Note) -> None:
+def claim_again(made: Environment, name: str, note: Note) -> None:
     """Note when each worker has run a task that only it may take."""
     at = time.time()
     ids = [made.enqueue("drill.stamp", queue=f"own{n}")[0] for n in range(WORKERS)]
@@ -67,7 +67,7 @@ def claim_again(made: Stage, name: str, note: Note) -> None:
         note(name, moment - at)
 
 
-def old_enough(made: Stage, workers: list[Process], held: list[int]) -> None:
+def old_enough(made: Environment, workers: list[Process], held: list[int]) -> None:
     """Wait until verdicts are given again, and see that nobody was condemned meanwhile."""
     time.sleep(OLD_ENOUGH_SECONDS)
     assert made.ask("SELECT state FROM orchestrator.workers") == [("running",)] * len(workers)
@@ -75,7 +75,7 @@ def old_enough(made: Stage, workers: list[Process], held: list[int]) -> None:
     assert made.losses(held) == [(1, 0)] * len(held)
 
 
-def away(made: Stage, minutes: float, note: Note) -> None:
+def away(made: Environment, minutes: float, note: Note) -> None:
     """The server refuses everybody, for minutes; the workers had tasks in hand."""
     gates = [Gate(made.url) for _ in range(2)]
     try:

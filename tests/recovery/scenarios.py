@@ -15,10 +15,10 @@ from typing import LiteralString
 
 import psycopg
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests.recovery.drills import Note
-from tests.recovery.stage import Stage, stage
+from tests.recovery.environment import Environment, environment
 from tests.servers import Server
 from tests.worker.processes import Process
 
@@ -90,9 +90,9 @@ class Load:
 class Scene:
     """A server, a fleet and a load."""
 
-    def __init__(self, server: Server, made: Stage) -> None:
+    def __init__(self, server: Server, made: Environment) -> None:
         self.server = server
-        self.stage = made
+        self.environment = made
         self.fleet: list[Process] = [made.hire() for _ in range(WORKERS)]
 
     def restart(self) -> None:
@@ -106,7 +106,7 @@ class Scene:
     def kill_backends(self) -> None:
         """Twice a second a session of anybody's is ended."""
         for _ in range(int(FAULT_SECONDS * 2)):
-            self.stage.ask(
+            self.environment.ask(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
                 " AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1"
             )
@@ -131,7 +131,7 @@ class Scene:
         for _ in range(int(FAULT_SECONDS / 2)):
             victim = self.fleet.pop(random.randrange(WORKERS))  # noqa: S311 - no secret
             victim.kill()
-            self.fleet.append(self.stage.start())
+            self.fleet.append(self.environment.start())
             time.sleep(2.0)
 
 
@@ -148,10 +148,10 @@ def scenarios(directory: Path, rounds: int, note: Note) -> None:
     """Every scenario several times, one after another, on one server."""
     directory.mkdir()
     settings = {"max_connections": str(MAX_CONNECTIONS)}
-    server = Server(embedded_home.binaries(), directory / "server", settings=settings).start()
+    server = Server(embedded_folder.binaries(), directory / "server", settings=settings).start()
     try:
         migrate.upgrade(server.url())
-        with stage(server.url(), directory, {}) as made:
+        with environment(server.url(), directory, {}) as made:
             scene = Scene(server, made)
             for name, fault in FAULTS.items():
                 for _ in range(rounds):
@@ -162,7 +162,7 @@ def scenarios(directory: Path, rounds: int, note: Note) -> None:
 
 def one(scene: Scene, name: str, strike: Callable[[], None], note: Note) -> None:
     """Load it, let the fault happen, and watch it recover; then see that nothing is missing."""
-    made = scene.stage
+    made = scene.environment
     made.ask("DELETE FROM orchestrator.tasks_done")
     if name == KILLED_WORKERS:
         # Before that, who is killed is missed by its beat alone.
@@ -193,7 +193,7 @@ def recovered(seconds: list[int], enough: float) -> float:
     return NEVER
 
 
-def done_between(made: Stage, begun: float, over: float, *, each: float | None = None) -> list[int]:
+def done_between(made: Environment, begun: float, over: float, *, each: float | None = None) -> list[int]:
     """Return how many tasks were completed from one moment to another, or in each part of that time."""
     size = each or over - begun
     rows = made.ask(
@@ -205,7 +205,7 @@ def done_between(made: Stage, begun: float, over: float, *, each: float | None =
     return [counts.get(n, 0) for n in range(round((over - begun) / size))]
 
 
-def is_old(made: Stage) -> bool:
+def is_old(made: Environment) -> bool:
     return bool(
         made.ask(
             "SELECT 1 WHERE statement_timestamp() - pg_postmaster_start_time() > %s * interval '1 s'",

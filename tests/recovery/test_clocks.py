@@ -7,7 +7,7 @@ from psycopg.conninfo import make_conninfo
 
 from tests.recovery.conftest import old_enough
 from tests.recovery.drills import orphans
-from tests.recovery.stage import Stage, said
+from tests.recovery.environment import Environment, said
 from tests.worker.processes import Process
 
 JUMPING: LiteralString = """
@@ -40,7 +40,7 @@ HELD = 3
 CALM = {"ORCHESTRATOR_HEARTBEAT_SECONDS": "2", "ORCHESTRATOR_DEAD_AFTER_SECONDS": "6"}
 
 
-def test_a_jump_of_the_clock_gives_no_live_lease_away(quick: Stage) -> None:
+def test_a_jump_of_the_clock_gives_no_live_lease_away(quick: Environment) -> None:
     """An hour ahead, and back: although one of the living has no time to beat before the first look by the new time.
     Who dies afterwards is found as ever."""
     quick.ask(JUMPING)
@@ -70,19 +70,19 @@ def test_a_jump_of_the_clock_gives_no_live_lease_away(quick: Stage) -> None:
     assert [(task_id, 1, lost_id) for task_id in ids] == quick.lost(ids)
 
 
-def another_duty(stage: Stage, workers: list[Process]) -> None:
+def another_duty(environment: Environment, workers: list[Process]) -> None:
     """Return when one of these has taken something back from now on."""
 
     def done() -> int:
         return sum(len(said(process, "tasks recovered")) for process in workers)
 
     before = done()
-    stage.until(lambda: done() > before, "a duty is done")
+    environment.until(lambda: done() > before, "a duty is done")
 
 
-def has_beaten(stage: Stage, pid: int) -> bool:
+def has_beaten(environment: Environment, pid: int) -> bool:
     return bool(
-        stage.ask(
+        environment.ask(
             "SELECT 1 FROM orchestrator.workers WHERE pid = %s"
             " AND abs(extract(epoch FROM beat_at - orchestrator.clock())) < 1",
             pid,
@@ -90,7 +90,7 @@ def has_beaten(stage: Stage, pid: int) -> bool:
     )
 
 
-def test_two_leaders_whose_clocks_are_an_hour_apart_never_act_in_one_term(quick: Stage) -> None:
+def test_two_leaders_whose_clocks_are_an_hour_apart_never_act_in_one_term(quick: Environment) -> None:
     """Each finds the other's term impossible, and takes the lead again and again: who acts has the term to itself."""
     quick.ask(DISAGREEING)
     workers = {

@@ -11,8 +11,8 @@ import psycopg
 from orchestrator.schema import migrate
 from orchestrator.task.outcome import Completed, Outcome
 from tests import servers
-from tests.stations.crew import Mate
 from tests.stations.rows import row
+from tests.stations.worker import Mate
 from tests.worker.processes import eventually
 
 T = TypeVar("T")

@@ -4,13 +4,13 @@ import signal
 from uuid import UUID
 
 from tests.recovery.drills import orphans, refused
+from tests.recovery.environment import Environment, said
 from tests.recovery.gate import Gate
-from tests.recovery.stage import Stage, said
 
 HELD = 3
 
 
-def test_a_frozen_leader_is_replaced_and_writes_nothing_when_it_goes_on(quick: Stage) -> None:
+def test_a_frozen_leader_is_replaced_and_writes_nothing_when_it_goes_on(quick: Environment) -> None:
     """Neither as a leader nor as a worker: its outcomes are refused and counted; then it serves as a new worker."""
     victim = quick.hire("-q", "default,own", "-c", str(HELD))
     quick.until(lambda: quick.leads(victim), "it leads")
@@ -37,11 +37,11 @@ def test_a_frozen_leader_is_replaced_and_writes_nothing_when_it_goes_on(quick: S
     assert is_dead(quick, old)
 
 
-def is_dead(stage: Stage, worker_id: UUID) -> bool:
-    return stage.ask("SELECT state FROM orchestrator.workers WHERE id = %s", worker_id) == [("dead",)]
+def is_dead(environment: Environment, worker_id: UUID) -> bool:
+    return environment.ask("SELECT state FROM orchestrator.workers WHERE id = %s", worker_id) == [("dead",)]
 
 
-def test_a_worker_in_a_black_hole_stops_its_handlers_and_comes_back_as_a_new_one(quick: Stage) -> None:
+def test_a_worker_in_a_black_hole_stops_its_handlers_and_comes_back_as_a_new_one(quick: Environment) -> None:
     """For longer than it takes to be declared dead: it says so, and its tasks are somebody else's."""
     leader = quick.hire("-q", "nobody's")
     quick.until(lambda: quick.leads(leader), "it leads")
@@ -66,7 +66,7 @@ def test_a_worker_in_a_black_hole_stops_its_handlers_and_comes_back_as_a_new_one
         assert quick.id_of(victim) != old
 
 
-def test_a_ghost_claim_is_given_back_uncharged(quick: Stage) -> None:
+def test_a_ghost_claim_is_given_back_uncharged(quick: Environment) -> None:
     """The claim is committed and its answer lost: the worker learns of it, and the tasks run as if never claimed."""
     with Gate(quick.url) as gate:
         process = quick.hire("-q", "ghosts", url=gate.url, settings={"ORCHESTRATOR_POLL_SECONDS": "5"})
@@ -83,7 +83,7 @@ def test_a_ghost_claim_is_given_back_uncharged(quick: Stage) -> None:
     assert [] == quick.ask("SELECT * FROM orchestrator.attempts")
 
 
-def test_sigterm_while_the_database_is_away(quick: Stage) -> None:
+def test_sigterm_while_the_database_is_away(quick: Environment) -> None:
     """Nothing in hand: it ends at once, with 0. With an outcome in hand: it is written when the database is back."""
     with Gate(quick.url) as gate:
         idle, busy = (quick.start("-q", queue, url=gate.url) for queue in ("nobody's", "default"))

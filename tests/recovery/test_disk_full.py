@@ -9,10 +9,10 @@ import psycopg
 import pytest
 
 from orchestrator import DatabaseUnavailable, Orchestrator
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests import servers
-from tests.recovery.stage import Stage, lines, stage
+from tests.recovery.environment import Environment, environment, lines
 from tests.servers import Server
 from tests.worker.processes import QUICK, Process
 
@@ -64,24 +64,24 @@ def disk() -> Iterator[Disk]:
 
 
 @pytest.fixture
-def here(disk: Disk, tmp_path: Path) -> Iterator[Stage]:
+def here(disk: Disk, tmp_path: Path) -> Iterator[Environment]:
     """A database on that disk, on a server whose log and temporary files lie elsewhere."""
     with servers.temporary_directory() as directory:
-        server = Server(embedded_home.binaries(), directory / "server").start()
+        server = Server(embedded_folder.binaries(), directory / "server").start()
         try:
             space = disk.path / "space"
-            embedded_home.make_private(space, embedded_home.account())
+            embedded_folder.make_private(space, embedded_folder.account())
             with psycopg.connect(server.url(), autocommit=True) as connection:
                 connection.execute(f"CREATE TABLESPACE small LOCATION '{space}'".encode())
                 connection.execute("CREATE DATABASE small TABLESPACE small")
             migrate.upgrade(server.url("small"))
-            with stage(server.url("small"), tmp_path, SETTINGS) as made:
+            with environment(server.url("small"), tmp_path, SETTINGS) as made:
                 yield made
         finally:
             server.close()
 
 
-def test_a_full_disk_fails_the_enqueue_stops_the_claims_and_heals(disk: Disk, here: Stage) -> None:
+def test_a_full_disk_fails_the_enqueue_stops_the_claims_and_heals(disk: Disk, here: Environment) -> None:
     """What was acknowledged is done when there is room again, once; what was refused is not there, and was said to be
     refused, in the caller's transaction and by our own error. The worker lives, and does not fill the log."""
     worker = here.hire()

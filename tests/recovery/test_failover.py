@@ -9,10 +9,10 @@ import pytest
 
 from orchestrator.config import Config
 from orchestrator.maintain.recover import Recovery, recover
-from orchestrator.worker.report import ask
+from orchestrator.worker.beat_report import ask
 from tests.recovery import failover
+from tests.recovery.environment import Environment, environment, said
 from tests.recovery.failover import Pair, Producer, Way, order
-from tests.recovery.stage import Stage, said, stage
 from tests.servers import wait_until
 from tests.standby import position
 from tests.worker.running import value
@@ -36,13 +36,13 @@ def both() -> Iterator[Pair]:
 
 
 @pytest.fixture
-def here(both: Pair, tmp_path: Path) -> Iterator[Stage]:
+def here(both: Pair, tmp_path: Path) -> Iterator[Environment]:
     """Workers on whichever takes writes."""
-    with stage(both.url, tmp_path, SETTINGS) as made:
+    with environment(both.url, tmp_path, SETTINGS) as made:
         yield made
 
 
-def test_a_failover_to_a_synchronous_standby_loses_nothing(both: Pair, here: Stage) -> None:
+def test_a_failover_to_a_synchronous_standby_loses_nothing(both: Pair, here: Environment) -> None:
     """What was acknowledged is there, and done once; the workers find the new primary by themselves."""
     both.make_synchronous()
     with Producer(both.url) as producer:
@@ -61,7 +61,7 @@ def test_a_failover_to_a_synchronous_standby_loses_nothing(both: Pair, here: Sta
 
 
 def test_a_failover_to_an_asynchronous_standby_loses_what_postgres_lost(
-    both: Pair, here: Stage, tmp_path: Path
+    both: Pair, here: Environment, tmp_path: Path
 ) -> None:
     """Orders and tasks alike, to the last one; what is there is done once. An outcome from before, of a task whose
     number is another's by now, is refused."""
@@ -98,7 +98,7 @@ def test_a_failover_to_an_asynchronous_standby_loses_what_postgres_lost(
     assert [(0, 0)] == here.losses([again])
 
 
-def test_a_server_that_has_just_taken_over_condemns_nobody(both: Pair, here: Stage) -> None:
+def test_a_server_that_has_just_taken_over_condemns_nobody(both: Pair, here: Environment) -> None:
     """Beacons do not come along in a failover, all are dark at once, and nobody could beat meanwhile; also where the
     standby has been up for long."""
     with psycopg.connect(both.standby.url(), autocommit=True) as connection:
@@ -124,7 +124,7 @@ def test_a_server_that_has_just_taken_over_condemns_nobody(both: Pair, here: Sta
         seen = ask(connection, uuid4(), beats=False, draining=False, beacon=None, rings=False, config=config)
 
         assert ([False, False], 0) == (condemned, late.workers)
-        assert (True, False) == (seen.view.holds, seen.view.dark)
+        assert (True, False) == (seen.view.holds, seen.view.beacon_lost)
 
 
 def age_seconds(connection: psycopg.Connection) -> float:
@@ -135,14 +135,14 @@ def age_seconds(connection: psycopg.Connection) -> float:
     return float(seconds)
 
 
-def test_workers_leave_a_primary_that_is_none_any_more(both: Pair, here: Stage) -> None:
+def test_workers_leave_a_primary_that_is_none_any_more(both: Pair, here: Environment) -> None:
     """It still answers, and takes no writes: every connection goes to the other one, also the one that only listens."""
     worker = here.hire(settings={"ORCHESTRATOR_POLL_SECONDS": "60"})
     both.standby.promote()
     both.set("default_transaction_read_only = on")
     with (
-        stage(both.standby.url(), here.folder("new"), {}) as new,
-        stage(both.primary.url(), here.folder("old"), {}) as old,
+        environment(both.standby.url(), here.folder("new"), {}) as new,
+        environment(both.primary.url(), here.folder("old"), {}) as old,
     ):
         new.until(lambda: new.serves(worker) and has_left(old), "it has left", seconds=20, of=worker)
         new.until(lambda: sleeps(new), "it sleeps", of=worker)
@@ -152,12 +152,12 @@ def test_workers_leave_a_primary_that_is_none_any_more(both: Pair, here: Stage) 
     assert worker.popen.poll() is None
 
 
-def has_left(old: Stage) -> bool:
+def has_left(old: Environment) -> bool:
     """Tell whether no worker has a connection there."""
     return not old.ask("SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'orchestrator%%'")
 
 
-def sleeps(new: Stage) -> bool:
+def sleeps(new: Environment) -> bool:
     """Tell whether the worker asks to be rung."""
     return bool(
         new.ask("SELECT 1 FROM orchestrator.workers WHERE idle_until > clock_timestamp() + interval '30 s'")

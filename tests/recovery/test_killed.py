@@ -2,12 +2,12 @@
 
 import signal
 
-from tests.recovery.stage import Stage
+from tests.recovery.environment import Environment
 
 HELD = 3
 
 
-def test_a_killed_worker_is_missed_long_before_its_beat_is_late(patient: Stage) -> None:
+def test_a_killed_worker_is_missed_long_before_its_beat_is_late(patient: Environment) -> None:
     """Its beacon goes out with it: what it ran runs again, charged; what it had only claimed is not."""
     leader = patient.hire("-q", "nobody's")
     patient.until(lambda: patient.leads(leader), "it leads")
@@ -32,7 +32,7 @@ def test_a_killed_worker_is_missed_long_before_its_beat_is_late(patient: Stage) 
     assert before_its_beat_was_late(patient)
 
 
-def test_a_killed_leader_is_replaced_before_its_term_is_over(patient: Stage) -> None:
+def test_a_killed_leader_is_replaced_before_its_term_is_over(patient: Environment) -> None:
     """By whoever sees its beacon dark; then its tasks are taken back, as any dead worker's."""
     victim = patient.hire("-q", "default", "-c", str(HELD))
     patient.until(lambda: patient.leads(victim), "it leads")
@@ -55,16 +55,16 @@ def test_a_killed_leader_is_replaced_before_its_term_is_over(patient: Stage) -> 
     assert before_its_beat_was_late(patient)
 
 
-def before_its_beat_was_late(stage: Stage) -> bool:
+def before_its_beat_was_late(environment: Environment) -> bool:
     """Tell whether the verdict on the one dead worker was given by its beacon."""
-    ((beacon,),) = stage.ask(
+    ((beacon,),) = environment.ask(
         "SELECT a.finished_at - w.beat_at < interval '7 s' FROM orchestrator.workers AS w"
         " JOIN orchestrator.attempts AS a ON a.worker_id = w.id WHERE w.state = 'dead' LIMIT 1"
     )
     return bool(beacon)
 
 
-def test_a_clean_exit_leaves_nothing_claimed_or_running(quick: Stage) -> None:
+def test_a_clean_exit_leaves_nothing_claimed_or_running(quick: Environment) -> None:
     """In the middle of a burst, the leader too; what was finished never runs again."""
     workers = [quick.start("-c", "50") for _ in range(2)]
     for process in workers:

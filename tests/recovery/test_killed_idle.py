@@ -2,12 +2,12 @@
 
 import psycopg
 
-from tests.recovery.stage import Stage
+from tests.recovery.environment import Environment
 from tests.schema.rows import rings
 from tests.worker.processes import Process
 
 
-def test_nobody_rings_for_a_worker_that_was_declared_dead(quick: Stage) -> None:
+def test_nobody_rings_for_a_worker_that_was_declared_dead(quick: Environment) -> None:
     """A NOTIFY makes its producer wait for every other: until the verdict they ring for nobody, after it no
     more, though the mark was good for longer."""
     leader = quick.hire("-q", "nobody's")
@@ -33,14 +33,16 @@ def test_nobody_rings_for_a_worker_that_was_declared_dead(quick: Stage) -> None:
         assert [] == rings(listener)
 
 
-def asks_to_be_rung(stage: Stage, process: Process) -> bool:
+def asks_to_be_rung(environment: Environment, process: Process) -> bool:
     return bool(
-        stage.ask(
+        environment.ask(
             "SELECT 1 FROM orchestrator.workers WHERE pid = %s AND idle_until > clock_timestamp() + interval '30 s'",
             process.pid,
         )
     )
 
 
-def is_dead(stage: Stage, process: Process) -> bool:
-    return stage.ask("SELECT state FROM orchestrator.workers WHERE pid = %s", process.pid) == [("dead",)]
+def is_dead(environment: Environment, process: Process) -> bool:
+    return environment.ask("SELECT state FROM orchestrator.workers WHERE pid = %s", process.pid) == [
+        ("dead",)
+    ]

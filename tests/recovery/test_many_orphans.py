@@ -5,8 +5,8 @@ from contextlib import closing
 
 import pytest
 
-from tests.recovery.stage import Stage, lines
-from tests.stations.crew import Mate
+from tests.recovery.environment import Environment, lines
+from tests.stations.worker import Mate
 from tests.tiers import long
 
 ROUND = 1000
@@ -15,7 +15,7 @@ ALONE = {"ORCHESTRATOR_DEAD_AFTER_SECONDS": "3600", "ORCHESTRATOR_TERM_SECONDS":
 
 
 @pytest.mark.parametrize("orphans", [5_000, long(50_000)])
-def test_orphans_come_back_in_rounds_while_others_go_on_claiming(quick: Stage, orphans: int) -> None:
+def test_orphans_come_back_in_rounds_while_others_go_on_claiming(quick: Environment, orphans: int) -> None:
     """No round takes more than a thousand; a claim next to them is never blocked."""
     quick.ask(
         "INSERT INTO orchestrator.tasks (type, queue) SELECT 'drill.stamp', 'busy' FROM generate_series(1, 5000)"

@@ -10,10 +10,10 @@ from typing import LiteralString
 
 import pytest
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests import faketime, servers
-from tests.recovery.stage import Stage, said, stage
+from tests.recovery.environment import Environment, environment, said
 from tests.servers import Server
 from tests.worker.processes import QUICK
 
@@ -47,19 +47,19 @@ def clock(directory: Path) -> faketime.Jumping:
 
 
 @pytest.fixture
-def here(clock: faketime.Jumping, directory: Path, tmp_path: Path) -> Iterator[Stage]:
+def here(clock: faketime.Jumping, directory: Path, tmp_path: Path) -> Iterator[Environment]:
     """A database on a server that goes by that clock."""
-    server = Server(embedded_home.binaries(), directory / "server", environment=clock.environment).start()
+    server = Server(embedded_folder.binaries(), directory / "server", environment=clock.environment).start()
     try:
         migrate.upgrade(server.url())
-        with stage(server.url(), tmp_path, CALM) as made:
+        with environment(server.url(), tmp_path, CALM) as made:
             made.ask(LEDGER)
             yield made
     finally:
         server.close()
 
 
-def test_the_servers_clock_is_moved_by_an_hour_both_ways(here: Stage, clock: faketime.Jumping) -> None:
+def test_the_servers_clock_is_moved_by_an_hour_both_ways(here: Environment, clock: faketime.Jumping) -> None:
     """Who holds tasks keeps them, what comes is done once, and who dies after that is missed as ever."""
     leader = here.hire("-q", "nobody's")
     holder = here.hire("-q", "held")
@@ -86,13 +86,13 @@ def test_the_servers_clock_is_moved_by_an_hour_both_ways(here: Stage, clock: fak
     assert [] == [line for p in (leader, holder, worker) for line in said(p, "worker declared dead")]
 
 
-def now(here: Stage) -> float:
+def now(here: Environment) -> float:
     """Return what the server takes for the present."""
     ((seconds,),) = here.ask("SELECT extract(epoch FROM clock_timestamp())::float")
     return float(seconds)
 
 
-def all_have_beaten(here: Stage) -> bool:
+def all_have_beaten(here: Environment) -> bool:
     """Tell whether every living worker's last beat is a recent one."""
     return not here.ask(
         "SELECT 1 FROM orchestrator.workers WHERE state = 'running'"
@@ -100,7 +100,7 @@ def all_have_beaten(here: Stage) -> bool:
     )
 
 
-def test_the_clock_of_a_workers_host_is_an_hour_off(quick: Stage) -> None:
+def test_the_clock_of_a_workers_host_is_an_hour_off(quick: Environment) -> None:
     """Ahead or behind, it works beside others and leads; what is to come later comes when the database says."""
     quick.ask(LEDGER)
     offsets = {"ahead": HOUR, "behind": -HOUR}

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-from tests.recovery.stage import Stage
+from tests.recovery.environment import Environment
 
 SLOTS = 10
 INNOCENTS = 100
 
 
 def test_a_poison_is_buried_after_three_losses_alone_and_its_neighbours_are_not(
-    quick: Stage, tmp_path: Path
+    quick: Environment, tmp_path: Path
 ) -> None:
     """Its dead letter names the workers it took along. The innocents complete, and what they lost they had begun."""
     book = tmp_path / "book"
@@ -28,7 +28,7 @@ def test_a_poison_is_buried_after_three_losses_alone_and_its_neighbours_are_not(
                 quick.ask("SELECT orchestrator.resume_queue('default')")
         return quick.are([poison], "dead_letter") and quick.are(innocents, "completed")
 
-    quick.until(all_over, "the poison is buried, the others are completed")
+    quick.until(all_over, "the poison becomes a dead letter, the others are completed")
 
     ((error, losses),) = quick.ask("SELECT error, losses FROM orchestrator.tasks WHERE id = %s", poison)
     killed = quick.lost([poison])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests import bouncer
-from tests.recovery.stage import Stage, said
+from tests.recovery.environment import Environment, said
 
 TASKS = 300
 HELD = 3
@@ -17,7 +17,7 @@ LATE_SECONDS = 2.0
 
 
 def test_workers_behind_pgbouncer_work_and_a_dead_one_is_missed_by_its_beat(
-    server_url: str, quick: Stage, tmp_path: Path
+    server_url: str, quick: Environment, tmp_path: Path
 ) -> None:
     """They share the server's sessions with each other, prepare nothing there, and say that they are deaf."""
     if bouncer.PROGRAM is None:
@@ -44,7 +44,7 @@ def test_workers_behind_pgbouncer_work_and_a_dead_one_is_missed_by_its_beat(
 
 
 def test_a_deaf_worker_starts_tasks_within_its_poll_and_says_so_once(
-    quick: Stage, record_property: Callable[[str, object], None]
+    quick: Environment, record_property: Callable[[str, object], None]
 ) -> None:
     """However long the poll of those who hear: one task at a time is found within about a second, a delayed one at its
     moment; and that it is deaf is said once."""

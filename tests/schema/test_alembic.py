@@ -15,7 +15,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from orchestrator.errors import SchemaError
-from orchestrator.schema import fits, migrate
+from orchestrator.schema import compatibility, migrate
 from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.catalog import COLUMNS, CONSTRAINTS, GRANTS, INDEXES, KINDS, catalog
@@ -276,7 +276,7 @@ def test_an_id_that_is_no_number_has_its_place_in_the_chain(copy: Path, database
     assert not migrate.is_behind("ab12cd34ef56")
     assert migrate.goes_down("ab12cd34ef56", "0001")
     with psycopg.connect(database_url, autocommit=True) as connection:
-        fits.require(connection)
+        compatibility.require(connection)
     migrate.move(database_url, to="0001")
     assert "0001" == migrate.state(database_url)[0]
 

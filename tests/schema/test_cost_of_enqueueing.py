@@ -99,7 +99,7 @@ def test_a_set_of_pythons_is_three_statements(
     mail.using(counted).enqueue(user_id=1)
 
     found = calls(counted, connection)
-    assert {"enqueue_alike": 3, "enqueue": 1, "ring": 3, "tell_undeclared": 3} == found
+    assert {"enqueue_alike": 3, "enqueue": 1, "ring": 3, "warn_undeclared": 3} == found
     assert 2_501 == one(connection, "SELECT count(*) FROM orchestrator.tasks")
 
 

@@ -248,19 +248,19 @@ def test_the_history_of_a_task_is_told_in_order(connection: psycopg.Connection) 
 
 def test_a_cancel_is_listed_once_in_the_history(connection: psycopg.Connection) -> None:
     """By hand as the act, with who and why; by the handler, or once the audit is gone, as the end of the task."""
-    by_hand, by_handler = put(connection, "running"), put(connection, "cancelled")
+    manually, by_handler = put(connection, "running"), put(connection, "cancelled")
     events = (
         "SELECT event, detail FROM orchestrator.task_history WHERE task_id = %s AND event LIKE 'cancel%%'"
     )
 
-    connection.execute("SELECT orchestrator.cancel(%s, 'not wanted')", [by_hand])
+    connection.execute("SELECT orchestrator.cancel(%s, 'not wanted')", [manually])
 
     assert [("cancel", "not wanted: running to cancelled")] == connection.execute(
-        events, [by_hand]
+        events, [manually]
     ).fetchall()
     assert ["cancelled"] == [event for event, _ in connection.execute(events, [by_handler])]
     connection.execute("DELETE FROM orchestrator.audit")
-    assert ["cancelled"] == [event for event, _ in connection.execute(events, [by_hand])]
+    assert ["cancelled"] == [event for event, _ in connection.execute(events, [manually])]
 
 
 def test_extreme_rows_load_in_psycopg_and_sqlalchemy(

@@ -13,7 +13,7 @@ from psycopg import sql
 
 import orchestrator
 from orchestrator.errors import DatabaseRestored
-from orchestrator.schema import fits, migrate
+from orchestrator.schema import compatibility, migrate
 from tests import dumps, servers
 from tests.races.statements import everywhere
 from tests.schema.rows import FUTURE, one, put, read, sleeping_worker
@@ -157,12 +157,12 @@ def test_nothing_runs_in_a_copy_before_somebody_resumes(copier: Copier, way: Way
         if way is not as_template:
             assert [] == claim(connection, worker_id)
         with pytest.raises(DatabaseRestored, match="orchestrator resume --after-restore"):
-            fits.require(connection)
+            compatibility.require(connection)
 
         done = connection.execute("SELECT * FROM orchestrator.resume_after_restore('a test')").fetchone()
 
         assert (1, 1, 2) == done
-        fits.require(connection)
+        compatibility.require(connection)
         assert [] == connection.execute("TABLE orchestrator.leader").fetchall()
         assert ([], []) == (claim(connection, worker_id), claim(connection, newcomer))
         assert [(0, 0), (0, 0), (1, 0)] == [
@@ -263,7 +263,7 @@ def test_a_copy_made_file_by_file_can_be_held(connection: psycopg.Connection) ->
     assert [True, False] == held
     assert [] == claim(connection, worker_id)
     with pytest.raises(DatabaseRestored):
-        fits.require(connection)
+        compatibility.require(connection)
     connection.execute("SELECT orchestrator.resume_after_restore()")
     assert [task_id] == claim(connection, sleeping_worker(connection, "default"))
 
@@ -273,9 +273,9 @@ def test_emptied_tables_are_nobodys_home(connection: psycopg.Connection) -> None
     connection.execute("TRUNCATE orchestrator.home")
 
     with pytest.raises(DatabaseRestored, match="where they were at home is not on record"):
-        fits.require(connection)
+        compatibility.require(connection)
     connection.execute("SELECT orchestrator.resume_after_restore()")
-    fits.require(connection)
+    compatibility.require(connection)
 
 
 def test_what_ran_in_the_original_is_on_record(connection: psycopg.Connection) -> None:

@@ -11,8 +11,8 @@ import orchestrator
 from orchestrator.maintain import KINDS
 from tests.races import statements
 from tests.schema.logins import Login, logins
+from tests.schema.role_statements import EDITS, ENQUEUES, KEEPS_HOUSE, OPERATES, READS
 from tests.schema.rows import insert, one, put, sleeping_worker
-from tests.schema.work import EDITS, ENQUEUES, KEEPS_HOUSE, OPERATES, READS
 
 EVERYWHERE = statements.everywhere(["default"])
 ROOT = Path(orchestrator.__file__).parent
@@ -105,34 +105,36 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     assert 1 == run("claim/sweep.sql", batch_size=9, queues=["default"])
     assert 2 == run("claim/batch.sql", **given)
     assert 3 == run("worker/leases.sql", id=worker_id, ids=[done], leases=[1])
-    assert 1 == run("execute/begin.sql", **held)
+    assert 1 == run("execute/mark_running.sql", **held)
     assert 1 == run("finish/complete.sql", results=["1"], **held)
     assert 1 == run("finish/recorded.sql", **held)
     assert 1 == run(
         "finish/settle.sql", ids=[given_back], leases=[9], ages=[1000], worker_id=worker_id, **RELEASE
     )
     assert 1 == run("worker/beat.sql", id=worker_id, **BEAT)
-    assert 1 == run("notify/light.sql", worker_id=worker_id, beacon=1)
-    assert 1 == run("lead/incumbent.sql")
-    assert 0 == run("lead/depose.sql", gone_id=None, gone_beat_at=None, term_seconds=10)
-    assert 1 == run("lead/place.sql", id=worker_id)
-    assert 1 == run("lead/ascend.sql", id=worker_id, term_seconds=10)
+    assert 1 == run("notify/take_beacon.sql", worker_id=worker_id, beacon=1)
+    assert 1 == run("lead/lock_leader.sql")
+    assert 0 == run("lead/remove_leader.sql", gone_id=None, gone_beat_at=None, term_seconds=10)
+    assert 1 == run("lead/become_leader.sql", id=worker_id)
+    assert 1 == run("lead/take_term.sql", id=worker_id, term_seconds=10)
     assert 1 == run("lead/fence.sql", id=worker_id, term=1, limit="5s")
-    assert 1 == run("maintain/gone.sql", spares_after_restart=False, late=0)
+    assert 1 == run("maintain/missing_workers.sql", spares_after_restart=False, late=0)
     assert 0 == run("maintain/overdue.sql", margin_seconds=1, most=1)
     assert 1 == run("maintain/recover.sql", batch_size=9, **LATE)
-    assert 1 == run("lead/own.sql", id=worker_id, term=1)
+    assert 1 == run("lead/lock_own_row.sql", id=worker_id, term=1)
     assert 1 == run("lead/resign.sql", id=worker_id, term=1)
     assert 1 == run("worker/deregister.sql", id=worker_id)
     assert 8 == run("maintain/partitions.sql")
     assert 1 == run("maintain/old_partition.sql")
     assert 1 == run("maintain/timeouts.sql", margin_seconds=15, batch_size=9, only_ids=None)
     assert 0 == run("maintain/leaves.sql")
-    assert 1 == run("maintain/finished.sql", leaf="tasks_done_20300101", first_page=0, pages=9, batch_size=9)
+    assert 1 == run(
+        "maintain/delete_finished.sql", leaf="tasks_done_20300101", first_page=0, pages=9, batch_size=9
+    )
     assert len(KINDS) == sum(run("maintain/retention.sql", kind=kind, batch_size=9) for kind in KINDS)
     assert 1 == run("maintain/sample_scan.sql")
     assert 1 == run("maintain/sample.sql")
-    assert 1 == run("schema/fits.sql")
+    assert 1 == run("schema/compatibility.sql")
     assert 1 == run("schema/origins.sql")
 
 

@@ -15,14 +15,14 @@ import psycopg
 import pytest
 
 from orchestrator.errors import SchemaError
-from orchestrator.schema import fits, migrate
+from orchestrator.schema import compatibility, migrate
 from tests.house.test_migrations import faults
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import one, put
 from tests.worker.processes import eventually, run, worker
 from tests.worker.running import statuses
 
-SHOP = "tests.worker.shop:app"
+SHOP = "tests.worker.tasks:app"
 ENOUGH = 200
 MODULE = '''"""Made up by a test."""
 
@@ -175,12 +175,12 @@ def test_code_of_tomorrow_does_not_start_on_the_schema_of_today(
     connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The schema first, then the workers."""
-    monkeypatch.setattr(fits, "NEEDED", 2)
+    monkeypatch.setattr(compatibility, "NEEDED", 2)
 
     with pytest.raises(
         SchemaError, match=r"is at revision 0001; this version needs 0002\. Run `orchestrator migrate`"
     ):
-        fits.require(connection)
+        compatibility.require(connection)
 
 
 def test_a_revision_that_cannot_have_its_lock_changes_nothing(

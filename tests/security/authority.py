@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from tests.docs.pages import REPOSITORY, blocks, commands
 from tests.servers import Server
 
@@ -41,7 +41,7 @@ class Shown:
 
     def __init__(self, place: Path) -> None:
         self._place = place
-        self._account = embedded_home.account()
+        self._account = embedded_folder.account()
         place.mkdir()
         place.chmod(0o755)
 

@@ -25,7 +25,7 @@ from psycopg import sql
 
 from orchestrator import Orchestrator, cli, observe
 from orchestrator.errors import OrchestratorError
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from tests.patience import PATIENCE_SECONDS
 from tests.security.canary import columns_with, hatch, leaked
 from tests.servers import Server, temporary_directory
@@ -38,7 +38,7 @@ from tests.worker.processes import (
 from tests.worker.running import until, working
 
 Arguments = dict[str, Any]
-VAULT = "tests.security.vault:app"
+VAULT = "tests.security.careless_tasks:app"
 WORDS = hatch()
 SAID = {f"CANARY_{kind.upper()}": WORDS[kind] for kind in ("result", "exception", "progress")}
 
@@ -69,7 +69,7 @@ def server() -> Iterator[Server]:
         rules.write_text("host all postgres all trust\nhost all all all scram-sha-256\n")
         rules.chmod(0o644)
         directory.chmod(0o755)
-        server = Server(embedded_home.binaries(), directory / "server", settings={"hba_file": str(rules)})
+        server = Server(embedded_folder.binaries(), directory / "server", settings={"hba_file": str(rules)})
         try:
             server.start()
             with psycopg.connect(server.url(), autocommit=True) as connection:
@@ -172,7 +172,7 @@ def test_a_secret_stands_only_where_it_was_put(
         "idempotency_keys.key",
     } <= set().union(*stands.values()), "the canaries have been there"
     assert [] == leaked(places, WORDS, allowed=[("worker's log", "exception")])
-    assert {"task failed", "task buried", "task cancelled"} == {
+    assert {"task failed", "task dead lettered", "task cancelled"} == {
         line["event"]
         for line in map(json.loads, process.log.splitlines())
         if WORDS["exception"] in json.dumps(line)

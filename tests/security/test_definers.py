@@ -15,8 +15,8 @@ from orchestrator import Orchestrator
 from orchestrator.schema import migrate
 from tests.docs.pages import REPOSITORY
 from tests.schema.logins import Login, logins
+from tests.schema.role_statements import ENQUEUES, KEEPS_HOUSE, OPERATES
 from tests.schema.rows import one, put
-from tests.schema.work import ENQUEUES, KEEPS_HOUSE, OPERATES
 from tests.security import dynamic
 from tests.security.rights import granted, matrix
 from tests.worker.running import run_until_empty, status

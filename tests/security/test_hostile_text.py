@@ -19,10 +19,10 @@ import structlog
 from psycopg.types.json import Jsonb
 
 from orchestrator import Orchestrator, events, observe
-from orchestrator.cli.told import told
+from orchestrator.cli.error_messages import report_error
 from orchestrator.errors import DatabaseUnavailable, EnqueueRefused
-from orchestrator.observe import lines
-from orchestrator.observe.log import is_told
+from orchestrator.observe import log_output
+from orchestrator.observe.log import has_line
 from orchestrator.task.backoff import Backoff
 from tests.forked import REPOSITORY
 from tests.schema.rows import insert, one
@@ -190,7 +190,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     """Standard error at a terminal, with lines for all events on it."""
     file = Terminal()
     monkeypatch.setattr(sys, "stderr", file)
-    monkeypatch.setattr(lines, "logging_is_configured", lambda: False)
+    monkeypatch.setattr(log_output, "logging_is_configured", lambda: False)
     structlog.reset_defaults()
     stop = observe.follow(minimum="debug")
     yield file
@@ -207,7 +207,7 @@ def is_text(shown: str) -> bool:
 def test_an_event_cannot_command_the_terminal(terminal: Terminal, name: str) -> None:
     """Whichever of its fields holds a stranger's words; one line each."""
     text = HOSTILE[name]
-    for kind in filter(is_told, events.kinds()):
+    for kind in filter(has_line, events.kinds()):
         terminal.seek(0)
         terminal.truncate()
         events.emit(kind(**{field.name: filled(str(field.type), text) for field in dataclasses.fields(kind)}))
@@ -252,7 +252,7 @@ def test_a_log_in_json_has_the_traceback(monkeypatch: pytest.MonkeyPatch) -> Non
     """As one value of one line, letters beyond ASCII escaped."""
     file = io.StringIO()
     monkeypatch.setattr(sys, "stderr", file)
-    monkeypatch.setattr(lines, "logging_is_configured", lambda: False)
+    monkeypatch.setattr(log_output, "logging_is_configured", lambda: False)
     structlog.reset_defaults()
     stop = observe.follow()
     try:
@@ -279,7 +279,7 @@ def test_a_worker_at_a_terminal_and_psql_show_text(
     insert(connection, type=f"unknown {STORABLE['right to left']}", payload=Jsonb({}))
 
     with at_terminal(
-        "worker", "tests.security.stranger:app", cwd=REPOSITORY, url=database_url, **QUICK
+        "worker", "tests.security.revealing_tasks:app", cwd=REPOSITORY, url=database_url, **QUICK
     ) as process:
         eventually(
             lambda: (
@@ -306,7 +306,7 @@ def test_a_worker_at_a_terminal_and_psql_show_text(
 
 def test_a_command_that_fails_says_so_in_text(capsys: pytest.CaptureFixture[str]) -> None:
     """What PostgreSQL, or a host, answered is a stranger's word."""
-    code = told(DatabaseUnavailable("cannot connect to \x1b[2J\u202e:\nserver said no"))
+    code = report_error(DatabaseUnavailable("cannot connect to \x1b[2J\u202e:\nserver said no"))
 
     assert 1 == code
     assert "error: cannot connect to \\x1b[2J\\u202e:\nserver said no\n" == capsys.readouterr().err

@@ -21,7 +21,7 @@ from orchestrator.config import Config
 from orchestrator.errors import ConfigError, OrchestratorError
 from orchestrator.postgres import connect
 from orchestrator.schema import migrate
-from tests.cli import inside
+from tests.cli import in_process
 from tests.docs.pages import REPOSITORY
 from tests.worker.processes import surroundings
 
@@ -52,7 +52,7 @@ COMMANDS = (
     "status", "doctor", "queues list", "queues pause default", "tasks list", "tasks show 1", "tasks cancel 1 --yes",
     "tasks export --type mail", "explain 1", "failures", "workers list", "leader", "version", "migrate",
     "migrate --check", "enqueue mail {}", "resume --after-restore --yes", "sql -c \\conninfo",
-    "worker tests.worker.shop:app", "dev tests.worker.shop:app",
+    "worker tests.worker.tasks:app", "dev tests.worker.tasks:app",
 )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def test_it_says_what_is_wrong_and_where_and_what_to_write(url: str, says: str) 
         Config.load({"ORCHESTRATOR_DATABASE_URL": url})
     with pytest.raises(ConfigError) as in_code:
         Orchestrator(url).enqueue("mail", {})
-    ran = inside.run("status", "--url", url)
+    ran = in_process.run("status", "--url", url)
 
     assert str(in_environment.value).startswith(
         f"ORCHESTRATOR_DATABASE_URL cannot be read: {says}; write postgresql://"
@@ -189,7 +189,7 @@ def test_no_application_repeats_it(
         refusal(lambda: migrate.upgrade(url)),
         refusal(lambda: migrate.state(url)),
         refusal(lambda: testing.frozen_clock(url).__enter__()),
-        refusal(lambda: testing.drain(app)),
+        refusal(lambda: testing.run_tasks(app)),
     ]
     app.close()
 
@@ -204,8 +204,8 @@ def test_no_command_repeats_it(words: str, capfd: pytest.CaptureFixture[str]) ->
     leaks = {}
     for url in MIDDLE:
         ran = [
-            inside.run(*words.split(), url=url, ORCHESTRATOR_START_WAIT_SECONDS="0"),
-            inside.run(*words.split(), "--url", url, ORCHESTRATOR_START_WAIT_SECONDS="0"),
+            in_process.run(*words.split(), url=url, ORCHESTRATOR_START_WAIT_SECONDS="0"),
+            in_process.run(*words.split(), "--url", url, ORCHESTRATOR_START_WAIT_SECONDS="0"),
         ]
         said = "".join(one.said for one in ran) + "".join(capfd.readouterr())
         if pieces(said) or not all(one.code for one in ran):
@@ -216,8 +216,8 @@ def test_no_command_repeats_it(words: str, capfd: pytest.CaptureFixture[str]) ->
 
 def test_no_parent_of_several_workers_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
     """Nor do its children."""
-    ran = inside.run(
-        "worker", "tests.worker.shop:app", "-p", "2", url=MIDDLE[0], ORCHESTRATOR_START_WAIT_SECONDS="0"
+    ran = in_process.run(
+        "worker", "tests.worker.tasks:app", "-p", "2", url=MIDDLE[0], ORCHESTRATOR_START_WAIT_SECONDS="0"
     )
 
     assert 1 == ran.code
@@ -226,7 +226,7 @@ def test_no_parent_of_several_workers_repeats_it(capfd: pytest.CaptureFixture[st
 
 def test_no_measurement_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
     """`bench` takes a database as --url alone."""
-    ran = [inside.run("bench", "--only", "drain", "--quick", "--url", url) for url in MIDDLE]
+    ran = [in_process.run("bench", "--only", "throughput", "--quick", "--url", url) for url in MIDDLE]
 
     assert [1] * len(MIDDLE) == [one.code for one in ran]
     assert [] == pieces("".join(one.said for one in ran) + "".join(capfd.readouterr()))
@@ -247,7 +247,7 @@ def test_no_measurement_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
 )
 def test_no_command_line_that_cannot_be_read_repeats_it(words: tuple[str, ...]) -> None:
     """A space that the shell has split at; a URL where something else belongs."""
-    ran = inside.run(*words, url="postgresql://127.0.0.1:1/shop")
+    ran = in_process.run(*words, url="postgresql://127.0.0.1:1/shop")
 
     assert 0 != ran.code
     assert [] == pieces(ran.said)

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 import sqlalchemy
 
-from orchestrator.execute import fault
+from orchestrator.execute import error_text
 from tests.security.canary import hatch
 
 # By name: they bring no types.
@@ -144,7 +144,7 @@ def test_a_failure_shows_no_row(
     with pytest.raises(Exception) as caught:
         way(database_url)
 
-    found = fault.of(caught.value)
+    found = error_text.of(caught.value)
 
     assert WORD not in found.message + found.traceback
     assert "shortness" in found.traceback
@@ -154,7 +154,7 @@ def test_what_is_no_quotation_stays() -> None:
     """The text of a handler's own is the reader's only clue."""
     error = ValueError("two\nlines: DETAIL and CONTEXT, and\n  DETAIL of them")
 
-    assert str(error) == fault.of(error).message
+    assert str(error) == error_text.of(error).message
 
 
 class Declined(Exception):
@@ -171,5 +171,5 @@ def test_what_an_error_of_another_kind_calls_its_detail_stays() -> None:
     """It is no database's."""
     error = Declined("card declined")
 
-    assert "402: card declined" == fault.of(error).message
+    assert "402: card declined" == error_text.of(error).message
     assert "card declined" == error.detail

@@ -23,12 +23,12 @@ from orchestrator import Cancel, Context, Discard, Orchestrator, Retry, Snooze, 
 from orchestrator.postgres import connect
 from orchestrator.schema import migrate
 from tests import bouncer
-from tests.cli import inside
+from tests.cli import in_process
 from tests.producers.holding import ALL_KINDS, Holding, enqueue, enqueue_many
 from tests.producers.holding import run as run_kind
 from tests.schema.logins import logins
+from tests.schema.role_statements import KEEPS_HOUSE, ROOT
 from tests.schema.rows import put
-from tests.schema.work import KEEPS_HOUSE, ROOT
 from tests.security import traps
 from tests.servers import url_of
 from tests.worker.running import (
@@ -85,7 +85,7 @@ def trapped(
     try:
         if template.startswith(READY):
             with looking(server_url, name) as look:
-                look.execute("SELECT orchestrator.move_in()")
+                look.execute("SELECT orchestrator.set_home()")
         if hostile:
             administrator.execute(traps.path_of("DATABASE", name))
         yield url_of(server_url, name)
@@ -176,10 +176,10 @@ def test_a_migration_calls_nothing_of_others(
             sprung += traps.sprung(look)
     with (
         trapped(administrator, server_url, templates[PLANTED]) as url,
-        psycopg.connect(url, autocommit=True) as by_hand,
+        psycopg.connect(url, autocommit=True) as manually,
     ):
-        by_hand.execute(migrate.script().encode())
-        sprung += traps.sprung(by_hand)
+        manually.execute(migrate.script().encode())
+        sprung += traps.sprung(manually)
 
     assert at[0] == at[1] is not None
     assert [] == built_in
@@ -398,7 +398,7 @@ def test_no_command_calls_anything_of_others(url: str, look: psycopg.Connection,
     """What a person types at a terminal."""
     task_id = put(look)
 
-    ran = inside.run(*words.format(id=task_id).split(), url=url)
+    ran = in_process.run(*words.format(id=task_id).split(), url=url)
 
     assert [] == traps.sprung(look)
     assert "TRAP" not in ran.said

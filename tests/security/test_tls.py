@@ -17,7 +17,7 @@ from psycopg.conninfo import make_conninfo
 
 from orchestrator import Orchestrator
 from orchestrator.errors import DatabaseUnavailable
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests.docs.pages import blocks
 from tests.schema.rows import one
@@ -31,7 +31,7 @@ pytestmark = [
     pytest.mark.skipif(not BINARIES.exists(), reason="Debian's PostgreSQL 15 speaks TLS, and is not here"),
 ]
 
-SHOP = "tests.worker.shop:app"
+SHOP = "tests.worker.tasks:app"
 SESSIONS = next(b.text for b in blocks(PAGE.read_text()) if b.language == "sql")
 # What each other server is refused with, by the page.
 REFUSALS = {
@@ -167,7 +167,7 @@ def test_another_server_is_refused(place: Place, connection: psycopg.Connection,
 def test_a_server_without_tls_is_refused(server_url: str) -> None:
     """Where the default would have gone on in plaintext."""
     with temporary_directory() as folder:
-        server = Server(embedded_home.binaries(), folder / "server")
+        server = Server(embedded_folder.binaries(), folder / "server")
         try:
             server.start()
             plain = make_conninfo(server.url())

@@ -13,7 +13,7 @@ class History:
     def __init__(self) -> None:
         self._before: dict[int, Row] = {}
         self._leases = Leases()
-        self._reign: tuple[int, int] | None = None
+        self._leadership: tuple[int, int] | None = None
         self._term = 0
 
     def faults(self, found: Snapshot, *, who: Who, deleted: set[int]) -> list[str]:
@@ -37,10 +37,10 @@ class History:
         reigns = [(worker["id"], worker["term"]) for worker in found["workers"] if worker["is_leader"]]
         if len(reigns) > 1:
             yield f"I8: {reigns} lead at once"
-        for reign in reigns:
-            if reign != self._reign and reign[1] <= self._term:
-                yield f"I8: worker {reign[0]} leads in term {reign[1]}, after term {self._term}"
-            self._reign, self._term = reign, max(self._term, reign[1])
+        for leadership in reigns:
+            if leadership != self._leadership and leadership[1] <= self._term:
+                yield f"I8: worker {leadership[0]} leads in term {leadership[1]}, after term {self._term}"
+            self._leadership, self._term = leadership, max(self._term, leadership[1])
 
 
 def keys(found: Snapshot, tasks: dict[int, Row]) -> Iterator[str]:

@@ -12,17 +12,17 @@ from typing import Any
 from hypothesis import note
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from orchestrator.task.outcome import Buried, End, Failed, Released
+from orchestrator.task.outcome import DeadLettered, End, Failed, Released
 from orchestrator.task.status import Who
+from tests.stateful.actions import DEEDS, STATUSES, Deed
 from tests.stateful.comparing import differences
-from tests.stateful.deeds import DEEDS, STATUSES, Deed
-from tests.stateful.ground import Ground
-from tests.stateful.hand import edited
+from tests.stateful.database import Database
 from tests.stateful.invariants import History
+from tests.stateful.manual_update import edited
 from tests.stateful.model import Model
-from tests.stateful.words import QUEUES, Beaten, Claim, Edit, Order, Refused, Reign
+from tests.stateful.words import QUEUES, Beaten, Claim, Edit, Leadership, Order, Refused
 
-# The leaves of tasks_done go no further (ground.py).
+# The leaves of tasks_done go no further (database.py).
 FURTHEST_SECONDS = 86_400
 
 
@@ -37,25 +37,25 @@ class Process:
 class Machine(RuleBasedStateMachine):
     """Three workers, a producer, and a person with psql."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, database: Database) -> None:
         super().__init__()
-        self.ground = ground
+        self.database = database
         self.model = Model()
         self.history = History()
         self.tasks: list[int] = []
         self.claims: list[Claim] = []
-        self.reigns: list[Reign] = []
+        self.reigns: list[Leadership] = []
         self.deleted: set[int] = set()
         self.leases = 1000
         self.registered = 0
-        ground.reset()
+        database.reset()
         self.processes = {name: self.started() for name in "abc"}
 
     @rule(deed=DEEDS)
     def step(self, deed: Deed) -> None:
         """Do it, to the task, claim or reign that is meant; to none, if there is none yet."""
         given = dict(deed.given)
-        for name, things in (("task", self.tasks), ("claim", self.claims), ("reign", self.reigns)):
+        for name, things in (("task", self.tasks), ("claim", self.claims), ("leadership", self.reigns)):
             if name in given and not things:
                 return
             if name in given:
@@ -69,14 +69,14 @@ class Machine(RuleBasedStateMachine):
     def same(self, ask: Callable[[Any], Any], *, by: Who = Who.WORKER) -> Any:
         """Ask the reference and the database: the same answer, or the same refusal; and all is as it should be."""
         told = self.answered(ask)
-        self.found = self.ground.snapshot()
+        self.found = self.database.snapshot()
         wrong = differences(self.model.snapshot(), self.found)
         wrong += self.history.faults(self.found, who=by, deleted=self.deleted)
         assert not wrong, "\n".join(["", *wrong])
         return told
 
     def answered(self, ask: Callable[[Any], Any]) -> Any:
-        expected, actual = answer(ask, self.model), answer(ask, self.ground)
+        expected, actual = answer(ask, self.model), answer(ask, self.database)
         assert expected == actual, f"expected {expected}, and the database says {actual}"
         return actual
 
@@ -157,19 +157,19 @@ class Machine(RuleBasedStateMachine):
 
     def elect(self, name: str, does: bool) -> None:
         """And do the duties, if it leads."""
-        reign: Reign | None = self.same(lambda x: x.elect(self.processes[name].worker))
-        if reign:
-            self.reigns.append(reign)
-        if reign and does:
-            self.do_the_duties(reign)
+        leadership: Leadership | None = self.same(lambda x: x.elect(self.processes[name].worker))
+        if leadership:
+            self.reigns.append(leadership)
+        if leadership and does:
+            self.do_the_duties(leadership)
 
-    def resign(self, reign: Reign) -> None:
-        self.same(lambda x: x.resign(reign))
+    def resign(self, leadership: Leadership) -> None:
+        self.same(lambda x: x.resign(leadership))
 
-    def do_the_duties(self, reign: Reign) -> None:
+    def do_the_duties(self, leadership: Leadership) -> None:
         """In a term that may be over."""
-        self.same(lambda x: x.recover(reign))
-        self.same(lambda x: x.enforce_timeouts(reign))
+        self.same(lambda x: x.recover(leadership))
+        self.same(lambda x: x.enforce_timeouts(leadership))
 
     def fall_silent(self, name: str, seconds: int, returns: bool) -> None:
         """A worker does not beat, another leads and takes back what it held; it comes back under a new id."""
@@ -263,16 +263,16 @@ def answer(ask: Callable[[Any], Any], whom: object) -> object:
         return f"refused: {refused}"
 
 
-def update(whom: Model | Ground, *, task: int, edit: Edit) -> None:
+def update(whom: Model | Database, *, task: int, edit: Edit) -> None:
     whom.edit([task], edit)
 
 
-def beat(whom: Model | Ground, *, worker: int) -> Beaten:
+def beat(whom: Model | Database, *, worker: int) -> Beaten:
     return whom.beat(worker, beats=True, draining=False)
 
 
 def as_worker(claim: Claim, end: End) -> End:
     """What a worker makes of a failure when no attempt is left (execute/attempt.py)."""
     if isinstance(end, Failed) and claim.attempt >= claim.max_attempts:
-        return Buried(end.fault, end.kind)
+        return DeadLettered(end.fault, end.kind)
     return end

@@ -1,15 +1,15 @@
 """The reference: what the queue is meant to do, on a dict of tasks.
 
 Written from the contract (DESIGN, the header of each .sql), not from the statements: no locks, no leaves, no batches.
-It answers each question in the words of `words.py`, as the database does (ground.py), and `snapshot` is all it holds.
+It answers each question in the words of `words.py`, as the database does (database.py), and `snapshot` is all it holds.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from orchestrator.task.status import LEASED
-from tests.stateful.hand import edited
-from tests.stateful.kept import Kept
+from tests.stateful.kept_state import Kept
+from tests.stateful.manual_update import edited
 from tests.stateful.rows import Task
 from tests.stateful.words import (
     BACKOFF_BASE_SECONDS,
@@ -19,8 +19,8 @@ from tests.stateful.words import (
     TERM_SECONDS,
     TIMEOUT_MARGIN_SECONDS,
     Edit,
+    Leadership,
     Refused,
-    Reign,
 )
 
 
@@ -29,7 +29,7 @@ class Model(Kept):
 
     # The lead
 
-    def elect(self, worker: int) -> Reign | None:
+    def elect(self, worker: int) -> Leadership | None:
         leader = self._leader()
         if leader and not (self.now < leader.until <= self.now + 2 * TERM_SECONDS and leader.lives):
             leader.is_leader, leader.leader_until = False, None
@@ -38,18 +38,18 @@ class Model(Kept):
             return None
         self.terms += 1
         me.is_leader, me.term, me.leader_until = True, self.terms, self.now + TERM_SECONDS
-        return Reign(worker, self.terms)
+        return Leadership(worker, self.terms)
 
-    def resign(self, reign: Reign) -> bool:
-        me = self.workers.get(reign.worker)
-        if me is None or not me.is_leader or me.term != reign.term:
+    def resign(self, leadership: Leadership) -> bool:
+        me = self.workers.get(leadership.worker)
+        if me is None or not me.is_leader or me.term != leadership.term:
             return False
         me.is_leader, me.leader_until = False, None
         return True
 
-    def recover(self, reign: Reign) -> tuple[int, int, int]:
+    def recover(self, leadership: Leadership) -> tuple[int, int, int]:
         """Declare dead whose beat is too old, and take back what the dead hold."""
-        self._fence(reign)
+        self._fence(leadership)
         holders = {t.worker for t in self.tasks.values() if t.status in LEASED and t.worker}
         gone = holders - self.workers.keys()
         declared = 0
@@ -65,11 +65,11 @@ class Model(Kept):
         orphans = [task for worker in gone for task in self._tasks_of(worker)]
         for task in orphans:
             self._orphan(task)
-        buried = sum(self.tasks[task.id].status == "dead_letter" for task in orphans)
-        return len(orphans) - buried, buried, declared
+        dead_lettered = sum(self.tasks[task.id].status == "dead_letter" for task in orphans)
+        return len(orphans) - dead_lettered, dead_lettered, declared
 
-    def enforce_timeouts(self, reign: Reign) -> bool:
-        self._fence(reign)
+    def enforce_timeouts(self, leadership: Leadership) -> bool:
+        self._fence(leadership)
         for task in list(self.tasks.values()):
             if task.status != "running" or task.started_at is None or not task.timeout:
                 continue
@@ -80,9 +80,9 @@ class Model(Kept):
                 self._time_out(task)
         return False
 
-    def _fence(self, reign: Reign) -> None:
-        me = self.workers.get(reign.worker)
-        if me is None or not me.leads_at(self.now) or me.term != reign.term:
+    def _fence(self, leadership: Leadership) -> None:
+        me = self.workers.get(leadership.worker)
+        if me is None or not me.leads_at(self.now) or me.term != leadership.term:
             raise Refused(TERM_OVER)
 
     def _orphan(self, task: Task) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.stateful.ground import Ground
+from tests.stateful.database import Database
 from tests.stateful.machine import Machine
 from tests.tiers import long
 
@@ -34,14 +34,14 @@ SETTINGS = settings(
 
 
 @pytest.fixture
-def ground(database_url: str, connection: psycopg.Connection) -> Iterator[Ground]:
+def database(database_url: str, connection: psycopg.Connection) -> Iterator[Database]:
     """The test's database, with a clock that stands still, for one story after the other."""
     with psycopg.connect(database_url, autocommit=True) as worker:
-        yield Ground(worker, connection)
+        yield Database(worker, connection)
 
 
 @pytest.mark.parametrize("stories", [20, long(int(STORIES or 80))], ids=["short", "long"])
-def test_the_database_does_what_the_reference_does(ground: Ground, stories: int) -> None:
+def test_the_database_does_what_the_reference_does(database: Database, stories: int) -> None:
     """Whatever comes after whatever: the same answers, the same rows, and no invariant broken."""
     told = settings(SETTINGS, max_examples=stories)
-    run_state_machine_as_test(partial(Machine, ground), settings=told)  # type: ignore[arg-type]  # any callable
+    run_state_machine_as_test(partial(Machine, database), settings=told)  # type: ignore[arg-type]  # any callable

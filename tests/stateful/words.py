@@ -53,7 +53,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Reign:
+class Leadership:
     """Who won the lead, and in which term."""
 
     worker: int

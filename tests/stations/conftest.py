@@ -7,7 +7,7 @@ import psycopg
 import pytest
 
 from tests.clock import Clock
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 
 @pytest.fixture

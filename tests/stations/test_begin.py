@@ -4,7 +4,7 @@ import psycopg
 
 from tests.clock import Clock
 from tests.schema.rows import put, read
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 
 def test_begun_tasks_are_running(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:

@@ -10,11 +10,11 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import Outcome, Released
 from tests.clock import Clock
 from tests.schema.rows import insert, one, put, read
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 
 def ids(tasks: list[Claimed]) -> list[int]:

@@ -18,7 +18,7 @@ import psycopg
 from psycopg import errors
 
 from orchestrator.task.outcome import Completed, Outcome, Released
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 TASKS = 10_000
 WORKERS = 4

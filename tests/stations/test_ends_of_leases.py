@@ -8,12 +8,21 @@ import pytest
 
 from orchestrator import finish
 from orchestrator.maintain import recover, timeouts
-from orchestrator.task.model import Claimed
-from orchestrator.task.outcome import Buried, Cancelled, Completed, End, Failed, Fault, Outcome, Released
+from orchestrator.task.claimed import Claimed
+from orchestrator.task.outcome import (
+    Cancelled,
+    Completed,
+    DeadLettered,
+    End,
+    Failed,
+    Fault,
+    Outcome,
+    Released,
+)
 from tests.clock import Clock
 from tests.maintain.rounds import do
 from tests.schema.rows import one, put
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 FAULT = Fault("ValueError", "no such user", "Traceback …")
 HOLD: LiteralString = "UPDATE orchestrator.tasks_live SET holds = '{7, 8}', gates = '{9}' WHERE id = %s"
@@ -53,7 +62,7 @@ def by_timeout(connection: psycopg.Connection, _: Mate, clock: Clock, _task: Cla
     do(connection, timeouts)
 
 
-def by_hand(statement: LiteralString) -> Way:
+def manually(statement: LiteralString) -> Way:
     def done(connection: psycopg.Connection, _: Mate, _clock: Clock, task: Claimed) -> None:
         connection.execute(statement, [task.id])
 
@@ -72,14 +81,14 @@ def in_a_copy(connection: psycopg.Connection, _: Mate, _clock: Clock, _task: Cla
         pytest.param(by_outcome(Failed(FAULT, "failed", 60)), 4, WAITS, id="retried"),
         pytest.param(by_outcome(Released()), 4, WAITS, id="released"),
         pytest.param(by_outcome(Cancelled("unsubscribed")), 4, FAILED, id="cancelled"),
-        pytest.param(by_outcome(Buried(FAULT, "failed")), 4, FAILED, id="dead letter"),
+        pytest.param(by_outcome(DeadLettered(FAULT, "failed")), 4, FAILED, id="dead letter"),
         pytest.param(within_a_transaction, 4, SUCCEEDED, id="within the handler's transaction"),
         pytest.param(by_recovery, 4, WAITS, id="recovered"),
         pytest.param(by_timeout, 4, WAITS, id="timed out"),
         pytest.param(by_timeout, 1, FAILED, id="timed out for the last time"),
-        pytest.param(by_hand(REQUEUE), 4, WAITS, id="requeued"),
-        pytest.param(by_hand(CANCEL), 4, FAILED, id="cancelled by hand"),
-        pytest.param(by_hand(DELETE), 4, DELETED, id="deleted"),
+        pytest.param(manually(REQUEUE), 4, WAITS, id="requeued"),
+        pytest.param(manually(CANCEL), 4, FAILED, id="cancelled by hand"),
+        pytest.param(manually(DELETE), 4, DELETED, id="deleted"),
         pytest.param(in_a_copy, 4, WAITS, id="resumed in a copy"),
     ],
 )  # fmt: skip

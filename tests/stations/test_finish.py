@@ -9,9 +9,9 @@ import pytest
 from psycopg import errors
 
 from orchestrator.task.outcome import (
-    Buried,
     Cancelled,
     Completed,
+    DeadLettered,
     End,
     Failed,
     Fault,
@@ -23,15 +23,15 @@ from orchestrator.task.outcome import (
 from tests.clock import Clock
 from tests.schema.rows import one, put, read, rings, sleeping_worker
 from tests.servers import wait_until
-from tests.stations.crew import Mate
 from tests.stations.rows import attempts, changes, row
+from tests.stations.worker import Mate
 
 FAULT = Fault("ValueError", "no such user", "Traceback …")
 ERROR = {"class": "ValueError", "message": "no such user", "traceback": "Traceback …"}
 ENDS: list[End] = [
     Completed('{"sent": 1}'),
     Failed(FAULT, "failed", 60),
-    Buried(FAULT, "failed"),
+    DeadLettered(FAULT, "failed"),
     Cancelled("unsubscribed"),
     Snoozed(60),
     PutBack(FAULT, 5, 1),
@@ -103,7 +103,7 @@ def test_a_failure_without_a_delay_is_ready_at_once(
 @pytest.mark.parametrize("kind", ["failed", "timeout", "discarded"])
 def test_a_burial(connection: psycopg.Connection, worker: Mate, clock: Clock, kind: str) -> None:
     """A dead letter tells its error, and attempts tell how it came to it."""
-    changed = finish(connection, worker, clock, Buried(FAULT, kind))  # type: ignore[arg-type] # parametrized
+    changed = finish(connection, worker, clock, DeadLettered(FAULT, kind))  # type: ignore[arg-type] # parametrized
 
     assert ({"status": "dead_letter", "finished_at": clock.now, "error": ERROR}, [kind]) == changed
 
@@ -299,7 +299,7 @@ def test_a_batch_waits_for_a_lock_a_moment_only(
 
 
 @pytest.mark.parametrize(
-    "end", [Completed(None), Failed(FAULT, "failed", 1), Buried(FAULT, "failed")], ids=name
+    "end", [Completed(None), Failed(FAULT, "failed", 1), DeadLettered(FAULT, "failed")], ids=name
 )
 def test_a_batch_locks_its_tasks_in_the_order_of_their_ids(
     connection: psycopg.Connection, database_url: str, worker: Mate, end: End

@@ -13,12 +13,12 @@ import psycopg
 import pytest
 
 from orchestrator import claim
-from orchestrator.claim import Memory, memory
+from orchestrator.claim import ScanPositions, scan_positions
 from orchestrator.claim.batch import CLAIM, where_to_look
 from orchestrator.postgres.session import Connection
 from orchestrator.task.outcome import Completed, Outcome
 from tests.schema.rows import one, put
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 DEAD = 24_000
 LEFT = 400
@@ -38,14 +38,14 @@ FROM generate_series(1, %(count)s) AS n
 @pytest.fixture
 def emptied(
     database_url: str, connection: psycopg.Connection, worker: Mate, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Memory]:
+) -> Iterator[ScanPositions]:
     """Claim and finish very many tasks while a snapshot is held; return what the worker remembers of it. Some of the
     least urgent are left."""
     never_look_inside(monkeypatch)
     with snapshot(database_url):
         connection.execute(FILL, {"priorities": PRIORITIES, "count": DEAD + LEFT})
         connection.execute("ANALYZE orchestrator.tasks_live")
-        yield drained(worker, Memory(), DEAD)
+        yield drained(worker, ScanPositions(), DEAD)
 
 
 @contextmanager
@@ -58,10 +58,10 @@ def snapshot(url: str) -> Iterator[psycopg.Connection]:
         holder.rollback()
 
 
-def drained(worker: Mate, remembered: Memory, count: int) -> Memory:
+def drained(worker: Mate, remembered: ScanPositions, count: int) -> ScanPositions:
     """Claim and complete so many."""
     for _ in range(count // BATCH):
-        found = worker.claim(batch_size=BATCH, memory=remembered)
+        found = worker.claim(batch_size=BATCH, positions=remembered)
         worker.finish_all([Outcome(task, Completed(None)) for task in found])
     # However fast this machine is.
     remembered.learn([], 1.0)
@@ -69,7 +69,7 @@ def drained(worker: Mate, remembered: Memory, count: int) -> Memory:
     return remembered
 
 
-def buffers(worker: Mate, remembered: Memory | None, *, batch_size: int = 1) -> int:
+def buffers(worker: Mate, remembered: ScanPositions | None, *, batch_size: int = 1) -> int:
     """Return how many buffers the claim looks at, and claim nothing."""
     queues = ["default"]
     where = where_to_look(queues, remembered.ranges(queues) if remembered is not None else None)
@@ -105,10 +105,10 @@ def locked(url: str, count: int) -> Iterator[list[int]]:
         hand.rollback()
 
 
-def test_with_a_memory_a_claim_passes_few_dead_entries(emptied: Memory, worker: Mate) -> None:
+def test_with_a_memory_a_claim_passes_few_dead_entries(emptied: ScanPositions, worker: Mate) -> None:
     """It finds the same as one that begins at the front, which passes them all."""
     without, beside = buffers(worker, None), buffers(worker, emptied)
-    found = worker.claim(batch_size=LEFT, memory=emptied)
+    found = worker.claim(batch_size=LEFT, positions=emptied)
 
     assert without > MANY
     assert beside < FEW
@@ -116,7 +116,7 @@ def test_with_a_memory_a_claim_passes_few_dead_entries(emptied: Memory, worker: 
 
 
 def test_what_is_critical_is_found_by_the_very_next_claim(
-    emptied: Memory, connection: psycopg.Connection, worker: Mate
+    emptied: ScanPositions, connection: psycopg.Connection, worker: Mate
 ) -> None:
     """Of a priority that was in use, or a new one: before, between or behind the others."""
     for priority in (100, 90, 60, 89):
@@ -124,7 +124,7 @@ def test_what_is_critical_is_found_by_the_very_next_claim(
             connection, priority=priority, run_at=one(connection, "SELECT now()"), aging_us=31557600000000000
         )
 
-        assert [task_id] == [task.id for task in worker.claim(batch_size=1, memory=emptied)]
+        assert [task_id] == [task.id for task in worker.claim(batch_size=1, positions=emptied)]
 
 
 def test_what_was_locked_is_found_within_a_cycle_of_slices(
@@ -135,14 +135,14 @@ def test_what_was_locked_is_found_within_a_cycle_of_slices(
     with snapshot(database_url):
         connection.execute(FILL, {"priorities": PRIORITIES, "count": 4000})
         with locked(database_url, 3) as ids:
-            remembered = drained(worker, Memory(), 3000)
+            remembered = drained(worker, ScanPositions(), 3000)
         assert ids == status_is(connection, "pending", ids)
-        assert not {task.id for task in worker.claim(batch_size=10, memory=remembered)} & set(ids)
+        assert not {task.id for task in worker.claim(batch_size=10, positions=remembered)} & set(ids)
         look_inside_each_time(monkeypatch)
 
         found, looks = set[int](), 0
         while not set(ids) <= found:
-            found |= {task.id for task in worker.claim(batch_size=10, memory=remembered)}
+            found |= {task.id for task in worker.claim(batch_size=10, positions=remembered)}
             looks += 1
             # Four stretches, in a few pieces each should this machine be slow.
             assert looks <= 4 * 8
@@ -158,14 +158,14 @@ def status_is(connection: psycopg.Connection, status: str, ids: list[int]) -> li
 
 def never_look_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no time go into looks inside: on a slow machine one claim may be dear, and the next look due at once."""
-    monkeypatch.setattr(memory, "SHARE", 1e-9)
+    monkeypatch.setattr(scan_positions, "SHARE", 1e-9)
 
 
 def look_inside_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all the time go into looks inside, from now on."""
     later = SimpleNamespace(monotonic=lambda: time.monotonic() + 1e10)
-    monkeypatch.setattr(memory, "time", later)
-    monkeypatch.setattr(memory, "SHARE", 1e9)
+    monkeypatch.setattr(scan_positions, "time", later)
+    monkeypatch.setattr(scan_positions, "SHARE", 1e9)
 
 
 def test_after_the_snapshot_the_memory_is_forgotten(
@@ -175,7 +175,7 @@ def test_after_the_snapshot_the_memory_is_forgotten(
     look_inside_each_time(monkeypatch)
     with snapshot(database_url):
         connection.execute(FILL, {"priorities": PRIORITIES, "count": DEAD})
-        remembered = drained(worker, Memory(), DEAD)
+        remembered = drained(worker, ScanPositions(), DEAD)
         held = buffers(worker, None)
 
     # A session asks anew what nobody needs any more once somebody has written something, as beats do.
@@ -183,7 +183,7 @@ def test_after_the_snapshot_the_memory_is_forgotten(
 
     looks, found = 0, set[int]()
     while remembered.is_dear:
-        found |= {task.id for task in worker.claim(batch_size=10, memory=remembered)}
+        found |= {task.id for task in worker.claim(batch_size=10, positions=remembered)}
         looks += 1
         assert looks < 1000
 
@@ -203,10 +203,10 @@ def test_two_workers_remember_each_for_itself(
     first, second = hire(), hire()
     with snapshot(database_url):
         connection.execute(FILL, {"priorities": PRIORITIES, "count": DEAD})
-        remembered = Memory()
+        remembered = ScanPositions()
         for _ in range(DEAD // 3000):
             first.claim(batch_size=2900)
-            second.claim(batch_size=100, memory=remembered)
+            second.claim(batch_size=100, positions=remembered)
         remembered.learn([], 1.0)
 
         without, beside = buffers(second, None), buffers(second, remembered)

@@ -11,11 +11,11 @@ from orchestrator import events
 from orchestrator.finish import Outbox
 from orchestrator.postgres import connect
 from orchestrator.postgres.session import Session
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import Completed, End, Failed, Fault, Outcome
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import one, put, read
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 NAME = "outbox under test"
 WAIT_SECONDS = PATIENCE_SECONDS
@@ -222,7 +222,7 @@ def test_a_result_that_postgresql_refuses_buries_its_own_task_only(
     assert "OutcomeRefused" == error["class"]
     assert "unsupported Unicode escape sequence" in error["message"]
     assert "s3cret" not in str(error)
-    assert [tasks[2].id] == of(heard, events.TaskBuried)
+    assert [tasks[2].id] == of(heard, events.TaskDeadLettered)
 
 
 def test_a_batch_survives_the_death_of_its_backend(

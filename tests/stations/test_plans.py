@@ -19,7 +19,7 @@ import pytest
 from psycopg import ClientCursor, sql
 
 import orchestrator
-from orchestrator.claim.memory import BACK, FRONT
+from orchestrator.claim.scan_positions import BACK, FRONT
 from orchestrator.postgres.session import REPLAN, REPLAN_EVERY_SECONDS, SETTINGS, Connection, Session
 from tests import servers
 

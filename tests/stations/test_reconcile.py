@@ -6,7 +6,7 @@ import psycopg
 
 from tests.clock import Clock
 from tests.schema.rows import put, read
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 
 def test_what_is_mine_and_not_held_goes_back(

@@ -12,8 +12,8 @@ from orchestrator.postgres.session import SETTINGS
 from orchestrator.task.outcome import Completed, Failed, Fault
 from tests.clock import Clock
 from tests.schema.rows import one, put, read
-from tests.stations.crew import Mate
 from tests.stations.rows import attempts, changes, row
+from tests.stations.worker import Mate
 
 BATCH_SIZE = 1000
 
@@ -51,7 +51,7 @@ def test_a_task_that_had_not_begun_comes_back_uncharged(
     claimed_at = clock.now
     clock.advance(seconds=31)
 
-    assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+    assert Recovered(returned=1, dead_lettered=0, workers=1) == rescue(connection)
 
     message = f"worker {worker.id} ({worker.host}, pid {worker.pid}) was gone before this was seen to start"
     doubt = {"class": "WorkerLost", "message": message, "traceback": ""}
@@ -62,13 +62,13 @@ def test_a_task_that_had_not_begun_comes_back_uncharged(
 def test_the_last_attempt_is_not_used_up_before_it_has_begun(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """Nor is a task that has cost two workers buried with a third that had not begun it."""
+    """Nor is a task that has cost two workers made a dead letter with a third that had not begun it."""
     last = put(connection, attempt=0, max_attempts=1)
     suspect = put(connection, attempt=2, losses=2)
     worker.claim()
     clock.advance(seconds=31)
 
-    assert Recovered(returned=2, buried=0, workers=1) == rescue(connection)
+    assert Recovered(returned=2, dead_lettered=0, workers=1) == rescue(connection)
 
     assert ("pending", 0, 0) == read(connection, last, "status", "attempt", "losses")
     assert ("pending", 2, 2) == read(connection, suspect, "status", "attempt", "losses")
@@ -88,8 +88,8 @@ def test_nobody_is_late_on_a_server_that_has_just_come_back(
     just_back = rescue_after_restart(connection, worker, dead_after_seconds=up_seconds + 600)
     back_for_long = rescue_after_restart(connection, worker, dead_after_seconds=up_seconds / 2)
 
-    assert Recovered(returned=0, buried=0, workers=0) == just_back
-    assert Recovered(returned=1, buried=0, workers=1) == back_for_long
+    assert Recovered(returned=0, dead_lettered=0, workers=0) == just_back
+    assert Recovered(returned=1, dead_lettered=0, workers=1) == back_for_long
 
 
 def test_a_beacon_tells_nothing_of_who_has_not_beaten_for_long(
@@ -104,8 +104,8 @@ def test_a_beacon_tells_nothing_of_who_has_not_beaten_for_long(
     clock.advance(seconds=31)
     gone = [(worker.id, beat_at)]
 
-    assert Recovered(returned=0, buried=0, workers=0) == recover(connection, gone=gone, watched=[])
-    assert Recovered(returned=1, buried=0, workers=1) == recover(connection, gone=gone, watched=gone)
+    assert Recovered(returned=0, dead_lettered=0, workers=0) == recover(connection, gone=gone, watched=[])
+    assert Recovered(returned=1, dead_lettered=0, workers=1) == recover(connection, gone=gone, watched=gone)
 
 
 def test_a_task_that_had_begun_counts_a_loss(
@@ -117,7 +117,7 @@ def test_a_task_that_had_begun_counts_a_loss(
     before = row(connection, task.id)
     clock.advance(seconds=31)
 
-    assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+    assert Recovered(returned=1, dead_lettered=0, workers=1) == rescue(connection)
 
     back = {"status": "pending", "losses": 1, "error": lost(worker), "lease": None, "worker_id": None}
     assert back == changes(before, row(connection, task.id))
@@ -131,12 +131,12 @@ def test_a_task_that_had_begun_counts_a_loss(
 def test_a_task_that_was_lost_in_its_last_attempt_has_one_more(
     connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate], clock: Clock, max_attempts: int
 ) -> None:
-    """It was perhaps its neighbour who killed the worker, and nobody is buried for that."""
+    """It was perhaps its neighbour who killed the worker, and nobody becomes a dead letter for that."""
     task_id = put(connection, attempt=max_attempts - 1, max_attempts=max_attempts)
     worker.take_one()
     clock.advance(seconds=31)
 
-    assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+    assert Recovered(returned=1, dead_lettered=0, workers=1) == rescue(connection)
 
     again = hire().take_one()
     assert (task_id, max_attempts, 1) == (again.id, again.attempt, again.losses)
@@ -150,7 +150,7 @@ def test_the_third_loss_alone_buries(connection: psycopg.Connection, worker: Mat
     before = row(connection, task.id)
     clock.advance(seconds=31)
 
-    assert Recovered(returned=0, buried=1, workers=1) == rescue(connection)
+    assert Recovered(returned=0, dead_lettered=1, workers=1) == rescue(connection)
 
     dead = {
         "status": "dead_letter",
@@ -186,7 +186,7 @@ def test_the_living_are_left_alone(connection: psycopg.Connection, worker: Mate,
     connection.execute("UPDATE orchestrator.workers SET beat_at = orchestrator.clock()")
     clock.advance(seconds=30)
 
-    assert Recovered(returned=0, buried=0, workers=0) == rescue(connection)
+    assert Recovered(returned=0, dead_lettered=0, workers=0) == rescue(connection)
 
     assert "running" == read(connection, task.id, "status")
     assert "running" == one(connection, "SELECT state FROM orchestrator.workers")
@@ -208,7 +208,7 @@ def test_each_worker_is_judged_by_its_own_dead_after(
     clock.advance(seconds=300)
     alive = connection.execute("SELECT id FROM orchestrator.live_workers").fetchall()
 
-    assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+    assert Recovered(returned=1, dead_lettered=0, workers=1) == rescue(connection)
 
     assert [(long.id,)] == alive
     assert [("dead", short.id), ("running", long.id)] == connection.execute(
@@ -250,9 +250,9 @@ def test_a_worker_that_beats_at_this_moment_is_left_alone(
         beat.execute(
             "UPDATE orchestrator.workers SET beat_at = orchestrator.clock() WHERE id = %s", [worker.id]
         )
-        assert Recovered(returned=0, buried=0, workers=0) == rescue(connection)
+        assert Recovered(returned=0, dead_lettered=0, workers=0) == rescue(connection)
 
-    assert Recovered(returned=0, buried=0, workers=0) == rescue(connection)
+    assert Recovered(returned=0, dead_lettered=0, workers=0) == rescue(connection)
     assert "running" == read(connection, task.id, "status")
 
 
@@ -264,7 +264,7 @@ def test_a_worker_without_a_row_is_dead(connection: psycopg.Connection, worker: 
     worker.begin(tasks[:1])
     connection.execute("DELETE FROM orchestrator.workers")
 
-    assert Recovered(returned=2, buried=0, workers=0) == rescue(connection)
+    assert Recovered(returned=2, dead_lettered=0, workers=0) == rescue(connection)
 
     assert [1, 0] == [read(connection, task.id, "losses") for task in tasks]
     message = read(connection, tasks[0].id, "error ->> 'message'")
@@ -280,7 +280,7 @@ def test_what_a_dead_worker_claims_after_its_death_is_taken_back_too(
     connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
     clock.advance(seconds=31)
 
-    assert Recovered(returned=1, buried=0, workers=0) == rescue(connection)
+    assert Recovered(returned=1, dead_lettered=0, workers=0) == rescue(connection)
     assert "pending" == read(connection, task.id, "status")
 
 
@@ -294,10 +294,10 @@ def test_a_locked_orphan_waits_for_the_next_round(
     clock.advance(seconds=31)
     with psycopg.connect(database_url) as hand:
         hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [locked.id])
-        assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+        assert Recovered(returned=1, dead_lettered=0, workers=1) == rescue(connection)
         assert ["running", "pending"] == [read(connection, task.id, "status") for task in (locked, free)]
 
-    assert Recovered(returned=1, buried=0, workers=0) == rescue(connection)
+    assert Recovered(returned=1, dead_lettered=0, workers=0) == rescue(connection)
     assert "pending" == read(connection, locked.id, "status")
 
 
@@ -424,6 +424,6 @@ def test_a_stopped_worker_that_still_holds_something_is_recovered(
     connection.execute("UPDATE orchestrator.workers SET state = 'stopped' WHERE id = %s", [worker.id])
     clock.advance(seconds=31)
 
-    assert Recovered(returned=1, buried=0, workers=1) == rescue(connection)
+    assert Recovered(returned=1, dead_lettered=0, workers=1) == rescue(connection)
 
     assert ("pending", 0) == read(connection, task_id, "status", "attempt")

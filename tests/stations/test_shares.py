@@ -3,7 +3,7 @@
 from collections import Counter
 
 from orchestrator.claim import Share, Shares, in_turn
-from orchestrator.task.model import Claimed, unknown
+from orchestrator.task.claimed import Claimed, unknown
 
 
 def found(**counts: int) -> list[Claimed]:

@@ -9,7 +9,7 @@ import psycopg
 from orchestrator.claim import SWEEP_BATCH_SIZE, Swept
 from tests.clock import Clock
 from tests.schema.rows import insert, one, put, read
-from tests.stations.crew import Mate
+from tests.stations.worker import Mate
 
 
 def test_only_what_is_due_is_freed(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from orchestrator.task.buckets import EMPTY, bucket
-from orchestrator.task.model import Claimed, unknown
+from orchestrator.task.claimed import Claimed, unknown
 from orchestrator.task.outcome import (
-    Buried,
     Cancelled,
     Completed,
+    DeadLettered,
     End,
     Failed,
     Fault,
@@ -28,7 +28,11 @@ ENDS: dict[str, list[End]] = {
     "completed": [Completed(None), Completed("1"), Recorded()],
     "failed": [Failed(FAULT, "failed", 1.0)],
     "timed_out": [Failed(FAULT, "timeout", 1.0)],
-    "buried": [Buried(FAULT, "failed"), Buried(FAULT, "timeout"), Buried(FAULT, "discarded")],
+    "dead_lettered": [
+        DeadLettered(FAULT, "failed"),
+        DeadLettered(FAULT, "timeout"),
+        DeadLettered(FAULT, "discarded"),
+    ],
     "cancelled": [Cancelled("why")],
     "snoozed": [Snoozed(1.0)],
     "put_back": [PutBack(FAULT, 1.0, 1)],

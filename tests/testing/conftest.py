@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from orchestrator import Orchestrator
-from tests.testing.shop import Shop
+from tests.testing.tasks import Shop
 
 
 @pytest.fixture

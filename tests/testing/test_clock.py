@@ -8,10 +8,10 @@ import pytest
 from psycopg import sql
 
 from orchestrator import testing
-from orchestrator.testing import Drained
+from orchestrator.testing import TaskCounts
 from orchestrator.testing.clock import ClockRefused, stopped
 from tests.servers import url_of
-from tests.testing.shop import Shop
+from tests.testing.tasks import Shop
 
 CLOCK = "SELECT pg_get_functiondef('orchestrator.clock'::regproc), to_regclass('orchestrator.test_clock')"
 
@@ -21,12 +21,12 @@ def test_the_clock_stands_and_moves(shop: Shop) -> None:
     moment = datetime(2031, 5, 6, tzinfo=UTC)
     with testing.frozen_clock(shop.app, at=moment) as clock:
         shop.welcome.using(delay="1d").enqueue(user_id=1)
-        assert (moment, Drained()) == (clock.now, testing.drain(shop.app))
+        assert (moment, TaskCounts()) == (clock.now, testing.run_tasks(shop.app))
 
         clock.advance(days=1)
 
         assert moment + timedelta(days=1) == clock.now
-        assert Drained(completed=1) == testing.drain(shop.app)
+        assert TaskCounts(completed=1) == testing.run_tasks(shop.app)
 
 
 def test_the_clock_goes_on_afterwards(shop: Shop, database_url: str, connection: psycopg.Connection) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import create_engine
 from sqlalchemy.orm import Session
 
 from orchestrator import testing
-from tests.testing.shop import Item, Shop
+from tests.testing.tasks import Item, Shop
 
 
 def complaint(act: Callable[[], Any]) -> str:
@@ -134,6 +134,6 @@ def test_what_has_finished_is_not_enqueued(shop: Shop) -> None:
     """Neither done nor dead."""
     shop.welcome.enqueue(user_id=1)
     shop.ask.enqueue(what="discard")
-    testing.drain(shop.app)
+    testing.run_tasks(shop.app)
 
     assert [] == testing.all_enqueued(shop.app)

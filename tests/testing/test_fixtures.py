@@ -45,15 +45,15 @@ def test_each_test_has_a_database_of_its_own(n, database):
     seen.add(database)
     handle = welcome.enqueue(user_id=n)
     testing.assert_enqueued(welcome, user_id=n)
-    assert testing.drain(app).completed == 1
+    assert testing.run_tasks(app).completed == 1
     assert handle.result() == f"hello {n}"
 
 
 def test_the_clock(orchestrator_clock):
     welcome.using(delay="1h").enqueue(user_id=1)
-    assert testing.drain(app).total == 0
+    assert testing.run_tasks(app).total == 0
     orchestrator_clock.advance(hours=1)
-    assert testing.drain(app).completed == 1
+    assert testing.run_tasks(app).completed == 1
 
 
 def test_a_failure():
@@ -63,7 +63,7 @@ def test_a_failure():
 
 def test_a_users_tests_run(tmp_path: Path) -> None:
     """One fails, and says why; nothing warns, and nothing is left behind."""
-    for name, text in {"shop.py": SHOP, "conftest.py": CONFTEST, "test_shop.py": TESTS}.items():
+    for name, text in {"tasks.py": SHOP, "conftest.py": CONFTEST, "test_shop.py": TESTS}.items():
         (tmp_path / name).write_text(text)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("ORCHESTRATOR_", "PYTEST_"))}
     run = subprocess.run(

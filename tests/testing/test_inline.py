@@ -11,7 +11,7 @@ import pytest
 
 from orchestrator import Context, Orchestrator, TaskCancelled, TaskFailed, testing
 from orchestrator.errors import OperationRefused, OrchestratorError
-from tests.testing.shop import Item, Shop
+from tests.testing.tasks import Item, Shop
 
 NOWHERE = "postgresql://nobody@127.0.0.1:1/nothing"
 

@@ -78,7 +78,7 @@ class Process:
         log: Path,
         *words: str,
         settings: Mapping[str, str],
-        app: str = "tests.worker.shop:app",
+        app: str = "tests.worker.tasks:app",
         fresh: bool = False,
     ) -> None:
         self._log = log
@@ -131,7 +131,7 @@ class Process:
 
 @contextmanager
 def worker(
-    url: str, log: Path, *words: str, app: str = "tests.worker.shop:app", **settings: str
+    url: str, log: Path, *words: str, app: str = "tests.worker.tasks:app", **settings: str
 ) -> Iterator[Process]:
     """Run a worker process beside the block; kill it afterwards if it is still there."""
     process = Process(url, log, *words, settings={**QUICK, **settings}, app=app)

@@ -12,7 +12,7 @@ import structlog
 
 from orchestrator import Context, Orchestrator
 from orchestrator.execute.context import of
-from orchestrator.task.model import unknown
+from orchestrator.task.claimed import unknown
 from tests.worker.ledger import both_colours
 from tests.worker.running import run_until_empty, status
 

@@ -110,7 +110,7 @@ def test_what_a_dead_worker_held_is_run_by_another(app: Orchestrator, connection
         run_until_empty(app)
 
     assert {claimed: (1, 0), running: (2, 1)} == seen
-    assert [events.TasksRecovered(returned=2, buried=0, workers=1)] == recovered
+    assert [events.TasksRecovered(returned=2, dead_lettered=0, workers=1)] == recovered
 
 
 def test_who_comes_back_holds_a_beacon_again_soon(database_url: str, connection: psycopg.Connection) -> None:

@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from orchestrator import Cancel, Orchestrator, Retry
-from orchestrator.execute import fault
+from orchestrator.execute import error_text
 from tests.worker.running import run_until_empty, status, task, until, working
 
 TEXT_SECONDS = 0.3
@@ -99,7 +99,7 @@ def test_a_text_that_never_comes_ends_its_attempt(
     colour: str,
 ) -> None:
     """The class is on record, and that the text could not be made; the worker's loop turns all the while."""
-    monkeypatch.setattr(fault, "TEXT_SECONDS", TEXT_SECONDS)
+    monkeypatch.setattr(error_text, "TEXT_SECONDS", TEXT_SECONDS)
     make, class_name = ENDLESS[what]
 
     def raising() -> None:
@@ -192,7 +192,7 @@ def test_a_thread_that_makes_endless_text_is_interrupted(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It would take half of the time of every other task, for ever."""
-    monkeypatch.setattr(fault, "TEXT_SECONDS", TEXT_SECONDS)
+    monkeypatch.setattr(error_text, "TEXT_SECONDS", TEXT_SECONDS)
     ended = threading.Event()
 
     class Endless(Exception):

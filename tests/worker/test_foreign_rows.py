@@ -33,7 +33,7 @@ def test_a_payload_that_does_not_fit_is_a_dead_letter(
         calls.append(1)
 
     app.task(name="greet")(greet_on_loop if colour == "async" else greet)
-    task_id = by_hand(connection, "greet", payload)
+    task_id = manually(connection, "greet", payload)
     run_until_empty(app)
 
     row = task(connection, task_id)
@@ -55,7 +55,7 @@ def test_an_unreadable_body_costs_one_task_and_not_the_batch(
     @app.task(name="any")
     async def anything(context: Context, **payload: Any) -> None: ...
 
-    ids = [by_hand(connection, "any", "{}") for _ in range(5)]
+    ids = [manually(connection, "any", "{}") for _ in range(5)]
     # Past the door: the insert trigger would have refused it.
     connection.execute("UPDATE orchestrator.tasks SET payload = %s::jsonb WHERE id = %s", [body, ids[2]])
     run_until_empty(app)
@@ -93,7 +93,7 @@ def test_a_handler_is_found_in_the_registry_only(app: Orchestrator, connection: 
     names = [
         "os.getcwd",
         "orchestrator.app.Orchestrator",
-        "tests.worker.shop.app",
+        "tests.worker.tasks.app",
         "builtins.exec",
         "__class__",
     ]
@@ -101,7 +101,7 @@ def test_a_handler_is_found_in_the_registry_only(app: Orchestrator, connection: 
     @app.task(name="known")
     async def known() -> None: ...
 
-    ids = [by_hand(connection, name, "{}") for name in names]
+    ids = [manually(connection, name, "{}") for name in names]
     before = set(sys.modules)
     with recorded(events.TaskStarted) as started:
         known.enqueue()
@@ -109,10 +109,10 @@ def test_a_handler_is_found_in_the_registry_only(app: Orchestrator, connection: 
 
     assert ["known"] == [event.type for event in started]
     assert ["UnknownType"] * len(names) == [task(connection, task_id).error["class"] for task_id in ids]
-    assert not {"tests.worker.shop"} & (set(sys.modules) - before)
+    assert not {"tests.worker.tasks"} & (set(sys.modules) - before)
 
 
-def by_hand(connection: psycopg.Connection, kind: str, payload: str) -> int:
+def manually(connection: psycopg.Connection, kind: str, payload: str) -> int:
     row = connection.execute(
         "INSERT INTO orchestrator.tasks (type, payload) VALUES (%s, %s::jsonb) RETURNING id", [kind, payload]
     ).fetchone()

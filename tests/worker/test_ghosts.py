@@ -1,6 +1,6 @@
 """Which tasks are ghosts: ours by the database, in nobody's hands, and named twice."""
 
-from orchestrator.task.model import Claimed, unknown
+from orchestrator.task.claimed import Claimed, unknown
 from orchestrator.worker.ghosts import Ghosts
 
 

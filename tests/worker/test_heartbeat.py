@@ -11,12 +11,12 @@ import pytest
 
 from orchestrator import Orchestrator, events
 from orchestrator.config import Config
-from orchestrator.postgres.line import Line
-from orchestrator.postgres.reach import Reach
+from orchestrator.postgres.reconnect import Reconnect
+from orchestrator.postgres.thread_connection import ThreadConnection
 from orchestrator.task.buckets import EMPTY
 from orchestrator.task.tally import Tally
+from orchestrator.worker.beat_report import ask
 from orchestrator.worker.heartbeat import Heartbeat
-from orchestrator.worker.report import ask
 from orchestrator.worker.stall import Stall
 from tests.patience import PATIENCE_SECONDS
 from tests.worker.processes import eventually
@@ -30,13 +30,13 @@ WHERE NOT l.granted AND l.relation = 'orchestrator.statistics'::regclass
 
 
 @pytest.fixture
-def line(database_url: str) -> Line:
+def line(database_url: str) -> ThreadConnection:
     """The heartbeat's connection."""
-    return Line(database_url, purpose="heartbeat", reach=Reach())
+    return ThreadConnection(database_url, purpose="heartbeat", reach=Reconnect())
 
 
 @pytest.fixture
-def beating(database_url: str, app: Orchestrator, line: Line) -> Iterator[Heartbeat]:
+def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Iterator[Heartbeat]:
     """A heartbeat that beats when it is told to, or each hour."""
     config = Config(
         database_url=database_url, queues=("default",), heartbeat_seconds=3600, dead_after_seconds=10800
@@ -48,7 +48,7 @@ def beating(database_url: str, app: Orchestrator, line: Line) -> Iterator[Heartb
         held=list,
         told=lambda _report: None,
         look_seconds=lambda: 3600.0,
-        stall=Stall(None, forsake=set, dead_after_seconds=10800),  # type: ignore[arg-type] # never stalled
+        stall=Stall(None, abandon=set, dead_after_seconds=10800),  # type: ignore[arg-type] # never stalled
     )
     beat.start()
     try:
@@ -67,18 +67,21 @@ def test_the_row_says_after_how_long_a_silence_the_worker_is_dead(
 
 
 def test_a_beacon_put_out_while_a_beat_waits_for_its_connection_is_out_with_it(
-    beating: Heartbeat, connection: psycopg.Connection, line: Line, monkeypatch: pytest.MonkeyPatch
+    beating: Heartbeat,
+    connection: psycopg.Connection,
+    line: ThreadConnection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else the row would say that one is lit that is not, for a whole beat, and its worker would pass for dead."""
     beacon = "SELECT beacon FROM orchestrator.workers"
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
-    beating.light(5)
+    beating.take_beacon(5)
     eventually(lambda: value(connection, beacon) == 5, "it is lit")
     opened = line.open
 
     def slow() -> psycopg.Connection:
         monkeypatch.setattr(line, "open", opened)
-        beating.light(None)
+        beating.take_beacon(None)
         return opened()
 
     monkeypatch.setattr(line, "open", slow)
@@ -93,7 +96,7 @@ def test_a_beacon_that_went_out_unnoticed_is_out_in_the_row_by_the_next_look(
     """The loop may be blocked, and its listener cannot say so: the heartbeat tries the lock itself."""
     beacon = "SELECT beacon FROM orchestrator.workers"
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
-    beating.light(5)
+    beating.take_beacon(5)
     eventually(lambda: value(connection, beacon) == 5, "it is lit")
     connection.execute("SELECT pg_advisory_unlock_all()")
     beating.look()
@@ -190,7 +193,7 @@ def test_a_registration_whose_answer_was_lost_is_no_end(
 
 
 def test_who_stops_is_off_the_list_whatever_becomes_of_its_statistics(
-    beating: Heartbeat, connection: psycopg.Connection, line: Line
+    beating: Heartbeat, connection: psycopg.Connection, line: ThreadConnection
 ) -> None:
     """Somebody has the table locked, and the connection breaks under the one who waits for that."""
     line.open().execute("SET lock_timeout = 0")

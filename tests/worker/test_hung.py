@@ -16,7 +16,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from orchestrator import Orchestrator, events
-from orchestrator.task.model import Claimed
+from orchestrator.task.claimed import Claimed
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.stall import Stall
 from tests.forked import REPOSITORY
@@ -155,7 +155,7 @@ def test_a_loop_that_lags_between_two_looks_is_not_hung(monkeypatch: pytest.Monk
     """What a look has not judged yet is no verdict, though the loop has not turned for a second by now."""
     now = 100.0
     monkeypatch.setattr("orchestrator.worker.stall.time.monotonic", lambda: now)
-    stall = Stall(cast(Slots, NoSlots()), forsake=set, dead_after_seconds=30.0)
+    stall = Stall(cast(Slots, NoSlots()), abandon=set, dead_after_seconds=30.0)
     worker_id = uuid4()
     stall.seen(worker_id)
     now += 0.9
@@ -180,7 +180,7 @@ from orchestrator.cli import main
 from orchestrator.worker import watchdog
 watchdog.LOCKED_SECONDS = 0.5
 watchdog.LOCKED_LOOK_SECONDS = 0.1
-sys.argv = ["orchestrator", "worker", "tests.worker.shop:app"]
+sys.argv = ["orchestrator", "worker", "tests.worker.tasks:app"]
 main()
 """
 

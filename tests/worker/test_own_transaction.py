@@ -98,7 +98,7 @@ def test_what_comes_after_the_commit_counts_for_nothing(
         raise ValueError("too late")
 
     handle = writing(app, colour, after=stumble, max_attempts=1).enqueue()
-    with recorded(events.OutcomeIgnored, events.TaskBuried) as seen:
+    with recorded(events.OutcomeIgnored, events.TaskDeadLettered) as seen:
         run_until_empty(app)
 
     what = "it raised ValueError: too late"

@@ -19,7 +19,7 @@ from tests.worker.processes import QUICK, Process, eventually, run, surroundings
 from tests.worker.running import attempts, status, statuses, task, value
 from tests.worker.test_processes import DOOR, door, enqueue, open_to_all
 
-SHOP = "tests.worker.shop:app"
+SHOP = "tests.worker.tasks:app"
 
 
 def children(process: Process) -> list[int]:
@@ -302,7 +302,7 @@ def test_a_file_named_like_a_module_of_python_does_not_keep_children_from_starti
     ("spec", "code", "said"),
     [
         ("tests.worker.shob:app", 2, "there is no module 'tests.worker.shob'"),
-        ("tests.worker.shop:apq", 2, "did you mean tests.worker.shop:app?"),
+        ("tests.worker.tasks:apq", 2, "did you mean tests.worker.tasks:app?"),
         (SHOP, 1, "no orchestrator schema yet; run `orchestrator migrate`"),
     ],
 )

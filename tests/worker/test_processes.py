@@ -252,7 +252,9 @@ def test_log_lines_are_json_and_hold_no_payload(
     lines = process.events()
     assert {"event", "level", "timestamp"} <= set.intersection(*(set(line) for line in lines))
     names = [line["event"] for line in lines]
-    assert {"worker started", "task started", "task buried", "task put back", "worker stopped"} <= set(names)
+    assert {"worker started", "task started", "task dead lettered", "task put back", "worker stopped"} <= set(
+        names
+    )
     assert CONFIDENTIAL not in process.log
 
 

@@ -12,7 +12,7 @@ from tests import dumps, servers
 from tests.worker.processes import eventually, run, worker
 from tests.worker.running import attempts, status, statuses, value
 
-SHOP = "tests.worker.shop:app"
+SHOP = "tests.worker.tasks:app"
 DOOR = 7
 
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import psycopg
 import pytest
 
-from orchestrator.postgres import embedded_home
+from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests import servers
 from tests.worker.processes import eventually, worker
@@ -20,7 +20,7 @@ PROCESSES = pytest.mark.parametrize("processes", ["1", "2"])
 def server() -> Iterator[servers.Server]:
     """A server of the test's own, with the schema, that is not running."""
     with servers.temporary_directory() as directory:
-        server = servers.Server(embedded_home.binaries(), directory / "server")
+        server = servers.Server(embedded_folder.binaries(), directory / "server")
         try:
             migrate.upgrade(server.start().url())
             server.stop("fast")

@@ -20,7 +20,7 @@ SELECT
     (SELECT count(*) FROM orchestrator.attempts AS a WHERE a.outcome NOT IN ('lost', 'released', 'snoozed'))
 """
 BY_STATISTICS: LiteralString = """
-SELECT sum(s.completed), sum(s.cancelled), sum(s.buried), sum(s.failed + s.timed_out + s.buried)
+SELECT sum(s.completed), sum(s.cancelled), sum(s.dead_lettered), sum(s.failed + s.timed_out + s.dead_lettered)
 FROM orchestrator.statistics AS s
 """
 TIMED: LiteralString = """
@@ -28,7 +28,7 @@ SELECT sum(h.count::bigint)
 FROM orchestrator.statistics AS s, LATERAL jsonb_each_text(s.run) AS h (bucket, count)
 """
 RAN: LiteralString = """
-SELECT sum(m.completed + m.cancelled + m.failed + m.timed_out + m.buried + m.snoozed)
+SELECT sum(m.completed + m.cancelled + m.failed + m.timed_out + m.dead_lettered + m.snoozed)
 FROM orchestrator.queue_metrics() AS m
 WHERE m.type IS NULL
 """

@@ -14,7 +14,7 @@ from orchestrator.config import Config
 from orchestrator.finish import Outbox
 from orchestrator.postgres import connect
 from orchestrator.postgres.session import Session
-from orchestrator.worker.endings import Endings
+from orchestrator.worker.end_attempts import AttemptEnder
 from orchestrator.worker.slots import Slots
 from tests.patience import PATIENCE_SECONDS
 from tests.worker.outage import Outage
@@ -162,7 +162,7 @@ def test_a_stubborn_handler_is_given_back_over_its_head(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who swallows its cancellation holds up nobody: the lease is given up, and its late outcome is not written."""
-    monkeypatch.setattr("orchestrator.worker.endings.CANCEL_SECONDS", 0.2)
+    monkeypatch.setattr("orchestrator.worker.end_attempts.CANCEL_SECONDS", 0.2)
     app = Orchestrator(database_url, grace_seconds=0)
     enough = asyncio.Event()
 
@@ -322,7 +322,7 @@ def test_what_has_an_outcome_is_not_given_back(
         )
         sending = asyncio.create_task(outbox.run())
         async with asyncio.timeout(PATIENCE_SECONDS):
-            await Endings(slots, outbox, mark=lambda: None).give_back()
+            await AttemptEnder(slots, outbox, mark=lambda: None).give_back()
             await outbox.flush()
         sending.cancel()
         slots.stop()

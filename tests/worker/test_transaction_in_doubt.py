@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from orchestrator import Context, DatabaseUnavailable, Orchestrator, events
-from orchestrator.postgres import lender
+from orchestrator.postgres import transaction_pool
 from orchestrator.worker import transaction
 from orchestrator.worker.transaction import Transaction
 from tests import bouncer
@@ -208,7 +208,7 @@ def test_a_transaction_while_the_database_is_away_is_refused_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The handler learns it in seconds, and the task is retried when its outcome can be written."""
-    monkeypatch.setattr(lender, "PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr(transaction_pool, "PATIENCE_SECONDS", 0.3)
     refused: list[str] = []
 
     @app.task(name="away", backoff=AT_ONCE)

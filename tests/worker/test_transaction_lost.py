@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from orchestrator import Context, Orchestrator, events
-from orchestrator.finish import within
+from orchestrator.finish import own_transaction
 from tests.worker.ledger import (
     ENTRY,
     SLOW_COMMIT,
@@ -31,7 +31,7 @@ from tests.worker.running import (
     value,
     working,
 )
-from tests.worker.test_told import HANDS
+from tests.worker.test_notified import HANDS
 
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%%transactions' AND wait_event_type = 'Lock'"
@@ -113,7 +113,9 @@ def test_a_hand_that_does_not_end_fails_the_attempt_in_words(
 ) -> None:
     """After a few seconds, since the handler's transaction has locks of its own; the next attempt completes."""
     monkeypatch.setattr(
-        within, "WITHIN", within.WITHIN.replace(b"lock_timeout = '5s'", b"lock_timeout = '100ms'")
+        own_transaction,
+        "WITHIN",
+        own_transaction.WITHIN.replace(b"lock_timeout = '5s'", b"lock_timeout = '100ms'"),
     )
     with psycopg.connect(app.config.database_url) as hand:
 
@@ -187,7 +189,7 @@ def test_a_timeout_after_the_commit_takes_nothing_back(
         return asyncio.Event().wait() if colour == "async" else go_on.wait(20)
 
     handle = writing(app, colour, after=linger, timeout=0.3, max_attempts=1).enqueue()
-    with recorded(events.TaskCompleted, events.TaskBuried, events.StaleOutcome) as seen:
+    with recorded(events.TaskCompleted, events.TaskDeadLettered, events.StaleOutcome) as seen:
         run_until_empty(app)
     go_on.set()
 
@@ -202,7 +204,7 @@ def test_a_timeout_during_the_commit_waits_for_its_answer(
     """Half a commit cannot be taken back, so it decides: completed, once, and with its entry."""
     connection.execute(SLOW_COMMIT)
     handle = writing(app, colour, timeout=0.3, max_attempts=1).enqueue()
-    with recorded(events.TaskCompleted, events.TaskBuried, events.StaleOutcome) as seen:
+    with recorded(events.TaskCompleted, events.TaskDeadLettered, events.StaleOutcome) as seen:
         run_until_empty(app)
 
     assert [(events.TaskCompleted, handle.id, 1)] == [(type(e), e.task_id, e.attempt) for e in seen]

@@ -33,10 +33,10 @@ CREATE TABLE orchestrator.settings (
 );
 INSERT INTO orchestrator.settings (oldest_code) VALUES (1);
 
--- Where these tables are at home: one row, by move_in(). `place` is the transaction that wrote the row, and the oids of
--- the database, this table, tasks_live and workers (docs/decisions/0007-a-copy-waits-for-a-person.md). Whatever brings
--- the row elsewhere brings a row that is not at home. No key: a restore into tables that have a row of their own would
--- fail at it and go unnoticed; it adds a second one. Nothing else may ever write here, nor rewrite the table.
+-- Where these tables are at home: one row, by set_home(). `place` is the transaction that wrote the row, and the oids
+-- of the database, this table, tasks_live and workers (docs/decisions/0007-a-restored-copy-runs-nothing.md). Whatever
+-- brings the row elsewhere brings a row that is not at home. No key: a restore into tables that have a row of their own
+-- would fail at it and go unnoticed; it adds a second one. Nothing else may ever write here, nor rewrite the table.
 CREATE TABLE orchestrator.home (
     place oid[] NOT NULL,
     database text NOT NULL DEFAULT current_database(),
@@ -171,7 +171,7 @@ CREATE INDEX tasks_live_claim_idx ON orchestrator.tasks_live (queue, position, i
 -- The sweep's path: a million future tasks cost a claim nothing.
 CREATE INDEX tasks_live_due_idx ON orchestrator.tasks_live (run_at) WHERE status = 'scheduled';
 -- "Whose tasks are these?" The predicate names worker_id alone: the finish names id and lease, so it can
--- never be planned through this index (docs/decisions/0002-whose-tasks.md).
+-- never be planned through this index (docs/decisions/0002-find-the-tasks-of-a-worker.md).
 CREATE INDEX tasks_live_worker_idx ON orchestrator.tasks_live (worker_id) WHERE worker_id IS NOT NULL;
 -- The newest-first list of dead letters.
 CREATE INDEX tasks_dead_finished_idx ON orchestrator.tasks_dead (finished_at);
@@ -308,7 +308,7 @@ CREATE TABLE orchestrator.statistics (
     completed bigint NOT NULL DEFAULT 0,
     failed bigint NOT NULL DEFAULT 0,
     timed_out bigint NOT NULL DEFAULT 0,
-    buried bigint NOT NULL DEFAULT 0,
+    dead_lettered bigint NOT NULL DEFAULT 0,
     cancelled bigint NOT NULL DEFAULT 0,
     snoozed bigint NOT NULL DEFAULT 0,
     put_back bigint NOT NULL DEFAULT 0,
@@ -327,7 +327,7 @@ CREATE TABLE orchestrator.statistics_by_hour (
     completed bigint NOT NULL DEFAULT 0,
     failed bigint NOT NULL DEFAULT 0,
     timed_out bigint NOT NULL DEFAULT 0,
-    buried bigint NOT NULL DEFAULT 0,
+    dead_lettered bigint NOT NULL DEFAULT 0,
     cancelled bigint NOT NULL DEFAULT 0,
     snoozed bigint NOT NULL DEFAULT 0,
     put_back bigint NOT NULL DEFAULT 0,

@@ -37,7 +37,7 @@ WHEN (
         )
     )
 )
-EXECUTE FUNCTION orchestrator.guard_hands_update();
+EXECUTE FUNCTION orchestrator.guard_manual_update();
 
 -- On this leaf alone: a longer condition on the root would cost each claim. By its name it comes after tasks_guard, which
 -- judges the values.
@@ -94,14 +94,14 @@ CREATE OR REPLACE TRIGGER tasks_record_delete
 AFTER DELETE ON orchestrator.tasks
 REFERENCING OLD TABLE AS old_tasks
 FOR EACH STATEMENT
-EXECUTE FUNCTION orchestrator.record_hands_delete();
+EXECUTE FUNCTION orchestrator.record_manual_delete();
 
 -- Only hands name the root, so only their statements are recorded.
 CREATE OR REPLACE TRIGGER tasks_record_update
 AFTER UPDATE ON orchestrator.tasks
 REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks
 FOR EACH STATEMENT
-EXECUTE FUNCTION orchestrator.record_hands_update();
+EXECUTE FUNCTION orchestrator.record_manual_update();
 
 -- A declaration that changes nothing writes nothing, and comes here never.
 CREATE OR REPLACE TRIGGER types_guard
@@ -110,7 +110,7 @@ FOR EACH ROW
 EXECUTE FUNCTION orchestrator.guard_type();
 
 -- A restore of a whole dump makes the triggers after the data, so its rows keep the place they come from.
-CREATE OR REPLACE TRIGGER workers_place
+CREATE OR REPLACE TRIGGER workers_set_workplace
 BEFORE INSERT ON orchestrator.workers
 FOR EACH ROW
-EXECUTE FUNCTION orchestrator.place_worker();
+EXECUTE FUNCTION orchestrator.set_workplace();

@@ -3,4 +3,4 @@ SELECT orchestrator.ensure_partition((orchestrator.clock() AT TIME ZONE 'UTC')::
 FROM generate_series(0, 7) AS n;
 
 -- This is the place where the tasks run.
-SELECT orchestrator.move_in();
+SELECT orchestrator.set_home();

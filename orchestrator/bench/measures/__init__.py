@@ -1,27 +1,29 @@
 """Everything that can be measured, in the order in which it is."""
 
 from orchestrator.bench.measures import (
-    drain,
     enqueue,
     growth,
     memory,
-    observed,
+    monitoring_cost,
     pickup,
     producers,
+    slow_server,
     snapshot,
     statements,
-    waiting,
+    throughput,
 )
 from orchestrator.bench.result import Measure
 
 MEASURES: tuple[Measure, ...] = (
-    Measure("drain", "a backlog of no-op async tasks, one worker process", drain.one_process),
-    Measure("drain-two", "the same, two worker processes", drain.two_processes),
-    Measure("drain-threads", "no-op def tasks, in threads", drain.in_threads),
-    Measure("drain-10kb", "payloads of 10 kB", drain.large),
-    Measure("drain-network", "1 ms more to the server and back, beside none", waiting.network),
-    Measure("drain-commit", "2 ms more for a durable commit, beside none", waiting.commit),
-    Measure("observed", "a worker that counts for statistics, beside one that does not", observed.observed),
+    Measure("throughput", "a backlog of no-op async tasks, one worker process", throughput.one_process),
+    Measure("throughput-two", "the same, two worker processes", throughput.two_processes),
+    Measure("throughput-threads", "no-op def tasks, in threads", throughput.in_threads),
+    Measure("throughput-10kb", "payloads of 10 kB", throughput.large),
+    Measure("throughput-network", "1 ms more to the server and back, beside none", slow_server.network),
+    Measure("throughput-commit", "2 ms more for a durable commit, beside none", slow_server.commit),
+    Measure(
+        "observed", "a worker that counts for statistics, beside one that does not", monitoring_cost.observed
+    ),
     Measure("statements", "statements by the task, at concurrency 100 and 10", statements.under_load),
     Measure("enqueue", "one by one, each in its own transaction", enqueue.one_by_one),
     Measure("enqueue-many", "a set in one call", enqueue.many),

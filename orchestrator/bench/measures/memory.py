@@ -2,30 +2,30 @@
 
 from collections.abc import Iterator
 
-from orchestrator.bench import backlog, sections
-from orchestrator.bench.crew import Crew
-from orchestrator.bench.ground import Ground
+from orchestrator.bench import backlog, sql_sections
+from orchestrator.bench.environment import Environment
 from orchestrator.bench.meter import resident_megabytes
 from orchestrator.bench.result import Goal, Result, Skipped
 from orchestrator.bench.rounds import Round
+from orchestrator.bench.workers import Workers
 
-SQL = sections.of(__file__, "memory.sql")
+SQL = sql_sections.of(__file__, "memory.sql")
 PARTS = 10
 
 
-def held(ground: Ground) -> Iterator[Result | Skipped]:
+def held(environment: Environment) -> Iterator[Result | Skipped]:
     """Look after the first tenth of the tasks, and after the last."""
-    line, connection = "memory and connections", ground.connection
-    part = max(1, ground.sizes.memory // PARTS)
+    line, connection = "memory and connections", environment.connection
+    part = max(1, environment.sizes.memory // PARTS)
     backlog.shut(connection)
     sizes, connections = list[float | None](), 0
-    with Crew(ground) as crew:
+    with Workers(environment) as workers:
         for turn in range(PARTS):
-            ground.say(f"{line}: {(turn + 1) * part:,} tasks")
+            environment.say(f"{line}: {(turn + 1) * part:,} tasks")
             backlog.clear(connection)
             backlog.fill(connection, "bench.nothing", part)
-            backlog.drain(ground, crew, part)
-            sizes.append(resident_megabytes(crew.pids))
+            backlog.work_off(environment, workers, part)
+            sizes.append(resident_megabytes(workers.pids))
             connections = max(connections, *connection.execute(SQL["connections"]).fetchone() or [0])
     backlog.clear(connection)
     first, last = sizes[0], sizes[-1]

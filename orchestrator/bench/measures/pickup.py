@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from orchestrator.bench import backlog, floors, sections
-from orchestrator.bench.crew import Crew
-from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench import backlog, floors, sql_sections
+from orchestrator.bench.environment import Environment, NotMeasured
 from orchestrator.bench.process import end, spawn
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.tasks import stamp
+from orchestrator.bench.workers import Workers
 from orchestrator.postgres import connect
 
-SQL = sections.of(__file__, "pickup.sql")
+SQL = sql_sections.of(__file__, "pickup.sql")
 EVERY_SECONDS = 0.020
 PATIENCE_SECONDS = 30.0
 FLOOR_IS = "LISTEN, claim one"
@@ -44,25 +44,27 @@ class Sent:
     returned: int
 
 
-def idle(ground: Ground) -> Iterator[Result]:
+def idle(environment: Environment) -> Iterator[Result]:
     """Enqueue one task each 20 ms for a worker that has nothing else to do."""
     line, all_times, whole = "pickup, idle worker", list[float](), list[float]()
-    probes = max(1, ground.sizes.probes // ground.sizes.rounds)
+    probes = max(1, environment.sizes.probes // environment.sizes.rounds)
 
     def ours() -> Round:
-        before = ground.meter.read(crew.pids)
-        sent = paced(ground, tasks=probes, every_seconds=EVERY_SECONDS)
-        started = stamps(ground, sent)
+        before = environment.meter.read(workers.pids)
+        sent = paced(environment, tasks=probes, every_seconds=EVERY_SECONDS)
+        started = stamps(environment, sent)
         times = waits(sent, started)
         all_times.extend(times)
         whole.extend(waits(sent, started, since="called"))
-        return Round(median(times), ground.meter.since(before, crew.pids))
+        return Round(median(times), environment.meter.since(before, workers.pids))
 
-    backlog.clear(ground.connection)
-    backlog.let_go(ground.connection)
-    with Crew(ground) as crew:
-        own, least = by_turns(ground, line, ours, lambda: Round(median(floor_waits(ground, probes))))
-    backlog.clear(ground.connection)
+    backlog.clear(environment.connection)
+    backlog.let_go(environment.connection)
+    with Workers(environment) as workers:
+        own, least = by_turns(
+            environment, line, ours, lambda: Round(median(floor_waits(environment, probes)))
+        )
+    backlog.clear(environment.connection)
     p99 = percentile(all_times, 0.99)
     yield Result(
         line=line, unit="ms", ours=own, floor=least, floor_is=FLOOR_IS, tasks=probes,
@@ -71,37 +73,47 @@ def idle(ground: Ground) -> Iterator[Result]:
     )  # fmt: skip
 
 
-def steady(ground: Ground) -> Iterator[Result]:
+def steady(environment: Environment) -> Iterator[Result]:
     """Enqueue at steady rates."""
     for rate, producers in STEADY.items():
         line = f"pickup, {rate:,} tasks/s"
-        ground.say(line)
-        backlog.clear(ground.connection)
-        backlog.let_go(ground.connection)
-        every_seconds, tasks = producers / rate, max(1, int(rate * ground.sizes.steady_seconds / producers))
-        with Crew(ground) as crew:
-            before, began = ground.meter.read(crew.pids), time.monotonic()
-            sent = paced_by(producers, ground, tasks=tasks, every_seconds=every_seconds)
+        environment.say(line)
+        backlog.clear(environment.connection)
+        backlog.let_go(environment.connection)
+        every_seconds, tasks = (
+            producers / rate,
+            max(1, int(rate * environment.sizes.steady_seconds / producers)),
+        )
+        with Workers(environment) as workers:
+            before, began = environment.meter.read(workers.pids), time.monotonic()
+            sent = paced_by(producers, environment, tasks=tasks, every_seconds=every_seconds)
             lasted = time.monotonic() - began
-            started = stamps(ground, sent)
+            started = stamps(environment, sent)
             times = waits(sent, started)
-            spent = ground.meter.since(before, crew.pids)
+            spent = environment.meter.since(before, workers.pids)
         yield Result(
             line=line, unit="ms", ours=(Round(median(times), spent),), goals=STEADY_GOALS, tasks=len(sent),
             details={"p99 ms": percentile(times, 0.99), "enqueued /s": len(sent) / lasted,
                      "from the call ms": median(waits(sent, started, since="called"))},
         )  # fmt: skip
-    backlog.clear(ground.connection)
+    backlog.clear(environment.connection)
 
 
-def paced_by(producers: int, ground: Ground, *, tasks: int, every_seconds: float) -> dict[int, Sent]:
+def paced_by(
+    producers: int, environment: Environment, *, tasks: int, every_seconds: float
+) -> dict[int, Sent]:
     """Have several do it at once, each so many and at such a pace, and one after the other."""
     stop = threading.Event()
     with ThreadPoolExecutor(producers) as threads:
         try:
             shares = [
                 threads.submit(
-                    paced, ground, tasks=tasks, every_seconds=every_seconds, late=n / producers, stop=stop
+                    paced,
+                    environment,
+                    tasks=tasks,
+                    every_seconds=every_seconds,
+                    late=n / producers,
+                    stop=stop,
                 )
                 for n in range(producers)
             ]
@@ -111,7 +123,7 @@ def paced_by(producers: int, ground: Ground, *, tasks: int, every_seconds: float
 
 
 def paced(
-    ground: Ground,
+    environment: Environment,
     *,
     tasks: int,
     every_seconds: float,
@@ -120,7 +132,7 @@ def paced(
 ) -> dict[int, Sent]:
     """Enqueue tasks at a pace, on a connection of its own, the first after a part of it; return when each was."""
     sent, stop = {}, stop or threading.Event()
-    with closing(connect.open_sync(ground.info)) as connection:
+    with closing(connect.open_sync(environment.info)) as connection:
         sender = stamp.using(connection)
         due = time.monotonic() + late * every_seconds
         for _ in range(tasks):
@@ -133,27 +145,27 @@ def paced(
     return sent
 
 
-def floor_waits(ground: Ground, probes: int) -> list[float]:
+def floor_waits(environment: Environment, probes: int) -> list[float]:
     """Do the same with a process that listens and claims."""
-    floors.clear(ground.connection)
+    floors.clear(environment.connection)
     sent = {}
-    with listener(ground):
+    with listener(environment):
         for _ in range(probes):
             called = time.monotonic_ns()
-            task_id = floors.call(ground.connection)
+            task_id = floors.call(environment.connection)
             sent[task_id] = Sent(called, time.monotonic_ns())
             time.sleep(EVERY_SECONDS)
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while len(stamped := floors.stamps(ground.connection)) < probes:
+        while len(stamped := floors.stamps(environment.connection)) < probes:
             in_time(deadline)
             time.sleep(EVERY_SECONDS)
     return waits(sent, stamped)
 
 
 @contextmanager
-def listener(ground: Ground) -> Iterator[None]:
+def listener(environment: Environment) -> Iterator[None]:
     """Run the floor's listener in a process of its own."""
-    process = spawn(ground, "orchestrator.bench.listener", url=ground.info)
+    process = spawn(environment, "orchestrator.bench.listener", url=environment.info)
     try:
         if process.stdout is not None:
             process.stdout.readline()  # it listens now
@@ -162,12 +174,12 @@ def listener(ground: Ground) -> Iterator[None]:
         end(process)
 
 
-def stamps(ground: Ground, sent: Mapping[int, Sent]) -> dict[int, int]:
+def stamps(environment: Environment, sent: Mapping[int, Sent]) -> dict[int, int]:
     """Return when each task's handler started, once all have finished."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     given = {"ids": list(sent)}
     while True:
-        rows = ground.connection.execute(SQL["stamps"], given).fetchall()
+        rows = environment.connection.execute(SQL["stamps"], given).fetchall()
         if len(rows) == len(sent):
             return dict(rows)
         in_time(deadline)

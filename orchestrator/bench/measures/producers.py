@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from orchestrator.bench import backlog, floors
-from orchestrator.bench.crew import CONCURRENCY, Crew
-from orchestrator.bench.ground import Ground, NotMeasured
+from orchestrator.bench.environment import Environment, NotMeasured
 from orchestrator.bench.process import end, spawn
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.tasks import app, sleep
+from orchestrator.bench.workers import CONCURRENCY, Workers
 from orchestrator.execute import declare
 
 # Threads of one Python would wait for each other, and not for the database.
@@ -28,79 +28,79 @@ class ProducerEnded(NotMeasured):
     """A producer ended before the bench did."""
 
 
-def at_once(ground: Ground) -> Iterator[Result]:
+def at_once(environment: Environment) -> Iterator[Result]:
     """Insert from many connections at once, while workers are in one state and another."""
-    declare(ground.connection, app.registry, queues=["elsewhere"])
-    with producers(ground) as processes:
+    declare(environment.connection, app.registry, queues=["elsewhere"])
+    with producers(environment) as processes:
         for state in (nobody, busy, idle_elsewhere, working):
-            backlog.clear(ground.connection)
-            with state(ground) as words:
+            backlog.clear(environment.connection)
+            with state(environment) as words:
                 goals = () if state is working else (GOAL,)
-                line = f"{ground.sizes.producers} producers, {words}"
-                yield compared(ground, line, processes, goals)
-    backlog.clear(ground.connection)
+                line = f"{environment.sizes.producers} producers, {words}"
+                yield compared(environment, line, processes, goals)
+    backlog.clear(environment.connection)
 
 
 @contextmanager
-def nobody(_ground: Ground) -> Iterator[str]:
+def nobody(_ground: Environment) -> Iterator[str]:
     """No worker at all."""
     yield "no worker"
 
 
 @contextmanager
-def busy(ground: Ground) -> Iterator[str]:
+def busy(environment: Environment) -> Iterator[str]:
     """Workers of the same queue that have all they can take, and sleep for none."""
-    sender = sleep.using(ground.connection)
-    backlog.let_go(ground.connection, ["default", "asleep"])
-    with Crew(ground, size=WORKERS, queues=("default", "asleep")) as crew:
+    sender = sleep.using(environment.connection)
+    backlog.let_go(environment.connection, ["default", "asleep"])
+    with Workers(environment, size=WORKERS, queues=("default", "asleep")) as workers:
         sender.enqueue_many({"seconds": LONG_SECONDS} for _ in range(WORKERS * CONCURRENCY))
-        backlog.wait_until_running(ground.connection, crew, WORKERS * CONCURRENCY, "asleep")
+        backlog.wait_until_running(environment.connection, workers, WORKERS * CONCURRENCY, "asleep")
         yield "2 busy"
 
 
 @contextmanager
-def idle_elsewhere(ground: Ground) -> Iterator[str]:
+def idle_elsewhere(environment: Environment) -> Iterator[str]:
     """Workers that sleep, and wait for other tasks than these."""
-    with Crew(ground, size=WORKERS, queues=("elsewhere",)):
+    with Workers(environment, size=WORKERS, queues=("elsewhere",)):
         yield "2 elsewhere"
 
 
 @contextmanager
-def working(ground: Ground) -> Iterator[str]:
+def working(environment: Environment) -> Iterator[str]:
     """Workers that do these tasks as they come: on few cores they and the producers share them."""
-    backlog.let_go(ground.connection)
-    with Crew(ground, size=WORKERS):
+    backlog.let_go(environment.connection)
+    with Workers(environment, size=WORKERS):
         yield "2 working"
 
 
 def compared(
-    ground: Ground, line: str, processes: list[subprocess.Popen[bytes]], goals: tuple[Goal, ...]
+    environment: Environment, line: str, processes: list[subprocess.Popen[bytes]], goals: tuple[Goal, ...]
 ) -> Result:
     """Insert into the one table and the other by turns."""
-    each = ground.sizes.producer_enqueues
-    tasks, pids = each * ground.sizes.producers, [process.pid for process in processes]
+    each = environment.sizes.producer_enqueues
+    tasks, pids = each * environment.sizes.producers, [process.pid for process in processes]
 
     def insert(table: str) -> Round:
-        floors.clear(ground.connection)
-        before = ground.meter.read(pids)
+        floors.clear(environment.connection)
+        before = environment.meter.read(pids)
         seconds = inserted(processes, table, each)
-        return Round(tasks / seconds, ground.meter.since(before, pids))
+        return Round(tasks / seconds, environment.meter.since(before, pids))
 
-    own, least = by_turns(ground, line, lambda: insert("tasks"), lambda: insert("floor"))
+    own, least = by_turns(environment, line, lambda: insert("tasks"), lambda: insert("floor"))
     return Result(
         line=line, unit="tasks/s", ours=own, floor=least, floor_is=FLOOR_IS, tasks=tasks, goals=goals
     )
 
 
 @contextmanager
-def producers(ground: Ground) -> Iterator[list[subprocess.Popen[bytes]]]:
+def producers(environment: Environment) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Run the processes, connected, for the block."""
-    size = ground.sizes.producers
+    size = environment.sizes.producers
     shares = [size // PROCESSES + (n < size % PROCESSES) for n in range(PROCESSES)]
     with ExitStack() as stack:
         processes = list[subprocess.Popen[bytes]]()
         for _ in shares:
-            process = spawn(ground, "orchestrator.bench.producer", url=ground.info)
+            process = spawn(environment, "orchestrator.bench.producer", url=environment.info)
             stack.callback(end, process)
             processes.append(process)
         for process, share in zip(processes, shares, strict=True):

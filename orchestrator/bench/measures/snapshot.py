@@ -15,16 +15,16 @@ from typing import Any
 
 import psycopg
 
-from orchestrator.bench import backlog, sections
-from orchestrator.bench.crew import Crew
-from orchestrator.bench.ground import Ground
+from orchestrator.bench import backlog, sql_sections
+from orchestrator.bench.environment import Environment
 from orchestrator.bench.measures.pickup import Sent, percentile, stamps, waits
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round
 from orchestrator.bench.tasks import stamp
+from orchestrator.bench.workers import Workers
 from orchestrator.postgres import connect
 
-SQL = sections.of(__file__, "snapshot.sql")
+SQL = sql_sections.of(__file__, "snapshot.sql")
 # low, normal, high, critical
 PRIORITIES = [25, 50, 75, 100]
 BEAT_SECONDS = 0.05
@@ -32,41 +32,41 @@ CRITICAL_EVERY_SECONDS = 0.05
 GOALS = (Goal(least=0.9), Goal(of="critical p99 ms", most=500.0))
 
 
-def held(ground: Ground) -> Iterator[Result]:
+def held(environment: Environment) -> Iterator[Result]:
     """Drain, hold a snapshot under load, drain again."""
-    connection, seconds = ground.connection, ground.sizes.snapshot_seconds
+    connection, seconds = environment.connection, environment.sizes.snapshot_seconds
     line = f"snapshot held, {seconds:.0f} s"
     backlog.clear(connection)
     backlog.shut(connection)
-    with Crew(ground) as crew:
-        ground.say(f"{line}: before")
-        begin = [mixed(ground, crew) for _ in range(ground.sizes.rounds)]
+    with Workers(environment) as workers:
+        environment.say(f"{line}: before")
+        begin = [mixed(environment, workers) for _ in range(environment.sizes.rounds)]
         rate = median(r.figure for r in begin) / 2
-        ground.say(f"{line}: {rate:,.0f} tasks/s")
-        with snapshot(ground.info):
+        environment.say(f"{line}: {rate:,.0f} tasks/s")
+        with snapshot(environment.info):
             backlog.let_go(connection)
-            with load(ground.info, rate) as offered:
-                sent = criticals(ground, seconds)
-            times = waits(sent, stamps(ground, sent))
+            with load(environment.info, rate) as offered:
+                sent = criticals(environment, seconds)
+            times = waits(sent, stamps(environment, sent))
             # What is still left, if it has become slow, is part of the backlog to come.
             with suppress(backlog.TooSlow):
-                backlog.wait_until_empty(connection, crew)
+                backlog.wait_until_empty(connection, workers)
             backlog.shut(connection)
-            ground.say(f"{line}: after")
-            end = [mixed(ground, crew) for _ in range(ground.sizes.rounds)]
+            environment.say(f"{line}: after")
+            end = [mixed(environment, workers) for _ in range(environment.sizes.rounds)]
     backlog.clear(connection)
     yield Result(
         line=line, unit="tasks/s", ours=tuple(end), floor=tuple(begin), floor_is="ours before", goals=GOALS,
-        tasks=ground.sizes.drain,
+        tasks=environment.sizes.work_off,
         details={"critical p50 ms": percentile(times, 0.5), "critical p99 ms": percentile(times, 0.99),
                  "offered /s": sum(offered) / seconds},
     )  # fmt: skip
 
 
-def mixed(ground: Ground, crew: Crew) -> Round:
+def mixed(environment: Environment, workers: Workers) -> Round:
     """Drain a backlog of all priorities; the tables stay as they are."""
-    backlog.fill(ground.connection, "bench.nothing", ground.sizes.drain, priorities=PRIORITIES)
-    return backlog.drain(ground, crew, ground.sizes.drain)
+    backlog.fill(environment.connection, "bench.nothing", environment.sizes.work_off, priorities=PRIORITIES)
+    return backlog.work_off(environment, workers, environment.sizes.work_off)
 
 
 @contextmanager
@@ -102,9 +102,9 @@ def load(info: str, rate: float) -> Iterator[list[int]]:
         putting.result()
 
 
-def criticals(ground: Ground, seconds: float) -> dict[int, Sent]:
+def criticals(environment: Environment, seconds: float) -> dict[int, Sent]:
     """Enqueue a critical task now and then; return when each was committed."""
-    sender = stamp.using(ground.connection, priority="critical")
+    sender = stamp.using(environment.connection, priority="critical")
     sent, until = dict[int, Sent](), time.monotonic() + seconds
     while time.monotonic() < until:
         called = time.monotonic_ns()

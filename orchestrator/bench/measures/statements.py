@@ -4,11 +4,11 @@ import time
 from collections.abc import Iterator
 
 from orchestrator.bench import backlog
-from orchestrator.bench.between import LEADERS, Between, NoWayThrough, said
-from orchestrator.bench.crew import Crew
-from orchestrator.bench.ground import Ground
+from orchestrator.bench.environment import Environment
+from orchestrator.bench.proxy_process import LEADERS, ProxyFailed, ProxyProcess, said
 from orchestrator.bench.result import Goal, Result, Skipped
 from orchestrator.bench.rounds import Round
+from orchestrator.bench.workers import Workers
 
 # Of a task at these concurrencies.
 GOALS = {100: Goal(of="ours", most=0.05), 10: Goal(of="ours", most=0.3)}
@@ -16,28 +16,30 @@ GOALS = {100: Goal(of="ours", most=0.05), 10: Goal(of="ours", most=0.3)}
 START_SECONDS = 2.0
 
 
-def under_load(ground: Ground) -> Iterator[Result | Skipped]:
+def under_load(environment: Environment) -> Iterator[Result | Skipped]:
     """Count while a backlog is drained: everything that the worker says meanwhile, leading and beating included."""
     for concurrency, goal in GOALS.items():
         line = f"statements, {concurrency} at once"
         try:
-            with Between(ground) as between:
-                yield counted(ground, between, line, concurrency, goal)
-        except NoWayThrough as error:
+            with ProxyProcess(environment) as between:
+                yield counted(environment, between, line, concurrency, goal)
+        except ProxyFailed as error:
             yield Skipped(line, str(error))
 
 
-def counted(ground: Ground, between: Between, line: str, concurrency: int, goal: Goal) -> Result:
-    tasks = ground.sizes.drain
-    ground.say(line)
-    backlog.shut(ground.connection)
-    with Crew(ground, info=between.info, concurrency=concurrency) as crew:
-        backlog.clear(ground.connection)
-        backlog.fill(ground.connection, "bench.nothing", tasks)
+def counted(
+    environment: Environment, between: ProxyProcess, line: str, concurrency: int, goal: Goal
+) -> Result:
+    tasks = environment.sizes.work_off
+    environment.say(line)
+    backlog.shut(environment.connection)
+    with Workers(environment, info=between.info, concurrency=concurrency) as workers:
+        backlog.clear(environment.connection)
+        backlog.fill(environment.connection, "bench.nothing", tasks)
         before = between.counts()
-        done = backlog.drain(ground, crew, tasks)
+        done = backlog.work_off(environment, workers, tasks)
         after = between.counts()
-    backlog.clear(ground.connection)
+    backlog.clear(environment.connection)
     statements, trips = said(before, after, "statements"), said(before, after, "round_trips")
     details = {f"of them {name.removeprefix('orchestrator ')}": n / tasks
                for name, n in sorted(statements.items()) if n >= 0.01 * sum(statements.values())}  # fmt: skip
@@ -47,24 +49,28 @@ def counted(ground: Ground, between: Between, line: str, concurrency: int, goal:
     )  # fmt: skip
 
 
-def idle(ground: Ground) -> Iterator[Result | Skipped]:
+def idle(environment: Environment) -> Iterator[Result | Skipped]:
     """Count while there is nothing to do; what the connections of the leader say counts apart."""
-    line, seconds = "idle worker", ground.sizes.idle_seconds
-    ground.say(f"{line}: {seconds:.0f} s")
+    line, seconds = "idle worker", environment.sizes.idle_seconds
+    environment.say(f"{line}: {seconds:.0f} s")
     try:
-        with Between(ground) as between:
-            backlog.clear(ground.connection)
-            backlog.let_go(ground.connection)
-            with Crew(ground, info=between.info) as crew:
+        with ProxyProcess(environment) as between:
+            backlog.clear(environment.connection)
+            backlog.let_go(environment.connection)
+            with Workers(environment, info=between.info) as workers:
                 time.sleep(min(START_SECONDS, seconds))
-                before, meters, began = between.counts(), ground.meter.read(crew.pids), time.monotonic()
+                before, meters, began = (
+                    between.counts(),
+                    environment.meter.read(workers.pids),
+                    time.monotonic(),
+                )
                 time.sleep(seconds)
                 lasted = time.monotonic() - began
                 spent, counts = (
-                    ground.meter.since(meters, crew.pids),
+                    environment.meter.since(meters, workers.pids),
                     said(before, between.counts(), "statements"),
                 )
-    except NoWayThrough as error:
+    except ProxyFailed as error:
         yield Skipped(line, str(error))
         return
     leading = sum(counts.get(name, 0) for name in LEADERS)

@@ -3,7 +3,7 @@
 import click
 
 from orchestrator.cli.group import Commands
-from orchestrator.cli.tasks.acts import cancel, delete, priority, requeue
+from orchestrator.cli.tasks.actions import cancel, delete, priority, requeue
 from orchestrator.cli.tasks.export import export
 from orchestrator.cli.tasks.listing import listing
 from orchestrator.cli.tasks.show import show

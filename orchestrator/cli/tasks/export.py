@@ -9,7 +9,7 @@ from typing import Any, Literal
 import click
 
 from orchestrator import observe
-from orchestrator.cli import secrets
+from orchestrator.cli import masked_json
 from orchestrator.cli.database import connected, database_option
 from orchestrator.cli.table import plain
 from orchestrator.cli.tasks.filters import asked, filter_options
@@ -49,7 +49,7 @@ def export(
 def json_line(row: Row, *, unmasked: bool) -> str:
     """Return a task as one line of JSON; unmasked its payload is as the database has it, to the last digit."""
     parts = (
-        f"{secrets.json(name)}: {json_of(name, value, unmasked=unmasked)}"
+        f"{masked_json.json(name)}: {json_of(name, value, unmasked=unmasked)}"
         for name, value in zip(FIELDS, row, strict=True)
     )
     return "{" + ", ".join(parts) + "}\n"
@@ -57,8 +57,12 @@ def json_line(row: Row, *, unmasked: bool) -> str:
 
 def json_of(name: str, value: Any, *, unmasked: bool) -> str:
     if value is None or name not in find.JSON_FIELDS:
-        return secrets.json(plain(value))
-    return secrets.ascii_json(value) if unmasked else secrets.json(secrets.value(value, unmasked=False))
+        return masked_json.json(plain(value))
+    return (
+        masked_json.ascii_json(value)
+        if unmasked
+        else masked_json.json(masked_json.value(value, unmasked=False))
+    )
 
 
 def csv_line(row: Row, *, unmasked: bool) -> str:
@@ -74,7 +78,7 @@ def cell(name: str, value: Any, *, unmasked: bool) -> str:
     if name in find.JSON_FIELDS:
         return json_of(name, value, unmasked=unmasked)
     found = plain(value)
-    return observe.printable(found) if isinstance(found, str) else secrets.json(found)
+    return observe.printable(found) if isinstance(found, str) else masked_json.json(found)
 
 
 def guarded(text: str) -> str:

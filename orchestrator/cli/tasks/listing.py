@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from orchestrator import observe
-from orchestrator.cli import figures
+from orchestrator.cli import formats
 from orchestrator.cli.database import connected, database_option, json_option
 from orchestrator.cli.table import Column, table
-from orchestrator.cli.tasks import nothing
+from orchestrator.cli.tasks import no_matches
 from orchestrator.cli.tasks.filters import asked, filter_options
 from orchestrator.operate import Found, filters, find
 
@@ -20,7 +20,7 @@ COLUMNS = (
     Column("queue"),
     Column("type"),
     Column("attempt"),
-    Column("age", right=True, shown=figures.span),
+    Column("age", right=True, shown=formats.span),
     Column("error", folds=True),
 )
 # A list that looks at more than this finds it too slowly to be waited for.
@@ -55,7 +55,7 @@ def listing(limit: int, after: int | None, url: str | None, *, as_json: bool, **
     with connected(url, "tasks list", statement_seconds=LIST_SECONDS) as connection:
         search = ask.at(connection)
         page = find.page(connection, search, after=after, most=limit)
-        empty = "" if page.tasks or as_json else nothing.matches(connection, search)
+        empty = "" if page.tasks or as_json else no_matches.matches(connection, search)
         now = find.now(connection)
     if as_json:
         table(page.tasks, COLUMNS, as_json=True, empty=empty)

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from orchestrator import operate
-from orchestrator.cli import figures, secrets
+from orchestrator.cli import formats, masked_json
 from orchestrator.cli.database import connected, database_option, json_option
 from orchestrator.cli.table import Column, as_records, print_json, table
 from orchestrator.cli.table import show as lay
@@ -59,7 +59,7 @@ def screens(task_id: int, detail: Detail, *, full: bool, unmasked: bool) -> None
     table([moment(each, unmasked=unmasked) for each in detail.timeline], TIMELINE, as_json=False, empty="-")
     for attempt in detail.attempts:
         heading(f"attempt {attempt.attempt}, {attempt.outcome}")
-        click.echo(f"{figures.moment(attempt.started_at)} to {figures.moment(attempt.finished_at)}")
+        click.echo(f"{formats.moment(attempt.started_at)} to {formats.moment(attempt.finished_at)}")
         if attempt.error_class is not None:
             error(attempt, full=full, unmasked=unmasked)
     if detail.task is not None and detail.task.error_class is not None and not repeated(detail):
@@ -77,10 +77,10 @@ def facts(task: Task) -> Iterator[tuple[str, str]]:
     yield "type", task.type
     yield "queue", f"{task.queue}, priority {task.priority}"
     losses = f", lost {task.losses} times" if task.losses else ""
-    yield "attempt", f"{task.attempt} of {task.max_attempts}{losses}, timeout {figures.span(task.timeout)}"
+    yield "attempt", f"{task.attempt} of {task.max_attempts}{losses}, timeout {formats.span(task.timeout)}"
     for name in ("created", "run", "claimed", "started", "finished"):
         if (at := getattr(task, f"{name}_at")) is not None:
-            yield f"{name} at", figures.moment(at)
+            yield f"{name} at", formats.moment(at)
     if task.worker_id is not None:
         place = f" ({task.worker_host}, pid {task.worker_pid})" if task.worker_host else ""
         yield "worker", f"{task.worker_id}{place}"
@@ -98,13 +98,13 @@ def json_field(name: str, task: Task, *, full: bool, unmasked: bool) -> None:
             click.echo(f"{task.payload_bytes:,} bytes as text, which is more than is read here; ask in SQL")
         return
     heading(name)
-    shown(secrets.pretty(text, unmasked=unmasked), full=full)
+    shown(masked_json.pretty(text, unmasked=unmasked), full=full)
 
 
 def error(failed: Task | Attempt, *, full: bool, unmasked: bool) -> None:
     said = f"{failed.error_class or 'no error class'}: {failed.error_message or ''}"
     said = failed.error_traceback or said
-    shown(said if unmasked else secrets.hidden_text(said), full=full)
+    shown(said if unmasked else masked_json.hidden_text(said), full=full)
 
 
 def repeated(detail: Detail) -> bool:
@@ -115,7 +115,7 @@ def repeated(detail: Detail) -> bool:
 
 
 def moment(each: Moment, *, unmasked: bool) -> Mapping[str, Any]:
-    detail = each.detail if unmasked or each.detail is None else secrets.hidden_text(each.detail)
+    detail = each.detail if unmasked or each.detail is None else masked_json.hidden_text(each.detail)
     return {
         "at": each.at,
         "event": each.event,
@@ -143,7 +143,7 @@ def as_document(detail: Detail, *, unmasked: bool) -> dict[str, Any]:
     if task is not None:
         for name in JSON_FIELDS:
             if task[name] is not None:
-                task[name] = secrets.value(task[name], unmasked=unmasked)
+                task[name] = masked_json.value(task[name], unmasked=unmasked)
     return {
         "task": masked(task, unmasked=unmasked),
         "timeline": [masked(dataclasses.asdict(each), unmasked=unmasked) for each in detail.timeline],
@@ -156,7 +156,7 @@ def masked(fields: dict[str, Any] | None, *, unmasked: bool) -> dict[str, Any] |
     if fields is None or unmasked:
         return fields
     return {
-        name: secrets.hidden_text(value)
+        name: masked_json.hidden_text(value)
         if name in ("error_message", "error_traceback", "detail") and value
         else value
         for name, value in fields.items()

@@ -8,6 +8,6 @@ Bounded, whatever the tables hold: no check counts tasks from end to end, and ea
 """
 
 from orchestrator.operate.doctor.examine import examine
-from orchestrator.operate.doctor.finding import Finding, Patient, Verdict
+from orchestrator.operate.doctor.finding import Examination, Finding, Verdict
 
-__all__ = ["Finding", "Patient", "Verdict", "examine"]
+__all__ = ["Examination", "Finding", "Verdict", "examine"]

@@ -7,13 +7,13 @@ import psycopg
 from psycopg import errors
 
 from orchestrator.errors import OrchestratorError
-from orchestrator.operate.doctor import crew, notifications, server, sessions, tables, waiting
-from orchestrator.operate.doctor.finding import Finding, Patient, skipped
+from orchestrator.operate.doctor import notifications, queues, server, sessions, tables, workers
+from orchestrator.operate.doctor.finding import Examination, Finding, skipped
 from orchestrator.postgres import statement
 
 BOUNDS = statement.load(__file__, "examine.sql")
 
-Check = Callable[[Patient], Finding]
+Check = Callable[[Examination], Finding]
 
 CHECKS: tuple[Check, ...] = (
     server.server_version,
@@ -38,23 +38,23 @@ CHECKS: tuple[Check, ...] = (
     sessions.horizon,
     tables.index_bloat,
     tables.day_leaves,
-    crew.workers,
-    crew.leader,
-    crew.event_loops,
-    crew.worker_versions,
-    waiting.unserved_queues,
-    waiting.paused_queues,
-    waiting.unknown_types,
-    waiting.suspects,
+    workers.workers,
+    workers.leader,
+    workers.event_loops,
+    workers.worker_versions,
+    queues.unserved_queues,
+    queues.paused_queues,
+    queues.unknown_types,
+    queues.suspects,
 )
 
 
-def examine(patient: Patient) -> list[Finding]:
+def examine(patient: Examination) -> list[Finding]:
     """Make every check, in the order in which one rests on the other."""
     return [make(check, patient) for check in CHECKS]
 
 
-def make(check: Check, patient: Patient) -> Finding:
+def make(check: Check, patient: Examination) -> Finding:
     """Make one check; what cannot be looked at is skipped, with the reason."""
     try:
         with patient.connection.transaction(force_rollback=True):

@@ -22,7 +22,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Patient:
+class Examination:
     """A database, and what it takes to examine it. `another` opens one more session on it, as a worker would;
     `faults_of_claim` tells what is wrong with how claims are planned there; `now` is this host's clock."""
 

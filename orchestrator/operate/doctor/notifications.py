@@ -3,7 +3,7 @@
 import secrets
 from contextlib import closing
 
-from orchestrator.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from orchestrator.operate.doctor.finding import Examination, Finding, fail, ok, warn
 from orchestrator.postgres import statement
 
 LISTEN = statement.load(__file__, "listen.sql")
@@ -16,7 +16,7 @@ QUEUE_WARN = 0.1
 QUEUE_FAIL = 0.5
 
 
-def notifications(patient: Patient) -> Finding:
+def notifications(patient: Examination) -> Finding:
     """What one session sends, another one hears: sessions are the server's own, and no pooler's."""
     word = secrets.token_hex(8)
     with closing(patient.another()) as listener, closing(patient.another()) as ringer:
@@ -35,7 +35,7 @@ def notifications(patient: Patient) -> Finding:
     return ok("a notification arrives")
 
 
-def notification_queue(patient: Patient) -> Finding:
+def notification_queue(patient: Examination) -> Finding:
     """A full queue would fail every commit that notifies, those of the application among them."""
     usage, is_one, oldest, cure = patient.row(QUEUE)
     says = f"the queue of notifications is {usage:.0%} full; when it is full, commits that notify fail"

@@ -1,6 +1,6 @@
 """Checks of the server itself: its version, what it does with a commit, and settings that hurt."""
 
-from orchestrator.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from orchestrator.operate.doctor.finding import Examination, Finding, fail, ok, warn
 from orchestrator.postgres import statement
 from orchestrator.schema.migrate import OLDEST_SERVER
 
@@ -21,7 +21,7 @@ HARM = {
 }
 
 
-def server_version(patient: Patient) -> Finding:
+def server_version(patient: Examination) -> Finding:
     """15 or newer."""
     number = patient.connection.info.server_version
     version = f"PostgreSQL {number // 10_000}.{number % 10_000}"
@@ -32,7 +32,7 @@ def server_version(patient: Patient) -> Finding:
     return ok(version)
 
 
-def takes_writes(patient: Patient) -> Finding:
+def takes_writes(patient: Examination) -> Finding:
     """A primary, and sessions that may write."""
     (standby,) = patient.row(RECOVERY)
     if standby:
@@ -46,7 +46,7 @@ def takes_writes(patient: Patient) -> Finding:
     return ok("a primary, open for writes")
 
 
-def durability(patient: Patient) -> Finding:
+def durability(patient: Examination) -> Finding:
     """What the server confirms, it keeps."""
     found = settings(patient, *DURABLE)
     for name in ("fsync", "full_page_writes"):
@@ -66,7 +66,7 @@ def durability(patient: Patient) -> Finding:
     return ok("fsync and full_page_writes are on, commits wait for the disk")
 
 
-def session_settings(patient: Patient) -> Finding:
+def session_settings(patient: Examination) -> Finding:
     """No setting that workers do not override does them harm."""
     rows = patient.rows(SETTINGS, {"names": list(HARM)})
     hurting = [(name, value, cure) for name, value, harmless, cure in rows if value != harmless]
@@ -80,7 +80,7 @@ def session_settings(patient: Patient) -> Finding:
     )
 
 
-def transaction_ids(patient: Patient) -> Finding:
+def transaction_ids(patient: Examination) -> Finding:
     """The wraparound is far."""
     age, cure = patient.row(TRANSACTION_IDS)
     says = f"the oldest unfrozen row may be {age:,} transactions old; at 2,147,483,647 the server stops"
@@ -92,7 +92,7 @@ def transaction_ids(patient: Patient) -> Finding:
     return ok(f"the wraparound is far: {age:,} of 2,147,483,647 are used")
 
 
-def settings(patient: Patient, *names: str) -> dict[str, str]:
+def settings(patient: Examination, *names: str) -> dict[str, str]:
     """Return those of these settings that this version of PostgreSQL has."""
     return {name: value for name, value, *_ in patient.rows(SETTINGS, {"names": list(names)})}
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from psycopg import pq
 
-from orchestrator.operate.doctor.finding import Finding, Patient, fail, named, ok, skipped, warn
+from orchestrator.operate.doctor.finding import Examination, Finding, fail, named, ok, skipped, warn
 from orchestrator.postgres import statement
 
 CONNECTIONS = statement.load(__file__, "connections.sql")
@@ -25,7 +25,7 @@ HORIZON_WARN_TRANSACTIONS = 1_000_000
 UNVERIFIED = ("disable", "allow", "prefer", "require")
 
 
-def connections(patient: Patient) -> Finding:
+def connections(patient: Examination) -> Finding:
     """There is room for more workers, and for a person in need."""
     used, at_most, who = patient.row(CONNECTIONS)
     free = at_most - used
@@ -38,7 +38,7 @@ def connections(patient: Patient) -> Finding:
     return ok(says)
 
 
-def tls(patient: Patient) -> Finding:
+def tls(patient: Examination) -> Finding:
     """What leaves this machine is encrypted, and the server has proved who it is."""
     link = patient.connection.pgconn
     options = {option.keyword: option.val for option in link.info}
@@ -72,7 +72,7 @@ def is_here(host: str, address: str) -> bool:
     return ip_address(address.partition("%")[0]).is_loopback
 
 
-def search_path(patient: Patient) -> Finding:
+def search_path(patient: Examination) -> Finding:
     """What our sessions call is PostgreSQL's own, and nothing that somebody has put into a schema of their path."""
     backend, schemas, cure = patient.row(SEARCH_PATH)
     if backend == patient.connection.info.backend_pid:
@@ -89,7 +89,7 @@ def search_path(patient: Patient) -> Finding:
     )
 
 
-def clock(patient: Patient) -> Finding:
+def clock(patient: Examination) -> Finding:
     """This host and the server agree on the time."""
     before = patient.now()
     (servers,) = patient.row(CLOCK)
@@ -106,7 +106,7 @@ def clock(patient: Patient) -> Finding:
     return ok(f"this host and the server agree to {max(abs(skew), 0.001):.3f} s")
 
 
-def driver(_patient: Patient) -> Finding:
+def driver(_patient: Examination) -> Finding:
     """The driver is the compiled one."""
     if pq.__impl__ == "python":
         return warn(
@@ -116,7 +116,7 @@ def driver(_patient: Patient) -> Finding:
     return ok(f"psycopg's compiled part ({pq.__impl__}), libpq {pq.version() // 10_000}")
 
 
-def horizon(patient: Patient) -> Finding:
+def horizon(patient: Examination) -> Finding:
     """Nobody keeps the rows of finished tasks from being removed."""
     rows = patient.rows(HORIZON)
     blind = bool(rows) and rows[0][0] == "blind"

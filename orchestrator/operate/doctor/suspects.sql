@@ -1,5 +1,5 @@
--- Tasks that have cost two workers their lives and are tried again, and those that cost five and were buried within a
--- day. Out: id; type; losses; whether it is buried; what tells
+-- Tasks that have cost two workers their lives and are tried again, and those that cost five and became dead letters
+-- within a day. Out: id; type; losses; whether it becomes a dead letter; what tells
 -- its story. Of the last 10,000 recorded attempts, and of the last 10,000 dead letters. Paths:
 -- attempts_pkey, tasks_live_pkey, tasks_dead_finished_idx.
 WITH lost AS (

@@ -1,9 +1,9 @@
 """Checks of our own schema: is it whole, are its rows found by their indexes, is it vacuumed."""
 
 from orchestrator.errors import SchemaError
-from orchestrator.operate.doctor.finding import Finding, Patient, fail, ok, warn
+from orchestrator.operate.doctor.finding import Examination, Finding, fail, ok, warn
 from orchestrator.postgres import statement
-from orchestrator.schema import fits, migrate
+from orchestrator.schema import compatibility, migrate
 
 REVISION = statement.load(__file__, "revision.sql")
 ROLES = statement.load(__file__, "roles.sql")
@@ -23,10 +23,10 @@ ENTRY_BYTES = 64
 LEAVES_AHEAD_WARN = 2
 
 
-def schema(patient: Patient) -> Finding:
+def schema(patient: Examination) -> Finding:
     """The revision that this version brings."""
     try:
-        fits.require_revision(patient.connection)
+        compatibility.require_revision(patient.connection)
     except SchemaError as error:
         return fail(str(error), "Without it there is nothing to examine but the server.")
     (revision,) = patient.row(REVISION)
@@ -38,7 +38,7 @@ def schema(patient: Patient) -> Finding:
     return ok(f"at revision {revision}")
 
 
-def roles(patient: Patient) -> Finding:
+def roles(patient: Examination) -> Finding:
     """The roles that have the grants."""
     missing, cure = patient.row(ROLES)
     if missing:
@@ -50,9 +50,9 @@ def roles(patient: Patient) -> Finding:
     return ok("all four are there")
 
 
-def copy(patient: Patient) -> Finding:
+def copy(patient: Examination) -> Finding:
     """Not a copy that nobody has resumed."""
-    if (came_from := fits.origins(patient.connection)) is not None:
+    if (came_from := compatibility.origins(patient.connection)) is not None:
         return fail(
             f"this database is a copy ({came_from}): nothing runs here before a person says so",
             "Make sure that no worker runs these tasks in the original, then: orchestrator resume --after-restore",
@@ -60,7 +60,7 @@ def copy(patient: Patient) -> Finding:
     return ok("none: the tasks are at home here")
 
 
-def indexes(patient: Patient) -> Finding:
+def indexes(patient: Examination) -> Finding:
     """Every index is there, and valid."""
     rows = patient.rows(INDEXES)
     if not rows:
@@ -70,7 +70,7 @@ def indexes(patient: Patient) -> Finding:
     return fail(says, "Build it, which takes a while; workers go on meanwhile:", cures)
 
 
-def claim_plan(patient: Patient) -> Finding:
+def claim_plan(patient: Examination) -> Finding:
     """Claims find ready tasks by their index."""
     faults = patient.faults_of_claim(patient.connection)
     if faults:
@@ -81,7 +81,7 @@ def claim_plan(patient: Patient) -> Finding:
     return ok("a claim finds its tasks by tasks_live_claim_idx")
 
 
-def autovacuum(patient: Patient) -> Finding:
+def autovacuum(patient: Examination) -> Finding:
     """Dead rows are removed by themselves."""
     is_on, counts, turned_off, tuned, turn_on, tune = patient.row(AUTOVACUUM)
     if not (is_on and counts):
@@ -106,7 +106,7 @@ def autovacuum(patient: Patient) -> Finding:
     return ok("on for all tables")
 
 
-def dead_rows(patient: Patient) -> Finding:
+def dead_rows(patient: Examination) -> Finding:
     """They are few, or were removed a moment ago."""
     rows = patient.rows(DEAD_ROWS)
     piles = [
@@ -124,7 +124,7 @@ def dead_rows(patient: Patient) -> Finding:
     return ok(f"{sum(dead for _, dead, *_ in rows):,} in all, and vacuums come by")
 
 
-def index_bloat(patient: Patient) -> Finding:
+def index_bloat(patient: Examination) -> Finding:
     """The indexes are as large as their entries."""
     rows = patient.rows(INDEX_BLOAT)
     bloated = [
@@ -142,16 +142,16 @@ def index_bloat(patient: Patient) -> Finding:
     return ok(f"{sum(size for _, size, *_ in rows) // 2**20:,} MB in all, none mostly air")
 
 
-def day_leaves(patient: Patient) -> Finding:
+def day_leaves(patient: Examination) -> Finding:
     """There is room for what finishes today and in the next days."""
-    today, ahead, by_hand = patient.row(DAY_LEAVES)
+    today, ahead, manually = patient.row(DAY_LEAVES)
     advice = "The leader makes them; see `leader`. By hand, for today and tomorrow:"
     if not today:
         return fail(
             "tasks_done has no leaf for today: hands cannot cancel, workers make it themselves",
             advice,
-            by_hand,
+            manually,
         )
     if ahead < LEAVES_AHEAD_WARN:
-        return warn(f"tasks_done has leaves for {ahead} days ahead", advice, by_hand)
+        return warn(f"tasks_done has leaves for {ahead} days ahead", advice, manually)
     return ok(f"made for {ahead} days ahead")

@@ -18,7 +18,7 @@ BEGIN
     END IF;
     INSERT INTO orchestrator.audit (action, reason, details)
     VALUES ('drain_worker', drain_worker.reason, jsonb_build_object('worker_id', drain_worker.worker_id));
-    PERFORM orchestrator.call_workers(ARRAY[drain_worker.worker_id]);
+    PERFORM orchestrator.notify_workers(ARRAY[drain_worker.worker_id]);
     RETURN true;
 END
 $$;

@@ -86,7 +86,7 @@ BEGIN
         );
     END IF;
 
-    PERFORM orchestrator.tell_undeclared(task.type);
+    PERFORM orchestrator.warn_undeclared(task.type);
     -- Ids are drawn in the order of the items, so that the set runs in its own order.
     new_ids := ARRAY(
         SELECT nextval('orchestrator.tasks_id_seq') FROM generate_series(1, jsonb_array_length(enqueue_alike.payloads))

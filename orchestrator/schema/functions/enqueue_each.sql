@@ -65,7 +65,7 @@ BEGIN
             IF FOUND THEN
                 RAISE EXCEPTION USING
                     ERRCODE = 'OR006',
-                    MESSAGE = format('it has an unknown member %s', orchestrator.shown(stranger)),
+                    MESSAGE = format('it has an unknown member %s', orchestrator.quote_short(stranger)),
                     HINT = format('Known are %s.', array_to_string(known, ', '));
             END IF;
             CONTINUE WHEN holders[n] <> new_ids[n];

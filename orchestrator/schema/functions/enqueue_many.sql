@@ -120,7 +120,7 @@ BEGIN
         END LOOP;
     END IF;
     IF undeclared THEN
-        PERFORM orchestrator.tell_undeclared(t.name)
+        PERFORM orchestrator.warn_undeclared(t.name)
         FROM (SELECT DISTINCT v.value ->> 'type' AS name FROM jsonb_array_elements(enqueue_many.tasks) AS v (value)) AS t;
     END IF;
     WITH born AS (

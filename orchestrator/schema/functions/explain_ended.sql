@@ -10,7 +10,7 @@ AS $$
             WHEN 'completed' THEN format(
                 'task %s has completed, at %s (%s ago), in attempt %s of %s%s. To run it once more:',
                 t.id, t.finished_at::timestamptz(0), s.ago, t.attempt, t.max_attempts,
-                ', after ' || orchestrator.in_words(t.finished_at - t.started_at)
+                ', after ' || orchestrator.format_interval(t.finished_at - t.started_at)
             )
             WHEN 'cancelled' THEN format(
                 'task %s was cancelled at %s (%s ago)%s. To run it all the same:', t.id, t.finished_at::timestamptz(0), s.ago,
@@ -38,7 +38,7 @@ AS $$
         END,
         format('SELECT orchestrator.requeue(%s);', t.id)
     FROM orchestrator.tasks AS t
-    CROSS JOIN LATERAL (SELECT orchestrator.in_words(orchestrator.clock() - t.finished_at) AS ago) AS s
+    CROSS JOIN LATERAL (SELECT orchestrator.format_interval(orchestrator.clock() - t.finished_at) AS ago) AS s
     WHERE t.id = explain_ended.task_id
     LIMIT 1
 $$;

@@ -10,7 +10,7 @@ DECLARE
     now CONSTANT timestamptz := orchestrator.clock();
     task record;
     who text;
-    is_dark boolean;
+    beacon_lost boolean;
     leader text;
     peers integer;
     soon text;
@@ -26,14 +26,14 @@ BEGIN
     who := format('worker %s (%s, pid %s)', task.worker_id, left(coalesce(task.host, 'unknown'), 200), coalesce(task.pid::text, 'unknown'));
 
     IF NOT orchestrator.is_alive(task.worker_id) THEN
-        is_dark := task.lives AND orchestrator.beacon_is_out(task.worker_id);
+        beacon_lost := task.lives AND orchestrator.beacon_is_lost(task.worker_id);
         SELECT format('%s, pid %s', left(l.host, 200), l.pid) INTO leader
         FROM orchestrator.leader AS l
         WHERE l.id <> task.worker_id;
         SELECT count(*) INTO peers FROM orchestrator.live_workers AS w WHERE w.id <> task.worker_id;
         -- Who stopped may have left a claim on its way; it is looked for when its beat is too old.
         soon := CASE
-            WHEN task.state = 'stopped' AND task.beat_at > now - task.dead_after THEN 'in ' || orchestrator.in_words(task.beat_at + task.dead_after - now)
+            WHEN task.state = 'stopped' AND task.beat_at > now - task.dead_after THEN 'in ' || orchestrator.format_interval(task.beat_at + task.dead_after - now)
             ELSE 'within seconds'
         END;
         RETURN QUERY SELECT
@@ -42,8 +42,8 @@ BEGIN
             || CASE
                 WHEN task.state IS NULL THEN 'it is not on the list of workers any more'
                 WHEN NOT task.lives THEN format('it is %s', CASE task.state WHEN 'dead' THEN 'declared dead' ELSE task.state END)
-                WHEN is_dark THEN 'its process has ended, or lost its connection'
-                ELSE format('its last beat was %s ago', orchestrator.in_words(now - task.beat_at))
+                WHEN beacon_lost THEN 'its process has ended, or lost its connection'
+                ELSE format('its last beat was %s ago', orchestrator.format_interval(now - task.beat_at))
             END
             || CASE
                 WHEN leader IS NOT NULL THEN format('. The leader (%s) takes it back ', leader) || soon
@@ -61,9 +61,9 @@ BEGIN
         CASE
             WHEN task.status = 'running' THEN format(
                 'task %s runs: attempt %s of %s, for %s, at %s', task.id, task.attempt, task.max_attempts,
-                orchestrator.in_words(now - task.started_at), who
+                orchestrator.format_interval(now - task.started_at), who
             )
-            ELSE format('task %s is held by %s for %s, and has not begun as far as is known: ', task.id, who, orchestrator.in_words(now - task.claimed_at))
+            ELSE format('task %s is held by %s for %s, and has not begun as far as is known: ', task.id, who, orchestrator.format_interval(now - task.claimed_at))
             || CASE
                 WHEN task.losses >= 2 THEN format('%s workers died of it, so it waits until it can run there alone', task.losses)
                 ELSE format(
@@ -76,16 +76,16 @@ BEGIN
         || CASE
             WHEN task.status = 'claimed' THEN ''
             WHEN task.timeout = interval '0' THEN '; it has no timeout'
-            WHEN left_over > interval '0' THEN format('; its timeout of %s ends it in %s', orchestrator.in_words(task.timeout), orchestrator.in_words(left_over))
+            WHEN left_over > interval '0' THEN format('; its timeout of %s ends it in %s', orchestrator.format_interval(task.timeout), orchestrator.format_interval(left_over))
             ELSE format(
                 '; its timeout of %s was over %s ago: if its worker does not end it, the leader does',
-                orchestrator.in_words(task.timeout), orchestrator.in_words(-left_over)
+                orchestrator.format_interval(task.timeout), orchestrator.format_interval(-left_over)
             )
         END
         || CASE
             WHEN now - task.beat_at > task.dead_after / 2 THEN format(
                 '. That worker has not been heard of for %s; in %s it counts as dead, and the task goes to another',
-                orchestrator.in_words(now - task.beat_at), orchestrator.in_words(task.beat_at + task.dead_after - now)
+                orchestrator.format_interval(now - task.beat_at), orchestrator.format_interval(task.beat_at + task.dead_after - now)
             )
             WHEN task.state = 'draining' THEN '. That worker is about to stop, and gives back what it does not finish'
             ELSE ''

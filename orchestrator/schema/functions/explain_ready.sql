@@ -30,7 +30,7 @@ BEGIN
     SELECT t.id, t.queue, t.type, t.status, t.run_at, t.position, t.losses, t.priority, t.xmax::text AS locked_by INTO task
     FROM orchestrator.tasks_live AS t
     WHERE t.id = explain_ready.task_id;
-    ready := format('task %s is ready since %s (%s)', task.id, task.run_at::timestamptz(0), orchestrator.in_words(now - task.run_at));
+    ready := format('task %s is ready since %s (%s)', task.id, task.run_at::timestamptz(0), orchestrator.format_interval(now - task.run_at));
     named := left(task.queue, 200);
 
     SELECT q.state, q.state_since, q.state_by, q.state_reason INTO queue FROM orchestrator.queues AS q WHERE q.name = task.queue;
@@ -39,7 +39,7 @@ BEGIN
             'queue_paused',
             format(
                 '%s, but its queue %s is paused, by %s since %s (%s)', ready, named, coalesce(queue.state_by, 'somebody'),
-                queue.state_since::timestamptz(0), orchestrator.in_words(now - queue.state_since)
+                queue.state_since::timestamptz(0), orchestrator.format_interval(now - queue.state_since)
             ) || coalesce(': ' || left(queue.state_reason, 300), '') || '. To let it run:',
             format('SELECT orchestrator.resume_queue(%L);', task.queue);
         RETURN;
@@ -95,7 +95,7 @@ BEGIN
             'row_locked',
             format('%s, but somebody''s transaction has its row locked, and workers go round it: pid %s', ready, locker.pid)
             || coalesce(format(' (%s)', nullif(left(locker.application_name, 200), '')), '')
-            || coalesce(', open for ' || orchestrator.in_words(clock_timestamp() - locker.xact_start), '')
+            || coalesce(', open for ' || orchestrator.format_interval(clock_timestamp() - locker.xact_start), '')
             || '. To end that session:',
             format('SELECT pg_terminate_backend(%s);', locker.pid);
         RETURN;

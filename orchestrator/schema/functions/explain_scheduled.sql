@@ -17,7 +17,7 @@ BEGIN
     SELECT t.id, t.queue, t.type, t.attempt, t.max_attempts, t.losses, t.run_at, t.claimed_at, t.error INTO task
     FROM orchestrator.tasks_live AS t
     WHERE t.id = explain_scheduled.task_id;
-    due := format('due at %s, in %s', task.run_at::timestamptz(0), orchestrator.in_words(task.run_at - orchestrator.clock()));
+    due := format('due at %s, in %s', task.run_at::timestamptz(0), orchestrator.format_interval(task.run_at - orchestrator.clock()));
     error := coalesce(': ' || left(task.error ->> 'class', 200), '') || coalesce(': ' || left(task.error ->> 'message', 300), '');
     now_then := format('UPDATE orchestrator.tasks SET status = ''pending'' WHERE id = %s;', task.id);
 

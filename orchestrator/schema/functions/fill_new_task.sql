@@ -102,7 +102,7 @@ BEGIN
     ) AS n
     LEFT JOIN orchestrator.queues AS q ON q.name = n.queue;
     IF NOT declared AND NEW.type <> '' THEN
-        PERFORM orchestrator.tell_undeclared(NEW.type);
+        PERFORM orchestrator.warn_undeclared(NEW.type);
     END IF;
 
     fault := CASE
@@ -152,13 +152,13 @@ BEGIN
     THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', trim(orchestrator.shown(NEW.status), '''')),
+            MESSAGE = format('a new task cannot begin as %s, or with the marks of an attempt', trim(orchestrator.quote_short(NEW.status), '''')),
             HINT = 'Leave status, lease, worker_id, attempt, losses, the attempt''s times, result, error and progress out of the INSERT.';
     END IF;
     IF draining THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR003',
-            MESSAGE = format('queue %s is draining and takes no new tasks', orchestrator.shown(NEW.queue)),
+            MESSAGE = format('queue %s is draining and takes no new tasks', orchestrator.quote_short(NEW.queue)),
             HINT = format('SELECT orchestrator.resume_queue(%L) opens it again.', NEW.queue);
     END IF;
     PERFORM orchestrator.check_payload(NEW.payload);

@@ -10,7 +10,7 @@ DECLARE
         orchestrator.name_fault('name of the queue', NEW.name),
         CASE
             WHEN NEW.state NOT IN ('active', 'paused', 'draining')
-                THEN format('the state is %s; it must be active, paused or draining', orchestrator.shown(NEW.state))
+                THEN format('the state is %s; it must be active, paused or draining', orchestrator.quote_short(NEW.state))
             WHEN NEW.state_since NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
                 THEN format('state_since is %s; it must lie between the years 1970 and 9000', NEW.state_since)
             WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
@@ -30,7 +30,7 @@ BEGIN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
             MESSAGE = fault,
-            HINT = format('Nothing was changed. It is about the queue %s.', orchestrator.shown(NEW.name));
+            HINT = format('Nothing was changed. It is about the queue %s.', orchestrator.quote_short(NEW.name));
     END IF;
     RETURN NEW;
 END

@@ -29,7 +29,7 @@ BEGIN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
             MESSAGE = fault,
-            HINT = format('Nothing was changed. It is about the type %s.', orchestrator.shown(NEW.name));
+            HINT = format('Nothing was changed. It is about the type %s.', orchestrator.quote_short(NEW.name));
     END IF;
     RETURN NEW;
 END

@@ -12,6 +12,6 @@ AS $$
         FROM orchestrator.workers AS w
         WHERE w.id = is_alive.worker_id AND w.state IN ('running', 'draining')
             AND w.beat_at > orchestrator.clock() - w.dead_after
-            AND NOT orchestrator.beacon_is_out(w.id)
+            AND NOT orchestrator.beacon_is_lost(w.id)
     )
 $$;

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION orchestrator.queue_metrics(
     OUT completed bigint,
     OUT failed bigint,
     OUT timed_out bigint,
-    OUT buried bigint,
+    OUT dead_lettered bigint,
     OUT cancelled bigint,
     OUT snoozed bigint,
     OUT put_back bigint,
@@ -36,14 +36,14 @@ AS $$
     ),
     part AS MATERIALIZED (
         SELECT
-            s.queue, s.type, s.completed, s.failed, s.timed_out, s.buried, s.cancelled, s.snoozed, s.put_back,
+            s.queue, s.type, s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back,
             s.released, s.lost, s.wait, s.run
         FROM span AS n
         JOIN orchestrator.statistics AS s ON s.minute >= n.since
         WHERE n.unit = 'minute' AND (queue_metrics.queue IS NULL OR s.queue = queue_metrics.queue)
         UNION ALL
         SELECT
-            s.queue, s.type, s.completed, s.failed, s.timed_out, s.buried, s.cancelled, s.snoozed, s.put_back,
+            s.queue, s.type, s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back,
             s.released, s.lost, s.wait, s.run
         FROM span AS n
         JOIN orchestrator.statistics_by_hour AS s ON s.hour >= n.since
@@ -53,11 +53,11 @@ AS $$
         SELECT
             p.queue, p.type,
             sum(p.completed)::bigint AS completed, sum(p.failed)::bigint AS failed,
-            sum(p.timed_out)::bigint AS timed_out, sum(p.buried)::bigint AS buried,
+            sum(p.timed_out)::bigint AS timed_out, sum(p.dead_lettered)::bigint AS dead_lettered,
             sum(p.cancelled)::bigint AS cancelled, sum(p.snoozed)::bigint AS snoozed,
             sum(p.put_back)::bigint AS put_back, sum(p.released)::bigint AS released, sum(p.lost)::bigint AS lost,
-            sum(p.failed + p.timed_out + p.buried + p.lost) AS errors,
-            sum(p.completed + p.cancelled + p.failed + p.timed_out + p.buried + p.lost) AS ended
+            sum(p.failed + p.timed_out + p.dead_lettered + p.lost) AS errors,
+            sum(p.completed + p.cancelled + p.failed + p.timed_out + p.dead_lettered + p.lost) AS ended
         FROM part AS p
         GROUP BY GROUPING SETS ((p.queue), (p.queue, p.type))
     ),
@@ -107,7 +107,7 @@ AS $$
     )
     SELECT
         c.queue, c.type,
-        c.completed, c.failed, c.timed_out, c.buried, c.cancelled, c.snoozed, c.put_back, c.released, c.lost,
+        c.completed, c.failed, c.timed_out, c.dead_lettered, c.cancelled, c.snoozed, c.put_back, c.released, c.lost,
         c.completed / nullif(date_part('epoch', orchestrator.clock() - (SELECT n.since FROM span AS n)), 0) AS per_second,
         (c.errors / nullif(c.ended, 0))::double precision AS error_rate,
         p.wait_p50, p.wait_p95, p.wait_p99, p.run_p50, p.run_p95, p.run_p99

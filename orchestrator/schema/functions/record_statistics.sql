@@ -1,9 +1,9 @@
 -- Add what a worker has counted since it last told to the statistics of this minute and of this hour. In: an array of
--- objects, one for each queue and type: how many attempts ended in which way (completed, failed, timed_out, buried,
--- cancelled, snoozed, put_back, released, lost; what is left out is none), and of those that ran to an end of their own how
--- long they had waited and run, as sums of seconds and as histograms (bucket to count: bucket_begins).
--- What is counted is in the minute in which it is told, a worker's interval late at most; who was declared dead meanwhile
--- may still tell: what it counts was written under its lease, and is a fact.
+-- objects, one for each queue and type: how many attempts ended in which way (completed, failed, timed_out,
+-- dead_lettered, cancelled, snoozed, put_back, released, lost; what is left out is none), and of those that ran to an
+-- end of their own how long they had waited and run, as sums of seconds and as histograms (bucket to count:
+-- bucket_begins). What is counted is in the minute in which it is told, a worker's interval late at most; who was
+-- declared dead meanwhile may still tell: what it counts was written under its lease, and is a fact.
 -- A worker may call this and cannot write the tables otherwise. Commits without waiting for the disk.
 -- Locks: the rows of the minute, then those of the hour, both in the order of queue and type, so that two never wait for
 -- each other. Path: the primary keys.
@@ -15,17 +15,17 @@ AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     INSERT INTO orchestrator.statistics AS s (
-        minute, queue, type, completed, failed, timed_out, buried, cancelled, snoozed, put_back, released, lost,
+        minute, queue, type, completed, failed, timed_out, dead_lettered, cancelled, snoozed, put_back, released, lost,
         wait_seconds, run_seconds, wait, run
     )
     SELECT
         date_trunc('minute', orchestrator.clock(), 'UTC'), r.queue, r.type, coalesce(r.completed, 0),
-        coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.buried, 0), coalesce(r.cancelled, 0),
+        coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.dead_lettered, 0), coalesce(r.cancelled, 0),
         coalesce(r.snoozed, 0), coalesce(r.put_back, 0), coalesce(r.released, 0), coalesce(r.lost, 0),
         coalesce(r.wait_seconds, 0), coalesce(r.run_seconds, 0), orchestrator.add_histograms(r.wait, '{}'),
         orchestrator.add_histograms(r.run, '{}')
     FROM jsonb_to_recordset(rows) AS r (
-        queue text, type text, completed bigint, failed bigint, timed_out bigint, buried bigint, cancelled bigint,
+        queue text, type text, completed bigint, failed bigint, timed_out bigint, dead_lettered bigint, cancelled bigint,
         snoozed bigint, put_back bigint, released bigint, lost bigint, wait_seconds double precision,
         run_seconds double precision, wait jsonb, run jsonb
     )
@@ -35,7 +35,7 @@ BEGIN
         completed = s.completed + excluded.completed,
         failed = s.failed + excluded.failed,
         timed_out = s.timed_out + excluded.timed_out,
-        buried = s.buried + excluded.buried,
+        dead_lettered = s.dead_lettered + excluded.dead_lettered,
         cancelled = s.cancelled + excluded.cancelled,
         snoozed = s.snoozed + excluded.snoozed,
         put_back = s.put_back + excluded.put_back,
@@ -46,17 +46,17 @@ BEGIN
         wait = orchestrator.add_histograms(s.wait, excluded.wait),
         run = orchestrator.add_histograms(s.run, excluded.run);
     INSERT INTO orchestrator.statistics_by_hour AS s (
-        hour, queue, type, completed, failed, timed_out, buried, cancelled, snoozed, put_back, released, lost,
+        hour, queue, type, completed, failed, timed_out, dead_lettered, cancelled, snoozed, put_back, released, lost,
         wait_seconds, run_seconds, wait, run
     )
     SELECT
         date_trunc('hour', orchestrator.clock(), 'UTC'), r.queue, r.type, coalesce(r.completed, 0),
-        coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.buried, 0), coalesce(r.cancelled, 0),
+        coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.dead_lettered, 0), coalesce(r.cancelled, 0),
         coalesce(r.snoozed, 0), coalesce(r.put_back, 0), coalesce(r.released, 0), coalesce(r.lost, 0),
         coalesce(r.wait_seconds, 0), coalesce(r.run_seconds, 0), orchestrator.add_histograms(r.wait, '{}'),
         orchestrator.add_histograms(r.run, '{}')
     FROM jsonb_to_recordset(rows) AS r (
-        queue text, type text, completed bigint, failed bigint, timed_out bigint, buried bigint, cancelled bigint,
+        queue text, type text, completed bigint, failed bigint, timed_out bigint, dead_lettered bigint, cancelled bigint,
         snoozed bigint, put_back bigint, released bigint, lost bigint, wait_seconds double precision,
         run_seconds double precision, wait jsonb, run jsonb
     )
@@ -66,7 +66,7 @@ BEGIN
         completed = s.completed + excluded.completed,
         failed = s.failed + excluded.failed,
         timed_out = s.timed_out + excluded.timed_out,
-        buried = s.buried + excluded.buried,
+        dead_lettered = s.dead_lettered + excluded.dead_lettered,
         cancelled = s.cancelled + excluded.cancelled,
         snoozed = s.snoozed + excluded.snoozed,
         put_back = s.put_back + excluded.put_back,

@@ -31,7 +31,7 @@ BEGIN
     IF coalesce(requeue_where.status, 'dead_letter') NOT IN ('dead_letter', 'completed', 'cancelled') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
-            MESSAGE = format('requeue_where takes finished tasks, not %s ones', trim(orchestrator.shown(requeue_where.status), '''')),
+            MESSAGE = format('requeue_where takes finished tasks, not %s ones', trim(orchestrator.quote_short(requeue_where.status), '''')),
             HINT = 'The status may be dead_letter, completed or cancelled.';
     END IF;
     IF requeue_where.at_most < 0 THEN

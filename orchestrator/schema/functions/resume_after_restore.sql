@@ -24,7 +24,7 @@ BEGIN
     FROM orchestrator.installation AS i
     WHERE NOT i.at_home;
     -- First of all writes: where somebody else has resumed since this transaction began (REPEATABLE READ), it ends here.
-    PERFORM orchestrator.move_in();
+    PERFORM orchestrator.set_home();
 
     -- A worker that slept through it all looks again, finds itself declared dead, and starts anew.
     PERFORM orchestrator.ring(ARRAY(SELECT DISTINCT unnest(w.queues) FROM orchestrator.workers AS w WHERE w.idle_until IS NOT NULL));

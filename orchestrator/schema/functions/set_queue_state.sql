@@ -10,7 +10,7 @@ BEGIN
     IF set_queue_state.new_state IS NULL OR set_queue_state.new_state NOT IN ('active', 'paused', 'draining') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
-            MESSAGE = format('a queue cannot be %s', orchestrator.shown(set_queue_state.new_state)),
+            MESSAGE = format('a queue cannot be %s', orchestrator.quote_short(set_queue_state.new_state)),
             HINT = 'It is active, paused or draining.';
     END IF;
     PERFORM orchestrator.ensure_queue(set_queue_state.queue);

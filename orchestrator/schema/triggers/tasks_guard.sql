@@ -21,4 +21,4 @@ WHEN (
         )
     )
 )
-EXECUTE FUNCTION orchestrator.guard_hands_update();
+EXECUTE FUNCTION orchestrator.guard_manual_update();

@@ -3,4 +3,4 @@ CREATE OR REPLACE TRIGGER tasks_record_delete
 AFTER DELETE ON orchestrator.tasks
 REFERENCING OLD TABLE AS old_tasks
 FOR EACH STATEMENT
-EXECUTE FUNCTION orchestrator.record_hands_delete();
+EXECUTE FUNCTION orchestrator.record_manual_delete();

@@ -83,7 +83,7 @@ MUTANTS = (
     ),
     mutant(
         "claim-of-all-queues-in-one-order",
-        "orchestrator/worker/flight.py",
+        "orchestrator/worker/claim_pipeline.py",
         "limits=[share.limit for share in shares] if len(shares) > 1 else None,",
         "limits=None,",
         why="The first queue takes every slot, and the second starves.",
@@ -124,7 +124,7 @@ MUTANTS = (
         why="What was claimed by a statement whose answer was lost is held by a living worker for ever.",
         suites=(
             "worker/test_connections.py::test_a_claim_whose_answer_was_lost_is_given_back",
-            "worker/test_told.py::test_a_claim_whose_answer_was_lost_goes_back",
+            "worker/test_notified.py::test_a_claim_whose_answer_was_lost_goes_back",
         ),
     ),
     mutant(

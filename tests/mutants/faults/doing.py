@@ -3,17 +3,17 @@
 from tests.mutants.mutant import mutant
 
 ATTEMPT = "orchestrator/execute/attempt.py"
-ENDINGS = "orchestrator/worker/endings.py"
+ENDINGS = "orchestrator/worker/end_attempts.py"
 WORKER = "orchestrator/worker/worker.py"
 
 MUTANTS = (
     mutant(
         "lease-lost-and-nobody-told",
         ENDINGS,
-        "                self._spawn_farewell(slot, reason)\n",
+        "                self._spawn_loss_record(slot, reason)\n",
         "",
         why="A handler whose task was cancelled or taken goes on to its end, and its effects with it.",
-        suites=("worker/test_told.py::test_a_hand_reaches_a_running_coroutine",),
+        suites=("worker/test_notified.py::test_a_hand_reaches_a_running_coroutine",),
     ),
     mutant(
         "declared-dead-and-goes-on",
@@ -55,7 +55,7 @@ MUTANTS = (
         "return self.timed_out() if self.expired else await self._raised(error)",
         "raise",
         why="A handler that lets its own cancellation escape is taken for called off, uncharged, for ever.",
-        suites=("worker/test_stubborn_handlers.py::test_a_handler_that_cancels_its_own_task_has_failed",),
+        suites=("worker/test_abandoned_handlers.py::test_a_handler_that_cancels_its_own_task_has_failed",),
     ),
     mutant(
         "sys-exit-passes-for-a-release",
@@ -67,7 +67,7 @@ MUTANTS = (
     ),
     mutant(
         "nul-in-an-error",
-        "orchestrator/execute/fault.py",
+        "orchestrator/execute/error_text.py",
         '    return text.replace("\\x00", "\\\\x00").encode("utf-8", "backslashreplace").decode("utf-8")',
         "    return text",
         why="PostgreSQL refuses the outcome of a handler whose exception holds NUL or half a character.",
@@ -96,7 +96,7 @@ MUTANTS = (
         "return False",
         why="No loss is ever counted, and nobody sees what runs.",
         suites=(
-            "worker/test_told.py::test_a_task_that_cost_two_workers_runs_alone",
+            "worker/test_notified.py::test_a_task_that_cost_two_workers_runs_alone",
             "worker/test_processes.py",
         ),
     ),
@@ -110,11 +110,13 @@ MUTANTS = (
     ),
     mutant(
         "success-without-an-announcement",
-        "orchestrator/worker/child.py",
+        "orchestrator/worker/child_process.py",
         " and not self.announced_its_stop",
         " and False",
         why="A handler that calls os._exit(0) empties one place of a parent after another.",
-        suites=("worker/test_family.py::test_a_status_of_success_that_was_not_announced_is_a_crash",),
+        suites=(
+            "worker/test_parent_restarts.py::test_a_status_of_success_that_was_not_announced_is_a_crash",
+        ),
     ),
     mutant(
         "a-forked-copy-goes-on",

@@ -35,7 +35,7 @@ MUTANTS = (
     ),
     mutant(
         "keys-freed-in-any-order",
-        "orchestrator/schema/functions/record_hands_delete.sql",
+        "orchestrator/schema/functions/record_manual_delete.sql",
         '    ORDER BY k.type COLLATE "C", k.key COLLATE "C"\n    FOR UPDATE OF k;',
         '    ORDER BY k.key COLLATE "C" DESC\n    FOR UPDATE OF k;',
         why="A DELETE of tasks and a set that takes their keys deadlock.",
@@ -59,7 +59,7 @@ MUTANTS = (
     ),
     mutant(
         "keys-returned-in-any-order",
-        "orchestrator/schema/functions/record_hands_update.sql",
+        "orchestrator/schema/functions/record_manual_update.sql",
         '        ORDER BY b.type COLLATE "C", b.idempotency_key COLLATE "C", b.id\n',
         "        ORDER BY b.id\n",
         why="A requeue of cancelled tasks and a set that takes their keys deadlock.",
@@ -94,7 +94,7 @@ MUTANTS = (
         FILL,
         "        OR NEW.attempt IS DISTINCT FROM 0 OR NEW.losses IS DISTINCT FROM 0\n",
         "",
-        why="A producer enqueues what counts as tried, and it is buried at its first failure.",
+        why="A producer enqueues what counts as tried, and it becomes a dead letter at its first failure.",
         suites=("schema/test_plain_sql_enqueue.py",),
     ),
     mutant(
@@ -122,7 +122,7 @@ MUTANTS = (
     ),
     mutant(
         "doubt-told-as-failure",
-        "orchestrator/enqueue/told.py",
+        "orchestrator/enqueue/translate_error.py",
         "            return EnqueueInDoubt()",
         '            return DatabaseUnavailable("nothing was enqueued")',
         why="Who is told that nothing was enqueued tries again, and the task is there twice.",

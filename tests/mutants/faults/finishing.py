@@ -18,7 +18,7 @@ MUTANTS = (
     ),
     mutant(
         "lease-lost-without-a-record",
-        "orchestrator/worker/endings.py",
+        "orchestrator/worker/end_attempts.py",
         "            self._outbox.put(attempt.outcome(Lost(reason)), worker_id=attempt.worker_id)\n",
         "            pass\n",
         why="What a worker ran unmarked when its task was taken away is known to it alone, and it keeps silent.",
@@ -26,11 +26,11 @@ MUTANTS = (
     ),
     mutant(
         "requeued-by-hand-without-a-record",
-        "orchestrator/schema/functions/record_hands_update.sql",
+        "orchestrator/schema/functions/record_manual_update.sql",
         "WHERE b.status = 'running' AND a.lease IS NULL",
         "WHERE false",
         why="A running task is requeued and its worker is killed: nothing tells that it ran.",
-        suites=("stateful/test_stateful.py", "races/test_hands.py"),
+        suites=("stateful/test_stateful.py", "races/test_manual.py"),
     ),
     mutant(
         "complete-without-its-lease",
@@ -58,7 +58,7 @@ MUTANTS = (
     ),
     mutant(
         "begin-without-its-lease",
-        "orchestrator/execute/begin.sql",
+        "orchestrator/execute/mark_running.sql",
         " AND held.lease = g.lease",
         "",
         why="A task runs under a lease that was lost before it began.",
@@ -66,7 +66,7 @@ MUTANTS = (
     ),
     mutant(
         "progress-without-its-lease",
-        "orchestrator/finish/report.sql",
+        "orchestrator/finish/progress.sql",
         "WHERE t.id = g.id AND t.lease = g.lease\n",
         "WHERE t.id = g.id\n",
         why="A worker that was taken for dead overwrites what its successor reports.",
@@ -85,7 +85,7 @@ MUTANTS = (
     ),
     mutant(
         "complete-in-a-transaction-whatever-the-lease",
-        "orchestrator/finish/within.py",
+        "orchestrator/finish/own_transaction.py",
         "            return True\n    return False\n",
         "            return True\n    return True\n",
         why="The writes of a handler whose lease is void are committed: two effects of one task.",
@@ -103,7 +103,7 @@ MUTANTS = (
     ),
     mutant(
         "commit-in-doubt-asked-too-early",
-        "orchestrator/finish/held.sql",
+        "orchestrator/finish/still_leased.sql",
         "\nFOR UPDATE",
         "",
         why="A commit that is on its way is taken for one that failed, and its task fails.",

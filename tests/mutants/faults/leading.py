@@ -33,7 +33,7 @@ MUTANTS = (
     ),
     mutant(
         "takeover-without-its-lock",
-        "orchestrator/lead/incumbent.sql",
+        "orchestrator/lead/lock_leader.sql",
         "WHERE w.is_leader FOR UPDATE OF w",
         "WHERE w.is_leader",
         why="The moment at which a term is judged lies before the wait for who renews it.",
@@ -41,7 +41,7 @@ MUTANTS = (
     ),
     mutant(
         "resignation-without-its-lock",
-        "orchestrator/lead/own.sql",
+        "orchestrator/lead/lock_own_row.sql",
         "\nFOR UPDATE OF w",
         "",
         why="A resignation gets past its own duty that is running.",
@@ -49,7 +49,7 @@ MUTANTS = (
     ),
     mutant(
         "resignation-of-any-term",
-        "orchestrator/lead/own.sql",
+        "orchestrator/lead/lock_own_row.sql",
         " AND w.term = %(term)s",
         "",
         why="Who resigns late is told that it resigned, or lays a newer term down.",
@@ -92,7 +92,7 @@ MUTANTS = (
     ),
     mutant(
         "leader-of-a-dark-beacon-stays",
-        "orchestrator/lead/depose.sql",
+        "orchestrator/lead/remove_leader.sql",
         "OR w.id = %(gone_id)s AND w.beat_at",
         "OR w.id = %(gone_id)s AND w.id IS NULL AND w.beat_at",
         why="A leader that was killed is replaced only when its term has run out.",

@@ -116,11 +116,11 @@ MUTANTS = (
         suites=RECOVERED,
     ),
     mutant(
-        "neighbours-buried",
+        "neighbours-dead-lettered",
         RECOVER,
         "t.status = 'running' AND t.losses >= 4 AS is_convicted,",
         "t.status = 'running' AND (t.losses >= 4 OR t.attempt >= 4) AS is_convicted,",
-        why="A task in its last attempt is buried with the one that killed their worker.",
+        why="A task in its last attempt becomes a dead letter with the one that killed their worker.",
         suites=RECOVERED,
     ),
     mutant(
@@ -145,7 +145,7 @@ MUTANTS = (
         "            await self._give_back()\n",
         "            self._put_away(worker_id)\n",
         why="Where each worker always has something that lasts, a suspect never runs.",
-        suites=("worker/test_told.py",),
+        suites=("worker/test_notified.py",),
     ),
     mutant(
         "losses-leave-no-record",
@@ -178,14 +178,14 @@ MUTANTS = (
         "elif task.losses >= SUSPECT_LOSSES:",
         "elif task.losses > 3 * SUSPECT_LOSSES:",
         why="A poison takes its neighbours along a third time.",
-        suites=("worker/test_told.py::test_a_task_that_cost_two_workers_runs_alone",),
+        suites=("worker/test_notified.py::test_a_task_that_cost_two_workers_runs_alone",),
     ),
     mutant(
         "past-not-marked-before-its-start",
         "orchestrator/worker/intake.py",
-        "elif not task.has_past:",
+        "elif not task.is_marked_first:",
         "elif task.losses < SUSPECT_LOSSES:",
         why="A task that kills at once is found claimed each time, is charged nothing, and kills for ever.",
-        suites=("worker/test_told.py::test_a_task_with_a_past_is_marked_running_before_it_starts",),
+        suites=("worker/test_notified.py::test_a_task_with_a_past_is_marked_running_before_it_starts",),
     ),
 )

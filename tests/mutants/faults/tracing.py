@@ -7,7 +7,7 @@ SPANS = "orchestrator/observe/spans.py"
 MUTANTS = (
     mutant(
         "trace-ends-at-the-row",
-        "orchestrator/enqueue/traced.py",
+        "orchestrator/enqueue/trace_context.py",
         "    if carrier is None or envelope.is_traced:\n",
         "    if carrier is None or envelope.is_traced or True:\n",
         why="The row keeps no context, so a request and its tasks are two traces.",
@@ -15,7 +15,7 @@ MUTANTS = (
     ),
     mutant(
         "given-context-overwritten",
-        "orchestrator/enqueue/traced.py",
+        "orchestrator/enqueue/trace_context.py",
         "    if carrier is None or envelope.is_traced:\n",
         "    if carrier is None:\n",
         why="Who forwards somebody else's trace finds his own there.",
@@ -39,7 +39,7 @@ MUTANTS = (
     ),
     mutant(
         "span-never-ends",
-        "orchestrator/execute/traced.py",
+        "orchestrator/execute/attempt_span.py",
         "            return end\n        finally:\n            self._close(end)\n",
         "            return end\n        finally:\n            pass\n",
         why="An attempt with a context is traced and never exported.",
@@ -47,11 +47,11 @@ MUTANTS = (
     ),
     mutant(
         "drained-and-kept",
-        "orchestrator/testing/drain.py",
+        "orchestrator/testing/run_tasks.py",
         "                await drainer.finish(Outcome(task, Released()))\n",
         "",
         why="What a drain took beyond its limit is held by a worker that is gone.",
-        suites=("testing/test_drain.py::test_a_task_that_enqueues_itself_comes_to_an_end",),
+        suites=("testing/test_run_tasks.py::test_a_task_that_enqueues_itself_comes_to_an_end",),
     ),
     mutant(
         "clock-stands-for-ever",

@@ -2,7 +2,7 @@
 
 from tests.mutants.mutant import mutant
 
-REST = "orchestrator/worker/rest.py"
+REST = "orchestrator/worker/idle_wait.py"
 RING = "orchestrator/schema/functions/ring.sql"
 FILL = "orchestrator/schema/functions/fill_new_task.sql"
 RUNG = ("schema/test_transitions.py", "schema/test_ways_to_enqueue.py")
@@ -14,7 +14,7 @@ MUTANTS = (
         "await wait(self._awake, min(seconds, self._due_at - time.monotonic()))",
         "await wait(self._awake, None)",
         why="One notification that is lost, and a task waits for the next.",
-        suites=("worker/test_rest.py", "worker/test_serving.py::test_scheduled_tasks_start_when_due"),
+        suites=("worker/test_idle_wait.py", "worker/test_serving.py::test_scheduled_tasks_start_when_due"),
     ),
     mutant(
         "no-look-after-the-mark",
@@ -22,7 +22,7 @@ MUTANTS = (
         "LOOKS_SECONDS = (0.002, 0.010, 0.050, 0.250)",
         "LOOKS_SECONDS = (60.0,)",
         why="Who looked for sleepers before the mark, and committed after it, rings nobody: its task waits for a poll.",
-        suites=("worker/test_rest.py",),
+        suites=("worker/test_idle_wait.py",),
     ),
     mutant(
         "deaf-and-relying-on-its-ears",
@@ -30,7 +30,7 @@ MUTANTS = (
         "self._poll_seconds = longest if hears else min(longest, DEAF_POLL_SECONDS)",
         "self._poll_seconds = longest",
         why="Behind PgBouncer a task waits five seconds and more.",
-        suites=("worker/test_rest.py",),
+        suites=("worker/test_idle_wait.py",),
     ),
     mutant(
         "everybody-is-rung-for",
@@ -66,7 +66,7 @@ MUTANTS = (
     ),
     mutant(
         "a-hand-tells-no-worker",
-        "orchestrator/schema/functions/call_workers.sql",
+        "orchestrator/schema/functions/notify_workers.sql",
         "WHERE c.worker_id IS NOT NULL",
         "WHERE c.worker_id IS NULL",
         why="A cancelled handler runs on until the next beat.",

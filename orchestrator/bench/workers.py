@@ -1,0 +1,87 @@
+"""Worker processes under measurement: `orchestrator worker`, with the defaults of everybody."""
+
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from orchestrator.bench import sql_sections
+from orchestrator.bench.environment import Environment, NotMeasured
+from orchestrator.bench.process import last_output, log_of
+from orchestrator.demo import workers
+
+SQL = sql_sections.of(__file__, "workers.sql")
+APP = "orchestrator.bench.tasks:app"
+CONCURRENCY = 100
+START_SECONDS = 30.0
+# A worker marks itself idle within milliseconds of finding nothing; one that never does is not waited for.
+REST_SECONDS = 1.0
+STOP_SECONDS = 10.0
+LOOK_EVERY_SECONDS = 0.02
+
+
+class Workers(workers.Workers):
+    """Worker processes on the scratch database, from the start of a block, where they serve, to its end."""
+
+    def __init__(
+        self,
+        environment: Environment,
+        *,
+        size: int = 1,
+        concurrency: int = CONCURRENCY,
+        queues: Sequence[str] = ("default",),
+        info: str | None = None,
+        words: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._ground = environment
+        served = ("--concurrency", str(concurrency), "--queues", ",".join(queues), "--grace", "0")
+        super().__init__(
+            [APP, *served, *words],
+            url=info or environment.info,
+            size=size,
+            log=log_of(environment),
+            settings=settings,
+        )
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+            self._wait_until_all("serving", START_SECONDS)
+            self.settle()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
+        if kind is None:
+            self.terminate()
+            deadline = time.monotonic() + STOP_SECONDS
+            while self.is_there() and time.monotonic() < deadline:
+                time.sleep(LOOK_EVERY_SECONDS)
+        self.close()
+
+    def check(self) -> None:
+        """Raise if one has ended on its own."""
+        try:
+            super().check()
+        except workers.WorkerEnded as error:
+            raise NotMeasured(str(error)) from None
+
+    def settle(self) -> None:
+        """Return when all of them sleep, or after a moment."""
+        self._wait_until_all("resting", REST_SECONDS, patient=False)
+
+    def _wait_until_all(self, state: str, seconds: float, *, patient: bool = True) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.check()
+            row = self._ground.connection.execute(SQL[state], {"pids": self.pids}).fetchone()
+            if row is not None and row[0] == self._size:
+                return
+            time.sleep(LOOK_EVERY_SECONDS)
+        if patient:
+            raise NotMeasured(
+                f"the workers were not {state} after {seconds:.0f} s: {last_output(self._ground)}"
+            )

@@ -1,0 +1,203 @@
+"""Where in the order of a queue it is worth looking, while a long transaction keeps what is gone from going away.
+
+Each claim leaves a dead entry in the index, at the place of the task it took. As long as somebody holds an old snapshot
+nobody may clean them up, and a claim that begins at the front passes them all: after a minute at some thousand tasks a
+second that takes a hundred times as long. So a worker remembers which stretches of the order it has emptied, one for
+each priority in use, and once a look at everything has become dear it looks only beside them.
+
+    cheap   look at everything; note what was claimed
+    dear    look beside the stretches; and, for a twentieth of the time, into them, a slice at a time: a task that was
+            missed (it was locked, was given back, or committed late) waits for that
+            nothing found for a while: look at everything, for a twentieth of the time
+
+A more urgent task than any before lies beside the stretches and is found at once.
+"""
+
+import time
+from bisect import insort
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
+
+from orchestrator.task.claimed import Claimed, payload_length
+
+# A place in the order: position and id.
+Place = tuple[int, int]
+FRONT: Place = (-(2**63), -(2**63))
+BACK: Place = (2**63 - 1, 2**63 - 1)
+HOUR = 3_600_000_000  # in units of a position, which is microseconds
+
+# A claim that takes longer than this beside its round trip, and than this for each task it found and for each byte of
+# their payloads, passes many dead entries.
+DEAR_SECONDS = 0.010
+DEAR_SECONDS_FOR_EACH = 0.000_05
+DEAR_SECONDS_FOR_EACH_BYTE = 0.000_000_05
+ROUND_TRIPS = 2.0
+# When nothing was found for so long, there is time to look at everything.
+IDLE_SECONDS = 1.0
+# What lies further apart belongs to two stretches: another priority, or the tasks of a burst long ago.
+GAP = HOUR // 6
+STRETCHES_MAX = 16
+# Looking into the stretches: what a slice should take, and which share of the time.
+SLICE_SECONDS = 0.025
+SHARE = 0.05
+CUTS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A part of the order of a queue, without its two ends."""
+
+    queue: str
+    after: Place
+    before: Place
+
+
+@dataclass(slots=True)
+class Trail:
+    """The stretches of one queue that this worker has emptied, in order: first and last place of each."""
+
+    stretches: list[tuple[Place, Place]] = field(default_factory=list)
+
+    def note(self, first: Place, last: Place) -> None:
+        """Remember that everything between two tasks was claimed; make one stretch of those that meet."""
+        apart = []
+        for a, b in self.stretches:
+            if a[0] - GAP <= last[0] and first[0] <= b[0] + GAP:
+                first, last = min(a, first), max(b, last)
+            else:
+                apart.append((a, b))
+        insort(apart, (first, last))
+        # So many priorities, or such short aging, that it is not worth while.
+        self.stretches = apart if len(apart) <= STRETCHES_MAX else []
+
+    def beside(self, reach: int) -> Iterable[tuple[Place, Place]]:
+        """Return what lies between the stretches, and before and after them. A stretch reaches so far to the front
+        beyond the first task we have claimed of it: others have claimed there before us."""
+        after = FRONT
+        for first, last in self.stretches:
+            front = (first[0] - reach, 0)
+            if front > after:
+                yield after, front
+            after = last
+        yield after, BACK
+
+    def slices(self, reach: int, count: int) -> list[tuple[Place, Place]]:
+        """Return the stretches, cut into so many pieces each."""
+        found = []
+        after = FRONT
+        for first, last in self.stretches:
+            # What was reached beyond the first is a slice of its own.
+            found.append(((max(after[0], first[0] - reach), -1), (first[0], first[1])))
+            step, end = (last[0] - first[0]) // count + 1, (last[0], last[1] + 1)
+            for n in range(count):
+                start = (first[0], first[1] - 1) if n == 0 else (first[0] + n * step, -1)
+                until = end if n == count - 1 else (first[0] + (n + 1) * step, 0)
+                found.append((min(start, end), min(until, end)))
+            after = last
+        return found
+
+
+class ScanPositions:
+    """What one worker remembers of its queues."""
+
+    def __init__(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self._trails: dict[str, Trail] = {}
+        self._reach = GAP
+        self._cuts = 1
+        self._slice = self._slices = 0
+        self._cheap = 0  # so many slices in a row
+        self._look_inside_at = 0.0
+        self._is_looking_inside = False
+        self._found_at = time.monotonic()
+        self._look_at_all_at = 0.0
+        self._is_looking_at_all = True
+        self.is_dear = False
+
+    def ranges(self, queues: Sequence[str]) -> list[Range] | None:
+        """Return where the next claim should look, the queues in this order; None: everywhere."""
+        now = time.monotonic()
+        self._is_looking_at_all = not self.is_dear or (
+            now - self._found_at > IDLE_SECONDS and now >= self._look_at_all_at
+        )
+        if self._is_looking_at_all:
+            return None
+        self._is_looking_inside = now >= self._look_inside_at
+        found = []
+        for queue in queues:
+            trail = self._trails.get(queue)
+            if trail is None:
+                found.append(Range(queue, FRONT, BACK))
+                continue
+            parts = list(trail.beside(self._reach))
+            if self._is_looking_inside and (slices := trail.slices(self._reach, self._cuts)):
+                self._slices = max(self._slices, len(slices))
+                parts.append(slices[self._slice % len(slices)])
+                parts.sort()
+            found += [Range(queue, after, before) for after, before in parts if after < before]
+        return found
+
+    def learn(self, tasks: Sequence[Claimed], seconds: float, *, round_trip_seconds: float = 0.0) -> None:
+        """Note what a claim has found, in the order of each queue, what it took, and what the least statement takes."""
+        now = time.monotonic()
+        if tasks:
+            self._found_at = now
+        for queue, found in groupby(tasks, key=attrgetter("queue")):
+            trail = self._trails.setdefault(queue, Trail())
+            for first, last in runs(list(found)):
+                trail.note(first, last)
+        was_dear = seconds > ROUND_TRIPS * round_trip_seconds + least_dear(tasks)
+        if self._is_looking_at_all:
+            if not was_dear:
+                if self.is_dear:
+                    # What was dead is gone, or it never was what made it dear.
+                    self._forget()
+                return
+            self.is_dear = True
+            self._look_inside_at = self._look_at_all_at = now + seconds / SHARE
+        elif self._is_looking_inside:
+            self._has_looked_inside(seconds, was_dear=was_dear)
+        elif was_dear:
+            # Still many on our way: they lie before what we have claimed ourselves.
+            self._reach = min(self._reach * 4, 1_000_000 * HOUR)
+
+    def _has_looked_inside(self, seconds: float, *, was_dear: bool) -> None:
+        self._slice += 1
+        self._cheap = 0 if was_dear else self._cheap + 1
+        self._look_inside_at = time.monotonic() + seconds / SHARE
+        if seconds > 2 * SLICE_SECONDS:
+            self._cuts = min(self._cuts * 2, CUTS_MAX)
+        elif self._cheap > self._slices and self._cuts > 1:
+            self._cuts //= 2
+            self._cheap = self._slices = 0
+        elif self._cheap > self._slices:
+            # Everything was looked at, and it was cheap: what was dead is gone.
+            self._forget()
+
+
+def least_dear(tasks: Sequence[Claimed]) -> float:
+    """Return what a claim of these may take, its round trip apart, before something must be in its way."""
+    payload_bytes = payload_length(tasks)
+    return DEAR_SECONDS + DEAR_SECONDS_FOR_EACH * len(tasks) + DEAR_SECONDS_FOR_EACH_BYTE * payload_bytes
+
+
+def runs(tasks: Sequence[Claimed]) -> Iterable[tuple[Place, Place]]:
+    """Return the first and the last place of each run of tasks that lie close together."""
+    first = last = place(tasks[0])
+    if tasks[-1].position - tasks[0].position <= GAP:
+        yield first, place(tasks[-1])
+        return
+    for task in tasks:
+        if task.position - last[0] > GAP:
+            yield first, last
+            first = place(task)
+        last = place(task)
+    yield first, last
+
+
+def place(task: Claimed) -> Place:
+    return task.position, task.id

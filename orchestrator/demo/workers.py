@@ -1,0 +1,125 @@
+"""Worker processes of the demo and of the bench: `orchestrator worker`, each ends with the process that starts it.
+
+They hang on that process by a pipe (`exit_with_parent`): however it ends, they end. Ctrl-C is for it alone, which then
+stops them in its own order. The settings in the environment are for the user's own workers, and so is the database that
+they name.
+"""
+
+import asyncio
+import os
+import subprocess  # nosec B404 # each call says what it starts
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from orchestrator.config import PREFIX
+from orchestrator.errors import OrchestratorError
+
+GRACE_SECONDS = 1
+# What a worker does after its grace takes no longer, with a database that answers.
+STOP_SECONDS = 5.0
+LOOK_EVERY_SECONDS = 0.01
+LOG_TAIL_CHARACTERS = 1000
+
+
+class WorkerEnded(OrchestratorError):
+    """A worker ended on its own."""
+
+
+class Workers:
+    """Worker processes with one log."""
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        size: int,
+        log: Path,
+        url: str | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._words = words
+        self._url = url
+        self._size = size
+        self._log = log
+        self._settings = settings
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> None:
+        """Start them all; they serve a moment later."""
+        for _ in range(self._size):
+            started = spawn(
+                "orchestrator.demo.exit_with_parent", "worker", *self._words,
+                url=self._url, log=self._log, answers=False, settings=self._settings,
+            )  # fmt: skip
+            self._processes.append(started)
+
+    @property
+    def pids(self) -> list[int]:
+        """The workers' processes; their children belong to them."""
+        return [process.pid for process in self._processes]
+
+    def check(self) -> None:
+        """Raise if one has ended on its own."""
+        for process in self._processes:
+            if (status := process.poll()) is not None:
+                raise WorkerEnded(
+                    f"a worker ended with status {status}; {self._log} ends with\n{last_output(self._log)}"
+                )
+
+    async def stop(self) -> None:
+        """Tell them to stop, and return when they are gone."""
+        self.terminate()
+        deadline = time.monotonic() + GRACE_SECONDS + STOP_SECONDS
+        while self.is_there():
+            if time.monotonic() > deadline:
+                self.kill()
+            await asyncio.sleep(LOOK_EVERY_SECONDS)
+        self.close()
+
+    def terminate(self) -> None:
+        """Tell them to stop."""
+        for process in self._processes:
+            process.terminate()
+
+    def is_there(self) -> bool:
+        """Tell whether any of them has not ended."""
+        return any(process.poll() is None for process in self._processes)
+
+    def kill(self) -> None:
+        """End them at once."""
+        for process in self._processes:
+            process.kill()
+
+    def close(self) -> None:
+        """End who is left, and let go of the pipes."""
+        self.kill()
+        for process in self._processes:
+            process.communicate()
+
+
+def spawn(
+    module: str,
+    *words: str,
+    log: Path,
+    url: str | None = None,
+    answers: bool = True,
+    settings: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a module, with a pipe to it, by whose end it knows of ours. It answers through another pipe, and what else
+    it says goes to a log. The URL goes through the environment, since everybody may read a command line."""
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
+    environment |= settings or {}
+    if url is not None:
+        environment[f"{PREFIX}DATABASE_URL"] = url
+    with log.open("ab") as file:
+        return subprocess.Popen(  # nosec B603 # noqa: S603 - our own command, run by this very interpreter
+            [sys.executable, "-P", "-m", module, *words], env=environment, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE if answers else file, stderr=file,
+        )  # fmt: skip
+
+
+def last_output(log: Path) -> str:
+    """Return the end of what a log says."""
+    return log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:].strip() if log.exists() else ""

@@ -1,0 +1,38 @@
+"""Do a duty's work on the rows that allow it, where a round for all has failed because of one of them.
+
+A row that no constraint stopped (written by an older version, or past every guard) must not keep the leader from the
+others. So the rows are tried together, then by halves, down to the one that fails: that one is reported and left alone.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import psycopg
+
+from orchestrator import events
+from orchestrator.postgres import transient
+
+T = TypeVar("T")
+
+# What a value in a row can cause: out of range, not of its type, against a constraint.
+BAD_ROW = (psycopg.DataError, psycopg.IntegrityError)
+
+
+def skipping_bad_rows(
+    connection: psycopg.Connection[Any], duty: str, ids: Sequence[int], work: Callable[[Sequence[int]], T]
+) -> list[T]:
+    """Return what the work did for these tasks. Ends: each half is smaller, and a single task is not tried again."""
+    try:
+        with connection.transaction():
+            return [work(ids)]
+    except BAD_ROW as error:
+        if len(ids) <= 1:
+            for task_id in ids:
+                told = (f"task {task_id}", type(error).__name__, transient.reason(error))
+                events.emit(events.DutyRowSkipped(duty, *told))
+            return []
+    middle = len(ids) // 2
+    return [
+        *skipping_bad_rows(connection, duty, ids[:middle], work),
+        *skipping_bad_rows(connection, duty, ids[middle:], work),
+    ]

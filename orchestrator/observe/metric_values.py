@@ -1,0 +1,153 @@
+"""The numbers of one process, and how prometheus-client asks for them.
+
+A collector of our own instead of its counters and histograms: a batch of outcomes brings whole histograms, which those
+cannot take, and the same numbers are added up across processes. Any thread may add; each does so under one lock, once a
+batch.
+"""
+
+import threading
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate
+from math import inf
+
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import Collector
+
+from orchestrator.observe.label_names import Names
+from orchestrator.observe.metric_definitions import METRICS, MOMENTS, PREFIX, Metric
+
+Labels = tuple[str, ...]
+Reading = tuple[Metric, Labels, float]
+Source = Callable[[], Iterable[Reading]]
+
+
+class Spread:
+    """One histogram: how many fell into each bucket, the last one without a bound, and their sum."""
+
+    __slots__ = ("buckets", "total")
+
+    def __init__(self) -> None:
+        self.buckets = [0] * (len(MOMENTS) + 1)
+        self.total = 0.0
+
+
+class MetricValues(Collector):
+    """Counters and histograms of one process, and its gauges, which are asked for when somebody looks."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._names = {"queue": Names(), "type": Names()}
+        # What has no labels is there from the start, at zero: a rate needs a value to begin with.
+        self._counts: dict[Metric, dict[Labels, float]] = {
+            metric: {} if metric.labels else {(): 0.0} for metric in METRICS if metric.kind == "counter"
+        }
+        self._spreads: dict[Metric, dict[Labels, Spread]] = {
+            metric: {} if metric.labels else {(): Spread()}
+            for metric in METRICS
+            if metric.kind == "histogram"
+        }
+        self._sources: list[Source] = []
+
+    def know(self, queues: Iterable[str], types: Iterable[str]) -> None:
+        """Keep labels for these, before others take them."""
+        for label, names in (("queue", queues), ("type", types)):
+            for name in names:
+                self._names[label].of(name)
+
+    def add(self, metric: Metric, *labels: str, count: float = 1) -> None:
+        """Count some."""
+        values = self._bounded(metric, labels)
+        with self._lock:
+            counts = self._counts[metric]
+            counts[values] = counts.get(values, 0.0) + count
+
+    def observe(self, metric: Metric, seconds: float, *labels: str) -> None:
+        """Add one to a histogram."""
+        self.spread(metric, [(bisect_left(MOMENTS, seconds), 1)], seconds, *labels)
+
+    def spread(self, metric: Metric, places: Iterable[tuple[int, int]], total: float, *labels: str) -> None:
+        """Add many to a histogram: how many fell into which of the buckets that MOMENTS end, and their sum."""
+        values = self._bounded(metric, labels)
+        with self._lock:
+            spreads = self._spreads[metric]
+            found = spreads.get(values)
+            if found is None:
+                found = spreads[values] = Spread()
+            for place, count in places:
+                found.buckets[place] += count
+            found.total += total
+
+    def ask(self, source: Source) -> Callable[[], None]:
+        """Ask this for gauges whenever somebody looks; returns what ends it."""
+        self._sources.append(source)
+
+        def end() -> None:
+            if source in self._sources:
+                self._sources.remove(source)
+
+        return end
+
+    def describe(self) -> Iterator[Family]:
+        """Name what may come, without asking anybody: for the registry."""
+        return iter([family(metric) for metric in METRICS])
+
+    def collect(self) -> Iterator[Family]:
+        """Yield all numbers as they are."""
+        gauges = self._gauges()
+        with self._lock:
+            counts = {metric: dict(of) for metric, of in self._counts.items()}
+            spreads = {
+                metric: {labels: (list(s.buckets), s.total) for labels, s in of.items()}
+                for metric, of in self._spreads.items()
+            }
+        for metric in METRICS:
+            made = family(metric)
+            for labels, value in (gauges if metric.kind == "gauge" else counts).get(metric, {}).items():
+                made.add_sample(metric.full_name, named(metric, labels), value)
+            for labels, (buckets, total) in spreads.get(metric, {}).items():
+                fill(made, metric, named(metric, labels), buckets, total)
+            if made.samples:
+                yield made
+
+    def _gauges(self) -> dict[Metric, dict[Labels, float]]:
+        """Ask all sources. Two workers in one process are told together, like two processes."""
+        gauges: dict[Metric, dict[Labels, float]] = {}
+        for source in tuple(self._sources):
+            for metric, labels, value in source():
+                of = gauges.setdefault(metric, {})
+                key = self._bounded(metric, labels)
+                of[key] = (
+                    value
+                    if key not in of
+                    else max(of[key], value)
+                    if metric.across == "max"
+                    else of[key] + value
+                )
+        return gauges
+
+    def _bounded(self, metric: Metric, labels: Labels) -> Labels:
+        names = self._names
+        return tuple(
+            names[name].of(value) if name in names else value
+            for name, value in zip(metric.labels, labels, strict=True)
+        )
+
+
+def family(metric: Metric) -> Family:
+    """Return a metric as prometheus-client has it, without values."""
+    return Family(PREFIX + metric.name, metric.what, metric.kind)
+
+
+def named(metric: Metric, labels: Labels) -> dict[str, str]:
+    return dict(zip(metric.labels, labels, strict=True))
+
+
+def fill(made: Family, metric: Metric, labels: dict[str, str], buckets: Sequence[int], total: float) -> None:
+    """Write one histogram as Prometheus has it: each bucket with all that is in the ones below."""
+    for bound, count in zip((*MOMENTS, inf), accumulate(buckets), strict=True):
+        made.add_sample(
+            f"{metric.full_name}_bucket", {**labels, "le": "+Inf" if bound == inf else str(bound)}, count
+        )
+    made.add_sample(f"{metric.full_name}_count", labels, sum(buckets))
+    made.add_sample(f"{metric.full_name}_sum", labels, total)

@@ -1,0 +1,160 @@
+"""The numbers of several processes as one: each tells its own once a second, and one port speaks for all.
+
+    child ── snapshot, as JSON, over the line to its parent ──► Family ──► /metrics of the parent
+
+Counters and histograms are added up, and what a process had counted stays when it is gone: if the sum went down, that
+would look to Prometheus like a restart, and all of the rest would count again. A gauge of ours is combined as the
+catalogue says, and one of the application's own, or of Python's, is told for each process; of a process that hangs none
+is told. Who is killed takes along what it counted in its last second. Nothing is kept in a file: nobody has to clean
+up, and nobody counts one twice.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from orchestrator.observe import metric_definitions
+
+ADDED = ("counter", "histogram", "summary")
+ACROSS = {
+    metric_definitions.PREFIX + metric.name: metric.across
+    for metric in metric_definitions.METRICS
+    if metric.kind == "gauge"
+}
+# Older than this, a process hangs, or what it says does not arrive.
+SILENT_SECONDS_MAX = 10.0
+
+Snapshot = Sequence[Any]
+"""What a registry holds, as JSON can: name, help, kind and samples of each family; name, labels and value of each."""
+
+Labels = tuple[tuple[str, str], ...]
+
+
+def snapshot(registry: CollectorRegistry = REGISTRY, *, ours: bool = False) -> Snapshot:
+    """Return all that a registry holds, or of that only what is ours; not when each began, which cannot be added up."""
+    return [
+        [
+            family.name,
+            family.documentation,
+            family.type,
+            [[s.name, s.labels, s.value] for s in family.samples if s.name != f"{family.name}_created"],
+        ]
+        for family in registry.collect()
+        if not ours or family.name.startswith(metric_definitions.PREFIX)
+    ]
+
+
+class Sums:
+    """Families that are being put together."""
+
+    def __init__(self) -> None:
+        self.heads: dict[str, tuple[str, str]] = {}
+        self.values: dict[str, dict[tuple[str, Labels], float]] = {}
+
+    def add(self, reported: Snapshot, *, process: str | None = None) -> None:
+        """Add what one process has told; without its gauges, where it is not said who it is."""
+        for name, what, kind, samples in reported:
+            if kind not in ADDED and process is None:
+                continue
+            self.heads.setdefault(name, (what, kind))
+            values = self.values.setdefault(name, {})
+            across = "sum" if kind in ADDED else ACROSS.get(name)
+            for sample, labels, value in samples:
+                if across is None:
+                    labels = {**labels, "process": process}
+                key = sample, tuple(labels.items())
+                old = values.get(key)
+                values[key] = value if old is None else old + value if across == "sum" else max(old, value)
+
+    def reported(self) -> Snapshot:
+        """Return the sum as if one process had told it."""
+        return [
+            [
+                name,
+                what,
+                kind,
+                [[sample, dict(labels), value] for (sample, labels), value in self.values[name].items()],
+            ]
+            for name, (what, kind) in self.heads.items()
+        ]
+
+
+class Processes(Collector):
+    """What the children of one parent have told. `own` is what the parent has counted itself."""
+
+    def __init__(self, own: Callable[[], Snapshot] = list) -> None:
+        self._own = own
+        self._lock = threading.Lock()
+        self._past = Sums()
+        self._reported: dict[int, tuple[Snapshot, Mapping[str, Any], float]] = {}
+        self._expected: set[int] = set()
+
+    def begin(self, place: int) -> None:
+        """A process is to take this place, and expected to become ready."""
+        with self._lock:
+            self._expected.add(place)
+
+    def heard(self, place: int, reported: Mapping[str, Any]) -> None:
+        """Take in what a process has told of itself."""
+        with self._lock:
+            self._reported[place] = reported["numbers"], reported["ready"], time.monotonic()
+
+    def gone(self, place: int, *, for_good: bool) -> None:
+        """A process has ended; another may take its place. What it had counted has been counted."""
+        with self._lock:
+            if place in self._reported:
+                self._past.add(self._reported.pop(place)[0])
+            if for_good:
+                self._expected.discard(place)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the numbers of all of them."""
+        sums = Sums()
+        with self._lock:
+            sums.add(self._past.reported())
+            reported = dict(self._reported)
+        sums.add(self._own(), process="parent")
+        for place, (numbers, _, at) in sorted(reported.items()):
+            # What it was when it last spoke it may not be any more: neither ready nor the leader.
+            sums.add(numbers, process=str(place) if silent_seconds(at) <= SILENT_SECONDS_MAX else None)
+        processes = len(reported)
+        sums.add([own_count(processes)], process="parent")
+        for name, what, kind, samples in sums.reported():
+            metric = Metric(name, what, kind)
+            for sample, labels, value in samples:
+                metric.add_sample(sample, labels, value)
+            yield metric
+
+    def readiness(self) -> dict[str, Any]:
+        """Say whether every process that is to serve does."""
+        with self._lock:
+            reported, expected = dict(self._reported), sorted(self._expected)
+        processes = {str(place): said(reported.get(place)) for place in expected}
+        return {
+            "ready": bool(processes) and all(one["ready"] for one in processes.values()),
+            "processes": processes,
+        }
+
+
+def own_count(processes: int) -> Sequence[Any]:
+    name = metric_definitions.PREFIX + metric_definitions.PROCESSES.name
+    return [name, metric_definitions.PROCESSES.what, "gauge", [[name, {}, processes]]]
+
+
+def said(reported: tuple[Snapshot, Mapping[str, Any], float] | None) -> dict[str, Any]:
+    if reported is None:
+        return {"ready": False, "says": "starting"}
+    _, ready, at = reported
+    silent = silent_seconds(at)
+    if silent > SILENT_SECONDS_MAX:
+        return {"ready": False, "says": f"has said nothing for {silent:.0f} s"}
+    return dict(ready)
+
+
+def silent_seconds(heard_at: float) -> float:
+    return time.monotonic() - heard_at

@@ -1,0 +1,64 @@
+"""Tell whether this version and the database fit together, before a worker touches a task.
+
+The schema may be missing, too old, or have grown away from this version. And the database may be a copy, whose tasks
+are at home elsewhere: nothing runs there before a person says so (docs/decisions/0007-a-restored-copy-runs-nothing.md).
+"""
+
+from typing import Any
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import tuple_row
+
+from orchestrator.errors import DatabaseRestored, SchemaError
+from orchestrator.postgres import statement
+
+COMPATIBILITY = statement.load(__file__, "compatibility.sql")
+ORIGINS = statement.load(__file__, "origins.sql")
+
+# The schema revision this code needs at least. A newer schema says itself how old a code it bears.
+NEEDED = 1
+
+
+def require(connection: psycopg.Connection[Any]) -> None:
+    """Refuse a schema that is missing or too old, one that has grown away from this version, and a copy."""
+    require_revision(connection)
+    if (came_from := origins(connection)) is not None:
+        raise DatabaseRestored(came_from)
+
+
+def require_revision(connection: psycopg.Connection[Any]) -> None:
+    """Refuse a schema that is missing or too old, and one that has grown away: all that a person's look needs."""
+    try:
+        with connection.cursor(row_factory=tuple_row) as cursor:
+            row = cursor.execute(COMPATIBILITY).fetchone()
+    except (errors.UndefinedTable, errors.InvalidSchemaName):
+        row = None
+    if row is None:
+        raise SchemaError("this database has no orchestrator schema yet; run `orchestrator migrate`")
+    revision, oldest_code = row
+    # A revision without a number is of no release: oldest_code alone speaks for it.
+    if revision.isdecimal() and int(revision) < NEEDED:
+        raise SchemaError(
+            f"the database's schema is at revision {revision}; this version needs {NEEDED:04}. "
+            "Run `orchestrator migrate`"
+        )
+    if oldest_code > NEEDED:
+        raise SchemaError(
+            f"the database's schema is at revision {revision} and bears code made for {oldest_code:04} or newer; "
+            f"this version was made for {NEEDED:04}. Install a newer pg-orchestrator"
+        )
+
+
+def origins(connection: psycopg.Connection[Any]) -> str | None:
+    """Say where the tasks of this database are at home; None: here."""
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(ORIGINS).fetchall()
+    if any(at_home for at_home, *_ in rows):
+        return None
+    places = [
+        f"they were at home in database {database} since {since:%Y-%m-%d %H:%M %Z}"
+        for _, database, since in rows
+        if database
+    ]
+    return ", and ".join(places) or "where they were at home is not on record"

@@ -1,0 +1,94 @@
+-- Row trigger on a hand's UPDATE (one that leaves the lease alone): refuse a change that makes no sense, and
+-- complete one that does, so that `SET status = 'pending'` is a whole requeue. The trigger's WHEN keeps
+-- workers' writes out; they name tasks_live and set or clear the lease.
+CREATE OR REPLACE FUNCTION orchestrator.guard_manual_update()
+RETURNS trigger
+LANGUAGE plpgsql
+SET search_path = pg_catalog, orchestrator, pg_temp
+AS $$
+DECLARE
+    waits CONSTANT boolean := OLD.status IN ('scheduled', 'blocked', 'pending');
+    now CONSTANT timestamptz := orchestrator.clock();
+    advice text;
+BEGIN
+    IF NEW.priority IS NULL OR NEW.priority NOT BETWEEN 0 AND 100 THEN
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR006',
+            MESSAGE = format('task %s: the priority is %s; it must lie between 0 and 100', OLD.id, coalesce(NEW.priority::text, 'NULL')),
+            HINT = '25 is low, 50 normal, 75 high, 100 critical.';
+    END IF;
+    IF NEW.run_at IS DISTINCT FROM OLD.run_at THEN
+        IF NEW.run_at IS NULL OR NOT isfinite(NEW.run_at) OR NEW.run_at NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC' THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR006',
+                MESSAGE = format(
+                    'task %s: run_at is %s; it must lie between the years 1970 and 9000',
+                    OLD.id, coalesce(NEW.run_at::text, 'NULL')
+                ),
+                HINT = 'To run it now, set run_at = now().';
+        END IF;
+        -- What has finished is refused by tasks_keep_done and tasks_keep_dead.
+        IF OLD.status IN ('claimed', 'running') AND NEW.status NOT IN ('pending', 'scheduled') THEN
+            RAISE EXCEPTION USING
+                ERRCODE = 'OR001',
+                MESSAGE = format('task %s is %s; run_at can be changed only while it waits', OLD.id, OLD.status),
+                HINT = format('To run it again then: UPDATE orchestrator.tasks SET status = ''pending'', run_at = … WHERE id = %s', OLD.id);
+        END IF;
+        -- A new time for a waiting task decides between scheduled and pending, whatever else was said.
+        IF NEW.status IN ('pending', 'scheduled') THEN
+            NEW.status := CASE WHEN NEW.run_at > now THEN 'scheduled' ELSE 'pending' END;
+        END IF;
+    END IF;
+
+    IF NEW.status = OLD.status THEN
+        RETURN NEW;
+    ELSIF NEW.status = 'scheduled' AND NEW.run_at > now AND NEW.run_at <> OLD.run_at THEN
+        NULL;
+    ELSIF NEW.status = 'pending' THEN
+        IF NEW.run_at = OLD.run_at OR NEW.run_at > now THEN
+            NEW.run_at := now;
+        END IF;
+    ELSIF NEW.status = 'cancelled' AND OLD.finished_at IS NULL THEN
+        IF to_regclass('orchestrator.tasks_done_' || to_char(now AT TIME ZONE 'UTC', 'YYYYMMDD')) IS NULL THEN
+            RAISE EXCEPTION USING
+                ERRCODE = '23514',
+                MESSAGE = format('task %s cannot be moved: tasks_done has no leaf for today', OLD.id),
+                HINT = 'SELECT orchestrator.ensure_partition(); makes it. Then try again.';
+        END IF;
+        NEW.finished_at := now;
+        -- Whoever runs it is fenced off; worker_id stays, to tell who it was.
+        NEW.lease := NULL;
+        RETURN NEW;
+    ELSE
+        advice := CASE
+            WHEN NEW.status = 'cancelled' AND OLD.status = 'dead_letter' THEN 'It will not run again by itself. DELETE it if it is not wanted.'
+            WHEN NEW.status = 'cancelled' THEN 'It has already finished. To run it again, set status = ''pending''.'
+            WHEN NEW.status = 'scheduled' THEN 'Set run_at to a time in the future; the status follows.'
+            WHEN NEW.status = 'dead_letter' THEN 'Only a worker gives a task up. To stop it, set status = ''cancelled''.'
+            WHEN NEW.status = 'blocked' THEN 'Only a dependency blocks a task. To stop a queue: SELECT orchestrator.pause_queue(…).'
+            WHEN NEW.status IN ('claimed', 'running', 'completed') THEN 'Only a worker does that. To run it now, set status = ''pending''.'
+            ELSE 'Known are scheduled, blocked, pending, claimed, running, completed, cancelled and dead_letter.'
+        END;
+        RAISE EXCEPTION USING
+            ERRCODE = 'OR001',
+            MESSAGE = format('task %s is %s and cannot become %s by hand', OLD.id, OLD.status, trim(orchestrator.quote_short(NEW.status), '''')),
+            HINT = advice;
+    END IF;
+
+    -- Back among the waiting: a fresh start for what had begun or ended. Clearing the lease fences off whoever
+    -- may be running it still.
+    IF NOT waits THEN
+        NEW.attempt := 0;
+        NEW.losses := 0;
+        NEW.error := NULL;
+        NEW.result := NULL;
+        NEW.progress := NULL;
+    END IF;
+    NEW.lease := NULL;
+    NEW.worker_id := NULL;
+    NEW.claimed_at := NULL;
+    NEW.started_at := NULL;
+    NEW.finished_at := NULL;
+    RETURN NEW;
+END
+$$;

@@ -1,0 +1,7 @@
+-- A step of a statement that ends tasks well: the gates that they feed learn of it. In: {of}, rows with `gates`.
+gates_counted AS (
+    INSERT INTO orchestrator.gate_changes (gate, ended)
+    SELECT g.gate, pg_catalog.count(*)
+    FROM {of} AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
+    GROUP BY g.gate
+),

@@ -1,7 +1,0 @@
--- A step of a statement that ends tasks badly: the gates that they feed learn of it. In: {of}, rows with `gates`.
-gates_told AS (
-    INSERT INTO orchestrator.gate_changes (gate, ended, failed)
-    SELECT g.gate, pg_catalog.count(*), pg_catalog.count(*)
-    FROM {of} AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
-    GROUP BY g.gate
-),

@@ -1,0 +1,108 @@
+"""What one beat tells."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import namedtuple_row, tuple_row
+
+from orchestrator.config import Config
+from orchestrator.lead import View
+from orchestrator.postgres import statement
+from orchestrator.task.claimed import Claimed, unknown
+
+BEAT = statement.load(__file__, "beat.sql")
+LEASES = statement.load(__file__, "leases.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the database says about a worker."""
+
+    worker_id: UUID
+    sent_at: float
+    alive: bool
+    draining: bool
+    at_home: bool
+    beacon_lost: bool  # our own beacon is out, whatever the listener thinks
+    paused: tuple[str, ...]
+    peers: int  # how many workers live
+    view: View
+    lost: Mapping[tuple[int, int], str] = field(
+        default_factory=dict
+    )  # held here, no longer ours there, and why
+    ghosts: tuple[Claimed, ...] = ()  # ours there, not held here, as far as the caller knew
+
+
+def ask(
+    connection: psycopg.Connection[Any],
+    worker_id: UUID,
+    *,
+    beats: bool,
+    draining: bool,
+    beacon: int | None,
+    rings: bool,
+    config: Config,
+    blocked_seconds: float | None = None,
+) -> Report:
+    """Beat, or only look, and return what came back; of the leases nothing is known yet."""
+    sent_at = time.monotonic()
+    given = {
+        "id": worker_id,
+        "beats": beats,
+        "draining": draining,
+        "beacon": beacon,
+        "blocked_seconds": blocked_seconds,
+        "rings": rings,
+        "term_seconds": config.term_seconds,
+    }
+    with connection.cursor(row_factory=namedtuple_row) as cursor:
+        cursor.execute(BEAT, given)
+        row: Any = cursor.fetchone()  # exactly one: a SELECT without FROM
+    return Report(
+        worker_id=worker_id,
+        sent_at=sent_at,
+        alive=row.alive,
+        draining=row.draining,
+        at_home=row.at_home,
+        beacon_lost=row.beacon_lost,
+        paused=tuple(row.paused or ()),
+        peers=row.peers,
+        view=View(
+            worker_id=worker_id,
+            term=row.term,
+            renewed=beats,
+            leader_id=row.leader_id,
+            beat_at=row.leader_beat_at,
+            holds=row.leader_holds,
+            beacon_lost=row.leader_beacon_lost,
+            deputy=row.deputy,
+            has_beacon=beacon is not None and not row.beacon_lost,
+        ),
+    )
+
+
+def with_leases(connection: psycopg.Connection[Any], report: Report, held: Iterable[Claimed]) -> Report:
+    """Add what has become of the leases."""
+    lost, ghosts = leases(connection, report.worker_id, held)
+    return replace(report, lost=lost, ghosts=ghosts)
+
+
+def leases(
+    connection: psycopg.Connection[Any], worker_id: UUID, held: Iterable[Claimed]
+) -> tuple[dict[tuple[int, int], str], tuple[Claimed, ...]]:
+    """Return which of the leases held are lost, and why; and what is held by the database alone."""
+    pairs = [(task.id, task.lease) for task in held]
+    ids, numbers = [task_id for task_id, _ in pairs], [lease for _, lease in pairs]
+    with connection.cursor(row_factory=tuple_row) as cursor:
+        rows = cursor.execute(LEASES, {"id": worker_id, "ids": ids, "leases": numbers}).fetchall()
+    lost, ghosts = {}, []
+    for is_lost, task_id, lease, queue, kind, attempt, reason in rows:
+        if is_lost:
+            lost[task_id, lease] = reason
+        else:
+            ghosts.append(unknown(id=task_id, lease=lease, queue=queue, type=kind, attempt=attempt))
+    return lost, tuple(ghosts)

@@ -1,0 +1,20 @@
+"""What a worker does about what it hears: which part of it is called for which word."""
+
+from orchestrator import notify
+from orchestrator.config import Config
+from orchestrator.postgres.session import Session
+from orchestrator.worker.heartbeat import Heartbeat
+from orchestrator.worker.idle_wait import IdleWait
+
+
+def listener(session: Session, config: Config, *, rest: IdleWait, heartbeat: Heartbeat) -> notify.Listener:
+    """Return who listens on this session."""
+    calls = notify.Calls(
+        rung=rest.ring,
+        called=heartbeat.look,
+        hears=rest.hears,
+        beacon_changed=heartbeat.take_beacon,
+        ring=heartbeat.ring,
+        rang_at=lambda: heartbeat.rang_at,
+    )
+    return notify.Listener(session, worker_id=heartbeat.worker_id, queues=config.queues, calls=calls)

@@ -1,0 +1,32 @@
+"""What a worker shows of itself while it runs: gauges, and over HTTP its numbers and whether it is ready.
+
+The port is taken before anything else happens: where it is not free, the worker claims nothing and says so. At the end
+users' subscribers are told what is queued for them, for as long as that may take.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from orchestrator import events, observe
+from orchestrator.config import Config
+from orchestrator.observe.health import Health, readings
+
+SETTLE_SECONDS = 5.0
+
+
+@asynccontextmanager
+async def shown(
+    config: Config, health: Callable[[], Health], *, types: Iterable[str], serves: bool
+) -> AsyncIterator[None]:
+    """Show a worker for as long as the block lasts."""
+    async with AsyncExitStack() as ends:
+        ends.push_async_callback(asyncio.to_thread, events.settle, SETTLE_SECONDS)
+        if config.metrics_port is not None:
+            ends.callback(observe.count(queues=config.queues, types=types))
+            if serves:
+                server = observe.Server(config.metrics_host, config.metrics_port, observe.own_pages(health))
+                server.start()
+                ends.push_async_callback(asyncio.to_thread, server.stop)
+        ends.callback(observe.ask(lambda: readings(health())))
+        yield

@@ -1,0 +1,127 @@
+"""A worker's end of the line to the parent that started it: a socket that nobody else holds.
+
+    worker → parent    one line of JSON when it serves: {"grace_seconds": 30.0, "embedded": null}
+                       then, if it is asked to, one a second: {"numbers": […], "ready": {…}}
+                       at last, when it has stopped cleanly: {"stopped": true}
+    parent → worker    `stop`: claim no more, let running tasks finish     `hurry`: give them back at once
+    the line ends      the parent is gone, however it went: stop, and be gone before long
+
+Words and not signals alone, because signals come more often than they are sent: a service manager that stops every
+process of a service (systemd's default) and a parent that forwards would together count as two, and two mean hurry. So
+a worker that a parent started takes any number of signals as one `stop`.
+
+The line is read by a thread of its own: a handler that blocks the loop must not make the process an orphan for ever.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from orchestrator import events, forks
+from orchestrator.worker import exit_codes
+from orchestrator.worker.metrics_sender import MetricsSender
+from orchestrator.worker.worker import Worker
+
+MARGIN_SECONDS = 20.0
+"""Beyond its grace, what an end takes at most while the database answers: the last outcomes get 10 s, then connections
+are closed. Who is there after that hangs, and is killed."""
+
+
+class ParentConnection:
+    """Held from the first moment of the process on; followed as soon as there is a worker to tell."""
+
+    def __init__(self, descriptor: int) -> None:
+        # Neither a process that a handler forks nor a program that it starts may hold it.
+        self._line = forks.keep(socket.socket(fileno=descriptor))
+        self._line.set_inheritable(False)
+        self._lock = threading.Lock()
+        self._tell: Callable[[str], None] | None = None
+        self._words: list[str] = []
+        self._grace_seconds = 0.0
+        self._hurried = False
+        self._telling: MetricsSender | None = None
+
+    def hold(self) -> None:
+        """Begin to listen. Without a worker yet, a parent's end is ours too."""
+        threading.Thread(target=self._run, name="orchestrator parent connection", daemon=True).start()
+
+    def follow(self, worker: Worker, *, tells: bool = False) -> None:
+        """Let the parent know when the worker serves, and from then on its numbers if it `tells` them; and the worker
+        when it is to stop. Called on its loop."""
+        loop = asyncio.get_running_loop()
+
+        def tell(word: str) -> None:
+            with suppress(RuntimeError):  # the loop has ended, and the process does
+                loop.call_soon_threadsafe(self._act, worker, word)
+
+        def report(event: events.Event) -> None:
+            if isinstance(event, events.WorkerStarted):
+                self._report(worker)
+                if tells and self._telling is None:
+                    self._telling = MetricsSender(self._line, worker.health)
+                    self._telling.start()
+
+        events.subscribe(report)
+        with self._lock:
+            self._tell = tell
+            self._grace_seconds = worker.config.grace_seconds
+            for word in self._words:
+                tell(word)
+
+    def stop(self, worker: Worker) -> None:
+        """Let the worker finish what it runs, and end: what each signal means to a child."""
+        self._act(worker, "stop")
+
+    def last_word(self) -> None:
+        """Tell the numbers of the end."""
+        if self._telling is not None:
+            self._telling.stop()
+
+    def announce_stop(self) -> None:
+        """Tell the parent that this process ends now because the worker has stopped cleanly. Without this message the
+        parent takes the end for a crash: a handler that calls os._exit(0) has the same exit code."""
+        self._send({"stopped": True})
+
+    def _run(self) -> None:
+        with suppress(OSError), self._line.makefile("rb") as line:
+            # Ends: with the parent.
+            for word in line:
+                self._hear(word.decode().strip())
+        self._hear("stop")
+        if self._tell is None:
+            os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(self._grace_seconds + MARGIN_SECONDS)
+        os._exit(exit_codes.FAILED)
+
+    def _hear(self, word: str) -> None:
+        with self._lock:
+            self._words.append(word)
+            if self._tell is not None:
+                self._tell(word)
+
+    def _act(self, worker: Worker, word: str) -> None:
+        if word == "hurry":
+            self._hurried = True
+            worker.stop(grace_seconds=0)
+        elif not self._hurried:
+            # With its grace said, for without it a second stop hurries.
+            worker.stop(grace_seconds=worker.config.grace_seconds)
+
+    def _report(self, worker: Worker) -> None:
+        url = worker.config.database_url
+        self._send(
+            {
+                "grace_seconds": worker.config.grace_seconds,
+                "embedded": url if url.startswith("embedded:") else None,
+            }
+        )
+
+    def _send(self, message: dict[str, object]) -> None:
+        with suppress(OSError):  # the parent is gone, which is noticed elsewhere
+            self._line.sendall(json.dumps(message).encode() + b"\n")

@@ -1,0 +1,132 @@
+"""Open the books of a run in a database, and at its end copy into them what was kept in files."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+
+from orchestrator.task.status import TRANSITIONS, Who
+from tests.chaos import producer_log
+
+BOOKS = Path(__file__).with_name("records.sql")
+ROLES = Path(__file__).with_name("roles.sql")
+JOURNAL: LiteralString = (
+    "COPY chaos.journal (producer, n, way, token, type, key, verdict, task_id, at, said) FROM STDIN"
+)
+FAULTS: LiteralString = "COPY chaos.faults (at, kind, target, detail) FROM STDIN"
+SAMPLES: LiteralString = "COPY chaos.samples (at, who, mib, threads, files, sockets) FROM STDIN"
+FREEZES: LiteralString = "COPY chaos.freezes (since, who, until) FROM STDIN"
+ENDS: LiteralString = "COPY chaos.ends (at, who, status, expected) FROM STDIN"
+LOG: LiteralString = "COPY chaos.log (who, event, number) FROM STDIN"
+TOLD: LiteralString = "COPY chaos.told (at, who, event, worker_id, task_id) FROM STDIN"
+TRACEBACK = "no event: Traceback"
+TELLING = {
+    "stale outcome", "lease lost", "task released", "worker started", "worker stopping", "worker cut off",
+    "worker declared dead",
+}  # fmt: skip
+METRICS: LiteralString = "COPY chaos.metrics (who, name, value) FROM STDIN"
+EDGES: LiteralString = "COPY chaos.edges (old_status, new_status, hand, worker) FROM STDIN"
+
+
+def open_books(connection: psycopg.Connection[Any]) -> None:
+    """Make the schema and its triggers."""
+    connection.execute(BOOKS.read_bytes())
+    edges = (
+        (old, new, Who.HAND in who, Who.WORKER in who)
+        for old, ways in TRANSITIONS.items()
+        for new, who in ways.items()
+    )
+    copy(connection, EDGES, edges)
+
+
+def let_in(connection: psycopg.Connection[Any]) -> None:
+    """Make the roles of a run; a server has them once."""
+    connection.execute(ROLES.read_bytes())
+
+
+def load(connection: psycopg.Connection[Any], folder: Path) -> None:
+    """Copy in what lies in the folder of a run, a line at a time."""
+    for path in sorted((folder / "journals").glob("*.jsonl")):
+        copy(connection, JOURNAL, (line._replace(at=moment(line.at)) for line in producer_log.read(path)))  # type: ignore[arg-type]
+    for statement, name in ((FAULTS, "faults"), (SAMPLES, "samples"), (ENDS, "ends")):
+        copy(connection, statement, rows(folder / f"{name}.jsonl"))
+    freezes = rows(folder / "freezes.jsonl")
+    copy(connection, FREEZES, ([since, who, moment(until)] for since, who, until in freezes))
+    copy(connection, LOG, counted(folder))
+    copy(connection, TOLD, told(folder))
+    copy(connection, METRICS, metrics(folder))
+    connection.execute("ANALYZE")
+
+
+def copy(
+    connection: psycopg.Connection[Any], statement: LiteralString, lines: Iterable[Iterable[Any]]
+) -> None:
+    with connection.cursor().copy(statement) as into:
+        for line in lines:
+            into.write_row(tuple(line))
+
+
+def rows(path: Path) -> Iterator[list[Any]]:
+    """Yield the lines of a file of ours; the first column is a moment."""
+    if path.exists():
+        with path.open() as file:
+            for line in file:
+                at, *rest = json.loads(line)
+                yield [moment(at), *rest]
+
+
+def moment(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
+
+
+def told(folder: Path) -> Iterator[list[Any]]:
+    """Yield what the workers' logs tell of leases and of themselves."""
+    for path in sorted((folder / "logs").glob("w*.log")):
+        with path.open(errors="replace") as file:
+            for line in file:
+                if line.startswith("{") and event_of(line) in TELLING:
+                    said = json.loads(line)
+                    yield [
+                        said["timestamp"], path.stem, said["event"], said.get("worker_id"), said.get("task_id")
+                    ]  # fmt: skip
+
+
+def counted(folder: Path) -> Iterator[tuple[str, str, int]]:
+    """Count the lines of each log by their events; what is no event is counted under its first words."""
+    for path in sorted((folder / "logs").glob("*.log")):
+        counts: Counter[str] = Counter()
+        with path.open(errors="replace") as file:
+            for line in file:
+                event = event_of(line)
+                counts[event + end_of(file) if event.startswith(TRACEBACK) else event] += 1
+        yield from ((path.stem, event, number) for event, number in counts.items())
+
+
+def metrics(folder: Path) -> Iterator[tuple[str, str, int]]:
+    """Yield what each worker that ended by itself had counted."""
+    for path in sorted((folder / "metrics").glob("*.json")):
+        yield from ((path.stem, name, value) for name, value in json.loads(path.read_text()).items())
+
+
+def end_of(lines: Iterator[str]) -> str:
+    """Read a traceback to its end, and return where it was raised, and what."""
+    place = ""
+    for line in lines:
+        if not line.startswith(" "):
+            return f"{place} {line.strip()}"
+        if line.lstrip().startswith("File "):
+            place = line.strip()
+    return place
+
+
+def event_of(line: str) -> str:
+    if line.startswith("{"):
+        try:
+            return str(json.loads(line)["event"])
+        except (ValueError, KeyError):
+            return "no event: broken line"
+    return f"no event: {line.strip()[:60]}"

@@ -1,0 +1,228 @@
+"""One call, and the life of the tasks that came of it: claimed, decoded, run, ended, read back, as a worker does it."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+
+from orchestrator import Context, Orchestrator, claim, finish, operate
+from orchestrator.errors import OrchestratorError
+from orchestrator.execute import Attempt, Executors, Registry
+from orchestrator.execute.registry import handler_of
+from orchestrator.operate import TaskState
+from orchestrator.postgres.session import Connection
+from orchestrator.task import payload
+from orchestrator.task.backoff import Backoff
+from orchestrator.task.claimed import Claimed
+from orchestrator.task.outcome import Cancelled, Completed, DeadLettered, Failed, Outcome
+from tests.fuzz.enqueue_ways import Doors, Edit, Way
+from tests.fuzz.functions import FunctionCall
+from tests.fuzz.refusals import by_name
+from tests.stations.worker import Mate
+
+RESULT_BYTES_MAX = 1_048_576
+# Classes of SQLSTATE that nobody should be told: internal errors, and statements of ours that are wrong.
+INTERNAL = ("XX", "42")
+DECLARED = """
+    INSERT INTO orchestrator.queues (name, priority, timeout, aging, state) VALUES
+        ('post', 1, '3 s', '1 hour', 'active'), ('shut', NULL, NULL, '0', 'draining');
+    INSERT INTO orchestrator.types (name, queue, priority) VALUES ('mail', 'post', 75);
+"""
+DUE = """
+    UPDATE orchestrator.tasks SET run_at = orchestrator.clock() - interval '1 second'
+    WHERE id = ANY (%s) AND status = 'scheduled'
+"""
+EDITED = "INSERT INTO orchestrator.tasks (type) VALUES ('mail') RETURNING id"
+STORED = """
+    SELECT id, queue, payload::text, metadata::text, tags FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id
+"""
+
+
+@dataclass(slots=True)
+class Seen:
+    """What a handler was given, and what it is to do; a stand-in for every handler there could be."""
+
+    does: Any = None
+    arguments: dict[str, Any] | None = None
+    beside: tuple[Any, ...] = ()
+
+
+@dataclass
+class Shop:
+    """A database with a producer, a worker and a person."""
+
+    doors: Doors
+    mate: Mate
+    hand: psycopg.Connection
+    tally: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.seen = Seen()
+        self.executors = Executors(Registry(), size=1, result_bytes_max=RESULT_BYTES_MAX)
+
+        async def anything(the_context_of_this: Context, **arguments: Any) -> Any:
+            return handled(self.seen, the_context_of_this, arguments)
+
+        self.handler = handler_of(
+            anything, name="anything", queue="default", priority=None, max_attempts=None, timeout_seconds=None,
+            backoff=Backoff(),
+        )  # fmt: skip
+
+    def live(self, way: Way, does: Any) -> None:
+        """Enqueue; what gets in must come back equal, run, and end as it was meant to."""
+        try:
+            ids = way.enqueue(self.doors)
+        except Exception as error:
+            self.tally[f"{way.name} refused: {name_of(error)}"] += 1
+            return
+        finally:
+            if self.doors.session.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
+                self.doors.session.rollback()
+        ids = list(dict.fromkeys(ids))
+        self.tally[f"{way.name} enqueued"] += 1
+        with self.cleared(ids):
+            self.lived(ids, way, does)
+
+    def lived(self, ids: list[int], way: Way, does: Any) -> None:
+        self.hand.execute(DUE, [ids])
+        stored = {row[0]: row for row in self.hand.execute(STORED, [ids]).fetchall()}
+        assert set(ids) == stored.keys()
+        if way.sent is not None and len(way.sent) == len(ids):
+            for task_id, sent in zip(ids, way.sent, strict=True):
+                assert alike(sent, payload.decode(stored[task_id][2])), "not what was sent"
+        tasks = self.mate.call(lambda connection: self.claimed(connection, stored))
+        assert sorted(ids) == sorted(task.id for task in tasks), "not claimed"
+        for task in tasks:
+            self.run(task, stored[task.id], does)
+
+    def edit(self, edit: Edit, does: Any) -> None:
+        """Let the owner of the table write anything into a task: a worker can claim and end it all the same."""
+        (task_id,) = self.hand.execute(EDITED.encode()).fetchone() or (0,)
+        with self.cleared([task_id]):
+            self.edited(task_id, edit, does)
+
+    def edited(self, task_id: int, edit: Edit, does: Any) -> None:
+        try:
+            edit.write(self.hand, task_id)
+            self.tally["edits accepted"] += 1
+        except (psycopg.Error, UnicodeEncodeError) as error:
+            if str(getattr(error, "sqlstate", "")).startswith(INTERNAL):
+                raise
+            self.tally["edits refused"] += 1
+        self.hand.execute(DUE, [[task_id]])
+        rows = {row[0]: row for row in self.hand.execute(STORED, [[task_id]]).fetchall()}
+        (task,) = self.mate.call(lambda connection: self.claimed(connection, rows))
+        self.seen.does = does
+        outcome = self.mate.call(lambda connection: self.ended(connection, task))
+        self.tally[f"ended: {type(outcome.end).__name__.lower()}"] += 1
+        with suppress(OrchestratorError):
+            assert operate.current(self.hand, task_id) is not None
+
+    @contextmanager
+    def cleared(self, ids: list[int]) -> Iterator[None]:
+        """Leave nothing of a call for the next one to claim, least of all where it failed."""
+        try:
+            yield
+        finally:
+            self.hand.execute("DELETE FROM orchestrator.tasks WHERE id = ANY (%s)", [ids])
+
+    def call(self, call: FunctionCall) -> None:
+        """Call a function in a transaction that is taken back."""
+        try:
+            with self.hand.transaction(force_rollback=True):
+                call.within(self.hand)
+            self.tally["functions answered"] += 1
+        except Exception as error:
+            self.tally[f"functions refused: {name_of(error)}"] += 1
+
+    async def claimed(self, connection: Connection, stored: dict[int, tuple[Any, ...]]) -> list[Claimed]:
+        queues = sorted({row[1] for row in stored.values()})
+        answer = await claim.batch(
+            connection, lease=claim.new_lease(), worker_id=self.mate.id, queues=queues, batch_size=100
+        )
+        return await answer.tasks()
+
+    def run(self, task: Claimed, stored: tuple[Any, ...], does: Any) -> None:
+        """Run one attempt, end it, and compare what is there with what was meant."""
+        self.seen.does, self.seen.arguments = does, None
+        outcome = self.mate.call(lambda connection: self.ended(connection, task))
+        end = outcome.end
+        if self.seen.arguments is None:
+            # The one name that our own handler has taken.
+            assert "the_context_of_this" in task.payload, f"not run, but {end}"
+            return
+        assert alike(payload.decode(stored[2]), self.seen.arguments)
+        assert (payload.decode(stored[3] or "{}"), tuple(stored[4] or ())) == self.seen.beside
+        state = operate.current(self.hand, task.id)
+        assert state is not None
+        self.tally[f"ended: {type(end).__name__.lower()}"] += 1
+        agrees(end, does, state)
+
+    async def ended(self, connection: Connection, task: Claimed) -> Outcome:
+        attempt = Attempt(task, self.handler, self.mate.id, self.executors, RESULT_BYTES_MAX)
+        outcome = Outcome(task, await attempt.run(), attempt.begun_at)
+        assert set() == await finish.record(connection, [outcome], worker_id=self.mate.id), "stale"
+        return outcome
+
+
+def name_of(error: Exception) -> str:
+    """Return the name by which a call was refused; there must be one."""
+    name = by_name(error)
+    assert name is not None, f"not refused by name, but {type(error).__name__}: {error}"
+    return name
+
+
+def handled(seen: Seen, context: Context, arguments: dict[str, Any]) -> Any:
+    """Be the handler: look at everything, then do what is to be done."""
+    seen.arguments = arguments
+    seen.beside = (context.metadata, context.tags)
+    if isinstance(seen.does, BaseException):
+        raise seen.does
+    return seen.does
+
+
+def agrees(end: Any, does: Any, state: TaskState) -> None:
+    """Compare what a person reads of a task with how its attempt ended."""
+    match end:
+        case Completed():
+            assert ("completed", True) == (state.status, alike(does, state.result))
+        case Failed(fault) | DeadLettered(fault):
+            assert fault == state.error
+            assert state.status in ("scheduled", "pending", "dead_letter")
+        case Cancelled(reason):
+            assert ("cancelled", reason) == (state.status, state.cancelled_because)
+        case _:
+            assert state.status in ("scheduled", "pending")
+
+
+def alike(left: Any, right: Any) -> bool:
+    """Say whether two values are equal, their types included; a tuple comes back as a list, bytes as text."""
+    match left, right:
+        case (dict(), dict()):
+            return left.keys() == right.keys() and all(alike(left[key], right[key]) for key in left)
+        case (list() | tuple(), list()):
+            return len(left) == len(right) and all(map(alike, left, right))
+        case (bytes() | memoryview(), str()):
+            return True  # base64, as tests/task has it
+        case (float(), float()):
+            return left == right and not math.isnan(left)
+        case _:
+            return type(left) is type(right) and bool(left == right)
+
+
+@contextmanager
+def opened(url: str) -> Iterator[Shop]:
+    """Open the shop on a database that holds nothing."""
+    with (
+        psycopg.connect(url, autocommit=True) as hand,
+        psycopg.connect(url, autocommit=True) as session,
+        closing(Orchestrator(url)) as app,
+        closing(Mate(url)) as mate,
+    ):
+        hand.execute(DECLARED.encode())
+        session.execute("SET ROLE orchestrator_producer")
+        yield Shop(Doors(app, session), mate, hand)

@@ -1,0 +1,167 @@
+"""The numbers of several processes as one, by what each has told."""
+
+from collections.abc import Callable
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from orchestrator import events, observe
+from orchestrator.observe import multiprocess as module
+from orchestrator.observe.health import Health, checks, readiness
+from orchestrator.observe.multiprocess import Processes, Snapshot
+from tests.observe.test_metrics import VITALS
+
+READY = {"ready": True}
+
+
+def told(*happened: Callable[[CollectorRegistry], None]) -> Snapshot:
+    """Return what a process tells in whose registry this has happened."""
+    registry = CollectorRegistry()
+    for happen in happened:
+        happen(registry)
+    return observe.snapshot(registry)
+
+
+def counted(amount: float) -> Callable[[CollectorRegistry], None]:
+    return lambda registry: Counter("orders", "…", ["shop"], registry=registry).labels("a").inc(amount)
+
+
+def spread(*values: float) -> Callable[[CollectorRegistry], None]:
+    def happen(registry: CollectorRegistry) -> None:
+        histogram = Histogram("times", "…", buckets=[1, 2], registry=registry)
+        for value in values:
+            histogram.observe(value)
+
+    return happen
+
+
+def gauged(name: str, value: float) -> Callable[[CollectorRegistry], None]:
+    return lambda registry: Gauge(name, "…", registry=registry).set(value)
+
+
+def numbers(family: Processes) -> dict[str, float]:
+    """Return what is told, by name and labels."""
+    return {
+        sample.name + "".join(f" {name}={value}" for name, value in sample.labels.items()): sample.value
+        for metric in family.collect()
+        for sample in metric.samples
+    }
+
+
+def hear(family: Processes, place: int, numbers: Snapshot) -> None:
+    family.begin(place)
+    family.heard(place, {"numbers": numbers, "ready": READY})
+
+
+def test_counters_and_histograms_are_added_up() -> None:
+    """By their labels, and bucket by bucket; what is told again replaces what was told before; no `_created` is."""
+    family = Processes()
+    hear(family, 1, told(counted(1)))
+    hear(family, 1, told(counted(3), spread(0.5, 1.5)))
+    hear(family, 2, told(counted(4), spread(0.5, 9.0)))
+
+    found = numbers(family)
+
+    assert 7.0 == found["orders_total shop=a"]
+    assert [2.0, 3.0, 4.0] == [found[f"times_bucket le={le}"] for le in ("1.0", "2.0", "+Inf")]
+    assert (4.0, 11.5) == (found["times_count"], found["times_sum"])
+
+
+def test_what_is_gone_was_counted_and_is_counted_once() -> None:
+    """However often a place is taken anew; its gauges are gone with it."""
+    family = Processes()
+    for _ in range(3):
+        hear(family, 1, told(counted(2), gauged("orchestrator_worker_busy", 5)))
+        family.gone(1, for_good=False)
+        family.gone(1, for_good=False)
+
+    assert {"orders_total shop=a": 6.0, "orchestrator_processes": 0.0} == numbers(family)
+
+
+def test_gauges_of_ours_are_combined_and_others_are_told_for_each() -> None:
+    """Busy slots add up, a leader among them leads, and what another gauge means nobody knows."""
+    family = Processes()
+    for place, (busy, leads, own) in {1: (2, 0, 10), 2: (3, 1, 20)}.items():
+        hear(
+            family,
+            place,
+            told(
+                gauged("orchestrator_worker_busy", busy),
+                gauged("orchestrator_is_leader", leads),
+                gauged("stock", own),
+            ),
+        )
+
+    assert {
+        "orchestrator_worker_busy": 5.0,
+        "orchestrator_is_leader": 1.0,
+        "orchestrator_processes": 2.0,
+        "stock process=1": 10.0,
+        "stock process=2": 20.0,
+    } == numbers(family)
+
+
+def test_who_says_nothing_any_more_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that hangs is neither ready nor leads, whatever it said last; what it counted stays counted."""
+    family = Processes()
+    hear(
+        family,
+        1,
+        told(
+            counted(2),
+            gauged("orchestrator_worker_ready", 1),
+            gauged("orchestrator_is_leader", 1),
+            gauged("stock", 10),
+        ),
+    )
+    monkeypatch.setattr(module, "SILENT_SECONDS_MAX", -1.0)
+
+    assert {"orders_total shop=a": 2.0, "orchestrator_processes": 1.0} == numbers(family)
+
+
+def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that starts, hangs or is not ready counts, one whose place stays empty does not; nobody is not ready."""
+    family = Processes()
+    assert not family.readiness()["ready"]
+    hear(family, 1, [])
+    assert family.readiness()["ready"]
+    family.begin(2)
+    assert {"ready": False, "says": "starting"} == family.readiness()["processes"]["2"]
+    family.gone(2, for_good=True)
+    assert family.readiness()["ready"]
+    monkeypatch.setattr(module, "SILENT_SECONDS_MAX", -1.0)
+    assert "has said nothing" in family.readiness()["processes"]["1"]["says"]
+
+
+@pytest.mark.parametrize(
+    ("change", "not_ok"),
+    [
+        ({}, set()),
+        ({"hears": False}, set()),
+        ({"is_registered": False}, {"database", "schema"}),
+        ({"silent_seconds": 15.1}, {"database"}),
+        ({"is_at_home": False}, {"database"}),
+        ({"loop_lag_seconds": 1.1}, {"loop"}),
+        ({"is_stopping": True}, {"worker"}),
+    ],
+)
+def test_what_makes_a_worker_ready(change: dict[str, object], not_ok: set[str]) -> None:
+    """Each of these alone makes it not so; to poll is slower, and said."""
+    given = {name: getattr(VITALS, name) for name in Health.__slots__} | change
+    health = Health(**given)
+
+    assert not_ok == {name for name, check in checks(health).items() if not check.ok}
+    assert readiness(health)["ready"] is not bool(not_ok)
+    assert ("listening" in checks(health)["notifications"].says) is health.hears
+
+
+def test_the_parent_counts_its_children_s_deaths() -> None:
+    """They are told with what the children tell."""
+    registry = CollectorRegistry()
+    stop = observe.count(registry)
+    events.emit(events.ChildDied(1, 4711, "signal 9 (SIGKILL)", 0.5))
+    stop()
+
+    found = numbers(Processes(lambda: observe.snapshot(registry, ours=True)))
+
+    assert 1.0 == found["orchestrator_processes_died_total"]

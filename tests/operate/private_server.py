@@ -1,0 +1,57 @@
+"""A server of its own for what cannot be provoked on a shared one: as durable as in production, with few sessions and
+room for prepared transactions. And a replication slot that holds a snapshot, as a standby's does."""
+
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg import pq
+from psycopg.conninfo import make_conninfo
+
+from orchestrator import claim
+from orchestrator.operate.doctor import Examination
+from tests.dumps import binaries
+from tests.servers import Server, temporary_directory
+
+SETTINGS = {
+    "fsync": "on",
+    "full_page_writes": "on",
+    "max_connections": "30",
+    "max_prepared_transactions": "2",
+}
+# Both directions at once; psycopg has no name for it in every version.
+STREAMING = (pq.ExecStatus.COPY_BOTH, pq.ExecStatus.COPY_OUT)
+
+
+@contextmanager
+def private_server(server_url: str) -> Iterator[Server]:
+    """Run a server of the version of the shared one."""
+    with temporary_directory() as folder:
+        server = Server(binaries(server_url), folder / "server", settings=SETTINGS)
+        try:
+            yield server.start()
+        finally:
+            server.close()
+
+
+def patient_of(connection: psycopg.Connection, url: str) -> Examination:
+    """Put a database on the table, as the command line does."""
+    return Examination(connection, lambda: psycopg.connect(url, autocommit=True), claim.faults_of_plan)
+
+
+@contextmanager
+def slot_with_a_snapshot(url: str, name: str, xmin: int) -> Iterator[None]:
+    """Keep a replication slot whose follower says that it still needs what was there at this transaction."""
+    connection = psycopg.connect(make_conninfo(url, replication="database"), autocommit=True)
+    link = connection.pgconn
+    try:
+        begun = link.exec_(f"CREATE_REPLICATION_SLOT {name} PHYSICAL RESERVE_WAL".encode())
+        assert begun.status == pq.ExecStatus.TUPLES_OK, begun.error_message
+        here = (link.exec_(b"IDENTIFY_SYSTEM").get_value(0, 2) or b"").decode()
+        assert link.exec_(f"START_REPLICATION SLOT {name} PHYSICAL {here}".encode()).status in STREAMING
+        link.put_copy_data(b"h" + struct.pack("!qIIII", 0, xmin, 0, 0, 0))
+        link.flush()
+        yield
+    finally:
+        connection.close()

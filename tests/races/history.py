@@ -1,0 +1,40 @@
+"""A schedule that is over, as the invariants look at it: who made which move, in the order in which they were made."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from orchestrator.task.status import Who
+from tests.invariants import moves as invariants
+from tests.races.setup_rows import Columns, StartRows
+from tests.races.stepping import Actor, Story
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move(invariants.Move):
+    """One write of one task, with the actor whose session made it."""
+
+    actor: Actor
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A schedule that is over: what was there before, what was done, what was said, what is there now."""
+
+    started_with: frozenset[int]
+    story: Story
+    start_rows: StartRows
+    moves: tuple[Move, ...]
+
+
+def moves(actors: Mapping[str, Actor], history: list[Columns]) -> Iterator[Move]:
+    """Yield the writes in their order."""
+    who = {name: Who.HAND if actor.kind == "hand" else Who.WORKER for name, actor in actors.items()}
+    for made in invariants.from_history(history, who):
+        yield Move(made.task_id, made.old, made.new, made.who, made.name, actor=actors[made.name])
+
+
+def timed_out(move: Move) -> bool:
+    """Tell whether the leader ended it for its timeout: then its worker may live."""
+    assert move.old is not None
+    error = (move.new or {}).get("error") or {}
+    return move.old["status"] == "running" and error.get("class") == "Timeout"

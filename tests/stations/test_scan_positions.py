@@ -1,0 +1,377 @@
+"""Where a claim looks that remembers what it has emptied: beside that, and by and by inside; all of it in time."""
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from orchestrator.claim import ScanPositions, scan_positions
+from orchestrator.claim.scan_positions import (
+    BACK,
+    CUTS_MAX,
+    DEAR_SECONDS,
+    FRONT,
+    GAP,
+    HOUR,
+    SLICE_SECONDS,
+    STRETCHES_MAX,
+    Place,
+    Range,
+    Trail,
+)
+from orchestrator.task.claimed import Claimed, unknown
+
+DEAR = DEAR_SECONDS * 1.5
+VERY_DEAR = 3 * SLICE_SECONDS
+CHEAP = DEAR_SECONDS / 10
+# Two priorities of a queue with strict order lie a thousand years for each point apart; an hour will do.
+LOW, HIGH = 100 * HOUR, 50 * HOUR
+
+
+class Clock:
+    """Stands in for the module `time`."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of memories, which stands still."""
+    stopped = Clock()
+    monkeypatch.setattr(scan_positions, "time", stopped)
+    # Busy, however long the clock stands between two claims.
+    monkeypatch.setattr(scan_positions, "IDLE_SECONDS", float("inf"))
+    return stopped
+
+
+class Spot(NamedTuple):
+    """Where a task lies, and in which queue."""
+
+    position: int
+    id: int = 1
+    queue: str = "default"
+
+    @property
+    def place(self) -> Place:
+        return self.position, self.id
+
+
+def tasks(spots: Iterable[Spot]) -> list[Claimed]:
+    """Return claimed tasks that lay there, in the order in which a claim has them."""
+    made = (
+        unknown(id=spot.id, lease=7, queue=spot.queue, type="mail", attempt=1)._replace(
+            position=spot.position
+        )
+        for spot in spots
+    )
+    return sorted(made, key=lambda task: (task.queue, task.position, task.id))
+
+
+def dear(*claims: Iterable[Spot]) -> ScanPositions:
+    """Return a memory of these claims, the last of which was dear; it does not look inside yet."""
+    made = ScanPositions()
+    for spots in claims[:-1]:
+        made.learn(tasks(spots), CHEAP)
+    made.learn(tasks(claims[-1]), DEAR + scan_positions.DEAR_SECONDS_FOR_EACH * 1000)
+    return made
+
+
+def looked_at(ranges: Iterable[Range], spot: Spot) -> int:
+    """Return in how many of these ranges a task lies."""
+    return sum(spot.queue == part.queue and part.after < spot.place < part.before for part in ranges)
+
+
+def sees(made: ScanPositions, spot: Spot) -> int:
+    ranges = made.ranges([spot.queue])
+    assert ranges is not None
+    return looked_at(ranges, spot)
+
+
+def look_inside(made: ScanPositions, clock: Clock, *, seconds: float = DEAR) -> list[Range]:
+    """Wait until a slice is due, and claim without finding anything; return where that claim looked."""
+    clock.now += 1000.0
+    ranges = made.ranges(["default"])
+    assert ranges is not None
+    made.learn([], seconds)
+    return ranges
+
+
+def test_as_long_as_it_is_cheap_it_looks_everywhere(clock: Clock) -> None:
+    """Nothing is left out that need not be."""
+    made = ScanPositions()
+    for n in range(10):
+        made.learn(tasks([Spot(LOW + n)]), CHEAP)
+
+    assert made.ranges(["default"]) is None
+
+
+def test_a_large_batch_may_take_longer(clock: Clock) -> None:
+    """Each task found has its price, dead entries or not."""
+    made = ScanPositions()
+    made.learn(tasks(Spot(LOW, n) for n in range(1000)), DEAR)
+
+    assert not made.is_dear
+
+
+def test_once_it_is_dear_it_looks_beside_what_it_has_emptied(clock: Clock) -> None:
+    """Before it, where the more urgent come, and behind it, where the next ones come."""
+    made = dear([Spot(LOW, 5)], [Spot(LOW + 100, 2)])
+
+    assert [
+        Range("default", FRONT, (LOW - GAP, 0)),
+        Range("default", (LOW + 100, 2), BACK),
+    ] == made.ranges(["default"])
+
+
+def test_each_priority_has_a_stretch_of_its_own(clock: Clock) -> None:
+    """Behind the last of the more urgent ones, and before the first of the others, is where a task may come."""
+    made = dear([Spot(HIGH), Spot(LOW), Spot(HIGH + 7), Spot(LOW + 7)])
+
+    assert [
+        Range("default", FRONT, (HIGH - GAP, 0)),
+        Range("default", (HIGH + 7, 1), (LOW - GAP, 0)),
+        Range("default", (LOW + 7, 1), BACK),
+    ] == made.ranges(["default"])
+
+
+def test_stretches_that_meet_become_one(clock: Clock) -> None:
+    """And one that lies between two, at a gap from each, joins them."""
+    trail = Trail()
+    for position in (0, 3 * GAP, int(1.5 * GAP)):
+        trail.note((position, 1), (position, 1))
+    assert 3 == len(trail.stretches)
+
+    trail.note((GAP, 1), (2 * GAP, 1))
+
+    assert [((0, 1), (3 * GAP, 1))] == trail.stretches
+
+
+def test_a_stretch_grows_at_both_ends(clock: Clock) -> None:
+    """With each claim; what was claimed within it changes nothing."""
+    trail = Trail()
+    for first, last in ((50, 60), (60, 70), (40, 45), (55, 56)):
+        trail.note((first, 1), (last, 9))
+
+    assert [((40, 1), (70, 9))] == trail.stretches
+
+
+def test_equal_positions_are_told_apart_by_their_ids(clock: Clock) -> None:
+    """Tasks of one transaction share their position: what was claimed of them ends at an id."""
+    made = dear([Spot(LOW, 10), Spot(LOW, 20)])
+
+    assert [0, 0, 1] == [sees(made, Spot(LOW, number)) for number in (15, 20, 21)]
+
+
+def test_one_position_can_be_cut_no_further(clock: Clock) -> None:
+    """All that lies there is in one slice, up to the last id."""
+    slices = Trail([((LOW, 10), (LOW, 20))]).slices(0, 4)
+
+    assert [1, 1, 1] == [
+        sum(after < (LOW, number) < before for after, before in slices) for number in (1, 10, 20)
+    ]
+    assert not any(after < (LOW, 21) < before for after, before in slices[-1:])
+
+
+def test_queues_are_remembered_apart(clock: Clock) -> None:
+    """Of one that nothing was claimed from nothing is known; the order of the call is kept."""
+    made = dear([Spot(LOW, queue="a"), Spot(HIGH, queue="b")])
+
+    ranges = made.ranges(["c", "b", "a"])
+
+    assert ranges is not None
+    assert ["c", "b", "b", "a", "a"] == [part.queue for part in ranges]
+    assert Range("c", FRONT, BACK) == ranges[0]
+    assert [0, 1, 1, 0] == [
+        looked_at(ranges, Spot(position, queue=queue)) for position in (LOW, HIGH) for queue in ("a", "b")
+    ]
+
+
+def test_too_many_stretches_are_not_worth_it(clock: Clock) -> None:
+    """A look beside each of a hundred would be as dear as a look at all of it: that queue begins anew."""
+    made = dear([Spot(n * HOUR) for n in range(STRETCHES_MAX)])
+    assert 0 == sees(made, Spot(0))
+
+    made.learn(tasks([Spot(STRETCHES_MAX * HOUR)]), CHEAP)
+
+    assert [Range("default", FRONT, BACK)] == made.ranges(["default"])
+
+
+def test_what_is_still_dear_reaches_further_to_the_front(clock: Clock) -> None:
+    """Others have claimed there before us, and their dead entries lie in our way."""
+    made = dear([Spot(LOW)])
+    before = Spot(LOW - 3 * GAP)
+    assert 1 == sees(made, before)
+
+    made.learn([], DEAR)
+
+    assert 0 == sees(made, before)
+
+
+def test_a_twentieth_of_the_time_goes_into_the_stretches(clock: Clock) -> None:
+    """After a look that took so long, nineteen times as long without one."""
+    made = dear([Spot(LOW)])
+    look_inside(made, clock, seconds=0.010)
+    for later, seen in ((0.15, 0), (0.10, 1)):
+        clock.now += later
+        assert seen == sees(made, Spot(LOW))
+
+
+@pytest.mark.parametrize("doublings", [0, 1, 3, 10, 12])
+def test_a_cycle_of_slices_shows_every_place_once(clock: Clock, doublings: int) -> None:
+    """However small they were cut; the rest is in sight all the time."""
+    made = dear([Spot(HIGH), Spot(HIGH + 9 * GAP // 10), Spot(LOW), Spot(LOW + 900)])
+    for _ in range(doublings):
+        look_inside(made, clock, seconds=VERY_DEAR)
+    places = [
+        Spot(start + offset)
+        for start in (HIGH, LOW)
+        for offset in (-GAP, -GAP + 1, -GAP // 3, -1, 0, 1, 450, 900)
+    ]
+
+    # Of each of two stretches, and what was reached in front of it.
+    slices = 2 * (min(2**doublings, CUTS_MAX) + 1)
+    cycle = [look_inside(made, clock, seconds=SLICE_SECONDS) for _ in range(slices)]
+
+    assert [1] * len(places) == [sum(looked_at(ranges, spot) for ranges in cycle) for spot in places]
+    outside = [Spot(HIGH - GAP - 1), Spot(HIGH + 20 * GAP), Spot(LOW - GAP - 1), Spot(LOW + 901)]
+    assert {slices} == {sum(looked_at(ranges, spot) for ranges in cycle) for spot in outside}
+
+
+def test_slices_that_are_cheap_become_larger(clock: Clock) -> None:
+    """After a cycle of them, and only then: one cheap slice says nothing of the others."""
+    made = dear([Spot(LOW)])
+    for _ in range(3):
+        look_inside(made, clock, seconds=VERY_DEAR)
+    assert 8 + 1 == cycle_length(made, clock)
+
+    for _ in range(10):
+        look_inside(made, clock, seconds=CHEAP)
+
+    assert 4 + 1 == cycle_length(made, clock)
+
+
+def cycle_length(made: ScanPositions, clock: Clock) -> int:
+    """Return after how many looks inside the same place comes again."""
+    looks = 64
+    seen = [bool(looked_at(look_inside(made, clock, seconds=SLICE_SECONDS), Spot(LOW))) for _ in range(looks)]
+    first = seen.index(True)
+    return seen.index(True, first + 1) - first
+
+
+def test_it_forgets_when_everything_was_looked_at_and_was_cheap(clock: Clock) -> None:
+    """Whoever held the snapshot is gone, and with it what was dead. Not before."""
+    made = dear([Spot(LOW), Spot(HIGH)])
+    for _ in range(4):
+        look_inside(made, clock, seconds=CHEAP)
+    assert made.is_dear
+
+    look_inside(made, clock, seconds=CHEAP)
+
+    assert made.ranges(["default"]) is None
+
+
+def test_with_nothing_to_do_it_looks_everywhere(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a twentieth of the time; and if that turns out cheap, what made it dear were no dead entries."""
+    made = dear([Spot(LOW)])
+    monkeypatch.setattr(scan_positions, "IDLE_SECONDS", 1.0)
+    clock.now += 0.9
+    assert made.ranges(["default"]) is not None
+    clock.now += 0.6
+    assert made.ranges(["default"]) is None
+    made.learn([], 0.5)
+    clock.now += 9.0
+    assert made.ranges(["default"]) is not None
+
+    clock.now += 1.1
+    assert made.ranges(["default"]) is None
+    made.learn([], CHEAP)
+
+    assert not made.is_dear
+
+
+def test_large_payloads_and_a_long_line_are_not_dear(clock: Clock) -> None:
+    """They take their time, dead entries or not."""
+    made = ScanPositions()
+    large = [task._replace(payload="x" * 10_000) for task in tasks(Spot(LOW, n) for n in range(500))]
+    made.learn(large, 0.2)
+    made.learn([], 0.150, round_trip_seconds=0.070)
+
+    assert not made.is_dear
+
+
+def test_one_dear_slice_keeps_it_from_forgetting(clock: Clock) -> None:
+    """There is still something dead."""
+    made = dear([Spot(LOW), Spot(HIGH)])
+    for n in range(12):
+        look_inside(made, clock, seconds=DEAR if n % 2 else CHEAP)
+
+    assert made.is_dear
+
+
+def test_a_cheap_look_beside_is_no_reason_to_forget(clock: Clock) -> None:
+    """It is cheap because it is beside."""
+    made = dear([Spot(LOW)])
+    for n in range(100):
+        made.ranges(["default"])
+        made.learn(tasks([Spot(LOW + n)]), CHEAP)
+
+    assert 0 == sees(made, Spot(LOW))
+
+
+positions = st.one_of(
+    st.integers(-5, 5).map(lambda n: n * 3 * GAP),
+    st.integers(-20 * GAP, 20 * GAP),
+    st.integers(-3, 3),
+    st.integers(-(2**61), 2**61),
+)
+spots = st.builds(Spot, positions, st.integers(1, 4), st.sampled_from(["a", "b", "c"]))
+claims = st.lists(st.lists(spots, min_size=1, max_size=8), min_size=1, max_size=8)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    claims=claims, doublings=st.integers(0, 5), growths=st.integers(0, 4), others=st.lists(spots, max_size=8)
+)
+def test_wherever_a_task_lies_it_is_looked_at_within_a_cycle(
+    claims: list[list[Spot]], doublings: int, growths: int, others: list[Spot]
+) -> None:
+    """And what lies in a stretch by nothing but the slice of its turn: the next claim passes no dead entry there."""
+    clock, queues = Clock(), ["a", "b", "c"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scan_positions, "time", clock)
+        patch.setattr(scan_positions, "IDLE_SECONDS", float("inf"))
+        made = dear(*claims)
+        for _ in range(growths):
+            beside = made.ranges(queues)
+            made.learn([], DEAR)
+        for _ in range(doublings):
+            clock.now += 1000.0
+            made.ranges(queues)
+            made.learn([], VERY_DEAR)
+        clock.now += 0.1
+        beside = made.ranges(queues) or []
+        cycle = []
+        # As many as there are slices of the queue that has most of them.
+        for _ in range((2**doublings + 1) * STRETCHES_MAX):
+            clock.now += 1000.0
+            cycle.append(made.ranges(queues) or [])
+            made.learn([], SLICE_SECONDS)
+
+    claimed = [spot for claim in claims for spot in claim]
+    for spot in [*claimed, *others]:
+        assert any(looked_at(ranges, spot) for ranges in cycle)
+    remembered = {part.queue for part in beside if part.after != FRONT or part.before != BACK}
+    for spot in claimed:
+        assert not (spot.queue in remembered and looked_at(beside, spot))
+    for ranges in (beside, *cycle):
+        assert [part.queue for part in ranges] == sorted(part.queue for part in ranges)
+        for queue in queues:
+            parts = [part for part in ranges if part.queue == queue]
+            assert all(one.before[0] <= other.after[0] for one, other in pairwise(parts))

@@ -1,0 +1,146 @@
+"""The claims that are on their way: the next leaves before the answer to the last is read, and none is lost of view."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import psycopg
+import pytest
+
+from orchestrator.postgres import connect
+from orchestrator.postgres.session import Session
+from orchestrator.task.claimed import Claimed
+from orchestrator.worker.claim_pipeline import ClaimPipeline, ClaimResult
+from tests.worker.running import hire, statuses, until
+
+READY = 10
+INSERT = "INSERT INTO orchestrator.tasks (type) SELECT 'work' FROM generate_series(1, %s)"
+
+
+@pytest.fixture
+def fly(database_url: str, connection: psycopg.Connection) -> Callable[..., None]:
+    """Run a piece of work with a flight of a worker that is registered, where some tasks are ready."""
+    connection.execute(INSERT, [READY])
+    worker_id = hire(connection)
+
+    def run(
+        work: Callable[[ClaimPipeline, Callable[..., Awaitable[ClaimResult | None]]], Awaitable[None]],
+    ) -> None:
+        async def main() -> None:
+            session = Session(connect.conninfo(database_url), purpose="claims")
+            claims = ClaimPipeline(session, ("default",))
+
+            async def receive(wanted: int, *, more: int = 0) -> ClaimResult | None:
+                return await claims.receive(wanted, lambda: worker_id, more=lambda _coming: more)
+
+            try:
+                await work(claims, receive)
+            finally:
+                await claims.cancel()
+                await session.close()
+
+        asyncio.run(main())
+
+    return run
+
+
+def ids(landed: ClaimResult | None) -> list[int]:
+    assert landed is not None
+    return [task.id for task in landed.tasks]
+
+
+def held(connection: psycopg.Connection) -> list[Claimed]:
+    """Return what the database says is claimed, as a beat names it: by id and lease."""
+    rows = connection.execute("SELECT id, lease FROM orchestrator.tasks WHERE status = 'claimed' ORDER BY id")
+    return [Claimed(*row, *([None] * (len(Claimed._fields) - 2))) for row in rows]
+
+
+def test_the_next_claim_is_on_its_way_before_the_last_is_read(
+    fly: Callable[..., None], connection: psycopg.Connection
+) -> None:
+    """Each finds its own; together they find all, in order, and the last one that there is no more."""
+
+    async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
+        first = await receive(4, more=4)
+        assert claims.is_on
+        second = await receive(0, more=4)
+        third = await receive(0, more=4)
+        assert third is not None
+
+        assert [4, 4, 2] == [len(ids(found)) for found in (first, second, third)]
+        assert sorted(ids(first) + ids(second) + ids(third)) == ids(first) + ids(second) + ids(third)
+        assert (False, False) == (third.may_hold_more, claims.is_on)
+
+    fly(work)
+
+
+def test_what_is_on_its_way_is_no_ghost(fly: Callable[..., None], connection: psycopg.Connection) -> None:
+    """By its lease, from the moment it is sent until it is in somebody's hands, and no longer."""
+
+    async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
+        await receive(4, more=4)
+        await until(lambda: len(held(connection)) == 8, "the second has found its own")
+        assert [True] * 8 == [claims.is_receiving(task) for task in held(connection)]
+
+        claims.taken_over()
+        assert [False] * 4 + [True] * 4 == [claims.is_receiving(task) for task in held(connection)]
+
+        await receive(0)
+        claims.taken_over()
+        assert [False] * 8 == [claims.is_receiving(task) for task in held(connection)]
+
+    fly(work)
+
+
+def test_another_thread_takes_all_that_is_on_its_way(
+    fly: Callable[..., None], connection: psycopg.Connection
+) -> None:
+    """It learns the leases of what was not read, and the loop does not touch it any more."""
+
+    async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
+        first = await receive(4, more=4)
+        assert first is not None
+        claims.taken_over()
+        abandoned = await asyncio.to_thread(claims.abandon)
+
+        assert (1, None) == (len(abandoned), await receive(0))
+        assert abandoned == {task.lease for task in held(connection)} - {task.lease for task in first.tasks}
+        claims.taken_over()
+        assert set() == claims.abandon()
+
+    fly(work)
+
+
+def test_what_nobody_will_ask_for_is_a_ghost(
+    fly: Callable[..., None], connection: psycopg.Connection
+) -> None:
+    """The worker stops: whether the claim was committed is unknown, and nothing of it is in anybody's hands."""
+
+    async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
+        await receive(4, more=4)
+        claims.taken_over()
+        await until(lambda: len(held(connection)) == 8, "the second has found its own")
+
+        assert (True, False) == (await claims.cancel(), await claims.cancel())
+        assert (False, set()) == (claims.is_on, claims.abandon())
+        assert [False] * 8 == [claims.is_receiving(task) for task in held(connection)]
+
+    fly(work)
+
+
+def test_a_claim_that_fails_leaves_nothing_in_the_air(
+    fly: Callable[..., None], connection: psycopg.Connection
+) -> None:
+    """Nobody knows what it has found; so it is a ghost, and can be found as one."""
+
+    async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
+        connection.execute("ALTER TABLE orchestrator.tasks_live RENAME TO away")
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            await receive(4)
+        claims.taken_over()
+        connection.execute("ALTER TABLE orchestrator.away RENAME TO tasks_live")
+
+        assert (False, set()) == (claims.is_on, claims.abandon())
+        assert READY == len(ids(await receive(READY)))
+
+    fly(work)
+    assert {"claimed": READY} == statuses(connection)

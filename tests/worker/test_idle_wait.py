@@ -1,0 +1,113 @@
+"""How long a worker sleeps, what wakes it, and for how long it has asked to be rung meanwhile."""
+
+import asyncio
+
+import pytest
+
+from orchestrator.worker import idle_wait
+from orchestrator.worker.idle_wait import (
+    DEAF_POLL_SECONDS,
+    DENSE,
+    HOT_SECONDS,
+    HOT_SECONDS_MAX,
+    LOOKS_SECONDS,
+    MARK_AGAIN_SECONDS,
+    MARK_SECONDS,
+    IdleWait,
+)
+
+
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """How long each sleep would have been; nobody sleeps."""
+    found: list[float] = []
+
+    async def wait(_event: asyncio.Event, seconds: float | None) -> bool:
+        assert seconds is not None
+        found.append(seconds)
+        return False
+
+    monkeypatch.setattr(idle_wait, "wait", wait)
+    return found
+
+
+def resting(times: int, **given: float) -> IdleWait:
+    """Rest so many times after nothing was found."""
+    tired = IdleWait(poll_seconds=given.get("poll_seconds", 5.0), impatient=False)
+    tired.hears(True)
+    tired.next_due(None)
+    tired.marked(tired.mark_seconds() or 0.0)
+
+    async def sleep() -> None:
+        for _ in range(times):
+            tired.next_due(None)
+            await tired.rest()
+
+    asyncio.run(sleep())
+    return tired
+
+
+def test_after_a_mark_it_looks_again_a_few_times(naps: list[float]) -> None:
+    """A producer may have looked for sleepers before the mark and committed after it."""
+    resting(len(LOOKS_SECONDS))
+
+    assert list(LOOKS_SECONDS) == pytest.approx(naps, abs=0.001)
+
+
+def test_then_it_sleeps_for_a_poll(naps: list[float]) -> None:
+    """It is rung meanwhile; the poll is for what was not."""
+    tired = resting(len(LOOKS_SECONDS))
+    tired.next_due(None)
+    asyncio.run(tired.rest())
+
+    assert naps[-1] == pytest.approx(5.0, rel=0.11)
+
+
+def test_who_hears_no_more_looks_more_often(naps: list[float]) -> None:
+    """The poll is all that is left; a shorter one than that is kept."""
+    for poll_seconds, deaf in ((5.0, DEAF_POLL_SECONDS), (0.5, 0.5)):
+        tired = resting(len(LOOKS_SECONDS), poll_seconds=poll_seconds)
+        tired.hears(False)
+        tired.next_due(None)
+        asyncio.run(tired.rest())
+
+        assert naps[-1] == pytest.approx(deaf, rel=0.11)
+
+
+def test_a_mark_outlasts_every_sleep_that_relies_on_it() -> None:
+    """It is written again long before it is over; after the mark nobody would ring any more."""
+    tired = IdleWait(poll_seconds=5.0, impatient=False)
+    assert tired.mark_seconds() is None, "who cannot hear does not ask to be rung"
+    tired.hears(True)
+
+    assert tired.mark_seconds() == MARK_SECONDS > MARK_AGAIN_SECONDS > 2 * 1.1 * 5.0
+    tired.marked(MARK_SECONDS)
+    assert tired.is_marked
+    assert tired.mark_seconds() is None
+
+
+def test_where_tasks_arrive_densely_nobody_rings(naps: list[float]) -> None:
+    """The mark is taken away, and the worker looks every few milliseconds; of many workers each looks less often."""
+    tired = resting(0)
+    tired.claimed(int(DENSE))
+
+    assert tired.mark_seconds() == 0.0
+    tired.marked(0.0)
+    assert not tired.is_marked
+    for workers in (1, 20, 1000):
+        tired.lives(workers)
+        asyncio.run(tired.rest())
+    assert naps == [HOT_SECONDS, 0.020, HOT_SECONDS_MAX]
+
+
+def test_a_freed_slot_ends_no_sleep() -> None:
+    """What was not there a moment ago is not there because a task has ended."""
+    tired = IdleWait(poll_seconds=5.0, impatient=False)
+    tired.free()
+
+    async def sleep() -> None:
+        tired.next_due(0.05)
+        await tired.rest()
+        assert await tired.wait_for_room(0)
+
+    asyncio.run(sleep())

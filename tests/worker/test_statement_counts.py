@@ -1,0 +1,133 @@
+"""What a worker says, writes and holds: statements a task, bytes of WAL a task, statements and connections when idle.
+
+Counted on the line between worker and server, and by the server: these are the same on every machine, where times are
+not. `orchestrator bench` measures the same at length.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+import pytest
+
+from orchestrator import Orchestrator
+from orchestrator.bench.environment import Environment
+from orchestrator.bench.meter import Meter
+from orchestrator.bench.proxy_process import LEADERS, ProxyProcess, said
+from tests.bench.conftest import TINY
+from tests.worker.running import asleep, until, value, working
+
+TASKS = 5000
+STATEMENTS_MAX = {100: 0.05, 10: 0.3}
+# 823 where measured: a claim's new version, the finished row, three index entries, two commits shared by many.
+WAL_BYTES = range(500, 1300)
+CONNECTIONS_MAX = 5
+IDLE_SECONDS = 4
+IDLE_STATEMENTS_MAX = 0.5 * IDLE_SECONDS + 1  # a beat may fall on either side of the window
+
+FILL: LiteralString = """
+INSERT INTO orchestrator.tasks_live (
+    id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status, payload
+)
+SELECT nextval('orchestrator.tasks_id_seq'),
+    'nothing', 'default', 50, 4, '5 minutes', 31557600000000000, now(), 'pending', '{}'
+FROM generate_series(1, %s) AS n
+"""
+WRITTEN: LiteralString = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
+LEFT: LiteralString = "SELECT count(*) FROM orchestrator.tasks_live"
+
+
+@pytest.fixture
+def between(database_url: str, connection: psycopg.Connection, tmp_path: Path) -> Iterator[ProxyProcess]:
+    """A line to the server on which statements are counted."""
+    environment = Environment(database_url, connection, Meter(connection), TINY, tmp_path, lambda _: None)
+    with ProxyProcess(environment) as between:
+        yield between
+
+
+def connections(connection: psycopg.Connection) -> list[str]:
+    """Return the names of the worker's connections to this database."""
+    rows = connection.execute(
+        "SELECT application_name FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name LIKE 'orchestrator %%' ORDER BY 1",
+        [],
+    ).fetchall()
+    return [name for (name,) in rows]
+
+
+def served(between: ProxyProcess) -> Orchestrator:
+    """Return an application whose workers go over that line, with the settings of everybody."""
+    app = Orchestrator(between.info)
+
+    @app.task(name="nothing")
+    async def nothing() -> None: ...
+
+    return app
+
+
+@pytest.mark.parametrize("concurrency", STATEMENTS_MAX)
+def test_tasks_share_their_statements(
+    between: ProxyProcess,
+    connection: psycopg.Connection,
+    concurrency: int,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Claims and outcomes go in batches, beats and duties included; and little is written for each."""
+    app = served(between)
+
+    async def main() -> tuple[float, float]:
+        async with working(app, concurrency=concurrency):
+            await until(lambda: asleep(connection), "it sleeps")
+            connection.execute(FILL, [TASKS])
+            before, written = between.counts(), value(connection, WRITTEN)
+            connection.execute("SELECT orchestrator.ring('{default}')")
+            held = list[str]()
+            while value(connection, LEFT):
+                held = max(held, connections(connection), key=len)
+                await asyncio.sleep(0)
+            counts = said(before, between.counts(), "statements")
+            wal = value(connection, WRITTEN) - written
+        await app.aclose()
+        assert len(held) <= CONNECTIONS_MAX + 1, held
+        return sum(counts.values()) / TASKS, wal / TASKS
+
+    statements, wal = asyncio.run(main())
+
+    record_property("statements_per_task", f"{statements:.4f}")
+    record_property("wal_bytes_per_task", f"{wal:.0f}")
+    assert statements <= STATEMENTS_MAX[concurrency]
+    assert int(wal) in WAL_BYTES
+
+
+def test_an_idle_worker_says_little(
+    between: ProxyProcess, connection: psycopg.Connection, record_property: Callable[[str, object], None]
+) -> None:
+    """It is rung; its polls and beats are seconds apart. What it does as the leader comes on top. And it holds no more
+    connections than it uses."""
+    app = served(between)
+    lit: LiteralString = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
+
+    async def main() -> dict[str, float]:
+        async with working(app):
+            await until(lambda: asleep(connection) and value(connection, lit), "it sleeps")
+            # It looks again a few times, and the leader does everything once.
+            await asyncio.to_thread(connection.execute, "SELECT pg_sleep(1)")
+            before = between.counts()
+            await asyncio.to_thread(connection.execute, "SELECT pg_sleep(%s)", [IDLE_SECONDS])
+            counts = said(before, between.counts(), "statements")
+            # The one of the leader's that keeps house is closed once there is nothing to do.
+            await until(lambda: len(connections(connection)) <= CONNECTIONS_MAX, "it holds few connections")
+        await app.aclose()
+        return counts
+
+    counts = asyncio.run(main())
+
+    own = sum(count for name, count in counts.items() if name not in LEADERS)
+    record_property(
+        "idle_statements_per_second",
+        f"{own / IDLE_SECONDS:.2f}, all {sum(counts.values()) / IDLE_SECONDS:.2f}",
+    )
+    assert own <= IDLE_STATEMENTS_MAX
+    assert sum(counts.values()) - own <= 2 * IDLE_SECONDS + 2
