@@ -42,7 +42,7 @@ def test_a_choice_of_crash_points_loses_nothing_and_repeats_nothing_without_a_ca
 ) -> None:
     """Cut before, cut after, killed and frozen, at messages of workers and producers: everything completes."""
     works, quiet = sweep.census(lanes)
-    # As many of each fault: the number of messages differs from run to run, and with it what a draw from all would bring.
+    # As many of each fault: the number of messages differs from run to run, and so would the share of a fault.
     draw = random.Random(SEED)  # noqa: S311 - no secret
     chosen = [
         work
