@@ -71,7 +71,7 @@ class Attempt(msgspec.Struct, eq=False):
     services: Services = NOWHERE
     taken_at: float = msgspec.field(default_factory=time.monotonic)  # when the worker received the task
     begun_at: float = msgspec.field(default_factory=time.monotonic)
-    mark_at: float = 0.0  # not before
+    mark_at: float = 0.0  # not marked before this time
     context: Context | None = None
     called_off: bool = False
     expired: bool = False

@@ -138,7 +138,7 @@ def has_more_links(error: BaseException, most: int) -> bool:
 
 
 def cut(text: str, characters_max: int) -> str:
-    """Keep the beginning and, since a traceback tells most at its end, the longer end."""
+    """Keep the beginning and a longer part of the end, where a traceback is most useful."""
     if len(text) > characters_max:
         head = characters_max // 4
         left_out = len(text) - characters_max

@@ -72,7 +72,7 @@ class Child:
     async def messages(self) -> AsyncIterator[Serving | dict[str, Any]]:
         """Yield its Serving message, then its metrics, until it is gone. Ignore an unfinished line at the end."""
         with suppress(ConnectionError, ValueError):
-            # Ends: with the child.
+            # Ends: the child ends.
             while (line := await self._reader.readline()).endswith(b"\n"):
                 message = json.loads(line)
                 if "stopped" in message:

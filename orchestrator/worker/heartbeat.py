@@ -125,7 +125,7 @@ class Heartbeat:
         self._called.set()
 
     def look(self) -> None:
-        """Ask now what has changed."""
+        """Look now."""
         self._called.set()
 
     def ring(self) -> None:

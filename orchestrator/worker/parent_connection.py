@@ -91,7 +91,7 @@ class ParentConnection:
 
     def _run(self) -> None:
         with suppress(OSError), self._line.makefile("rb") as line:
-            # Ends: with the parent.
+            # Ends: the parent ends.
             for word in line:
                 self._hear(word.decode().strip())
         self._hear("stop")

@@ -96,7 +96,7 @@ class Slots:
         """Begin an attempt for each task as soon as a slot is free."""
         now = time.monotonic()
         if self._context is None:
-            # The worker's own, before any attempt.
+            # The worker's own context, before any attempt changes it.
             self._context = contextvars.copy_context()
         self.ready.extend((task, worker_id, now, False) for task in tasks)
         self.changed.set()

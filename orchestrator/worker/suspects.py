@@ -89,7 +89,7 @@ class Suspects:
         return held
 
     async def advance(self, worker_id: UUID) -> None:
-        """Run it alone once nothing else runs and all outcomes are written, since its crash would lose unwritten ones.
+        """Run it alone once nothing else runs and all outcomes are written: a crash would lose unwritten ones.
         Otherwise wait, or make room."""
         if not self._slots.held() and await self._are_outcomes_written():
             await self._run_alone(worker_id)

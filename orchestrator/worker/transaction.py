@@ -190,7 +190,7 @@ class Transaction:
     def _raise_in_our_words(self, refusal: BaseException) -> None:
         if isinstance(refusal, errors.LockNotAvailable):
             raise OperationRefused(
-                f"task {self._task.id} could not be completed: somebody's transaction has its row locked, and did not "
+                f"task {self._task.id} could not be completed: another transaction has its row locked, and did not "
                 "end within 5 s; what its own transaction wrote is undone",
                 sqlstate=refusal.sqlstate,
             ) from refusal
@@ -234,8 +234,8 @@ class Transaction:
             if not transient.is_transient(error):
                 raise
             raise DatabaseUnavailable(
-                f"the connection broke while task {self._task.id} was being committed, and nobody could be asked for "
-                f"{DOUBT_SECONDS:g} s; it runs again, unless it was"
+                f"the connection broke while task {self._task.id} was being committed, and the database did not answer "
+                f"for {DOUBT_SECONDS:g} s; the task runs again, unless the commit succeeded"
             ) from error
         finally:
             await session.close()
