@@ -1,6 +1,6 @@
-"""The command `orchestrator` from its first line on: Ctrl-C while it loads ends it with 130 and without a traceback.
+"""The entry of the command `orchestrator`: Ctrl-C while it loads ends it with 130 and without a traceback.
 
-A module beside the package, because whatever lies in the package loads the package first, which takes most of a second.
+A module beside the package, because a module in the package loads the package first, which takes most of a second.
 """
 
 import importlib
@@ -12,14 +12,14 @@ INTERRUPTED = 130
 
 
 def leave(_number: int, _frame: FrameType | None) -> None:
-    """End at once: nothing has begun. An exception could be caught, or printed, by what is being imported."""
+    """End at once: nothing has begun. A module that is being imported could catch or print an exception."""
     os._exit(INTERRUPTED)
 
 
 def main() -> None:
-    """Load the command, and run it."""
+    """Load the command and run it."""
     usual = signal.getsignal(signal.SIGINT)
-    if usual is signal.default_int_handler:  # else it is ignored, as by nohup, and stays so
+    if usual is signal.default_int_handler:  # otherwise it is ignored, as under nohup, and stays so
         signal.signal(signal.SIGINT, leave)
     command = importlib.import_module("orchestrator.cli")
     signal.signal(signal.SIGINT, usual)

@@ -1,18 +1,18 @@
-"""A forked copy of a worker's process takes no part in the worker: what a handler that calls os.fork leaves behind.
+"""Keep a forked copy of a worker's process, made by a handler that calls os.fork, from acting as the worker.
 
 os.fork copies the handler's thread and every descriptor. Without this module the copy returns from the handler into the
 worker's own code, runs the next tasks a second time, and shares the sessions whose locks and leases are the worker's.
 So in a copy, before os.fork returns there:
 
-    descriptors    what was given to `keep` leads to /dev/null: the sessions (outcomes, beats, the beacon), the line to
-                   the parent, the metrics port. They end with the worker, and not with the copy
-    the way back   the copy ends where its handler returns, raises, or gives way to the event loop
+    descriptors    those passed to `keep` are replaced by /dev/null: the sessions (outcomes, beats, the beacon), the
+                   connection to the parent, the metrics port. They end with the worker, not with the copy
+    the return     the copy ends when its handler returns, raises, or yields to the event loop
 
-A copy that ends by itself is free to do what it likes until then: multiprocessing works, with each executor.
+A copy may do anything until then: multiprocessing works, with each executor.
 
-The way back through the event loop is watched by sys.setprofile, in copies alone: a check of our own would cost each
+A return through the event loop is detected by sys.setprofile, only in copies: a check of our own would cost each
 attempt of each worker. It makes Python calls on the main thread of a copy some three times as slow, if an `async def`
-handler has forked it. Copies that were forked in a handler's thread or child process do not pay that.
+handler has forked it. Copies forked in a handler's thread or child process do not pay that.
 """
 
 import inspect
@@ -35,7 +35,7 @@ class HasDescriptor(Protocol):
     """A socket, or a connection that has one."""
 
     def fileno(self) -> int:
-        """Return it; raise if it is closed."""
+        """Return the descriptor; raise if it is closed."""
 
 
 T = TypeVar("T", bound=HasDescriptor)
@@ -43,24 +43,24 @@ T = TypeVar("T", bound=HasDescriptor)
 _kept: WeakSet[Any] = WeakSet()
 _callers: set[CodeType] = set()
 callers_here: set[FrameType] = set()
-"""In a copy: the frames that have called the handler which forked, and that may not go on."""
+"""In a copy: the frames that have called the handler that forked. They must not go on."""
 
 
 def keep(thing: T) -> T:
-    """Keep this from every copy, and return it."""
+    """Register this so that no copy can use it. Return it."""
     _kept.add(thing)
     return thing
 
 
 def calls_handlers(function: C) -> C:
-    """Mark a function that calls a handler: copies end where they come back to it. A coroutine function needs nothing
-    else; a plain one calls `end_copy` after the handler, if there are `callers_here`."""
+    """Mark a function that calls a handler: a copy ends when it returns to it. A coroutine function needs nothing else;
+    a plain function calls `end_copy` after the handler, if there are `callers_here`."""
     _callers.add(function.__code__)
     return function
 
 
 def end_copy(error: BaseException | None = None) -> None:
-    """End the process if it is a copy, and its caller has called the handler that forked."""
+    """End the process if it is a copy and the calling function has called the handler that forked."""
     if sys._getframe(1) in callers_here:
         _end(error)
 
@@ -68,7 +68,7 @@ def end_copy(error: BaseException | None = None) -> None:
 def _begin_copy() -> None:
     void = os.open(os.devnull, os.O_RDWR)
     for thing in tuple(_kept):
-        with suppress(Exception):  # closed; and nothing may keep the others open
+        with suppress(Exception):  # it is closed, or fails; the others must be replaced all the same
             os.dup2(void, thing.fileno(), inheritable=False)
     os.close(void)
     has_worker = bool(_kept)
@@ -93,13 +93,13 @@ def _stack() -> list[FrameType]:
 
 
 def _watch(frame: FrameType, event: str, _argument: object) -> None:
-    """End the copy when the caller of its handler does anything: call, return, or give way to the event loop."""
+    """End the copy when the caller of its handler does anything: call, return, or yield to the event loop."""
     if (event == "return" and frame in callers_here) or (event == "call" and frame.f_back in callers_here):
         _end(sys.exc_info()[1])
 
 
 def _end(error: BaseException | None) -> None:
-    """End the process, as the interpreter would by this error."""
+    """End the process as the interpreter would end it for this error."""
     match error:
         case None:
             code = 0

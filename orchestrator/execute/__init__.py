@@ -1,9 +1,9 @@
-"""Run a handler, and say how its attempt ended. Whatever a handler does, one `End` comes out.
+"""Run a handler, and return how its attempt ended. Whatever a handler does, the result is one `End`.
 
-Handlers are found in the registry and nowhere else: a type is a key, never something to import. The payload is
-decoded here, inside the attempt, so that a body Python refuses costs its own task. `async def` handlers run on
-the loop, `def` handlers in threads, or in child processes where they are declared so. This room writes nothing to
-the database but the mark that an attempt began.
+Handlers come from the registry only: a type is a key and is never imported. The payload is decoded here, inside the
+attempt, so a body that Python refuses fails only its own task. `async def` handlers run on the loop. `def` handlers
+run in threads, or in child processes if they are declared so. This room writes only one thing to the database: the
+mark that an attempt began.
 """
 
 from orchestrator.execute.attempt import Attempt

@@ -1,7 +1,7 @@
-"""From a payload's plain values to what a handler's annotations say.
+"""Convert a payload's plain values to the types of a handler's annotations.
 
-A dataclass, a struct, a pydantic model, a date or an enum travels as JSON and arrives as what it was. What an
-annotation names that nobody here can build (a class of the user's own) arrives as the plain value.
+A dataclass, a struct, a pydantic model, a date or an enum is stored as JSON and arrives as the same type. For another
+annotation (a class of the user's own) the handler gets the plain value.
 """
 
 import inspect
@@ -18,16 +18,16 @@ from orchestrator.task import pydantic_models
 
 Hints = Mapping[str, Any]
 
-# What needs no building where it is what the annotation says.
+# Values of these types need no conversion.
 AS_THEY_ARE = (int, str, bool, float)
 UNRESOLVABLE = (NameError, TypeError, AttributeError)
-# msgspec quotes a value in these two, and names the place last.
+# msgspec quotes a value in these two messages, and names the place last.
 QUOTING = re.compile(r"Invalid (?:enum )?value(?= )")
 PLACE = re.compile(r" - at (?:`key` in )?`\$[^`]*`\Z")
 
 
 def hints_of(function: Callable[..., Any], *, without: str | None) -> Hints:
-    """Return the annotation of each parameter that says something about its value."""
+    """Return the annotation of each parameter whose value has to be checked or converted."""
     found = resolved(function)
     return {
         name: found[name]
@@ -41,7 +41,7 @@ def hints_of(function: Callable[..., Any], *, without: str | None) -> Hints:
 
 
 def resolved(function: Callable[..., Any]) -> Hints:
-    """Return what the annotations mean. One that only a type checker can resolve costs the others nothing."""
+    """Resolve the annotations. Skip those that only a type checker can resolve."""
     try:
         return typing.get_type_hints(function, include_extras=True)
     except UNRESOLVABLE:
@@ -67,7 +67,7 @@ def globals_of(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def is_buildable(hint: Any) -> bool:
-    """Tell whether msgspec understands an annotation at all."""
+    """Tell whether msgspec accepts an annotation."""
     try:
         msgspec.json.Decoder(hint, dec_hook=build)
     except TypeError:
@@ -76,7 +76,7 @@ def is_buildable(hint: Any) -> bool:
 
 
 def typed(arguments: Mapping[str, Any], hints: Hints) -> dict[str, Any]:
-    """Convert each argument as its annotation says; TypeError names the one that does not fit."""
+    """Convert each argument to its annotation. TypeError names the one that does not fit."""
     return {
         name: fitted(name, value, hints[name]) if name in hints else value
         for name, value in arguments.items()
@@ -93,18 +93,18 @@ def fitted(name: str, value: Any, hint: Any) -> Any:
     except msgspec.ValidationError as error:
         raise TypeError(f"{name}: {without_value(error)}") from None
     except Exception as error:
-        # A constructor or a validator of the user's. Its text may hold the value, so its class has to do.
+        # From a constructor or a validator of the user. Its text may hold the value, so name only its class.
         raise TypeError(f"{name}: {hint_name(hint)} raised {type(error).__name__}") from None
 
 
 def without_value(error: msgspec.ValidationError) -> str:
-    """Say what does not fit, and where, but not the value: that is payload."""
+    """Describe what does not fit, and where, without the value: that is payload."""
     text, cause = str(error), error.__cause__
     if isinstance(cause, Misfit):
         return text
     place = PLACE.search(text)
     where = place[0] if place else ""
-    if cause is not None:  # __post_init__ and the like, whose words are the user's
+    if cause is not None:  # __post_init__ or similar: the text is the user's
         return f"its own check raised {type(cause).__name__}{where}"
     quoting = QUOTING.match(text)
     return f"{quoting[0]}{where}" if quoting else text
@@ -115,11 +115,11 @@ def hint_name(hint: Any) -> str:
 
 
 class Misfit(ValueError):
-    """A model does not take the value, in words that do not show it."""
+    """A model refuses the value. The text does not show the value."""
 
 
 def build(kind: Any, value: Any) -> Any:
-    """Build what msgspec does not know: a pydantic model, where the user has it."""
+    """Build a type that msgspec does not know: a pydantic model, if pydantic is installed."""
     if not hasattr(kind, "model_validate"):
         raise NotImplementedError(kind)
     try:
@@ -129,7 +129,7 @@ def build(kind: Any, value: Any) -> Any:
 
 
 def without_input(error: ValueError) -> str:
-    """Say what pydantic found, and where, by the name of the fault: its sentence may quote the value."""
+    """Describe pydantic's faults by place and name only: their sentences may quote the value."""
     list_errors = getattr(error, "errors", None)
     if list_errors is None:
         return type(error).__name__
@@ -138,6 +138,6 @@ def without_input(error: ValueError) -> str:
 
 
 def placed(steps: tuple[object, ...], kind: str) -> str:
-    """Put a fault's place before its name; a fault of the value itself, not of a part of it, has none."""
+    """Put a fault's place before its name. A fault of the whole value has no place."""
     place = ".".join(str(step)[:64] for step in steps)
     return f"{place}: {kind}" if place else kind

@@ -1,10 +1,10 @@
-"""One attempt, as a pipeline: open the payload, call the handler, judge what came of it.
+"""One attempt, as a pipeline: decode the payload, call the handler, judge its value or exception.
 
-    opened → called → judged → last attempt? then a dead letter
+    decoded → called → judged → last attempt? then a dead letter
 
-Only a cancellation by the worker (at shutdown, or when the lease is gone) leaves as an exception; it calls the
-attempt off first, so that a handler which cancels itself is not taken for one. A timeout is a cancellation, too, which
-`expire` has announced.
+`run` raises only for a cancellation by the worker (at shutdown, or when the lease is lost). The worker calls the
+attempt off first, so a handler that cancels itself is not mistaken for it. A timeout is a cancellation, too: the worker
+calls `expire` before it.
 """
 
 import asyncio
@@ -48,9 +48,9 @@ from orchestrator.task.outcome import (
     Snoozed,
 )
 
-# What nearly every attempt ends with: made once.
+# The end of nearly every attempt: made once.
 NO_RESULT = Completed(None)
-# Their texts are there already, or are made of plain values: no need for another thread.
+# Their texts exist already, or are made of plain values: they need no other thread.
 OURS = frozenset({error_text.Told, error_text.Unfit, ExecutorCrashed})
 SIGNALS = frozenset({Retry, Snooze, Cancel, Discard})
 PLAIN = frozenset({str, int, float, timedelta, type(None)})
@@ -59,8 +59,8 @@ T = TypeVar("T")
 
 
 class Attempt(msgspec.Struct, eq=False):
-    """A task in the hands of its handler. Of the hundred thousand a second that a worker may run, none makes what only
-    some need: no timer, no asyncio task, no context. A struct: a dataclass takes five times as long to make."""
+    """One execution of a task. A worker may run a hundred thousand a second, so an attempt makes nothing that only some
+    need: no timer, no asyncio task, no context. A struct, since a dataclass takes five times as long to make."""
 
     task: Claimed
     handler: Handler
@@ -69,23 +69,23 @@ class Attempt(msgspec.Struct, eq=False):
     result_bytes_max: int
     is_marked: bool = False  # `running` in the database
     services: Services = NOWHERE
-    taken_at: float = msgspec.field(default_factory=time.monotonic)  # when the task had come into our hands
+    taken_at: float = msgspec.field(default_factory=time.monotonic)  # when the worker received the task
     begun_at: float = msgspec.field(default_factory=time.monotonic)
-    mark_at: float = 0.0  # not before
+    mark_at: float = 0.0  # not marked before this time
     context: Context | None = None
     called_off: bool = False
     expired: bool = False
 
     @forks.calls_handlers
     async def run(self) -> End:
-        """Run the handler to its end, and return which end it was. Raises only CancelledError, and only when
-        the attempt was called off."""
+        """Run the handler, and return how the attempt ended. Raises only CancelledError, and only when the attempt was
+        called off."""
         try:
             arguments = self._arguments()
         except (PayloadRefused, TypeError) as error:
             return DeadLettered(error_text.of_unfit(self.handler.type, error), "discarded")
         except BaseException as error:
-            # Binding builds what the annotations name, and so runs the user's constructors.
+            # Binding builds values of the annotated types, so it runs the user's constructors.
             return await self._raised(error)
         try:
             if self.handler.is_async:
@@ -99,28 +99,29 @@ class Attempt(msgspec.Struct, eq=False):
             self._say_if_abandoned()
             if self.called_off:
                 raise
-            # The handler cancelled itself, or let a cancellation of its own escape.
+            # The handler cancelled itself, or one of its own cancellations escaped.
             return self.timed_out() if self.expired else await self._raised(error)
         except HandlerSignal as signal:
             return await self._raised(signal)
         except BaseException as error:
             if self.called_off:
-                # It failed because it was called off: that costs it nothing.
+                # It failed because it was called off: the attempt is not counted.
                 raise asyncio.CancelledError from error
             if self.expired and self.may_look:
-                # It was told that its time is over, and this is how it ended.
+                # The handler saw in its context that its time is over, and ended by raising.
                 return self.timed_out()
-            # SystemExit and KeyboardInterrupt too: a handler must not end the worker, nor pass for a success.
+            # Also SystemExit and KeyboardInterrupt: a handler must not end the worker, nor pass for a success.
             return await self._raised(error)
 
     def outcome(self, end: End) -> Outcome:
-        """Return what is to be written of it: it has ended now."""
+        """Return the outcome to write. The attempt has ended now."""
         return Outcome(self.task, end, self.begun_at, time.monotonic(), self.taken_at)
 
     async def settled(self, end: End) -> End:
-        """Return what the attempt's end is when the handler may have completed its task itself: that comes first."""
+        """Return the attempt's end. A completion by the handler's own transaction has precedence over `end`."""
         assert self.context is not None  # nosec B101 # noqa: S101 - asked only of an attempt that has one
-        # Ends: what is on its way is answered, or given up. A cancellation has nobody left to reach.
+        # Ends: a COMMIT on its way is answered, or its wait runs out. The handler has ended, so a cancellation is
+        # ignored.
         while True:
             with suppress(asyncio.CancelledError):
                 if not await self.context.ended():
@@ -134,24 +135,24 @@ class Attempt(msgspec.Struct, eq=False):
         return self.context is not None and self.context.is_completing
 
     def call_off(self) -> None:
-        """Tell the handler that its outcome no longer counts. A cancellation which now follows is the worker's, and
-        not one the handler made itself."""
+        """Set the handler's context to cancelled: its outcome no longer counts. A cancellation that follows is the
+        worker's, not the handler's own."""
         self.called_off = True
         if self.context is not None:
             self.context.cancel()
 
     def overdue_seconds(self, now: float) -> float:
-        """Return for how long it has gone on beyond its timeout; never positive without one."""
+        """Return how long the attempt has run beyond its timeout. Never positive without a timeout."""
         seconds = self.task.timeout_seconds
         return now - self.begun_at - seconds if seconds else 0.0
 
     @property
     def may_look(self) -> bool:
-        """Whether the handler is in a thread, and can see that its time is over."""
+        """Whether the handler runs in a thread and can see in its context that its time is over."""
         return self.handler.executor == "thread" and self.context is not None
 
     def expire(self) -> None:
-        """Its time is over: a cancellation which now follows means that."""
+        """The attempt's time is over. A cancellation that follows is its timeout."""
         self.expired = True
         if self.context is not None:
             self.context.cancel()
@@ -163,23 +164,23 @@ class Attempt(msgspec.Struct, eq=False):
         return exhausted_if_last(failed, self.task)
 
     def broke(self, error: BaseException) -> End:
-        """Return the end of an attempt that raised where nothing should."""
+        """Return the end of an attempt that raised this, as a failure."""
         return exhausted_if_last(self._failed(error), self.task)
 
     def _arguments(self) -> dict[str, Any]:
         if self.handler.executor == "process":
-            return {}  # the child builds them, and has a context of its own
+            return {}  # the child builds them and makes its own context
         arguments = payload.decode(self.task.payload)
         if self.handler.takes_as_is(arguments):
             return arguments
         if self.handler.context_name is not None:
             self.context = context.of(self.task, self.services, self.begun_at)
-        # A thread builds them itself.
+        # A `def` handler's thread builds them.
         return self.handler.bind(arguments, self.context) if self.handler.is_async else arguments
 
     async def _returned(self, value: object) -> End:
         if self.context is not None and self.context.was_told:
-            # It looked at `cancelled` and returned; whether it was done by then nobody can say.
+            # The handler looked at `cancelled` and returned. Whether its work was complete is unknown.
             if self.called_off:
                 raise asyncio.CancelledError
             return self.timed_out()
@@ -193,7 +194,7 @@ class Attempt(msgspec.Struct, eq=False):
         return Completed(text)
 
     async def apart(self, function: Callable[..., T], *arguments: Any, seconds: float | None = None) -> T:
-        """Run the code of what the handler has raised or returned, which may be anything, off the loop."""
+        """Run code of a value that the handler raised or returned, off the loop: it may be any code."""
         return cast("T", await self.executors.apart(function, *arguments, seconds=seconds))
 
     async def _raised(self, error: BaseException) -> End:
@@ -227,13 +228,13 @@ class Attempt(msgspec.Struct, eq=False):
             case Failed(error_text) | DeadLettered(error_text):
                 what = f"it raised {error_text.class_name}: {error_text.message}"
             case Released():
-                return  # called off, and no word of the handler's
+                return  # called off by the worker, not asked for by the handler
             case _:
                 what = f"it asked to be {type(end).__name__.lower()}"
         events.emit(events.OutcomeIgnored(self.task.id, self.task.type, self.task.queue, what))
 
     def _say_if_abandoned(self) -> None:
-        """A thread that was not waited for any longer goes on."""
+        """Emit that a cancelled handler's thread goes on."""
         job = asyncio.current_task()
         if self.handler.executor == "thread" and job is not None and job.cancelling():
             events.emit(events.HandlerAbandoned(self.task.id, self.task.type))
@@ -244,7 +245,7 @@ class Attempt(msgspec.Struct, eq=False):
     def _signalled(self, signal: HandlerSignal) -> End:
         try:
             return self._meant(signal)
-        except ValueError as error:  # a delay that is none: the handler's mistake, so its failure
+        except ValueError as error:  # not a valid delay: the handler's mistake, so the attempt fails
             return self._failed(error)
 
     def _meant(self, signal: HandlerSignal) -> End:
@@ -268,7 +269,7 @@ class Attempt(msgspec.Struct, eq=False):
 
 
 def is_ours(error: BaseException) -> bool:
-    """Tell whether what an exception says needs no code but ours and Python's own."""
+    """Tell whether an exception's text can be made by our code and Python's alone."""
     kind = type(error)
     return kind in OURS or (kind in SIGNALS and all(type(value) in PLAIN for value in vars(error).values()))
 

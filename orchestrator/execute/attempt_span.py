@@ -1,7 +1,7 @@
-"""An attempt with a span around it, where a worker traces. Where it does not there is none of this, at no cost.
+"""An attempt in a span, if the worker traces. Without tracing this code does not run and costs nothing.
 
-The span is current while the handler runs, on the loop and in a thread; a process of the handler's own is told of it in
-the task's trace context. It ends when it is known how the attempt ended.
+The span is current while the handler runs, on the loop and in a thread. A child process gets it in the task's trace
+context. The span ends when the attempt's end is known.
 """
 
 from types import TracebackType
@@ -14,42 +14,42 @@ from orchestrator.task.tally import word
 
 
 class Span(Protocol):
-    """What is open while a handler runs; nothing of it raises."""
+    """A span that is open while a handler runs. Its methods never raise."""
 
     carrier: str | None
 
     def __enter__(self) -> Self:
-        """Be the current one."""
+        """Make it the current span."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Be it no more."""
+        """Restore the span before it."""
 
     def failed(self, fault: Fault) -> None:
-        """Say what went wrong."""
+        """Record what went wrong."""
 
     def end(self, outcome: str) -> None:
-        """End, with a word for what became of the attempt."""
+        """End the span, with the name of the attempt's outcome."""
 
 
 class Spans(Protocol):
-    """Makes them; the conductor chooses who, once, when a worker starts."""
+    """Makes spans. The worker chooses the implementation once, at its start."""
 
     def process(self, task: Claimed) -> Span:
         """Make the span of an attempt."""
 
 
 class Traced(Attempt, eq=False, kw_only=True):
-    """Runs as any attempt, and is seen."""
+    """An attempt that runs in a span."""
 
     spans: Spans
-    span: Span | None = None  # from when it runs
+    span: Span | None = None  # set when it runs
 
     async def run(self) -> End:
         """Run the handler in its span."""
         self.span = span = self.spans.process(self.task)
-        # What a child process, the context's log and the events go by.
+        # A child process, the context's log and the events use this trace context.
         self.task = self.task._replace(trace_context=span.carrier or self.task.trace_context)
         end: End = Released()
         with span:
@@ -61,7 +61,7 @@ class Traced(Attempt, eq=False, kw_only=True):
                     self._close(end)
 
     async def settled(self, end: End) -> End:
-        """Return what the attempt's end is when the handler may have completed its task itself."""
+        """Return the attempt's end, after a possible completion by the handler itself."""
         try:
             end = await Attempt.settled(self, end)
             return end
@@ -69,7 +69,7 @@ class Traced(Attempt, eq=False, kw_only=True):
             self._close(end)
 
     def _close(self, end: End) -> None:
-        assert self.span is not None  # nosec B101 # noqa: S101 - what ends has run
+        assert self.span is not None  # nosec B101 # noqa: S101 - run() has set it
         if isinstance(end, Failed | DeadLettered):
             self.span.failed(end.fault)
         self.span.end(word(end))

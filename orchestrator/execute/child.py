@@ -1,11 +1,11 @@
-"""One child process, as its worker holds it: started, told to run a task, killed, waited for.
+"""The worker's side of one child process: start it, send it a task, kill it, wait for its end.
 
-A thread starts it and waits for its end, for two reasons. To start a process blocks for some milliseconds; and on
-Linux a child is killed when the *thread* that started it ends, so that thread has to last as long as the child.
+A thread starts it and waits for its end, for two reasons. Starting a process blocks for some milliseconds; and on Linux
+a child is killed when the *thread* that started it ends, so that thread has to last as long as the child.
 
 It is a new interpreter, never a fork: our process has threads and libpq's sockets, and a fork copies locks that other
-threads hold at that moment, and TLS sessions that two processes would then write to. It leads a session of its own:
-Ctrl-C does not reach it, and killing its group takes what its handler has started along.
+threads hold at that moment, and TLS sessions that two processes would then write to. It leads its own session: Ctrl-C
+does not reach it, and killing its group also kills the processes that its handler has started.
 """
 
 import asyncio
@@ -23,31 +23,31 @@ import msgspec
 from orchestrator.errors import ExecutorCrashed
 from orchestrator.execute.child_protocol import ANSWERS, LENGTH, Answer, Order, framed
 
-# The worker's own path, so that a child finds what the worker has found. -P: and nothing in the folder it starts in;
-# -u: what a handler prints is not lost when it is killed.
+# The child gets the worker's sys.path, so it imports the same modules. -P: it does not import from the folder it starts
+# in. -u: a handler's output is not lost when the child is killed.
 INTERPRETER_OPTIONS = ("-P", "-u")
-# It is the program of a process, and wires two rooms as a conductor would.
+# The program of the process. It connects two rooms, as the worker does.
 PROGRAM = (
     "import sys; sys.path[:] = sys.argv[4:]; from orchestrator.execute import child_main; "
     "from orchestrator.observe import continued; child_main.main(continued)"
 )
 
-# A handler works on what its payload names; the worker's own access to the database is nothing for it.
+# A handler must not get the worker's own access to the database.
 SECRETS = frozenset({"ORCHESTRATOR_DATABASE_URL", "PGPASSWORD", "PGPASSFILE"})
 
 
 class Unbegun(Exception):
-    """The child was gone before it took the order, so nothing has happened."""
+    """The child was gone before it took the order, so the handler has not begun."""
 
 
 class Child:
-    """A process that runs one handler at a time. Everything here but its thread belongs to the event loop."""
+    """A process that runs one handler at a time. All methods run on the event loop, except those of its thread."""
 
     def __init__(self, *, ended: Callable[["Child"], None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._told = ended
         self._end: asyncio.Future[str] = self._loop.create_future()
-        # Guards what follows; and the process, against being killed after its number has gone to another.
+        # Guards the attributes below. Also prevents a kill after another process has got the child's pid.
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._is_killed = self._is_asked = self._is_gone = False
@@ -59,7 +59,7 @@ class Child:
         )
         try:
             thread.start()
-        except RuntimeError:  # the system gives us no thread
+        except RuntimeError:  # the system refuses a new thread
             for end in (self._line, theirs):
                 end.close()
             for end_of_life in (life, self._life):
@@ -72,7 +72,7 @@ class Child:
         return self._end.done()
 
     async def run(self, order: Order) -> Answer:
-        """Have a task run. Unbegun: the process was gone before; ExecutorCrashed: while it ran."""
+        """Run a task. Unbegun: the process was gone before the handler began. ExecutorCrashed: it died while it ran."""
         with self._lock:
             self._is_asked = not self._is_gone
         if not self._is_asked:
@@ -92,17 +92,17 @@ class Child:
             body = await self._received()
             if body is not None:
                 return ANSWERS.decode(body)
-        except msgspec.DecodeError:  # a handler that writes to descriptors which are not its own
+        except msgspec.DecodeError:  # the handler has written to a descriptor that is not its own
             self.kill()
         raise ExecutorCrashed(f"the handler's process {await self._last_words()}")
 
     def dismiss(self) -> None:
-        """Let it end when it has nothing to do."""
+        """Close the orders, so an idle child ends."""
         with suppress(OSError):
             self._line.shutdown(socket.SHUT_WR)
 
     def kill(self) -> None:
-        """End it now, and what it has started."""
+        """Kill it now, with every process that it has started."""
         with self._lock:
             self._is_killed = True
             self._kill_group()
@@ -115,7 +115,7 @@ class Child:
         return True
 
     async def _received(self) -> bytes | None:
-        """Return the next message; None when there is none to come."""
+        """Return the next message. None: the connection is closed."""
         length = await self._received_bytes(LENGTH.size)
         if length is None:
             return None
@@ -135,7 +135,7 @@ class Child:
         return b"".join(parts)
 
     async def _last_words(self) -> str:
-        """Return how it ended. Its line is closed, so it has ended, or has lost its mind."""
+        """Return how it ended. Its connection is closed, so it has ended; if it has not, kill it."""
         try:
             async with asyncio.timeout(1.0):
                 return await asyncio.shield(self._end)
@@ -148,7 +148,7 @@ class Child:
     def _live(self, theirs: socket.socket, life: int) -> None:
         try:
             end = self._lived(theirs, life)
-        except Exception as error:  # whatever it is, somebody waits for it
+        except Exception as error:  # a caller waits for the end, whatever the error is
             end = f"could not be started: {error}"
         finally:
             theirs.close()
@@ -156,8 +156,8 @@ class Child:
         os.close(self._life)
         with self._lock:
             self._is_gone = True
-            # Ends a read that waits, also when something that the handler has started holds the other end open; what
-            # the child had said before can be read still.
+            # Ends a waiting read, also if a process that the handler has started holds the other end open. Messages
+            # that the child sent before can still be read.
             with suppress(OSError):
                 self._line.shutdown(socket.SHUT_RDWR)
             if not self._is_asked:
@@ -182,7 +182,7 @@ class Child:
             if self._is_killed:
                 self._kill_group()
         if hasattr(os, "waitid"):  # macOS has it from Python 3.13 on
-            # Not yet taking note of its death: until then its group's number is nobody else's.
+            # WNOWAIT: while the child is not reaped, no other process can get its group's number.
             os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             with self._lock:
                 self._kill_group()
@@ -200,7 +200,7 @@ class Child:
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a child."""
+    """Return the environment of a child: the worker's, without its access to the database."""
     return {name: text for name, text in environment.items() if name not in SECRETS}
 
 

@@ -1,10 +1,10 @@
-"""What a child process does: run the handlers it is told to, one after another, until its worker is gone.
+"""The program of a child process: run one handler after another, as the worker orders, until the worker is gone.
 
     python -c "…; child_main.main(continued)" <line> <life> <pid of the worker> <entries of its sys.path>
 
-It looks for nothing by itself: no settings, no database. What a handler prints goes where the worker's goes. Ctrl-C
-and SIGTERM are the worker's to act upon: they may reach a whole terminal or control group, and a child that ended
-then would cost an attempt which the worker means to let finish.
+It reads no settings and opens no database. A handler's output goes where the worker's output goes. The child ignores
+Ctrl-C and SIGTERM; the worker acts on them. They may reach a whole terminal or control group, and if a child ended
+then, an attempt that the worker lets finish would be lost.
 """
 
 import faulthandler
@@ -36,14 +36,14 @@ from orchestrator.execute.child_protocol import (
 )
 from orchestrator.task import duration, payload
 
-# How often to see whether the worker is our parent still.
+# How often to check whether the worker is still our parent.
 LOOK_SECONDS = 0.5
 
 found = functools.cache(registry.found)
 
 E = TypeVar("E", bound=BaseException)
 Continued = Callable[[str | None], AbstractContextManager[None]]
-"""Goes on in the trace of a task for a block."""
+"""Makes a context manager that continues a task's trace."""
 
 
 def main(continued: Continued) -> None:
@@ -53,26 +53,26 @@ def main(continued: Continued) -> None:
         os.set_inheritable(number, False)
     die_with(worker_pid, life)
     for deaf_to in (signal.SIGINT, signal.SIGTERM):
-        # Not SIG_IGN, which every program that a handler starts would inherit.
+        # Not SIG_IGN, since every program that a handler starts would inherit it.
         signal.signal(deaf_to, lambda number, frame: None)
-    with suppress(RuntimeError, ValueError, OSError):  # without a standard error to say it on
-        faulthandler.enable()  # a segfault says where
+    with suppress(RuntimeError, ValueError, OSError):  # there may be no standard error
+        faulthandler.enable()  # prints where a segfault happened
     with forks.keep(socket.socket(fileno=line_number)) as line:
         # Ends: the worker closes the line.
         while (order := next_order(line)) is not None:
             line.sendall(framed(None))
             line.sendall(framed(performed(order, continued)))
             if any(thread.name == error_text.TEXT_THREAD for thread in threading.enumerate()):
-                return  # it would take half of the time of whatever comes next
+                return  # that thread would take half of the time of the next task
 
 
 def die_with(worker_pid: int, life: int) -> None:
-    """See to it that this process, and what its handlers started, do not outlive the worker, however that ends.
+    """Make sure that this process, and processes that its handlers started, do not outlive the worker, however it ends.
 
-    The kernel closes the other end of `life` when the worker is gone. It then kills our process group, if we ask it to
-    (on Linux), also while C code holds the interpreter; elsewhere, or should a process forked off the worker hold that
-    end open, a thread does a moment later. Not by Linux's PR_SET_PDEATHSIG: that ends this process alone, and often
-    before `life` is closed, when nobody is left to ask for its group.
+    The kernel closes the other end of `life` when the worker is gone. On Linux it then kills our process group, as
+    requested here, also while C code holds the interpreter. Elsewhere, or if a process forked from the worker holds
+    that end open, a thread kills the group a moment later. Linux's PR_SET_PDEATHSIG does not fit: it ends only this
+    process, often before `life` is closed, and then the request to kill the group is gone.
     """
     with suppress(AttributeError, OSError):
         fcntl.fcntl(life, fcntl.F_SETOWN, -os.getpgrp())
@@ -88,13 +88,13 @@ def outlive(worker_pid: int) -> None:
 
 
 def next_order(line: socket.socket) -> Order | None:
-    """Wait for an order; None when there will be no more."""
+    """Wait for an order. None: there will be no more."""
     length = received(line, LENGTH.size)
     return ORDERS.decode(received(line, *LENGTH.unpack(length))) if length else None
 
 
 def received(line: socket.socket, count: int) -> bytes:
-    """Receive so many bytes, or none when the line is closed."""
+    """Receive `count` bytes, or none if the connection is closed."""
     parts, left = [], count
     while left:
         part = line.recv(left)
@@ -106,7 +106,7 @@ def received(line: socket.socket, count: int) -> bytes:
 
 
 def performed(order: Order, continued: Continued) -> Answer:
-    """Run the handler; whatever it does, say how it ended."""
+    """Run the handler. Whatever it does, return how it ended."""
     task = order.task
     try:
         handler = found(order.module, order.name)
@@ -132,7 +132,7 @@ def performed(order: Order, continued: Continued) -> Answer:
 
 
 def broken(error: BaseException) -> Answer:
-    """Say what was raised; its text is user code, and may never come to an end."""
+    """Return the answer for an exception. Making its text runs user code and may never end."""
     return told(error, lambda raised: Broken(error_text.of(raised)))
 
 
@@ -165,5 +165,5 @@ def signalled(raised: HandlerSignal) -> Answer:
                 return Signalled("Retry", error_text.message(reason), seconds)
             case _:
                 return Broken(error_text.of(raised))
-    except ValueError as error:  # a delay that is none: the handler's mistake
+    except ValueError as error:  # not a valid delay: the handler's mistake
         return Broken(error_text.of(error))

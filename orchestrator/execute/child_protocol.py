@@ -1,7 +1,7 @@
-"""What goes between a worker and a child that runs a handler: JSON, each message behind its length.
+"""The messages between a worker and a child that runs a handler: JSON, each message after its length.
 
-Text and numbers only, and nothing is ever unpickled: whoever may write a task's row, or a handler's exception, must
-not be able to make the other side run something.
+They hold text and numbers only and are never unpickled: a user who can write a task's row, or code that raises an
+exception in a handler, must not be able to run code on the other side.
 
     worker                               child
       Order ────────────────────────────►
@@ -22,7 +22,7 @@ BEGUN = b""
 
 
 class Order(msgspec.Struct, frozen=True):
-    """Run this task with that function, which is found by its name in its module."""
+    """Run this task with the function of this name in this module."""
 
     module: str
     name: str
@@ -43,13 +43,13 @@ class Broken(msgspec.Struct, frozen=True, tag=True):
 
 
 class Unfit(msgspec.Struct, frozen=True, tag=True):
-    """The payload does not fit the handler, which was not called."""
+    """The payload does not fit the handler. The handler was not called."""
 
     fault: Fault
 
 
 class Signalled(msgspec.Struct, frozen=True, tag=True):
-    """The handler raised one of the four that say how its attempt ended."""
+    """The handler raised one of the four signals that decide how its attempt ends."""
 
     signal: Literal["Retry", "Snooze", "Cancel", "Discard"]
     reason: str = ""
@@ -63,6 +63,6 @@ ANSWERS: msgspec.json.Decoder[Answer] = msgspec.json.Decoder(Answer)
 
 
 def framed(message: Order | Answer | None) -> bytes:
-    """Return a message as it goes over the wire; None is the empty one."""
+    """Return the bytes of a message. None is the empty message."""
     body = BEGUN if message is None else msgspec.json.encode(message)
     return LENGTH.pack(len(body)) + body

@@ -1,11 +1,11 @@
-"""Run `def` handlers in child processes, which can be killed at any moment and may crash alone.
+"""Run `def` handlers in child processes, which can be killed at any moment and crash alone.
 
-A child is made when there is none idle, so there are never more than handlers that run at once; it runs one handler
-at a time, keeps what it has imported, and is let go when nobody has needed it for a while. Each has a line of its own
-to the worker: nothing that happens to one child can reach another. A handler that is cancelled is killed, with all
-that it has started.
+A child is started when none is idle, so there are never more children than handlers that run at once. A child runs one
+handler at a time, keeps its imported modules, and ends after IDLE_SECONDS without a task. Each has its own connection
+to the worker, so a fault in one child cannot reach another. On cancellation the child is killed, with every process
+that its handler has started.
 
-Not pebble, and no other pool that shares a pipe: docs/decisions/0008-own-child-processes.md has what was tried.
+Pebble and other pools that share a pipe do not fit: docs/decisions/0008-own-child-processes.md lists what was tried.
 """
 
 import asyncio
@@ -20,15 +20,15 @@ from orchestrator.execute.error_text import Told, Unfit
 from orchestrator.execute.registry import Handler
 from orchestrator.task.claimed import Claimed
 
-# A new child takes as long as importing the application; an idle one holds its memory.
+# A new child has to import the application; an idle one holds its memory.
 IDLE_SECONDS = 60.0
-# A child that died while it was idle costs nobody an attempt; one that cannot even begin does.
+# A child that died while it was idle costs no attempt: another is tried. The attempt fails if so many cannot begin.
 TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A result that is JSON text already, checked where the handler ran."""
+    """A result as JSON text, checked where the handler ran."""
 
     text: str
 
@@ -42,8 +42,8 @@ class Children:
         self._idle: dict[Child, asyncio.TimerHandle] = {}
 
     async def call(self, handler: Handler, task: Claimed) -> Written | None:
-        """Run a task's handler in a child; raise what it raised, as far as that can be told in text. When cancelled,
-        its child is dead before this returns."""
+        """Run a task's handler in a child; raise what it raised, as text. On cancellation its child is killed before
+        this returns."""
         function = handler.function
         order = Order(function.__module__, function.__qualname__, task, self._result_bytes_max)
         end = ""
@@ -70,7 +70,7 @@ class Children:
             child.kill()
 
     def _take(self) -> Child:
-        # The last to fall idle is the first to work, so that the others may end.
+        # The child that became idle last works first, so that the others can end.
         while self._idle:
             child, timer = self._idle.popitem()
             timer.cancel()
@@ -94,7 +94,7 @@ class Children:
 
 
 def told(answer: Answer) -> Written | None:
-    """Return or raise what a child says of its handler."""
+    """Return or raise what a child's answer says."""
     match answer:
         case Returned(result=result):
             return None if result is None else Written(result)

@@ -1,11 +1,12 @@
-"""How far an attempt has come in completing its own task: at most once, and never after the attempt has ended.
+"""The state of a handler's own completion of its task: it commits at most once, never after the attempt has ended.
 
     idle ──► open ──► committing ──► committed
      ▲         │           │
      └─────────┴───────────┘   rolled back, or found not committed
 
-An attempt that ends closes it: what was not committing by then never will. What was is waited for, since only its
-answer tells which end the attempt has. A handler in a thread and the loop may both be at it.
+The end of the attempt closes it: a transaction that is not committing by then never commits. If one is committing, the
+worker waits for it, since only its answer tells how the attempt ended. A handler's thread and the loop may use it at
+the same time.
 """
 
 import asyncio
@@ -16,12 +17,12 @@ from typing import Literal
 
 from orchestrator.errors import LeaseLost
 
-# Held for a few instructions, by any attempt that changes its state.
+# Held for a few instructions by each change of any attempt's state.
 GUARD = threading.Lock()
 
 
 class Completion:
-    """The state, and who waits for its end."""
+    """The state, and the future that resolves when a COMMIT is answered."""
 
     __slots__ = ("_interrupt", "_is_over", "_settled", "_state", "_task_id")
 
@@ -38,12 +39,12 @@ class Completion:
 
     @property
     def is_committing(self) -> bool:
-        """Whether it may be committed by now: the database may know more than we do."""
+        """Whether the completion may be committed by now, even if the answer has not arrived."""
         return self._state in ("committing", "committed")
 
     @property
     def is_over(self) -> bool:
-        """Whether the attempt has ended: what it has not committed yet, it never will."""
+        """Whether the attempt has ended: it commits no more."""
         return self._is_over
 
     def open(self, interrupt: Callable[[], None] | None = None) -> None:
@@ -65,7 +66,7 @@ class Completion:
                     )
 
     def commit(self) -> None:
-        """It goes out now."""
+        """The COMMIT is sent now."""
         with GUARD:
             self._refuse_if_over()
             self._state, self._settled = "committing", Future()
@@ -79,7 +80,7 @@ class Completion:
             settled.set_result(None)
 
     def close(self) -> None:
-        """The attempt has ended, or counts no more: nothing that is not committing yet is to be committed."""
+        """The attempt has ended or no longer counts: a transaction that is not committing yet must not commit."""
         with GUARD:
             interrupt = self._interrupt if self._state == "open" and not self._is_over else None
             self._is_over = True
@@ -87,7 +88,7 @@ class Completion:
             interrupt()
 
     async def settled(self) -> bool:
-        """Close it, wait for what is on its way, and tell whether the task was completed."""
+        """Close it, wait for a COMMIT on its way, and tell whether the task was completed."""
         self.close()
         with GUARD:
             on_its_way = self._settled

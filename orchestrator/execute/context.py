@@ -1,7 +1,8 @@
-"""What a handler may know of its attempt and do in it, if it has a parameter annotated `Context`.
+"""The context of an attempt: its data, and what a handler can do in it. For handlers with a parameter annotated
+`Context`.
 
-Made for each attempt of such a handler, on the path of every task: so all that can wait is made when it is first asked
-for, and what concerns the whole worker comes in one object (`Services`), which the conductor makes.
+A context is made for each attempt of such a handler, on a hot path. So its parts are made when they are first used, and
+the worker passes everything else in one object (`Services`).
 """
 
 from collections.abc import Mapping
@@ -19,10 +20,10 @@ RESULT_BYTES_MAX = 1_048_576
 
 
 class Logger(Protocol):
-    """A logger of structlog's, bound to the task."""
+    """A structlog logger, bound to the task."""
 
     def bind(self, **fields: Any) -> Self:
-        """Return one that says these as well."""
+        """Return a logger that adds these fields to each line."""
 
     def debug(self, event: str, /, **fields: Any) -> Any:
         """Write a line."""
@@ -41,7 +42,7 @@ class Logger(Protocol):
 
 
 class Transaction(Protocol):
-    """What `transaction` returns: `async with` on the worker's loop, `with` in a thread."""
+    """The value of `context.transaction()`: for `async with` on the worker's loop, and `with` in a thread."""
 
     async def __aenter__(self) -> psycopg.AsyncConnection[tuple[Any, ...]]:
         """Begin."""
@@ -61,27 +62,27 @@ class Transaction(Protocol):
 
 
 class Services(Protocol):
-    """What a worker does for its handlers."""
+    """What a worker provides for its handlers."""
 
     @property
     def result_bytes_max(self) -> int:
-        """How long a result may be."""
+        """The largest result, in bytes."""
 
     def transaction(self, context: "Context") -> Transaction:
         """Return a transaction that completes this attempt."""
 
     def report(self, task: Claimed, progress: str) -> None:
-        """Take note of how far a task has come, as JSON text; any thread may say so."""
+        """Note a task's progress, as JSON text. Any thread may call this."""
 
     async def reported(self, task: Claimed) -> None:
-        """Wait, but not for long, until what was said last is written."""
+        """Wait until the last progress is written, but not for long."""
 
     def logger(self, task: Claimed) -> Logger:
         """Return a logger that names the task."""
 
 
 class Nowhere:
-    """Where no worker is at hand, as in a process of the handler's own."""
+    """The services outside of a worker's process, as in a child process: there are none."""
 
     def __init__(self, result_bytes_max: int = RESULT_BYTES_MAX) -> None:
         self.result_bytes_max = result_bytes_max
@@ -95,7 +96,7 @@ class Nowhere:
         raise self._refusal("progress()")
 
     async def reported(self, task: Claimed) -> None:
-        """Return: there was none."""
+        """Return at once: there is no progress to write."""
 
     def logger(self, task: Claimed) -> NoReturn:
         """Refuse."""
@@ -112,7 +113,7 @@ NOWHERE = Nowhere()
 
 
 class Context:
-    """One attempt, seen from inside. `lease` is a fencing token for the handler's own tables."""
+    """The handler's view of its attempt. `lease` is a fencing token for the handler's own tables."""
 
     __slots__ = (
         "_begun_at",
@@ -142,7 +143,7 @@ class Context:
         return f"Context(id={task.id}, type={task.type!r}, attempt={task.attempt}, lease={task.lease})"
 
     def __reduce__(self) -> tuple[type[Self], tuple[Claimed]]:
-        # Into another process goes what is known of the task, not what the worker does for it.
+        # Only the task goes into another process, not the worker's services.
         return type(self), (self._task,)
 
     @property
@@ -160,7 +161,7 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """1 in the first."""
+        """The number of this attempt, from 1."""
         return self._task.attempt
 
     @property
@@ -177,7 +178,7 @@ class Context:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """As enqueued; decoded when it is first asked for."""
+        """The metadata as enqueued, decoded at first use."""
         if self._metadata is None:
             text = self._task.metadata
             self._metadata = payload.decode(text, root="metadata") if text is not None else {}
@@ -185,7 +186,7 @@ class Context:
 
     @property
     def log(self) -> Logger:
-        """A logger that says which task and attempt it is."""
+        """A logger that names the task and the attempt in each line."""
         if self._log is None:
             self._log = self._services.logger(self._task)
         return self._log
@@ -198,24 +199,24 @@ class Context:
         return self._stop
 
     def transaction(self) -> Transaction:
-        """Return a transaction that completes this task when it commits: its writes and the end are one."""
+        """Return a transaction that completes this task when it commits: its writes and the completion are atomic."""
         return self._services.transaction(self)
 
     def result(self, value: object) -> None:
-        """Set the task's result, for a handler that returns none, or that completes its task in a transaction."""
+        """Set the task's result, for a handler that returns None or completes its task in a transaction."""
         self._result = payload.encode_result(value, bytes_max=self._services.result_bytes_max)
 
     def progress(self, value: object) -> None:
-        """Say how far it has come: any JSON value, shown while the task runs. Never waits; the last value counts."""
+        """Report progress: any JSON value, shown while the task runs. Never waits; the last value counts."""
         text = payload.encode_result(value, bytes_max=PROGRESS_BYTES_MAX, root="progress")
         self._services.report(self._task, text)
         self._progress = True
 
-    # What the worker asks, and tells.
+    # For the worker.
 
     @property
     def was_told(self) -> bool:
-        """Whether the handler has looked, and seen that it is cancelled."""
+        """Whether the handler has read `cancelled` and got True."""
         return self._told
 
     @property
@@ -229,17 +230,17 @@ class Context:
 
     @property
     def result_text(self) -> str | None:
-        """What `result` was given, as JSON text."""
+        """The value passed to `result`, as JSON text."""
         return self._result
 
     @property
     def completion(self) -> Completion:
-        """How far the attempt has come in completing itself."""
+        """How far the handler has come in completing the task itself."""
         if self._completion is None:
             with GUARD:
                 self._completion = self._completion or Completion(self._task.id)
             if self._stop:
-                # Cancelled by another thread, which may have seen none to close.
+                # Another thread has cancelled the attempt, perhaps before there was a completion to close.
                 self._completion.close()
         return self._completion
 
@@ -249,13 +250,13 @@ class Context:
         return self._completion is not None and self._completion.is_committing
 
     def cancel(self) -> None:
-        """Tell the handler that its outcome no longer counts."""
+        """Set `cancelled`: the attempt's outcome no longer counts."""
         self._stop = True
         if self._completion is not None:
             self._completion.close()
 
     async def ended(self) -> bool:
-        """The handler has ended: wait for what it has on its way, and tell whether it has completed its task itself."""
+        """After the handler: wait for its COMMIT and its progress. Return whether it has completed its task itself."""
         if self._completion is not None and await self._completion.settled():
             return True
         if self._progress and not self._stop:

@@ -1,4 +1,4 @@
-"""Tell the database which types this process knows, and what their defaults are."""
+"""Write the types that this process has handlers for, and their defaults, into the database."""
 
 from collections.abc import Iterable
 from typing import Any

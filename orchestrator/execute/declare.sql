@@ -1,6 +1,6 @@
--- Declare the types a process has handlers for, and the queues it names, so that a task enqueued by SQL gets the
--- right defaults. In: one array a column, sorted by name, so that two workers cannot deadlock. A row is written
--- only where something differs: fifty workers starting at once leave no fifty versions of it.
+-- Declare the types that a process has handlers for, and its queues, so that a task enqueued by SQL gets the right
+-- defaults. In: one array per column, sorted by name, so that two workers cannot deadlock. A row is written only if
+-- something differs: otherwise fifty workers that start at once would leave fifty versions of it.
 WITH queue AS (
     INSERT INTO orchestrator.queues (name)
     SELECT q.name
@@ -19,7 +19,8 @@ FROM unnest(
     %(timeouts)s::double precision[], %(bases)s::double precision[], %(factors)s::double precision[],
     %(caps)s::double precision[], %(jitters)s::double precision[]
 ) AS d (name, queue, priority, max_attempts, timeout_seconds, base_seconds, factor, cap_seconds, jitter)
--- Before the conflict, not in its WHERE: there the row would be locked, and wait for a hand, though nothing differs.
+-- Checked before the conflict, not in its WHERE: that would lock the row, and wait for an operator's transaction, even
+-- if nothing differs.
 WHERE NOT EXISTS (
     SELECT
     FROM orchestrator.types AS k

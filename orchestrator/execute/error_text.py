@@ -1,10 +1,11 @@
-"""Turn whatever a handler raised into text that PostgreSQL can hold and a person can read.
+"""Turn an exception of a handler into text that PostgreSQL can hold and a person can read.
 
-An exception is user code: its __str__ may raise, or return a hundred megabytes, or NUL, or never return. So text is
-made off the event loop, and for TEXT_SECONDS at most; the attempt ends all the same, with what is known without it. The
-class of an exception is read where it cannot be overridden: an attribute __class__ or __qualname__ is user code, too.
+An exception is user code: its __str__ may raise, or return a hundred megabytes, or NUL, or never return. So the text is
+made off the event loop, and within TEXT_SECONDS; after that the attempt ends without it. The class of an exception is
+read from `type`, where it cannot be overridden: an attribute __class__ or __qualname__ is user code, too.
 
-What PostgreSQL quotes of a row in an error is left out: who reads of a failure may not be who may read that row.
+Values that PostgreSQL quotes from a row in an error are left out: a reader of the error may lack the right to read that
+row.
 """
 
 import threading
@@ -20,9 +21,9 @@ from orchestrator.task.outcome import Fault
 
 MESSAGE_CHARACTERS_MAX = 2_000
 TRACEBACK_CHARACTERS_MAX = 16_000
-# The frames between the loop and the handler tell the reader nothing.
+# The frames between the loop and the handler do not help the reader.
 OUR_FRAMES = ("orchestrator.execute.", "asyncio.", "concurrent.futures.")
-# A traceback of more exceptions than this, each the cause or the context of another, is that of the first one alone.
+# If more exceptions than this are chained as causes or contexts, the text has only the first one's traceback.
 LINKS_MAX = 100
 # A hundred times what a long traceback takes on a busy machine.
 TEXT_SECONDS = 2.0
@@ -35,7 +36,7 @@ T = TypeVar("T")
 
 
 class Told(Exception):
-    """What a handler raised in another process, where it was turned into text."""
+    """An exception that a handler raised in a child process, as text."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
@@ -43,7 +44,7 @@ class Told(Exception):
 
 
 class Unfit(HandlerSignal):
-    """A payload did not fit its handler in another process; a dead letter, as here."""
+    """A payload did not fit its handler in a child process or a thread. The task becomes a dead letter."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.message)
@@ -55,18 +56,18 @@ def of(error: BaseException) -> Fault:
     if type(error) is Told:
         return error.fault
     if type(error) is ExecutorCrashed:
-        return Fault("ExecutorCrashed", message(error))  # ours, and no frame of it tells the reader anything
+        return Fault("ExecutorCrashed", message(error))  # our own: its frames do not help the reader
     quieten(error)
     return Fault(class_name(error), message(error), trace(error))
 
 
 def untold(error: BaseException) -> Fault:
-    """Describe an exception whose text does not come to an end."""
+    """Describe an exception whose text could not be made in time."""
     return Fault(class_name(error), f"(its text could not be made within {TEXT_SECONDS:g} s)")
 
 
 def in_time(make: Callable[[], T], otherwise: Callable[[], T]) -> T:
-    """Make something in a thread of its own, or something else when that takes too long. The thread is left behind."""
+    """Return `make()`, run in its own thread. If that takes too long, leave the thread behind, return `otherwise()`."""
     made: list[T] = []
     thread = threading.Thread(target=lambda: made.append(make()), name=TEXT_THREAD, daemon=True)
     thread.start()
@@ -80,7 +81,7 @@ def of_unfit(kind: str, error: BaseException) -> Fault:
 
 
 def quieten(error: BaseException) -> None:
-    """Leave out what a database's error quotes, where it is one, and where it is what this one came of."""
+    """Remove row values from a database error, also where it is the cause or the context of this exception."""
     with suppress(Exception):  # its attributes are user code, too
         quoting.hide_all_values(error)
 
@@ -88,7 +89,7 @@ def quieten(error: BaseException) -> None:
 def class_name(error: BaseException) -> str:
     """Name the class as a person would grep for it: builtins without their module."""
     kind = type(error)
-    # As type has them: a metaclass may have others.
+    # Read through `type`: a metaclass may define others.
     name: str = QUALIFIED_NAME(kind)
     module = MODULE(kind)
     if type(module) is str and module != "builtins":
@@ -97,13 +98,13 @@ def class_name(error: BaseException) -> str:
 
 
 def message(said: object) -> str:
-    """Return what an exception says, or the reason that a handler gave, which should be text and may be anything."""
+    """Return the text of an exception or of a handler's reason. A reason should be text but can be any object."""
     try:
         text = str(said)
     except Interrupted:
         raise
     except BaseException as broken:
-        # SystemExit too: it would end the worker.
+        # Also SystemExit: it would end the worker.
         text = f"(its __str__ raised {class_name(broken)})"
     return cut(text, MESSAGE_CHARACTERS_MAX)
 
@@ -113,7 +114,7 @@ def trace(error: BaseException) -> str:
     while frames is not None and frames.tb_frame.f_globals.get("__name__", "").startswith(OUR_FRAMES):
         frames = frames.tb_next
     try:
-        # The last frames of each cause alone: a recursion error has a thousand.
+        # Only the last frames of each cause: a recursion error has a thousand.
         if has_more_links(error, LINKS_MAX):
             text = "".join(traceback.format_tb(frames, limit=-50)) + class_name(error)
         else:
@@ -126,7 +127,7 @@ def trace(error: BaseException) -> str:
 def has_more_links(error: BaseException, most: int) -> bool:
     """Tell whether more exceptions than this are the causes, contexts or parts of one."""
     waiting, met = [error], set[int]()
-    # Ends: each is met once, and no more than so many.
+    # Ends: each exception is visited once, and at most `most` + 1 of them.
     while waiting and len(met) <= most:
         link = waiting.pop()
         if id(link) not in met:
@@ -137,7 +138,7 @@ def has_more_links(error: BaseException, most: int) -> bool:
 
 
 def cut(text: str, characters_max: int) -> str:
-    """Keep the beginning and, since a traceback tells most at its end, the longer end."""
+    """Keep the beginning and a longer part of the end, where a traceback is most useful."""
     if len(text) > characters_max:
         head = characters_max // 4
         left_out = len(text) - characters_max

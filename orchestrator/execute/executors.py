@@ -1,5 +1,5 @@
-"""Where a `def` handler runs: in a thread of ours, or in a child process. And where the code of what a handler raises
-or returns runs: never on the event loop.
+"""Run `def` handlers in threads or child processes. Code of the values that handlers raise or return runs in threads,
+too, never on the event loop.
 """
 
 import asyncio
@@ -29,28 +29,27 @@ class Executors:
 
     @property
     def abandoned(self) -> int:
-        """How many threads that were left behind run still. Children are killed, so there are none of them."""
+        """How many threads that were left behind still run. Children are killed, so none is left behind."""
         return self._threads.abandoned
 
     def call(
         self, handler: Handler, arguments: dict[str, Any], context: Context | None, task: Claimed
     ) -> Awaitable[Written | None]:
-        """Call a handler that is no coroutine function; raise what it raised. With executor="process" the arguments
-        are not looked at: the child builds them from the task's payload. When cancelled, a thread is left behind, a
-        child is killed."""
+        """Call a `def` handler; raise what it raises. With executor="process" `arguments` is ignored: the child builds
+        them from the task's payload. On cancellation a thread is left behind, and a child is killed."""
         if handler.executor == "process":
             return self._children.call(handler, task)
         given = {"handler": handler, "arguments": arguments, "context": context}
         return self._threads.call(performed, given | {"result_bytes_max": self._result_bytes_max})
 
     async def apart(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
-        """Call code of a handler's values in a thread. TimeoutError: it did not end in time, and is interrupted."""
+        """Run code of a handler's values in a thread. TimeoutError: it did not end in time and is interrupted."""
         async with asyncio.timeout(seconds):
             given = {"function": function, "arguments": arguments}
             return await self._threads.call(called, given, interrupts=True)
 
     def stop(self) -> None:
-        """Take no more work; idle threads end, children are killed."""
+        """Take no more calls. Idle threads end, and children are killed."""
         self._threads.stop()
         self._children.stop()
 
@@ -58,7 +57,7 @@ class Executors:
 def performed(
     handler: Handler, arguments: dict[str, Any], context: Context | None, result_bytes_max: int
 ) -> Written | None:
-    """Do in a thread what is the handler's: build its arguments, call it, and write its result."""
+    """In a thread: build the handler's arguments, call it, and encode its result."""
     if not handler.takes_as_is(arguments):
         try:
             arguments = handler.bind(arguments, context)

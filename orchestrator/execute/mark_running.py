@@ -1,4 +1,4 @@
-"""Mark claimed tasks as running, and learn which may go on."""
+"""Mark claimed tasks `running`, and return those whose leases still hold."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,8 +15,8 @@ BEGIN = statement.load(__file__, "mark_running.sql")
 async def begin(
     connection: psycopg.AsyncConnection[Any], tasks: Sequence[Claimed], *, ages: Sequence[float] | None = None
 ) -> set[int]:
-    """Mark these tasks running, whose handlers started `ages` seconds ago (None: they are about to start); return the
-    ids of those whose lease still holds."""
+    """Mark these tasks `running`. Their handlers started `ages` seconds ago (None: they are about to start). Return the
+    ids of those that are marked; the others have lost their leases, or another transaction has them locked."""
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(BEGIN, given(tasks, ages))
         return {task_id for (task_id,) in await cursor.fetchall()}
@@ -25,7 +25,7 @@ async def begin(
 def begin_now(
     connection: psycopg.Connection[Any], tasks: Sequence[Claimed], *, ages: Sequence[float]
 ) -> set[int]:
-    """The same on a thread, while the loop is blocked."""
+    """The same as `begin`, on a thread, while the loop is blocked."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(BEGIN, given(tasks, ages))
         return {task_id for (task_id,) in cursor.fetchall()}

@@ -1,10 +1,11 @@
--- Mark claimed tasks as running, if their leases still hold. Behind their start, for those that last (a task that has a
--- past: before it); what is found `claimed` after a crash is taken for not begun, and gets its attempt back.
--- In: ids, leases, ages (seconds since the handler started), pairwise, sorted by id. Out: the ids that are marked, or were
--- before; one that is missing is locked by somebody, or no longer ours.
--- Locks: those rows, SKIP LOCKED: one row under a hand's open UPDATE must not hold up the others. Path: tasks_live_pkey,
--- then by ctid, as in the claim.
--- started_at is what tells the guard of hands' updates that this is a worker's write.
+-- Mark claimed tasks `running`, if their leases still hold. Attempts that last are marked after their start; tasks that
+-- are marked first (is_marked_first), before it. A task that is `claimed` after a crash counts as not begun, and its
+-- attempt is not counted.
+-- In: ids, leases, ages (seconds since the handler started), pairwise, sorted by id. Out: the ids that are marked now
+-- or were marked before; a missing one is locked by another transaction, or its lease is lost.
+-- Locks: those rows, SKIP LOCKED: one row under an operator's open UPDATE must not delay the others. Path:
+-- tasks_live_pkey, then by ctid, as in the claim.
+-- started_at shows the guard of manual updates that this is a worker's write.
 WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
 ),

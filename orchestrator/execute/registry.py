@@ -1,4 +1,4 @@
-"""Which handler runs which type. Filled by decorators, read by workers; nothing else finds code here."""
+"""Which handler runs which type. Decorators fill the registry, and workers find handlers only here."""
 
 import importlib
 import inspect
@@ -18,7 +18,7 @@ Executor = Literal["async", "thread", "process"]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A function registered for a type, with the defaults of its tasks. None: ask the queue, then the house."""
+    """A function registered for a type, with the defaults of its tasks. None: the queue's default, then the house's."""
 
     type: str
     function: Callable[..., Any]
@@ -28,7 +28,7 @@ class Handler:
     timeout_seconds: float | None
     backoff: Backoff
     executor: Executor
-    is_async: bool  # asked for each attempt
+    is_async: bool  # stored, since each attempt reads it
     signature: inspect.Signature
     context_name: str | None
     hints: Hints
@@ -36,16 +36,16 @@ class Handler:
     allowed: frozenset[str] | None  # None: it takes any
 
     def takes_as_is(self, arguments: dict[str, Any]) -> bool:
-        """Tell whether a payload's values are the function's arguments, with nothing to add and nothing to build."""
+        """Tell whether a payload's values are the function's arguments as they are: no context to add, nothing to
+        convert."""
         if self.context_name is not None or self.hints:
             return False
-        # As `_fits` does: it is asked before each attempt, and the call was a third of it.
+        # A copy of `_fits`: this runs before each attempt, and the call took a third of its time.
         names = arguments.keys()
         return names >= self.required and (self.allowed is None or names <= self.allowed)
 
     def bind(self, arguments: Mapping[str, Any], context: Context | None) -> dict[str, Any]:
-        """Fit a payload to the function's parameters and their annotations, the context among them; TypeError says
-        why it does not."""
+        """Convert a payload to the function's arguments, with the context. TypeError says why it does not fit."""
         given = dict(arguments)
         if self.context_name is not None:
             if self.context_name in given:
@@ -58,7 +58,7 @@ class Handler:
         return typed(given, self.hints)
 
     def check(self, arguments: Mapping[str, Any]) -> None:
-        """Refuse arguments that the function would refuse; asked where a task is enqueued."""
+        """Raise TypeError for arguments that the function would refuse. Called when a task is enqueued."""
         given = dict(arguments)
         if self.context_name is not None:
             if self.context_name in given:
@@ -74,8 +74,7 @@ class Handler:
             raise TypeError(f"{self.type}: {error}") from None
 
     def _fits(self, given: dict[str, Any]) -> bool:
-        """Tell whether the function takes these names, as `signature.bind` would, which takes 3 µs for it and says why
-        not."""
+        """Tell whether the function takes these names. `signature.bind` checks the same in 3 µs, and says why not."""
         names = given.keys()
         return names >= self.required and (self.allowed is None or names <= self.allowed)
 
@@ -87,7 +86,7 @@ class Registry:
         self._handlers: dict[str, Handler] = {}
 
     def add(self, handler: Handler) -> None:
-        """Register a handler; a type has one."""
+        """Register a handler. A type has only one."""
         if handler.type in self._handlers:
             raise RegistryError(
                 f"task type {handler.type!r} is declared twice; give one of the two another name="
@@ -103,7 +102,7 @@ class Registry:
 
     @property
     def queues(self) -> tuple[str, ...]:
-        """The queues that the handlers were declared with, and the one that takes what names none."""
+        """The queues of all handlers, and `default`."""
         return tuple(sorted({"default", *(handler.queue for handler in self)}))
 
     def __len__(self) -> int:
@@ -121,7 +120,7 @@ def handler_of(
     backoff: Backoff,
     executor: str | None = None,
 ) -> Handler:
-    """Describe a function as a handler, refusing one that could never be called."""
+    """Make the handler for a function. RegistryError if it could never be called."""
     kind = name if name is not None else default_name(function)
     if not isinstance(kind, str) or not kind or len(kind) > 200 or not kind.isprintable():
         raise RegistryError(f"a task's name must be 1 to 200 printable characters, not {shown(kind)}")
@@ -163,7 +162,7 @@ def handler_of(
 
 
 def executor_of(function: Callable[..., Any], kind: str, wish: str | None) -> Executor:
-    """Return what runs a function, refusing what cannot."""
+    """Return the executor of a function. RegistryError if it cannot run there."""
     if wish not in (None, "thread", "process"):
         raise RegistryError(
             f'{kind}: there is no executor {shown(wish)}; a def runs in a "thread" or in a "process"'
@@ -198,18 +197,18 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
     try:
         hints = typing.get_type_hints(function)
     except (NameError, TypeError, AttributeError):
-        # An annotation that only a type checker can resolve; Context itself may still be given as a name.
+        # Some annotation can be resolved only by a type checker. The annotation of the context may be a string.
         hints = dict(getattr(function, "__annotations__", {}))
     return next((name for name, hint in hints.items() if hint is Context or hint == "Context"), None)
 
 
 def found(module: str, name: str) -> Handler:
-    """Return the handler whose function has this name in this module; imports the module. Asked for what a registry
-    holds and for nothing else: a name out of a row never comes here."""
+    """Import a module and return the handler of the function with this name. Call it only with names that a registry
+    holds, never with a name out of a row."""
     target: Any = importlib.import_module(module)
     for step in name.split("."):
         target = getattr(target, step)
-    handler = getattr(target, "handler", None)  # what the decorator left there
+    handler = getattr(target, "handler", None)  # set by the decorator
     if isinstance(handler, Handler):
         return handler
     return handler_of(
@@ -224,7 +223,7 @@ def found(module: str, name: str) -> Handler:
 
 
 def check_within_reach(handler: Handler) -> None:
-    """Refuse a handler whose function a child process would not find, or would mistake for another."""
+    """Raise RegistryError if a child process could not import the handler's function, or would find another."""
     module, name = handler.function.__module__, handler.function.__qualname__
     advice = (
         f'{handler.type} runs with executor="process", and a child process could not import {module}.{name}'

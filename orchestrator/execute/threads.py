@@ -1,15 +1,15 @@
-"""Run `def` handlers in threads, and part with a thread that will not end.
+"""Run `def` handlers in threads, and leave a thread behind that does not end.
 
-A call waits in a queue, and one thread at a time is on its way to it: woken, or just made. A thread that takes a
-call and leaves others behind sends for one more before it begins. So a handler that blocks holds nobody up, since
-its successor is there already, as far as there are slots; while short handlers are all run by the first thread,
-which has emptied the queue before the second one gets the interpreter to itself. Answers go back in heaps, one
-wake of the loop for each heap. Measured with 100 callers at once, a no-op costs 4 µs of the process, there and back;
-through ThreadPoolExecutor and wrap_future, which wake a thread and the loop for each call, 15 to 30.
+A call waits in a queue, and one thread at a time is on its way to it: woken, or just started. If a thread takes a call
+and others are in the queue, it wakes or starts one more thread before it begins. So a handler that blocks does not
+delay the others: the next thread is already there, as long as there are slots. Short handlers are all run by the first
+thread, which empties the queue before the second one gets the interpreter lock. Answers go back in batches, with one
+wake of the loop for each batch. Measured with 100 callers at once, a no-op costs 4 µs of CPU in all; through
+ThreadPoolExecutor and wrap_future, which wake a thread and the loop for each call, it costs 15 to 30.
 
-A thread cannot be ended from outside. One that goes on when its call is cancelled is left behind: it takes no more
-work and ends when its function does, and a fresh one serves the others, so no slot is lost. One that makes text of an
-exception for us is interrupted: `Interrupted` is raised in it, again and again, which ends any loop in Python.
+A thread cannot be ended from outside. A thread that goes on when its call is cancelled is left behind: it takes no more
+calls and ends with its function, and a new thread serves the other calls, so no slot is lost. A thread that only makes
+the text of an exception is interrupted: `Interrupted` is raised in it repeatedly, which ends any loop in Python.
 """
 
 import asyncio
@@ -24,26 +24,26 @@ from typing import Any
 
 from orchestrator import forks
 
-# An idle thread costs little, and a new one 0.1 ms: keep it through a lull, not through the night.
+# An idle thread costs little, and a new one 0.1 ms: keep it for a short pause only.
 IDLE_SECONDS = 10.0
-# Code may catch the first.
+# The code may catch the first `Interrupted`.
 INTERRUPT_AGAIN_SECONDS = 0.5
 
 
 class Interrupted(BaseException):
-    """Raised in a thread that goes on for too long."""
+    """Raised in a thread that runs too long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """What a function raised, carried as a value: a future will not hold StopIteration, and SystemExit or
+    """An exception of a function, carried as a value: a future does not accept StopIteration, and SystemExit or
     KeyboardInterrupt would end more than the attempt."""
 
     error: BaseException
 
 
 class Call:
-    """A function on its way to a thread, and its answer's way back. Slots and no dataclass: one is made for each."""
+    """A function to call in a thread, and its answer. A plain class with slots, since one is made for each attempt."""
 
     __slots__ = ("answer", "arguments", "context", "dropped", "function", "future", "runner")
 
@@ -54,7 +54,7 @@ class Call:
         self.arguments = arguments
         self.future = future
         self.context = contextvars.copy_context()
-        self.runner: Runner | None = None  # once it has begun, and until its function has ended
+        self.runner: Runner | None = None  # from when it begins until its function has ended
         self.dropped = False  # cancelled before it began
         self.answer: Any = None
 
@@ -64,10 +64,10 @@ class Threads:
 
     def __init__(self, size: int) -> None:
         self._size = size
-        # Guards everything below it, but for `_answers`. Held for a few lines at a time, never while anything runs.
+        # Guards everything below except `_answers`. Held for a few lines at a time, never while a function runs.
         self._lock = threading.Lock()
         self._calls: deque[Call] = deque()
-        self._idle: list[Runner] = []  # the last to fall idle is the first to work: the others may end
+        self._idle: list[Runner] = []  # the thread that became idle last works first, so the others can end
         self._alive = 0
         self._abandoned = 0
         self._coming = False  # a thread is on its way to the queue
@@ -77,14 +77,14 @@ class Threads:
 
     @property
     def abandoned(self) -> int:
-        """How many threads that were left behind run still."""
+        """How many threads that were left behind still run."""
         return self._abandoned
 
     async def call(
         self, function: Callable[..., Any], arguments: dict[str, Any], *, interrupts: bool = False
     ) -> Any:
-        """Call it in a thread, with a copy of the caller's context; raise what it raised. When cancelled, leave the
-        thread behind, and interrupt it where that is wanted."""
+        """Call a function in a thread, with a copy of the caller's context; raise what it raises. On cancellation leave
+        the thread behind, and interrupt it if `interrupts`."""
         self._loop = asyncio.get_running_loop()
         call = Call(function, arguments, self._loop.create_future())
         with self._lock:
@@ -94,7 +94,7 @@ class Threads:
             sent_for = self._send_for_one()
         try:
             self._let_go(sent_for)
-        except RuntimeError:  # the system gives us no thread
+        except RuntimeError:  # the system refuses a new thread
             call.dropped = True
             raise
         try:
@@ -109,7 +109,7 @@ class Threads:
         return answer
 
     def stop(self) -> None:
-        """Take no more work, and begin nothing that waits; threads that are idle end."""
+        """Take no more calls, cancel those that wait, and end idle threads."""
         with self._lock:
             self.stopped = True
             idle, self._idle = self._idle, []
@@ -121,7 +121,7 @@ class Threads:
             call.future.cancel()
 
     def _part(self, call: Call) -> None:
-        """Forget a call that has not begun; leave the thread behind that runs it."""
+        """Drop a call that has not begun, or leave behind the thread that runs it."""
         with self._lock:
             runner = call.runner
             call.dropped = True
@@ -131,7 +131,7 @@ class Threads:
             self._abandoned += 1
             self._alive -= 1
             sent_for = self._send_for_one()
-        with suppress(RuntimeError):  # the system gives us no thread; one that works comes by later
+        with suppress(RuntimeError):  # the system refuses a new thread; a busy one takes the call later
             self._let_go(sent_for)
 
     def _interrupt(self, call: Call) -> None:
@@ -144,10 +144,10 @@ class Threads:
             )
         self._loop.call_later(INTERRUPT_AGAIN_SECONDS, self._interrupt, call)
 
-    # What threads do.
+    # Called by the threads.
 
     def next_call(self, runner: "Runner") -> Call | None:
-        """Return the next call, or None to a thread that is not needed now: idle from here on, or to end."""
+        """Return the next call. None: there is none, and the thread is now idle, or has to end."""
         with self._lock:
             if runner.coming:
                 runner.coming = self._coming = False
@@ -165,7 +165,7 @@ class Threads:
         return call
 
     def ended(self, call: Call, runner: "Runner") -> bool:
-        """Hand the answer to the loop, unless the call was left behind; return whether the thread may go on."""
+        """Pass the answer to the loop, unless the thread was left behind. Return whether the thread may go on."""
         with self._lock:
             call.runner = None
             if runner.left_behind:
@@ -174,12 +174,12 @@ class Threads:
         self._answers.append(call)
         if not self._delivering:
             self._delivering = True
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits
+            with suppress(RuntimeError):  # the loop has ended, so no caller waits
                 self._loop.call_soon_threadsafe(self._deliver)
         return True
 
     def rested(self, runner: "Runner") -> bool:
-        """Let an idle thread end, unless it was sent for just now; return whether it may."""
+        """Let an idle thread end, unless it has just been chosen for a call. Return whether it may end."""
         with self._lock:
             if runner in self._idle:
                 self._idle.remove(runner)
@@ -188,7 +188,7 @@ class Threads:
             return False
 
     def _send_for_one(self) -> "Runner | None":
-        """Choose who comes to what waits, if nobody is on the way; to be let go once the lock is free."""
+        """Choose a thread for the waiting calls, if none is on its way. Start or wake it after the lock is released."""
         if self._coming or not self._calls:
             return None
         if self._idle:
@@ -202,7 +202,7 @@ class Threads:
         return runner
 
     def _let_go(self, runner: "Runner | None") -> None:
-        """Send off who was chosen; RuntimeError when the system gives us no thread."""
+        """Start or wake the chosen thread. RuntimeError if the system refuses a new thread."""
         if runner is None:
             return
         try:
@@ -214,7 +214,7 @@ class Threads:
             raise
 
     def _deliver(self) -> None:
-        # First the flag: an answer that comes after the last look sends for us again.
+        # Clear the flag first: then an answer that comes after the loop below schedules this again.
         self._delivering = False
         while self._answers:
             call = self._answers.popleft()
@@ -223,7 +223,7 @@ class Threads:
 
 
 class Runner(threading.Thread):
-    """One thread. A daemon: whoever was left behind must not keep the interpreter from ending."""
+    """One thread. A daemon, since a thread left behind must not keep the interpreter from ending."""
 
     def __init__(self, threads: Threads) -> None:
         super().__init__(name="orchestrator-handler", daemon=True)
@@ -241,28 +241,28 @@ class Runner(threading.Thread):
             self._wake.release()
 
     def run(self) -> None:
-        """Serve; an interruption that comes when the call has just ended ends the thread."""
+        """Serve calls. An interruption that arrives just after its call has ended ends the thread."""
         with suppress(Interrupted):
             self._serve()
 
     def _serve(self) -> None:
-        """Take calls while there are any, then rest; end when nobody has called for a while."""
+        """Take calls while there are any, then rest. End after IDLE_SECONDS without a call."""
         while True:
             while (call := self._threads.next_call(self)) is not None:
                 call.answer = call.context.run(captured, call.function, call.arguments)
                 if not self._threads.ended(call, self):
                     return
-                del call  # what it holds is not ours to keep while we wait
+                del call  # so that its values are freed while this thread waits
             if self._threads.stopped or self._rested():
                 return
 
     def _rested(self) -> bool:
-        """Wait to be woken; return whether nobody did for so long that the thread may end."""
+        """Wait for a wake. Return True if none came for IDLE_SECONDS and the thread may end."""
         if self._wake.acquire(timeout=IDLE_SECONDS):
             return False
         if self._threads.rested(self):
             return True
-        self._wake.acquire()  # who has sent for us is just about to wake us
+        self._wake.acquire()  # this thread has just been chosen, so its wake arrives now
         return False
 
 

@@ -1,23 +1,24 @@
--- A worker lives, and asks what has changed for it: at each beat, and between two beats when something may have happened
--- (`beats` false: nothing is written). What has become of its leases is asked by leases.sql, in a statement of its own:
--- somebody's lock on the tasks must cost no worker its life.
--- In: id; beats; draining: this worker claims no more; beacon: what it holds on its LISTEN session, or NULL;
---     blocked_seconds: for how long its event loop has not turned, NULL where it does;
---     term_seconds; rings: send ourselves a notification, to see that LISTEN delivers.
--- Out: one row. alive: false when it was declared dead, or its row is gone: it has lost every lease. draining: by its
---     own will or a hand's. at_home: false in a copy of the database that nobody has resumed. term: what it leads, or
---     NULL. paused: which of its queues. peers: how many workers live. deputy: whether it is us who watch the leader
---     closely: of those who do not lead, the first three. One alone may die together with the leader. The leader: who, its last beat, whether its
---     term holds, whether its beacon is gone.
--- A term is renewed only while it runs: once over, it may already be somebody else's. Nor by who drains, should its
--- resignation have failed.
--- The beacon says nothing while the server is young: a restart drops all of them at once, and so does a failover.
--- Locks: its own row, for no key update, so that it never waits for a duty's fence. Never touches tasks.
+-- The beat of a worker: write that the worker lives, and read what has changed for it. Also the look between two beats
+-- (`beats` false: nothing is written). leases.sql reads the state of its leases in a separate statement: a lock on the
+-- tasks must not delay a beat, or the worker would be declared dead.
+-- In: id; beats; draining: this worker claims no more; beacon: the one it holds on its LISTEN session, or NULL;
+--     blocked_seconds: how long its event loop has been blocked, NULL if it turns;
+--     term_seconds; rings: notify this worker itself, to check that LISTEN delivers.
+-- Out: one row. alive: false if it was declared dead or its row is gone: it has lost every lease. draining: because it
+--     stops or an operator asked for it. at_home: false in a copy of the database that no operator has resumed. term:
+--     the one in which it leads, or NULL. paused: those of its queues that are. peers: how many workers live. deputy:
+--     whether it watches the leader closely; the first three workers that do not lead do. A single deputy could die
+--     together with the leader. The leader: its id, its last beat, whether its term holds, whether its beacon is gone.
+-- A term is renewed only before it ends: after that another worker may lead. A draining worker does not renew it
+-- either, in case its resignation has failed.
+-- A missing beacon means nothing while the server is young: a restart or a failover drops all of them at once.
+-- Locks: its own row, FOR NO KEY UPDATE, so it never waits for a duty's fence. Never touches tasks.
 -- Paths: workers_pkey, workers_one_leader_idx.
 WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
 ),
--- Our own beacon, tried by this thread: the listener's session may have ended while the loop is blocked and cannot say so.
+-- The worker's own beacon, checked from the heartbeat's thread: if the listener's session ends while the loop is
+-- blocked, the loop cannot report it.
 own_beacon AS MATERIALIZED (
     SELECT coalesce(
         pg_try_advisory_xact_lock_shared(hashtextextended(%(id)s::uuid::text, %(beacon)s::bigint)), false

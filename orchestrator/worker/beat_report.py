@@ -1,4 +1,4 @@
-"""What one beat tells."""
+"""The report that one beat or look brings."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -20,21 +20,21 @@ LEASES = statement.load(__file__, "leases.sql")
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What the database says about a worker."""
+    """The database's report about a worker."""
 
     worker_id: UUID
     sent_at: float
     alive: bool
     draining: bool
     at_home: bool
-    beacon_lost: bool  # our own beacon is out, whatever the listener thinks
+    beacon_lost: bool  # our own beacon is gone, even if the listener does not know
     paused: tuple[str, ...]
     peers: int  # how many workers live
     view: View
     lost: Mapping[tuple[int, int], str] = field(
         default_factory=dict
-    )  # held here, no longer ours there, and why
-    ghosts: tuple[Claimed, ...] = ()  # ours there, not held here, as far as the caller knew
+    )  # tasks that the worker holds whose leases are void in the database, and why
+    ghosts: tuple[Claimed, ...] = ()  # the database has them in our name, and `held` did not list them
 
 
 def ask(
@@ -48,7 +48,7 @@ def ask(
     config: Config,
     blocked_seconds: float | None = None,
 ) -> Report:
-    """Beat, or only look, and return what came back; of the leases nothing is known yet."""
+    """Beat, or only look, and return the report. It does not cover the leases yet."""
     sent_at = time.monotonic()
     given = {
         "id": worker_id,
@@ -86,7 +86,7 @@ def ask(
 
 
 def with_leases(connection: psycopg.Connection[Any], report: Report, held: Iterable[Claimed]) -> Report:
-    """Add what has become of the leases."""
+    """Add the state of the leases."""
     lost, ghosts = leases(connection, report.worker_id, held)
     return replace(report, lost=lost, ghosts=ghosts)
 
@@ -94,7 +94,7 @@ def with_leases(connection: psycopg.Connection[Any], report: Report, held: Itera
 def leases(
     connection: psycopg.Connection[Any], worker_id: UUID, held: Iterable[Claimed]
 ) -> tuple[dict[tuple[int, int], str], tuple[Claimed, ...]]:
-    """Return which of the leases held are lost, and why; and what is held by the database alone."""
+    """Return which of the held leases are lost, and why; and the tasks that only the database holds for this worker."""
     pairs = [(task.id, task.lease) for task in held]
     ids, numbers = [task_id for task_id, _ in pairs], [lease for _, lease in pairs]
     with connection.cursor(row_factory=tuple_row) as cursor:

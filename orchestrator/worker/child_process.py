@@ -1,10 +1,11 @@
-"""A worker process, as its parent sees it: started, heard of, told, and gone.
+"""The parent's side of one worker process: start it, read its messages, stop it, and note its end.
 
-It is a program of its own, in a session of its own, so that Ctrl-C at the terminal reaches the parent alone. What is
-said on the line between them stands in `parent_connection`.
+It is a separate program in its own session, so Ctrl-C at the terminal reaches only the parent. `parent_connection`
+lists the messages between them.
 
-Its end is looked for here, at each SIGCHLD, and not by asyncio, whose watcher waits for it in a thread: whoever signals
-a child just then looks, too, takes its status away, and the watcher makes an exit code of 255 of it.
+The parent polls the child's status here, at each SIGCHLD, instead of using asyncio. asyncio's watcher waits for the end
+in a thread: if other code signals the child at that moment, it polls, too, and takes the status, and the watcher then
+reports an exit code of 255.
 """
 
 import asyncio
@@ -20,16 +21,16 @@ from typing import Any, Self
 
 from orchestrator.worker import exit_codes
 
-# The numbers of a child, one line a second: of hundreds of queues and types, some megabytes.
+# A child sends its metrics as one line a second: some megabytes with hundreds of queues and types.
 LINE_BYTES_MAX = 64 * 1024 * 1024
 
 Command = Callable[[int], Sequence[str]]
-"""Makes the command line of a child; it is given the descriptor of its end of the line."""
+"""Makes the command line of a child from the descriptor of the child's end of the connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What a worker says of itself when it serves. None but it has read the application's settings."""
+    """A worker's message when it serves. Only the worker has read the application's settings."""
 
     grace_seconds: float
     embedded: str | None
@@ -49,7 +50,7 @@ class Child:
 
     @classmethod
     async def start(cls, command: Command) -> Self:
-        """Start one; what it writes goes where ours goes."""
+        """Start one. Its output goes where the parent's output goes."""
         ours, theirs = socket.socketpair()
         try:
             with theirs:
@@ -69,9 +70,9 @@ class Child:
         return self._process.pid
 
     async def messages(self) -> AsyncIterator[Serving | dict[str, Any]]:
-        """Yield that it serves, then its numbers, until it is gone. An unfinished line at the end is ignored."""
+        """Yield its Serving message, then its metrics, until it is gone. Ignore an unfinished line at the end."""
         with suppress(ConnectionError, ValueError):
-            # Ends: with the child.
+            # Ends: the child ends.
             while (line := await self._reader.readline()).endswith(b"\n"):
                 message = json.loads(line)
                 if "stopped" in message:
@@ -80,40 +81,40 @@ class Child:
                     yield Serving(**message) if "grace_seconds" in message else message
 
     def look(self) -> None:
-        """Look whether it has ended; to be called at each SIGCHLD."""
+        """Check whether it has ended. Called at each SIGCHLD."""
         status = self._process.poll()
         if status is not None and not self._status.done():
             self._status.set_result(status)
 
     async def ended(self) -> int:
-        """Wait for its end, and return how it ended: an exit code, or -n for signal n."""
+        """Wait for its end. Return an exit code, or -n for signal n."""
         return await self._status
 
     @property
     def crashed_with_success(self) -> bool:
-        """Whether its exit code is that of a clean stop and it has not announced one: a handler or the application
-        has called os._exit."""
+        """Whether it has the exit code of a clean stop but did not announce one: a handler or the application has
+        called os._exit."""
         return self._status.result() in exit_codes.CLEAN and not self.announced_its_stop
 
     def stop(self) -> None:
-        """Let it finish what it runs, and end."""
+        """Let it finish its running tasks and end."""
         self._say("stop")
 
     def hurry(self) -> None:
-        """Let it give back what it runs, and end."""
+        """Let it release its running tasks and end."""
         self._say("hurry")
 
     def kill(self) -> None:
-        """End it at once, with all that its handlers have started."""
+        """Kill it at once, with every process that its handlers have started."""
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Let go of the line."""
+        """Close the connection."""
         self._writer.close()
 
     def _say(self, word: str) -> None:
         self._writer.write(f"{word}\n".encode())
-        # While it still imports the application nobody reads that, and this ends it.
+        # While it still imports the application it does not read that message. The signal then ends it.
         self._process.terminate()

@@ -1,9 +1,9 @@
-"""The claims that are on their way: one, and as soon as its answer is there, and before that is read, the next. So the
-server works while we read.
+"""The claims on their way. When a claim's answer arrives, the next claim is sent before that answer is read, so the
+server works while the worker reads.
 
-Tasks are ours from the moment a claim commits, and in our hands only when its answer was read. What is ours and in
-nobody's hands would be given back as a ghost, so the two must not be confused: each claim has a lease of its own, and
-until its tasks are handed over they are known by that.
+Tasks belong to this worker when the claim commits, but it has them only after it has read the answer. In between they
+look like ghosts and must not be released as such. So each claim has its own lease, and its tasks are recognised by that
+lease until they are passed on.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class SentClaim:
 
 
 class ClaimResult(NamedTuple):
-    """What a claim has found, in the name of a worker; and whether the queues may hold more."""
+    """The tasks that a claim has found, under which worker id, and whether the queues may hold more."""
 
     tasks: list[Claimed]
     worker_id: UUID
@@ -48,32 +48,32 @@ class ClaimPipeline:
         self.positions = claim.ScanPositions()
         self._next: SentClaim | None = None
         self._receiving: int | None = None
-        # The leases of what is on its way, or just being handed over.
+        # The leases of claims on their way, or whose tasks are just being passed on.
         self._leases: set[int] = set()
-        # The same leases until somebody takes them: the loop, when an answer is there, or another thread, which then
-        # gives back what the claim has found. A list, since one of the two gets it and never both.
+        # The same leases until they are taken: by the loop, when an answer arrives, or by another thread, which then
+        # releases the tasks that the claim has found. A list, since pop and remove let only one of the two get each.
         self._to_take: list[int] = []
         self._abandoned: set[int] = set()
 
     @property
     def is_on(self) -> bool:
-        """Whether a claim was sent whose answer nobody has asked for yet."""
+        """Whether a claim was sent and `receive` has not been called for it."""
         return self._next is not None
 
     async def receive(
         self, wanted: int, worker_id: Callable[[], UUID], *, more: Callable[[int], int]
     ) -> ClaimResult | None:
-        """Return what the claim has found that is on its way, or else one for so many; None when another thread has
-        taken it. `more` tells how many to ask for beyond those that are coming. Whatever happens, say `taken_over`."""
+        """Return the result of the claim on its way, or else of a new one for `wanted` tasks. None: another thread has
+        taken it. `more` returns how many to claim beyond those that are coming. Always call `taken_over` after this."""
         sent_claim = self._next or self._send(wanted, worker_id())
         self._next, self._receiving = None, sent_claim.lease
         answer = await sent_claim.answer
         if answer.count >= sent_claim.wanted and (wanted := more(answer.count)):
             self._next = self._send(wanted, worker_id())
             self._next.answer = sent = asyncio.ensure_future(self._next.answer)
-            # Who stops need not ask how it went.
+            # Read its result, since a worker that stops never does.
             sent.add_done_callback(lambda sent: sent.cancelled() or sent.exception())
-            # It leaves now.
+            # Let it be sent now.
             await asyncio.sleep(0)
         tasks = await answer.tasks(round_trip_seconds=self._session.round_trip_seconds)
         may_hold_more = self._shares.learn(sent_claim.shares, tasks, wanted=sent_claim.wanted)
@@ -86,7 +86,7 @@ class ClaimPipeline:
         return None
 
     def taken_over(self) -> None:
-        """What has landed is in somebody's hands, or nothing has."""
+        """The received tasks have been passed on, or there were none."""
         if (lease := self._receiving) is not None:
             self._leases.discard(lease)
             with suppress(ValueError):
@@ -94,8 +94,7 @@ class ClaimPipeline:
             self._abandoned.discard(lease)
 
     async def cancel(self) -> bool:
-        """Ask for nothing of what is on its way any more. Tell whether there was a claim that may have found tasks:
-        these are ghosts now, for others to find."""
+        """Cancel the claim on its way. Return whether there was one: tasks that it may have found are ghosts now."""
         sent_claim, self._next = self._next, None
         if sent_claim is None:
             return False
@@ -107,14 +106,14 @@ class ClaimPipeline:
         return True
 
     def is_receiving(self, task: Claimed) -> bool:
-        """Tell whether a task was found by a claim that has not been handed over."""
+        """Tell whether a task belongs to a claim whose tasks have not been passed on."""
         return task.lease in self._leases
 
     def abandon(self) -> set[int]:
-        """Give up the claims, and return their leases: the caller gives back what they have found, and nobody looks at
-        their answers. For another thread, while the loop is blocked."""
+        """Abandon the claims and return their leases. The caller releases the tasks that they have found; their answers
+        are ignored. For another thread, while the loop is blocked."""
         with suppress(IndexError):
-            while True:  # ends: the list does
+            while True:  # ends: the list is empty
                 self._abandoned.add(self._to_take.pop())
         return self._abandoned.copy()
 
@@ -127,7 +126,7 @@ class ClaimPipeline:
             worker_id=worker_id,
             queues=[share.queue for share in shares],
             batch_size=wanted,
-            # One queue needs no limit, and a statement is cheaper with less to read.
+            # One queue needs no limit, and the statement is cheaper without one.
             limits=[share.limit for share in shares] if len(shares) > 1 else None,
             positions=self.positions,
         )

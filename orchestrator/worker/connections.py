@@ -1,4 +1,4 @@
-"""A worker's own connections, each under a name of its own, for whoever looks into pg_stat_activity."""
+"""A worker's own connections. Each has its own application_name, visible in pg_stat_activity."""
 
 from orchestrator.postgres import connect
 from orchestrator.postgres.reconnect import Reconnect
@@ -7,7 +7,7 @@ from orchestrator.postgres.thread_connection import ThreadConnection
 
 
 class Connections:
-    """Makes them, for one database; none is opened before it is used."""
+    """Makes connections to one database. Each opens at its first use."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -18,9 +18,9 @@ class Connections:
         return connect.conninfo(self._url, application_name=f"orchestrator {purpose}")
 
     def session(self, purpose: str) -> Session:
-        """Return one for the loop."""
+        """Return a session for the event loop."""
         return Session(self.info(purpose), purpose=purpose, reach=self.reach)
 
     def line(self, purpose: str) -> ThreadConnection:
-        """Return one for a thread."""
+        """Return a connection for a thread."""
         return ThreadConnection(self.info(purpose), purpose=purpose, reach=self.reach)

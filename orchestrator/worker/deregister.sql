@@ -1,5 +1,6 @@
--- A worker ends, having given everything back. If it has not (it failed, or the database was away when it stopped),
--- its row stays among the living until the beat is missed: a dead worker's tasks are taken back, a stopped one's not.
+-- Mark a worker stopped that has released all its tasks. If it has not (it failed, or the database was away when it
+-- stopped), its row keeps its state until the beat is missed: then the worker is declared dead and its tasks are taken
+-- back. Tasks of a stopped worker are not.
 -- Path: tasks_live_worker_idx.
 UPDATE orchestrator.workers AS w
 SET state = 'stopped', idle_until = NULL, beacon = NULL, beat_at = orchestrator.clock()

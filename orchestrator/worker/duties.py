@@ -1,4 +1,4 @@
-"""Which duties a leader does, and how often: the one place where they are wired."""
+"""The leader's duties, and how often it does them: the one place where they are listed."""
 
 from collections.abc import Callable
 from functools import partial
@@ -10,12 +10,12 @@ from orchestrator.lead import Duty, Leader
 from orchestrator.worker.connections import Connections
 
 RECOVER_EVERY_SECONDS = 1.0
-# While somebody holds an old snapshot, to find who holds tasks passes many dead entries.
+# While a transaction holds an old snapshot, finding the workers that hold tasks reads many dead index entries.
 RECOVER_SHARE = 0.2
 TIMEOUTS_EVERY_SECONDS = 5.0
-# A reign may begin with a database that was away: outcomes that had to wait come first.
+# A reign may begin after the database was away: outcomes that had to wait are written first.
 TIMEOUTS_DELAY_SECONDS = 10.0
-# A leaf that could not be dropped, since somebody reads it, is tried again as soon.
+# A leaf that a reader keeps from being dropped is tried again after so long.
 HOUSE_EVERY_SECONDS = 60.0
 RETENTION_EVERY_SECONDS = 300.0
 SAMPLE_EVERY_SECONDS = 15.0
@@ -24,7 +24,7 @@ SAMPLE_SHARE = 0.05
 
 
 def leader(config: Config, connections: Connections, *, worker_id: Callable[[], UUID]) -> Leader:
-    """Return who stands for the lead, and does these as the leader."""
+    """Return the part that stands for election and does these duties as the leader."""
     return Leader(
         connections.line,
         worker_id=worker_id,
@@ -35,7 +35,7 @@ def leader(config: Config, connections: Connections, *, worker_id: Callable[[], 
 
 
 def urgent() -> list[Duty]:
-    """Return what somebody waits for."""
+    """Return the duties whose delay is noticed."""
     recovery = maintain.Recovery()
     return [
         Duty(
@@ -57,7 +57,7 @@ def urgent() -> list[Duty]:
 
 
 def housekeeping() -> list[Duty]:
-    """Return what can wait."""
+    """Return the duties that can wait."""
     return [
         Duty("sample", SAMPLE_EVERY_SECONDS, maintain.sample, share=SAMPLE_SHARE),
         Duty("partitions", HOUSE_EVERY_SECONDS, maintain.partitions),

@@ -1,7 +1,7 @@
-"""End attempts that do not end by themselves: their time is over, their lease is lost, or the worker stops.
+"""End attempts that do not end by themselves: on a timeout, on a lost lease, or when the worker stops.
 
-A coroutine is cancelled, a thread told through its context, and left behind if it does not look. So is a handler that
-will not end: its slot goes to others, and what it may still return is not looked at.
+A coroutine is cancelled. A thread gets the cancellation through its context, and is left behind if it does not look.
+Any handler that does not end is left behind: its slot is freed, and what it still returns is ignored.
 """
 
 import asyncio
@@ -18,15 +18,15 @@ from orchestrator.task.outcome import End, Lost, Released
 from orchestrator.worker.slot import Slot, is_unmarked
 from orchestrator.worker.slots import Slots
 
-# How long a cancelled handler may take to clean up before its task is given back over its head.
+# How long a cancelled handler may clean up before its task is released without waiting for it.
 CANCEL_SECONDS = 5.0
 WATCH_SECONDS = 0.025
-# What was claimed ahead waits no longer than this behind what runs.
+# How long a task that was claimed ahead may wait for a slot.
 STALE_SECONDS = 1.0
 
 
 class AttemptEnder:
-    """Looks after all slots of a worker at once. `mark` is called when an attempt should be marked running."""
+    """Watches all slots of a worker at once. `mark` is called when an attempt should be marked `running`."""
 
     def __init__(self, slots: Slots, outbox: Outbox, *, mark: Callable[[], None]) -> None:
         self._slots = slots
@@ -35,7 +35,7 @@ class AttemptEnder:
         self._unwritten_losses: set[asyncio.Task[None]] = set()
 
     async def watch(self) -> None:
-        """Look at everything that runs, for as long as something does."""
+        """Look at all attempts every WATCH_SECONDS while there are any."""
         while True:
             if not self._slots.busy and not self._slots.ready:
                 self._slots.changed.clear()
@@ -44,19 +44,19 @@ class AttemptEnder:
             self._look(time.monotonic())
 
     async def give_back(self) -> None:
-        """Cancel what still runs, and give it back unfinished."""
+        """Cancel running attempts, and release their tasks."""
         self._slots.release_ready()
         slots = {slot for slot in self._slots.busy if not slot.is_void}
         await self._cancel(slots, "the worker gives it back")
         for slot in slots & self._slots.busy:
-            # A handler that does not end when cancelled: its lease is given up all the same.
+            # The handler does not end when it is cancelled. Its task is released all the same.
             self._leave_behind(slot, Released())
         if self._unwritten_losses:
-            # What has lost its lease is still to be put on record.
+            # Attempts that lost their leases still have to be put on record.
             await asyncio.wait(self._unwritten_losses)
 
     def lose(self, lost: Mapping[tuple[int, int], str]) -> None:
-        """Tell handlers whose leases are lost, at once; their outcomes are not even written, only that they ran."""
+        """Cancel handlers whose leases are lost, at once. Their outcomes are not written, only that they ran."""
         if not lost:
             return
         for slot in list(self._slots.busy):
@@ -64,7 +64,7 @@ class AttemptEnder:
             if attempt is None or slot.is_void:
                 continue
             reason = lost.get((attempt.task.id, attempt.task.lease))
-            # A row that the attempt takes away itself is no loss.
+            # An attempt that completes its task itself removes the row: its lease is not lost.
             if reason is not None and not attempt.is_completing:
                 say_lost(attempt.task, reason)
                 self._spawn_loss_record(slot, reason)
@@ -76,7 +76,7 @@ class AttemptEnder:
                     say_lost(entry[0], reason)
 
     async def drop(self, reason: str) -> int:
-        """Cancel everything, since all leases are void; its outcomes are not even written, only that it ran."""
+        """Cancel all attempts, since all leases are void. Their outcomes are not written, only that they ran."""
         dropped = {slot for slot in self._slots.busy if not slot.is_void}
         unbegun = len(self._slots.take_back())
         await self._part(self._voided(dropped), reason)
@@ -104,7 +104,7 @@ class AttemptEnder:
             self._mark()
 
     def _end_overdue(self, slot: Slot, attempt: Attempt, overdue_seconds: float) -> None:
-        """Cancel what runs beyond its timeout; a thread that may look is told first, and has a while for it."""
+        """Cancel an attempt beyond its timeout. A thread with a context first has CANCEL_SECONDS to look and return."""
         first, patience = not attempt.expired, CANCEL_SECONDS if attempt.may_look else 0.0
         if first:
             attempt.expire()
@@ -114,10 +114,11 @@ class AttemptEnder:
             self._leave_behind(slot, attempt.timed_out())
 
     def _leave_behind(self, slot: Slot, end: End) -> None:
-        """Go on without a handler that does not end; what it may still return is not looked at."""
+        """Go on without a handler that does not end. What it still returns is ignored."""
         attempt = slot.attempt
         if attempt is None or attempt.is_completing:
-            # The answer to its COMMIT is waited for, and that has an end: it alone tells which end the attempt has.
+            # The attempt waits for the answer to its COMMIT, and that wait is limited. Only the answer tells how the
+            # attempt ended.
             return
         slot.is_void = True
         self._slots.abandoned.add(slot)
@@ -132,14 +133,14 @@ class AttemptEnder:
         farewell.add_done_callback(self._unwritten_losses.discard)
 
     def _voided(self, slots: Iterable[Slot]) -> dict[Slot, Attempt]:
-        """Look no more at what these return; return what they run."""
+        """Ignore what the handlers in these slots return from now on. Return their attempts."""
         running = {slot: slot.attempt for slot in slots if slot.attempt is not None}
         for slot in running:
             slot.is_void = True
         return running
 
     async def _part(self, running: Mapping[Slot, Attempt], reason: str) -> None:
-        """End these attempts, or leave them behind, and put on record that they ran."""
+        """End these attempts or leave them behind, and put on record that they ran."""
         await self._cancel(set(running), reason)
         for slot in running.keys() & self._slots.busy:
             self._slots.abandoned.add(slot)
@@ -148,7 +149,8 @@ class AttemptEnder:
             self._outbox.put(attempt.outcome(Lost(reason)), worker_id=attempt.worker_id)
 
     async def _cancel(self, slots: set[Slot], reason: str) -> None:
-        """Ask handlers to end, a coroutine by cancelling it, a thread by its context; wait, but not for long."""
+        """Cancel coroutines directly and threads through their contexts. Wait up to CANCEL_SECONDS, then once more for
+        threads that did not look."""
         jobs: set[asyncio.Task[None]] = set()
         in_threads: set[asyncio.Task[None]] = set()
         for slot in slots:

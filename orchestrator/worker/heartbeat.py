@@ -1,13 +1,13 @@
-"""Stay on the list of the living, and learn what has changed: from a thread of its own with a connection of its own, so
-that a handler which blocks the loop does not cost the worker its life.
+"""Keep the worker's row fresh, and read what has changed. Runs in its own thread with its own connection, so a handler
+that blocks the loop does not get the worker declared dead.
 
-    beat   every heartbeat_seconds, more often while we lead: written
-    look   between two beats, when somebody called or something may have happened: only read
+    beat   every heartbeat_seconds, more often while this worker leads: writes the row
+    look   between two beats, when a part of the worker asks or something may have changed: only reads
 
-What the database says about us goes to one callback, on this thread. Who is not on the list any more, because its
-beat was missed, has lost every lease: it goes on under a new id.
+The report goes to one callback, on this thread. A worker whose beat was missed is declared dead and has lost every
+lease: it goes on under a new id.
 
-Behind a beat, at times, goes what we have counted (observe/statistics.py).
+Some beats are followed by a write of the statistics (observe/statistics.py).
 """
 
 import os
@@ -39,17 +39,17 @@ from orchestrator.worker.stall import Stall
 REGISTER = statement.load(__file__, "register.sql")
 DEREGISTER = statement.load(__file__, "deregister.sql")
 
-# How long a start waits for somebody who has the types or queues locked.
+# How long a start waits for a transaction that has types or queues locked.
 START_SECONDS = 30.0
-# However often we are called: any login can call us.
+# The least time between two looks, since any login can notify us.
 LOOKS_APART_SECONDS = 0.05
-# What is ours in the database and unknown to us is found so soon, where nothing gave reason to look.
+# How soon ghosts are found when there was no other reason to look.
 IDLE_LEASES_SECONDS = 30.0
 LEASES_SHARE = 0.05
 
 
 class Heartbeat:
-    """The row of one worker, and the thread that keeps it fresh."""
+    """One worker's row, and the thread that keeps it fresh."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Heartbeat:
     def _enrol(self) -> None:
         connection = self._line.open()
         compatibility.require(connection)
-        # Ends: within START_SECONDS a hand's transaction lets go of the rows, or the user is told of it.
+        # Ends: another transaction releases its locks within START_SECONDS, or the user gets the error.
         deadline = time.monotonic() + START_SECONDS
         for wait_seconds in transient.waits():
             try:
@@ -110,12 +110,12 @@ class Heartbeat:
         self._register(connection, self.worker_id)
 
     def drain(self) -> None:
-        """Let the row say that this worker claims no more."""
+        """Write into the row that this worker claims no more."""
         self._draining = True
         self.beat()
 
     def take_beacon(self, beacon: int | None) -> None:
-        """Let the row say which beacon is lit, or that none is, and that before anybody looks for it."""
+        """Write into the row which beacon this worker holds, or that it holds none, before other workers check it."""
         self._beacon = beacon
         self.beat()
 
@@ -125,32 +125,32 @@ class Heartbeat:
         self._called.set()
 
     def look(self) -> None:
-        """Ask now what has changed."""
+        """Look now."""
         self._called.set()
 
     def ring(self) -> None:
-        """Send ourselves a notification; `rang_at` tells when it was sent."""
+        """Send a notification to this worker. `rang_at` is the time when it was sent."""
         self.rang_at = None
         self._rings += 1
         self._called.set()
 
     @property
     def is_registered(self) -> bool:
-        """Whether the schema was found to fit, and our row is written."""
+        """Whether the schema fits and our row is written."""
         return self._registered
 
     @property
     def silent_seconds(self) -> float:
-        """For how long the database has not confirmed that we live."""
+        """How long the database has not confirmed a beat of ours."""
         return time.monotonic() - self._heard_at
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether that is so long that others may have taken what we hold."""
+        """Whether that is so long that other workers may have taken our tasks."""
         return self.silent_seconds > self._config.dead_after_seconds
 
     def renounce(self) -> tuple[UUID, UUID]:
-        """Give up the id, and take a new one: what was held under the old one may be somebody else's."""
+        """Replace the worker id: other workers may have the tasks that were held under the old one."""
         with self._identity:
             old, self.worker_id = self.worker_id, uuid4()
             self._registered, self._beacon = False, None
@@ -160,7 +160,7 @@ class Heartbeat:
         return old, self.worker_id
 
     def stop(self) -> None:
-        """Stop beating, take the row off the list of the living and tell what has been counted."""
+        """Stop beating, mark the row stopped, and write the statistics."""
         self._statistics.stop()
         self._stop.set()
         self._called.set()
@@ -174,7 +174,7 @@ class Heartbeat:
                     duty = "statistics"
                     self._statistics.write(self._line.open())
         except Exception as error:
-            # Nothing is lost but some counts: without a beat the row is declared dead in a while.
+            # Only some statistics are lost: without a beat the row is declared dead later.
             events.emit(events.DutyFailed(duty, type(error).__name__, transient.reason(error)))
         finally:
             self._line.close()
@@ -184,7 +184,7 @@ class Heartbeat:
         # Ends: stop() is called.
         while not self._stop.is_set():
             if self._stall.look(self.worker_id):
-                self._stop.wait(STALL_LOOK_SECONDS)  # hung: it is to be declared dead
+                self._stop.wait(STALL_LOOK_SECONDS)  # the loop hangs, so the worker has to be declared dead
                 continue
             try:
                 with self._line.within(ANSWER_SECONDS):
@@ -202,9 +202,9 @@ class Heartbeat:
                 self._stop.wait(min(next(waits), self._config.heartbeat_seconds))
 
     def _wait(self) -> None:
-        """Wait until it is time for a look or a beat, and meanwhile keep an eye on the loop."""
+        """Wait until a look or a beat is due, and check the loop meanwhile."""
         until = min(self._beat_at, time.monotonic() + self._look_seconds())
-        # Ends: until then, or when called.
+        # Ends: at `until`, or when a part of the worker calls.
         while (seconds := until - time.monotonic()) > 0:
             if self._called.wait(min(seconds, STALL_LOOK_SECONDS)):
                 return
@@ -212,7 +212,7 @@ class Heartbeat:
             if self._stall.is_on:
                 with self._line.within(ANSWER_SECONDS):
                     self._stall.relieve(self._line.open(), self.worker_id, held=self._held)
-                # And look: the listener cannot say that its connection, and with it our beacon, is gone.
+                # Also look: the listener is on the blocked loop and cannot report that our beacon is gone.
                 until = min(until, time.monotonic() + STALL_LOOK_SECONDS)
 
     def _beat_or_look(self) -> None:
@@ -225,7 +225,7 @@ class Heartbeat:
         if not registered:
             self._register(connection, worker_id)
         sent_at = time.monotonic()
-        # The wish first, then what it is about: what changes in between is wished for again.
+        # Clear the request first, then read the values: a change in between sets the request again.
         beats = self._wants_beat or sent_at >= self._beat_at
         self._wants_beat = False
         with self._identity:
@@ -245,27 +245,27 @@ class Heartbeat:
         self._note_rung(rings)
         with self._identity:
             if worker_id != self.worker_id:
-                return  # renounced meanwhile: what was said about the old one is past
+                return  # renounced meanwhile: the report is about the old id
             if beats:
                 self._heard_at = sent_at
         if report.beacon_lost and not beats:
-            self.beat()  # the row must not say any longer that it is lit
+            self.beat()  # the row must no longer name the lost beacon
         if beats:
             every = self._config.heartbeat_seconds
             if report.view.term is not None:
-                # A term must bear one beat that is lost.
+                # A term must outlast one lost beat.
                 every = min(every, self._config.term_seconds / 3)
             self._beat_at = sent_at + every
         if self._asks_for_leases(sent_at):
-            # Somebody's lock on the tasks: the leases are asked after at the next look.
+            # A transaction has the tasks locked: the next look asks for the leases.
             with suppress(errors.LockNotAvailable):
                 report = with_leases(connection, report, self._held())
             self._leases_took(time.monotonic() - sent_at)
         self._told(report)
 
     def _asks_for_leases(self, now: float) -> bool:
-        """Tell whether to ask what has become of the leases: when called, or when something is held, in proportion to
-        what it costs (a long transaction of somebody's makes it dear); else at a slow beat."""
+        """Tell whether to ask for the state of the leases: when a part of the worker called; while tasks are held, as
+        often as its cost allows (a long transaction makes it dear); otherwise every IDLE_LEASES_SECONDS."""
         return (
             self._was_called
             or now >= self._leases_at

@@ -1,10 +1,10 @@
-"""Find work and hand it to the slots: claim ahead of them, sweep what is due; rest when there is nothing.
+"""Find tasks and pass them to the slots: claim ahead of the slots, sweep due tasks, and rest when nothing is found.
 
-How far ahead: as much as the slots get through while a claim is on its way, so that tasks of microseconds come in
-hundreds and tasks of seconds one by one. What was claimed and has not begun goes back, uncharged, when the worker stops
-or stalls, or when it would wait behind others for long.
+The worker claims ahead as many tasks as the slots finish during one claim: hundreds if a task takes microseconds, one
+if it takes seconds. Tasks that were claimed and have not begun are released, and their attempts are not counted, when
+the worker stops or stalls, or when they would wait long behind others.
 
-A task that has cost two workers their lives runs alone (suspects.py); the worker claims nothing meanwhile.
+A suspect (a task that has cost two workers) runs alone (suspects.py). The worker claims nothing meanwhile.
 """
 
 from collections.abc import Awaitable, Callable
@@ -27,13 +27,13 @@ from orchestrator.worker.slots import Slots
 from orchestrator.worker.suspects import SUSPECT_LOSSES, Suspects
 from orchestrator.worker.unknown_types import put_back, types_unknown
 
-# As busy as this, nobody need ring.
+# A worker whose slots are all busy for so long needs no ring.
 BUSY_SECONDS = 0.1
 
 
 class Intake:
-    """The claiming side of one worker. `look` asks for a look at what the database holds in our name, `give_back` ends
-    all that runs and gives it back."""
+    """The claiming side of one worker. `look` asks for a look at what the database holds in our name. `give_back` ends
+    all running attempts and releases their tasks."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Intake:
         self.worker_id = worker_id
 
     async def run(self) -> None:
-        """Claim until told to stop, or until the queues are empty."""
+        """Claim until stop() is called, or until the queues are empty."""
         try:
             while await self._goes_on():
                 pass
@@ -80,7 +80,7 @@ class Intake:
                 self._look()
 
     async def _goes_on(self) -> bool:
-        """Do what is to be done next, or rest; tell whether there is a next time."""
+        """Do the next step, or rest. Return whether to go on."""
         if self._stopping:
             return False
         self._idle.forget()
@@ -95,7 +95,7 @@ class Intake:
         elif await self._take(wanted):
             self._idle.found()
         elif was_sent or self.claims.is_on:
-            # It was sent before what may have woken us, or nobody has read it yet: ask again.
+            # The claim was sent before the event that may have woken us, or its answer is not read yet: ask again.
             pass
         elif self._until_empty and await self._is_empty():
             return False
@@ -104,43 +104,43 @@ class Intake:
         return True
 
     def stop(self) -> None:
-        """Claim no more; a statement that is on its way, or waits for the database, ends it."""
+        """Claim no more. The claiming ends with the statement that runs now, or at once if the database is away."""
         self._stopping = True
         self._idle.wake()
 
     def suspects(self) -> list[Claimed]:
-        """Return the task that waits to run alone, and those that are just being marked. Any thread may ask."""
+        """Return the suspects, and the tasks that are being marked now. Any thread may call this."""
         return [*self._suspects.held(), *self._marking]
 
     def give_back(self) -> None:
-        """Give back what was claimed and has not begun."""
+        """Release tasks that were claimed and have not begun."""
         self._suspects.release(worker_id=self.worker_id)
         self._slots.release_ready()
 
     def begin_anew(self, worker_id: UUID) -> None:
-        """The worker has another id; what waits here was claimed under the old one, and is given away by it."""
+        """The worker has another id. Tasks that wait here were claimed under the old one, so their leases are lost."""
         self.worker_id = worker_id
         self._suspects.forget()
         self._idle.forget_mark()
         self._idle.wake()
 
     async def _take(self, wanted: int) -> bool:
-        """Claim, after freeing what may have become due; tell whether the queues may hold more."""
+        """Sweep tasks that may have become due, then claim. Return whether the queues may hold more."""
         rung = self._idle.take_ring()
         if not rung and self._idle.is_due and not await self._sweep() and not self.claims.is_on:
-            # A poll, and nothing is ready.
+            # This was a poll, and nothing is ready.
             return False
         found = await self._claim(wanted)
         if found is None:
             return False
         self._idle.claimed(len(found.tasks))
         if rung and not found.tasks:
-            # It was for something in the future.
+            # The ring was for a scheduled task.
             return await self._sweep()
         return found.may_hold_more
 
     async def _claim(self, wanted: int) -> ClaimResult | None:
-        """Claim, and hand over what was claimed; return it, or None when nobody knows."""
+        """Claim, and pass the tasks on. Return the result, or None when the outcome of the claim is unknown."""
         try:
             found = await self.claims.receive(wanted, lambda: self.worker_id, more=self._more)
             if found is None:
@@ -152,7 +152,7 @@ class Intake:
         except Exception as error:
             if not is_transient(error):
                 raise
-            self._look()  # Whether it was committed is unknown: what is ours and not in our hands is a ghost.
+            self._look()  # The claim may be committed: its tasks would be ghosts.
             self._idle.look_for_due()
             return None
         finally:
@@ -160,7 +160,7 @@ class Intake:
         return found
 
     def _more(self, coming: int) -> int:
-        """Return how many to claim beyond those that are coming."""
+        """Return how many to claim beyond those that the present claim brings."""
         waits_for_us = self._suspects or self._slots.marked_first or self._outbox.is_full
         if self._stopping or waits_for_us or self.claims.positions.is_dear:
             return 0
@@ -173,7 +173,7 @@ class Intake:
             if task.type in strange:
                 put_back(self._outbox, task, worker_id=worker_id)
             elif not task.payload:
-                self._slots.release(task, worker_id=worker_id)  # too large for a claim of so many
+                self._slots.release(task, worker_id=worker_id)  # too large for a claim of so many tasks
             elif not task.is_marked_first:
                 fresh.append(task)
             elif task.losses >= SUSPECT_LOSSES:
@@ -181,7 +181,7 @@ class Intake:
             else:
                 marked_first.append(task)
         if worker_id != self.worker_id:
-            # We were declared dead meanwhile; the outbox will tell.
+            # The worker was declared dead meanwhile. The outbox finds out whether the leases still hold.
             for task in (*fresh, *marked_first, *suspects):
                 self._slots.release(task, worker_id=worker_id)
             return
@@ -192,12 +192,12 @@ class Intake:
         if marked_first:
             self._slots.add_marked_first(marked_first, worker_id=worker_id)
         if marked_first or suspects:
-            self._idle.wake()  # They begin at the next turn, which else would come with a poll.
+            self._idle.wake()  # They begin at the next turn. Without this it would come only with the next poll.
 
     async def _begin_marked_first(self) -> None:
-        """Let tasks that have a past begin, where there are slots for them."""
+        """Mark and begin tasks that may kill workers (is_marked_first), as many as there are slots."""
         if taken := self._slots.take_marked_first():
-            # All under one id: when that changes, what waits is taken back.
+            # All were claimed under one id: when the id changes, waiting tasks are taken back.
             await self._begin([task for task, _ in taken], taken[0][1])
 
     async def _begin(self, tasks: list[Claimed], worker_id: UUID) -> None:
@@ -213,11 +213,12 @@ class Intake:
         self._slots.add_first([task for task in tasks if ours and task.id in marked], worker_id=worker_id)
         for task in tasks:
             if not ours or task.id not in marked:
-                # Somebody has its row locked, or took it back, or we were declared dead: the outbox will tell.
+                # A transaction has its row locked, or its lease is lost, or the worker was declared dead. The outbox
+                # finds out which.
                 self._slots.release(task, worker_id=worker_id)
 
     async def mark_running(self) -> None:
-        """Mark running what has run for a while."""
+        """Mark attempts `running` that have run for a while."""
         if not (attempts := self._slots.unmarked()):
             return
         work = partial(execute.begin, tasks=[a.task for a, _ in attempts], ages=[age for _, age in attempts])
@@ -228,12 +229,13 @@ class Intake:
                 raise
         else:
             for attempt, _ in attempts:
-                # What is locked is offered again; of a lease that is lost the next look tells.
+                # A locked row is offered again. The next look reports a lost lease.
                 attempt.is_marked = attempt.task.id in marked
 
     async def _sweep(self) -> bool:
-        """Free what has become due; tell whether anything may be ready in our queues."""
-        # To look whether something is ready costs as much as a claim: not while there is work, or to look is dear.
+        """Sweep due tasks. Return whether anything may be ready in our queues."""
+        # Asking whether something is ready costs as much as a claim. So do not ask while tasks arrive densely, nor
+        # while a claim is dear.
         looks = not (self._idle.is_hot or self.claims.positions.is_dear)
         work = partial(claim.sweep, queues=self._config.queues if looks else ())
         swept = await self._session.run(work, give_up_on=self._told_to_stop)
@@ -246,7 +248,7 @@ class Intake:
         return swept.ready or not looks
 
     async def _wait_for_room(self) -> None:
-        """All slots are busy. When that lasts, nobody need ring."""
+        """All slots are busy. When that lasts, remove the mark: this worker needs no ring."""
         marked = self._idle.is_marked
         if not await self._idle.wait_for_room(BUSY_SECONDS if marked else None) and marked:
             await self._mark_idle(0.0)
@@ -263,7 +265,7 @@ class Intake:
         return not await self._session.run(work, give_up_on=self._told_to_stop)
 
     async def _mark_idle(self, seconds: float) -> None:
-        """Ask to be rung, or no more: a hint, not worth waiting for behind somebody's lock on our row."""
+        """Write or remove the mark that asks for rings. It is a hint, so do not wait for a lock on our row."""
         work = partial(notify.idle, worker_id=self.worker_id, seconds=seconds)
         with suppress(LockNotAvailable):
             if await self._session.run(work, give_up_on=self._told_to_stop_or_locked):
@@ -273,5 +275,5 @@ class Intake:
         return self._stopping or isinstance(error, LockNotAvailable)
 
     def _told_to_stop(self, _error: Exception) -> bool:
-        """Whether to let an error that may pass end the claiming, since there is to be no more of it."""
+        """Whether a transient error ends the claiming: it does after stop()."""
         return self._stopping

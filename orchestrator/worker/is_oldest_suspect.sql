@@ -1,6 +1,6 @@
--- Whether a worker may stop its other work for the suspect that it holds: it is the one that has held a suspect for longest,
--- of those that have not started theirs. So one worker of a fleet does at a time. In: id, lease of the suspect; worker_id.
--- Out: one row if so. A suspect whose worker is gone counts until it is taken back, seconds later.
+-- Whether a worker may stop its other tasks for the suspect that it holds. It may if, among workers whose suspects have
+-- not started, it has held its suspect for longest. So only one worker at a time does. In: id, lease of the suspect;
+-- worker_id. Out: one row if so. A suspect whose worker is gone counts until it is taken back, seconds later.
 -- Locks: none. Paths: tasks_live_pkey; tasks_live_worker_idx, which holds leased rows only.
 SELECT mine.id
 FROM orchestrator.tasks_live AS mine

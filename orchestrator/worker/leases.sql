@@ -1,8 +1,9 @@
--- What a worker holds, by itself and by the database. In: id; ids and leases, pairwise, of all it holds.
--- Out: rows. lost: held here, no longer ours there, and the reason. Otherwise a ghost: ours there, not held here: a claim
--- whose answer was lost, or one on its way.
--- Locks: none. Paths: tasks_live_pkey, tasks_live_worker_idx. id + 0: or a plan kept while the table was empty reads the
--- whole primary key for a merge.
+-- Compare the tasks that a worker holds with those that the database holds in its name.
+-- In: id; ids and leases, pairwise, of all that the worker holds. Out: rows. lost: the worker holds the task and its
+-- lease is void, with the reason. Not lost: a ghost, which only the database holds: its claim's answer was lost or is
+-- on its way.
+-- Locks: none. Paths: tasks_live_pkey, tasks_live_worker_idx. id + 0: without it a plan kept from when the table was
+-- empty reads the whole primary key for a merge.
 WITH given AS MATERIALIZED (
     SELECT g.id, g.lease FROM unnest(%(ids)s::bigint[], %(leases)s::bigint[]) AS g (id, lease)
 )

@@ -1,14 +1,15 @@
-"""The event loop that a worker runs on where the process is ours: uvloop's if it is installed, else asyncio's.
+"""The event loop of a worker that has the process to itself: uvloop's if it is installed, else asyncio's.
 
-It halves what the loop itself costs (handlers that sleep five times: 11,700 tasks/s against 6,600, on two busy cores),
-and changes nothing where there is little of that (a drain of handlers that do nothing: the same CPU seconds to 1 %).
+uvloop halves the cost of the loop itself (handlers that sleep five times: 11,700 tasks/s against 6,600, on two busy
+cores). It changes nothing where the loop does little (a drain of no-op handlers: the same CPU seconds to 1 %).
 
-The collector of cycles comes less often there, and by the clock: a worker that makes thousands of objects a second
-would have it look, again and again, at tasks that wait and are no garbage. What was loaded by then stays out of it for
-good. A drain of no-ops is a tenth faster. Elsewhere than in a main thread it is left alone: the process has other work.
+The cycle collector runs less often here, and by the clock: a worker that makes thousands of objects a second would
+otherwise make it examine, again and again, waiting tasks that are no garbage. Objects that exist at the start are
+excluded for good. A drain of no-ops is a tenth faster. Outside a main thread the collector stays as it is, since the
+process has other work.
 
-Nothing here or in the stations leans on what only one of them has. An application that calls `arun_worker` on a loop of
-its own keeps that loop.
+No code here or in the other rooms relies on a feature that only one of the loops has. An application that calls
+`arun_worker` on its own loop keeps that loop.
 """
 
 import asyncio
@@ -19,8 +20,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-# So many objects that were made and are still there call the collector at once, as Python's own 700 would (a claim
-# brings more); fewer have it come within so long, since a few may hold much memory.
+# So many new objects that still exist start the collector at once (Python's own limit is 700; a claim makes more). With
+# fewer, it runs within COLLECT_SECONDS, since a few objects can hold much memory.
 YOUNG_OBJECTS = 10_000
 COLLECT_SECONDS = 0.5
 
@@ -29,7 +30,7 @@ Factory = Callable[[], asyncio.AbstractEventLoop]
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end, on the fastest loop there is."""
+    """Run a coroutine to its end, on the fastest installed loop."""
     with asyncio.Runner(loop_factory=fastest()) as runner:
         usual = gc.get_threshold()
         if threading.current_thread() is not threading.main_thread() or not (gc.isenabled() and usual[0]):
@@ -40,7 +41,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def collecting_seldom(usual: tuple[int, int, int]) -> Iterator[None]:
-    """Have the collector of cycles called seldom, and leave alone what is there already."""
+    """Run the cycle collector seldom, and exclude the objects that already exist."""
     gc.collect()
     frozen_before = gc.get_freeze_count()
     gc.freeze()
@@ -54,8 +55,8 @@ def collecting_seldom(usual: tuple[int, int, int]) -> Iterator[None]:
 
 
 async def collect(usual: tuple[int, int, int]) -> None:
-    """Call the collector by the clock where Python would have called it meanwhile, for ever. Python decides on older
-    objects only where it calls the collector itself, so that is decided here, too: by the calls that it has counted."""
+    """Every COLLECT_SECONDS, run the collector if Python would have run it by now. Never returns. Python chooses the
+    older generations only when it runs the collector itself, so this chooses them, too, by Python's counts."""
     while True:
         await asyncio.sleep(COLLECT_SECONDS)
         young, middle, old = gc.get_count()
@@ -64,7 +65,7 @@ async def collect(usual: tuple[int, int, int]) -> None:
 
 
 async def beside(helper: Coroutine[Any, Any, None], main: Coroutine[Any, Any, T]) -> T:
-    """Run one to its end, with the other beside it."""
+    """Run `main` to its end, with `helper` beside it."""
     helping = asyncio.ensure_future(helper)
     try:
         return await main
@@ -73,12 +74,12 @@ async def beside(helper: Coroutine[Any, Any, None], main: Coroutine[Any, Any, T]
 
 
 def fastest() -> Factory | None:
-    """Return what makes the fastest loop there is; None is asyncio's own.
+    """Return the factory of the fastest installed loop. None: asyncio's own.
 
-    uvloop is loaded here, by whoever runs a worker, and not with this module: producers have no use for it.
+    uvloop is imported here, when a worker runs, and not with this module: producers do not need it.
     """
     try:
         factory: Factory = importlib.import_module("uvloop").new_event_loop
-    except (ImportError, AttributeError):  # a mere folder of that name can be imported, too
+    except (ImportError, AttributeError):  # a plain folder named uvloop can be imported, too
         return None
     return factory

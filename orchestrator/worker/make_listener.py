@@ -1,4 +1,4 @@
-"""What a worker does about what it hears: which part of it is called for which word."""
+"""Make a worker's listener: it connects each kind of notification to the part of the worker that acts on it."""
 
 from orchestrator import notify
 from orchestrator.config import Config
@@ -8,7 +8,7 @@ from orchestrator.worker.idle_wait import IdleWait
 
 
 def listener(session: Session, config: Config, *, rest: IdleWait, heartbeat: Heartbeat) -> notify.Listener:
-    """Return who listens on this session."""
+    """Return the listener on this session."""
     calls = notify.Calls(
         rung=rest.ring,
         called=heartbeat.look,

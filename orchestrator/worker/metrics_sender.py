@@ -1,6 +1,7 @@
-"""Tell the parent the numbers of this process once a second, from a thread of its own, and once more at the end.
+"""Send the metrics of this process to the parent once a second, from its own thread, and once more at the end.
 
-Told and not asked for: a process that hangs, or is stopped in a debugger, cannot hold up whoever asks the parent.
+The child sends; the parent does not ask. So a process that hangs, or is stopped in a debugger, cannot delay the
+parent's metrics page.
 """
 
 import json
@@ -14,13 +15,14 @@ from orchestrator import events, observe
 from orchestrator.observe.health import Health, readiness
 
 EVERY_SECONDS = 1.0
-# Of one core: with hundreds of queues and types there is more to tell, and it is told less often.
+# The most CPU to use, as a share of one core. With hundreds of queues and types each message costs more, so messages
+# are sent less often.
 SHARE = 0.01
 STOP_SECONDS = 2.0
 
 
 class MetricsSender:
-    """Tells, until it is stopped."""
+    """Sends metrics until stop() is called."""
 
     def __init__(self, line: socket.socket, health: Callable[[], Health]) -> None:
         self._line = line
@@ -30,17 +32,17 @@ class MetricsSender:
         self._thread = threading.Thread(target=self._run, name="orchestrator telling", daemon=True)
 
     def start(self) -> None:
-        """Begin to tell."""
+        """Begin to send."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Tell for the last time. The parent may be gone, or hang: not for long."""
+        """Send for the last time, for at most STOP_SECONDS: the parent may be gone, or hang."""
         self._stop.set()
         self._thread.join(STOP_SECONDS)
 
     def _run(self) -> None:
-        with suppress(OSError):  # the parent is gone, which is noticed elsewhere
-            # Ends: stop() is called; what came after the last look is told then.
+        with suppress(OSError):  # the parent is gone; ParentConnection notices that
+            # Ends: stop() is called. The send after the loop covers the time since the last one.
             while not self._stop.is_set():
                 began = time.thread_time()
                 self._tell()
@@ -51,7 +53,7 @@ class MetricsSender:
         try:
             self._numbers = observe.snapshot()
         except Exception as error:
-            # Metrics of the application's own stand in the same registry, and may raise anything: the last ones, then.
+            # The application's metrics are in the same registry and may raise anything. Then send the last snapshot.
             events.emit(events.DutyFailed("metrics", type(error).__name__, str(error)))
         said = {"numbers": self._numbers, "ready": readiness(self._health())}
         self._line.sendall(json.dumps(said).encode() + b"\n")

@@ -1,7 +1,7 @@
-"""What a worker shows of itself while it runs: gauges, and over HTTP its numbers and whether it is ready.
+"""The monitoring of a running worker: gauges, and over HTTP its metrics and whether it is ready.
 
-The port is taken before anything else happens: where it is not free, the worker claims nothing and says so. At the end
-users' subscribers are told what is queued for them, for as long as that may take.
+The worker opens the port first: if the port is not free, the worker raises an error and claims nothing. At the end,
+users' subscribers get the events that are queued for them, within SETTLE_SECONDS.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ SETTLE_SECONDS = 5.0
 async def shown(
     config: Config, health: Callable[[], Health], *, types: Iterable[str], serves: bool
 ) -> AsyncIterator[None]:
-    """Show a worker for as long as the block lasts."""
+    """Publish a worker's state while the block lasts."""
     async with AsyncExitStack() as ends:
         ends.push_async_callback(asyncio.to_thread, events.settle, SETTLE_SECONDS)
         if config.metrics_port is not None:

@@ -1,19 +1,20 @@
-"""The parent of `orchestrator worker --processes N`: it keeps N places taken by worker processes, and runs no task.
+"""The parent of `orchestrator worker --processes N`: it keeps worker processes in N places, and runs no task.
 
-    the first child starts alone    it serves → all others start
-                                    it ends before it serves → so do we, with its code: what is wrong with the
-                                    application, the settings or the database was said once, and not N times in a loop
-    a child stops cleanly           its place stays empty: --until-empty, drain_worker() or a signal of a hand ended it,
-                                    and whoever drains a host by SQL does not want it back. It has announced its stop:
-                                    without that it has died, also with exit code 0
-    it is worn out                  another takes its place at once
-    it dies otherwise               another takes its place, after 0.5 s, then 1, 2, 4 … 30; after a minute of life the
-                                    count begins anew
-    we are told to stop             all are told; the second time to hurry; who is there long after the grace is killed
-    we are killed                   the children see the line end (`parent_connection`), and stop by themselves
+    the first child starts alone    when it serves, all others start
+                                    if it ends before it serves, the parent ends with its code: an error in the
+                                    application, the settings or the database is reported once, not N times in a loop
+    a child stops cleanly           its place stays empty: --until-empty, drain_worker() or a manual signal ended it,
+                                    and an operator who drains a host by SQL does not want it back. The child has
+                                    announced its stop; without that it has died, also with exit code 0
+    a child is worn out             another takes its place at once
+    a child dies otherwise          another takes its place after 0.5 s, then 1, 2, 4 … 30; after a minute of life the
+                                    delays begin again at 0.5 s
+    the parent gets a stop          it passes the stop to all children, and the second stop as `hurry`; it kills a child
+                                    that is still there long after the grace
+    the parent is killed            the children see the connection end (`parent_connection`) and stop
 
-It ends when every place is empty for good, with the worst code among the last ends of each. It does not import the
-application: no thread, connection or memory of that is here, so nothing in it can take the parent along.
+It ends when every place is empty for good, with the worst exit code among the last children of all places. It does not
+import the application: it has none of its threads, connections or memory, so the application cannot end the parent.
 """
 
 import asyncio
@@ -32,11 +33,11 @@ from orchestrator.worker.parent_connection import MARGIN_SECONDS
 
 BACKOFF = Backoff(base_seconds=0.5, cap_seconds=30.0)
 SETTLED_SECONDS = 60.0
-"""Who has lived for so long died of something else than its start."""
+"""A child that lives for so long did not die because of its start."""
 
 LAST_MESSAGES_SECONDS = 5.0
-"""The last messages of a child are in our socket when it ends. The wait is over with them, unless another process holds
-the child's end of the line."""
+"""The last messages of a child are in our socket when it ends. The wait ends with them, unless another process holds
+the child's end of the connection."""
 
 
 class Parent:
@@ -58,7 +59,7 @@ class Parent:
         self._settled_seconds = settled_seconds
         self._margin_seconds = margin_seconds
         self._metrics = family
-        # Until a child has said what its grace is, none has anything to finish.
+        # A child runs nothing before it has reported its grace.
         self._grace_seconds = 0.0
         self._children: set[Child] = set()
         self._served = False
@@ -68,8 +69,8 @@ class Parent:
         self._killing: asyncio.TimerHandle | None = None
 
     def run(self) -> int:
-        """Keep all places taken until told to stop, or until each is empty for good; return the exit code."""
-        # asyncio's own loop, whatever the policy: uvloop has SIGCHLD for itself.
+        """Keep all places taken until stop(), or until each is empty for good. Return the exit code."""
+        # asyncio's own loop, whatever the policy: uvloop keeps SIGCHLD for itself.
         with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
             return runner.run(self._run())
 
@@ -86,7 +87,7 @@ class Parent:
         return max(map(exit_codes.fault, ends))
 
     def stop(self) -> None:
-        """Let all of them finish, and end. Again: hurry."""
+        """Let all children finish and end. The second call makes them hurry."""
         if self._hurried:
             return
         self._hurried = self._stopping.is_set()
@@ -104,24 +105,24 @@ class Parent:
         self._killing = asyncio.get_running_loop().call_later(left_seconds, self._kill)
 
     async def _keep(self, place: int) -> int:
-        """Keep one place taken; return how its last child ended."""
-        # From the start, also of who waits for the first: a part of us that is ready is not us.
+        """Keep one place taken. Return how its last child ended."""
+        # From the start, also for places that wait for the first child: the worker is ready only when all places are.
         if self._metrics is not None:
             self._metrics.begin(place)
         if place > 1:
             await self._go_on.wait()
         status = deaths = 0
-        # Ends: when told to, with a child that ends well, or with the first one if that never serves.
+        # Ends: at stop(), with a child that stops cleanly, or with the first child if that never serves.
         while not self._stopping.is_set():
             began = time.monotonic()
             pid, status, how = await self._one(place)
             settled = time.monotonic() - began >= self._settled_seconds
             deaths = 0 if status == exit_codes.WORN_OUT_CODE else 1 if settled else deaths + 1
             wait_seconds = self._wait_seconds(status, deaths)
-            # Before it is said: who reads of it and asks the port is told the same.
+            # Before the event, so that the port already shows what a reader of the event expects.
             if self._metrics is not None:
                 self._metrics.gone(place, for_good=wait_seconds is None)
-            # Told to stop while it was still loading the application, it had nothing to end by itself.
+            # A child that gets the stop while it still loads the application dies of the signal: that is no fault.
             if status == exit_codes.DONE or (self._stopping.is_set() and -status in exit_codes.STOPPING):
                 events.emit(events.ChildEnded(place, pid))
             else:
@@ -136,13 +137,13 @@ class Parent:
         return status
 
     def _wait_seconds(self, status: int, deaths: int) -> float | None:
-        """Say after how long another takes the place of one that ended; None: nobody does."""
+        """Return after how many seconds another child takes the place of one that ended. None: none does."""
         if status == exit_codes.DONE or self._stopping.is_set() or not self._served:
             return None
         return round(delay_seconds(self._backoff, deaths), 3) if deaths else 0.0
 
     async def _one(self, place: int) -> tuple[int | None, int, str]:
-        """Start a child and wait for its end; return its pid, its status, and that in words."""
+        """Start a child and wait for its end. Return its pid, its status, and the status in words."""
         try:
             child = await Child.start(self._command)
         except OSError as error:
@@ -162,7 +163,7 @@ class Parent:
         return child.pid, status, exit_codes.describe(status)
 
     async def _read(self, child: Child, place: int) -> None:
-        """Read that a child serves, and its numbers if it was asked for them."""
+        """Read a child's messages: that it serves, then its metrics if it sends them."""
         async for message in child.messages():
             if isinstance(message, Serving):
                 await self._note_serving(message)
@@ -170,18 +171,18 @@ class Parent:
                 self._metrics.heard(place, message)
 
     async def _note_serving(self, serving: Serving) -> None:
-        """A child serves: from now on application, settings and database are known to be good."""
+        """A child serves, so the application, the settings and the database are good."""
         self._served = True
         self._grace_seconds = max(self._grace_seconds, serving.grace_seconds)
         if serving.embedded is not None:
-            # Ours too until we end, or it would be stopped and started again when all children die at once. The one
-            # who told us holds it, so a failure costs no more than that.
+            # The parent holds the embedded server, too. Otherwise it would stop and start again when all children die
+            # at once. The child holds it now, so a failure here costs only that.
             with suppress(OrchestratorError):
                 await asyncio.to_thread(embedded.start, Path(serving.embedded.removeprefix("embedded:")))
         self._go_on.set()
 
     def _look(self) -> None:
-        # One signal may stand for several ends.
+        # One SIGCHLD can stand for several ended children.
         for child in self._children:
             child.look()
 

@@ -1,16 +1,17 @@
-"""A worker's end of the line to the parent that started it: a socket that nobody else holds.
+"""A worker's end of the connection to the parent that started it: a socket that no other process holds.
 
     worker → parent    one line of JSON when it serves: {"grace_seconds": 30.0, "embedded": null}
                        then, if it is asked to, one a second: {"numbers": […], "ready": {…}}
                        at last, when it has stopped cleanly: {"stopped": true}
-    parent → worker    `stop`: claim no more, let running tasks finish     `hurry`: give them back at once
-    the line ends      the parent is gone, however it went: stop, and be gone before long
+    parent → worker    `stop`: claim no more, let running tasks finish     `hurry`: release them at once
+    the connection     the parent is gone, for any reason: stop, and end within the grace and MARGIN_SECONDS
+    closes
 
-Words and not signals alone, because signals come more often than they are sent: a service manager that stops every
-process of a service (systemd's default) and a parent that forwards would together count as two, and two mean hurry. So
-a worker that a parent started takes any number of signals as one `stop`.
+Messages, not signals alone, because a worker can get a signal twice: from a service manager that stops every process of
+a service (systemd's default), and from a parent that forwards it. Two signals mean hurry. So a worker with a parent
+takes any number of signals as one `stop`.
 
-The line is read by a thread of its own: a handler that blocks the loop must not make the process an orphan for ever.
+A separate thread reads the connection: even if a handler blocks the loop, the process must end after its parent.
 """
 
 import asyncio
@@ -29,15 +30,15 @@ from orchestrator.worker.metrics_sender import MetricsSender
 from orchestrator.worker.worker import Worker
 
 MARGIN_SECONDS = 20.0
-"""Beyond its grace, what an end takes at most while the database answers: the last outcomes get 10 s, then connections
-are closed. Who is there after that hangs, and is killed."""
+"""The longest time beyond its grace that a worker takes to end while the database answers: the last outcomes get 10 s,
+then connections are closed. A worker that is still there after that hangs, and is killed."""
 
 
 class ParentConnection:
-    """Held from the first moment of the process on; followed as soon as there is a worker to tell."""
+    """Open from the start of the process. Its messages go to the worker as soon as there is one."""
 
     def __init__(self, descriptor: int) -> None:
-        # Neither a process that a handler forks nor a program that it starts may hold it.
+        # No process that a handler forks and no program that it starts may hold the socket.
         self._line = forks.keep(socket.socket(fileno=descriptor))
         self._line.set_inheritable(False)
         self._lock = threading.Lock()
@@ -48,16 +49,16 @@ class ParentConnection:
         self._telling: MetricsSender | None = None
 
     def hold(self) -> None:
-        """Begin to listen. Without a worker yet, a parent's end is ours too."""
+        """Begin to read. If the parent ends before there is a worker, this process ends, too."""
         threading.Thread(target=self._run, name="orchestrator parent connection", daemon=True).start()
 
     def follow(self, worker: Worker, *, tells: bool = False) -> None:
-        """Let the parent know when the worker serves, and from then on its numbers if it `tells` them; and the worker
-        when it is to stop. Called on its loop."""
+        """Report to the parent when the worker serves, and from then on send its metrics if `tells`. Pass stop messages
+        to the worker. Called on the worker's loop."""
         loop = asyncio.get_running_loop()
 
         def tell(word: str) -> None:
-            with suppress(RuntimeError):  # the loop has ended, and the process does
+            with suppress(RuntimeError):  # the loop has ended, and the process is ending
                 loop.call_soon_threadsafe(self._act, worker, word)
 
         def report(event: events.Event) -> None:
@@ -75,11 +76,11 @@ class ParentConnection:
                 tell(word)
 
     def stop(self, worker: Worker) -> None:
-        """Let the worker finish what it runs, and end: what each signal means to a child."""
+        """Let the worker finish its running tasks and end. Each signal to a child means this."""
         self._act(worker, "stop")
 
     def last_word(self) -> None:
-        """Tell the numbers of the end."""
+        """Send the final metrics."""
         if self._telling is not None:
             self._telling.stop()
 
@@ -90,7 +91,7 @@ class ParentConnection:
 
     def _run(self) -> None:
         with suppress(OSError), self._line.makefile("rb") as line:
-            # Ends: with the parent.
+            # Ends: the parent ends.
             for word in line:
                 self._hear(word.decode().strip())
         self._hear("stop")
@@ -110,7 +111,7 @@ class ParentConnection:
             self._hurried = True
             worker.stop(grace_seconds=0)
         elif not self._hurried:
-            # With its grace said, for without it a second stop hurries.
+            # Pass the grace, because a second stop() without one hurries.
             worker.stop(grace_seconds=worker.config.grace_seconds)
 
     def _report(self, worker: Worker) -> None:
@@ -123,5 +124,5 @@ class ParentConnection:
         )
 
     def _send(self, message: dict[str, object]) -> None:
-        with suppress(OSError):  # the parent is gone, which is noticed elsewhere
+        with suppress(OSError):  # the parent is gone; _run notices that
             self._line.sendall(json.dumps(message).encode() + b"\n")

@@ -1,9 +1,9 @@
-"""Write down what handlers say of their progress, behind their backs: all of a worker in one statement, once a second.
+"""Write the progress of handlers in the background: all values of a worker in one statement, once a second.
 
-    said ──► waiting ──► sending ──► written, or lost
+    reported ──► waiting ──► sending ──► written, or lost
 
-Nothing waits for it, and nothing is lost with it: the last value counts, and one that could not be written is made up
-for by the next. Only an attempt that ends waits a moment for its last word, since its row is about to move.
+Handlers do not wait for it. A lost value does no harm: the last value counts, and the next write replaces it. Only an
+attempt that ends waits up to LAST_WORD_SECONDS for its last value, since its row is about to move.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from orchestrator.postgres.transient import is_transient, reason
 from orchestrator.task.claimed import Claimed
 
 EVERY_SECONDS = 1.0
-# For the last word of an attempt; a database that is away has more to lose than that.
+# How long an attempt waits for its last value. If the database is away longer, losing the value matters little.
 LAST_WORD_SECONDS = 1.0
 
 Key = tuple[int, int]
 
 
 class Progress:
-    """What the handlers of one worker have said last. Its session is opened when one says something."""
+    """The last progress of each handler of one worker. Its session is opened at the first report."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -36,7 +36,7 @@ class Progress:
         self._sent = asyncio.Condition()
 
     def say(self, task: Claimed, value: str) -> None:
-        """Take note of it, from any thread."""
+        """Note a value. Any thread may call this."""
         with self._lock:
             first = not self._waiting
             self._waiting[task.id, task.lease] = value
@@ -44,7 +44,7 @@ class Progress:
             self._loop.call_soon_threadsafe(self._said.set)
 
     async def last_word(self, task: Claimed) -> None:
-        """Wait, but not for long, until what a task has said is on its row."""
+        """Wait until a task's progress is on its row, for at most LAST_WORD_SECONDS."""
         key = (task.id, task.lease)
         if self._is_sent(key):
             return
@@ -56,7 +56,7 @@ class Progress:
             sent.cancel()
 
     async def run(self) -> None:
-        """Write, for ever."""
+        """Write progress. Never returns."""
         self._loop = asyncio.get_running_loop()
         while True:
             await self._said.wait()
@@ -64,7 +64,7 @@ class Progress:
             self._hurry.clear()
             begun = time.monotonic()
             await self._write()
-            # Whoever ends does not wait for the second to be over.
+            # An attempt that ends cuts this wait short.
             with_hurry = asyncio.ensure_future(self._hurry.wait())
             try:
                 await asyncio.wait({with_hurry}, timeout=max(0.0, begun + EVERY_SECONDS - time.monotonic()))
@@ -83,7 +83,7 @@ class Progress:
         try:
             await self._session.run(partial(finish.report, reports=self._sending), give_up_on=always)
         except Exception as error:
-            # Never worth a worker's life; what will pass has been told by the session.
+            # A failure here must not end the worker. The session has already reported transient errors.
             if not is_transient(error):
                 events.emit(events.DutyFailed("progress", type(error).__name__, reason(error)))
         async with self._sent:

@@ -1,5 +1,5 @@
--- A worker begins: its row, under an id never used before. Once more, when the first answer was lost: that is no fault.
--- dead_after: the setting has no upper limit, the column has; a thousand days are as good as for ever.
+-- Insert the row of a new worker, under an id never used before. If the first answer was lost this runs again, without
+-- an error. dead_after: the setting has no upper limit, but the column has. A thousand days mean "never".
 INSERT INTO orchestrator.workers (id, host, pid, version, queues, types, capacity, dead_after)
 VALUES (
     %(id)s, %(host)s, %(pid)s, %(version)s, %(queues)s::text[], %(types)s::text[], %(capacity)s,

@@ -1,4 +1,4 @@
-"""Run what serves and what helps it side by side: one end for all."""
+"""Run a coroutine and its helpers together, and end them together."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -6,7 +6,7 @@ from typing import Any
 
 
 async def first_fault(serving: Coroutine[Any, Any, None], *helpers: Coroutine[Any, Any, None]) -> None:
-    """Serve until done, with the helpers beside; a helper that fails ends it all, with its exception."""
+    """Run `serving` to its end, with the helpers beside it. If a helper fails, end all and raise its exception."""
     main = asyncio.create_task(serving)
     tasks = [main, *map(asyncio.create_task, helpers)]
     try:

@@ -1,7 +1,7 @@
-"""What a worker does for its handlers, through their contexts: a transaction of their own, progress, a logger.
+"""A worker's services for its handlers, through their contexts: transactions, progress, a logger.
 
-Its connections are opened when a handler first asks for one, and come beside the worker's own: so many for
-transactions, one for the progress of all.
+Their connections open when a handler first needs one, in addition to the worker's own: up to `transaction_pool_size`
+for transactions, and one for all progress.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from orchestrator.task.claimed import Claimed
 from orchestrator.worker.progress import Progress
 from orchestrator.worker.transaction import Transaction
 
-# As the connections are called, in pg_stat_activity and in events.
+# The name of the connections in pg_stat_activity and in events.
 TRANSACTIONS = "transactions"
 
 
@@ -40,7 +40,7 @@ class Services:
         await self._progress.run()
 
     async def close(self) -> None:
-        """Close the connections; what a handler that was left behind has not committed is rolled back."""
+        """Close the connections. An open transaction of a handler that was left behind is rolled back."""
         await self._pool.close()
         await self._progress.close()
 
@@ -49,11 +49,11 @@ class Services:
         return Transaction(context, self._pool, new_session=self._new_session, loop=self._loop)
 
     def report(self, task: Claimed, progress: str) -> None:
-        """Take note of how far a task has come, as JSON text; any thread may say so."""
+        """Note a task's progress, as JSON text. Any thread may call this."""
         self._progress.say(task, progress)
 
     async def reported(self, task: Claimed) -> None:
-        """Wait, but not for long, until what was said last is written."""
+        """Wait until the last progress is written, but not for long."""
         await self._progress.last_word(task)
 
     def logger(self, task: Claimed) -> Logger:

@@ -1,13 +1,12 @@
-"""The attempts a worker has in hand, and what becomes of each.
+"""The slots of a worker, and the tasks that wait for one.
 
-    add ──► ready ──► a slot takes it, runs it, hands its outcome to the outbox, takes the next
+    add ──► ready ──► a slot takes the task, runs it, puts its outcome into the outbox, takes the next
               │
-              └─► given back unbegun: at shutdown, when it waits too long behind others, when the loop is blocked
+              └─► released: at shutdown, when it waits too long behind others, when the loop is blocked
 
-A slot is one long-lived asyncio task: to make one for each attempt would cost as much as all the rest. A slot whose
-task was cancelled, or in whose context an attempt left something behind, serves no other; a new one takes its place.
-What would need a timer for each attempt (timeouts, the mark `running`) is done by one look at all of them
-(end_attempts.py).
+A slot is one long-lived asyncio task, since one for each attempt would cost as much as everything else together. A
+slot ends if its asyncio task was cancelled, or if an attempt has changed its context variables; a new slot replaces it.
+No attempt has a timer: one look at all of them finds timeouts and missing marks `running` (end_attempts.py).
 """
 
 import asyncio
@@ -28,12 +27,12 @@ from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import End, Outcome, Recorded, Released
 from orchestrator.worker.slot import MARK_AGAIN_SECONDS, Slot, Waiting, is_unmarked, taken
 
-# How long attempts that never wait may keep the loop from everything else.
+# How long attempts that never wait may occupy the loop.
 SLICE_SECONDS = 0.002
 
 
 class Slots:
-    """As many attempts at once as the worker has slots. `freed` is called when there may be room for more."""
+    """Runs as many attempts at once as the worker has slots. `freed` is called when there may be room for more."""
 
     def __init__(
         self,
@@ -49,7 +48,7 @@ class Slots:
         self._outbox = outbox
         self._freed = freed
         self._services = services
-        # Chosen once: who does not trace pays nothing for those who do.
+        # Chosen once, so a worker without tracing pays nothing for it.
         spans: Spans | None = observe.tracing()
         self._attempt: Callable[..., Attempt] = Attempt if spans is None else partial(Traced, spans=spans)
         self._executors = Executors(
@@ -62,74 +61,74 @@ class Slots:
         self.abandoned: set[Slot] = set()
         self._parked: list[asyncio.Future[None]] = []
         self._is_waking = False
-        self._emits_starts = False  # somebody wants to know what begins
+        self._emits_starts = False  # a subscriber or the log wants each start
         self.changed = asyncio.Event()
         self._context: contextvars.Context | None = None
         self.begun = 0
         self.low_water = 0
-        self.stale = 0  # how often what waited was given back
+        self.stale = 0  # how often waiting tasks were released
 
     @property
     def free(self) -> int:
-        """How many attempts may begin at once, beside what is ready; below zero: so many are ready beyond that."""
+        """How many attempts may begin beside the ready ones. Below zero: so many are ready beyond the slots."""
         return self._config.concurrency - len(self.busy) - len(self.ready) - len(self.marked_first)
 
     @property
     def left_behind(self) -> int:
-        """How many handlers ignored their timeout or their cancellation, and may still run."""
+        """How many handlers ignored their timeout or their cancellation and may still run."""
         return self._executors.abandoned + len(self.abandoned)
 
     @property
     def leaked_threads(self) -> int:
-        """How many threads were left behind and run still."""
+        """How many threads were left behind and still run."""
         return self._executors.abandoned
 
     def running(self) -> list[Claimed]:
-        """Return the tasks whose attempts have begun and not ended. Any thread may ask, so each slot is asked once."""
+        """Return tasks whose attempts have begun and not ended. Any thread may call this, so read each slot once."""
         attempts = [slot.attempt for slot in list(self.busy)]
         return [attempt.task for attempt in attempts if attempt is not None]
 
     def held(self) -> list[Claimed]:
-        """Return the tasks that wait for a slot, or are in one. Any thread may ask."""
+        """Return the tasks that wait for a slot or are in one. Any thread may call this."""
         return [*(task for task, *_ in (*list(self.ready), *list(self.marked_first))), *self.running()]
 
     def add(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
         """Begin an attempt for each task as soon as a slot is free."""
         now = time.monotonic()
         if self._context is None:
-            # The worker's own, before any attempt.
+            # The worker's own context, before any attempt changes it.
             self._context = contextvars.copy_context()
         self.ready.extend((task, worker_id, now, False) for task in tasks)
         self.changed.set()
         self.wake_one()
 
     def add_marked_first(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
-        """Keep tasks that have a past until there are slots for them: they are marked running before they start, and
-        what is marked counts as begun, should the worker die."""
+        """Keep tasks that may kill workers until there are slots for them. They are marked `running` before they start:
+        if the worker dies, a marked task counts as begun."""
         now = time.monotonic()
         self.marked_first.extend((task, worker_id, now, False) for task in tasks)
         self.changed.set()
 
     def take_marked_first(self) -> list[tuple[Claimed, UUID]]:
-        """Take as many of those as there are slots: to be marked, and then to go first."""
+        """Take as many of these as there are slots. The caller marks them and adds them first."""
         vacant = self._config.concurrency - len(self.busy)
         return taken(self.marked_first, max(0, vacant))
 
     def add_first(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
-        """Begin an attempt for each of these tasks, which are marked running, before all others."""
+        """Begin an attempt for each of these tasks before all others. They are marked `running`."""
         now = time.monotonic()
         self.ready.extendleft((task, worker_id, now, True) for task in reversed(list(tasks)))
         self.changed.set()
         self.wake_one()
 
     def take_back(self) -> list[tuple[Claimed, UUID]]:
-        """Take away what waits for a slot, with the ids under which it was claimed. Any thread may: each task goes to
-        a slot or to a caller, never to both."""
+        """Take away all tasks that wait for a slot, with the worker ids of their claims. Any thread may call this: each
+        task goes to a slot or to one caller, never to both."""
         return taken(self.ready, len(self.ready)) + taken(self.marked_first, len(self.marked_first))
 
     def unmarked(self) -> list[tuple[Attempt, float]]:
-        """Return the attempts that should be marked running, and for how long each has run. Not the same ones again for
-        a while."""
+        """Return the attempts that should be marked `running`, and how long each has run. The same attempt is returned
+        again after MARK_AGAIN_SECONDS."""
         now = time.monotonic()
         found = []
         for slot in list(self.busy):
@@ -143,11 +142,11 @@ class Slots:
         return self._registry.find(kind) is not None
 
     def release(self, task: Claimed, *, worker_id: UUID) -> None:
-        """Give a task back that has not begun."""
+        """Release a task that has not begun."""
         self._outbox.put(Outcome(task, Released()), worker_id=worker_id)
 
     def release_ready(self) -> None:
-        """Give back everything that waits for a slot."""
+        """Release every task that waits for a slot."""
         for task, worker_id in self.take_back():
             self.release(task, worker_id=worker_id)
 
@@ -163,7 +162,7 @@ class Slots:
     def _new_slot(self) -> None:
         slot = Slot()
         self._slots.add(slot)
-        # In a context of its own: who makes it may be a slot in whose context an attempt has left something.
+        # In a fresh context: an attempt may have changed the context of the slot that makes this one.
         context = self._context.copy() if self._context is not None else None
         slot.job = asyncio.create_task(self._serve(slot), name="orchestrator slot", context=context)
 
@@ -173,7 +172,7 @@ class Slots:
         base = contextvars.copy_context()
         until = self._slice()
         try:
-            # Ends: its last attempt says so, or stop() cancels it while it waits.
+            # Ends: after an attempt that is the slot's last, or when stop() cancels the slot while it waits.
             while True:
                 attempt = self._next(slot)
                 if attempt is None:
@@ -194,23 +193,23 @@ class Slots:
                 self.wake_one()
 
     def _slice(self) -> float:
-        """Begin a turn of attempts that never wait, and return until when it lasts. What all of them would ask is asked
-        once: who subscribes within a turn hears of what begins in the next."""
+        """Begin a turn of attempts that never wait, and return when it ends. Subscribers are looked up once per turn: a
+        new one gets the starts from the next turn on."""
         self._emits_starts = self._config.log_payloads or events.wanted(events.TaskStarted)
         return time.monotonic() + SLICE_SECONDS
 
     async def _run(self, slot: Slot, attempt: Attempt) -> float:
-        """Run one to its end, and return when that was."""
+        """Run one attempt, and return when it ended."""
         if self._emits_starts:
             tell(attempt, with_payload=self._config.log_payloads)
         end: End
         try:
             end = await attempt.run()
         except asyncio.CancelledError:
-            # Called off by give_back or drop: the outcome is that it was given back.
+            # give_back or drop has called the attempt off, so its task is released.
             end = Released()
         except Exception as error:
-            # An attempt has an end, whatever happens; without one its task would be started again for ever.
+            # Every attempt needs an end. Without one its task would be started again for ever.
             end = attempt.broke(error)
         if attempt.context is not None:
             try:
@@ -223,12 +222,12 @@ class Slots:
         elif not slot.is_void:
             self._outbox.put(outcome, worker_id=attempt.worker_id)
         if not slot.is_void:
-            # Only now does the task leave our hands: its outcome is in the outbox, so `held` never misses it.
+            # Vacate only now: the outcome is in the outbox, so the worker's list of held tasks never misses this one.
             self.vacate(slot)
         return outcome.ended_at
 
     def _next(self, slot: Slot) -> Attempt | None:
-        """Take what is ready, if outcomes may still be added to those that wait to be written."""
+        """Take a ready task, if the outbox has room for its outcome."""
         if not self.ready or self._outbox.is_full:
             return None
         try:
@@ -251,7 +250,7 @@ class Slots:
         self.busy.add(slot)
         self.begun += 1
         if self.ready and not self._is_waking:
-            # One wakes the next: attempts that never wait are all run by this slot before the other gets a turn.
+            # Each slot wakes the next: this slot runs attempts that never wait before the other gets a turn.
             self.wake_one()
         return attempt
 
@@ -271,7 +270,7 @@ class Slots:
             self._is_waking = False
 
     def wake(self) -> None:
-        """There may be room in the outbox."""
+        """Go on: there may be room in the outbox."""
         if self.ready:
             self.wake_one()
         self._freed()
@@ -291,7 +290,7 @@ class Slots:
 
 
 def tell(attempt: Attempt, *, with_payload: bool) -> None:
-    """Say what begins."""
+    """Emit the start of an attempt."""
     task = attempt.task
     name = (task.id, task.type, task.queue, task.attempt)
     if events.wanted(events.TaskStarted):

@@ -1,9 +1,10 @@
-"""Notice that a handler blocks the loop, from the heartbeat's thread, and do there what the loop cannot: give back what
-has not begun, and what claims have found whose answers nobody reads; and mark running what runs.
+"""Detect a blocked loop from the heartbeat's thread, and do the loop's work there: release tasks that have not begun
+and tasks of claims whose answers are not read, and mark running attempts `running`.
 
-The worker lives on, and so do the leases of what it runs; but nothing else of it moves until the handler lets go. When
-that takes longer than every timeout it holds and `dead_after_seconds`, the worker is hung: it beats no more, so that it
-is declared dead and what it holds goes to others; and `orchestrator worker` ends its process (watchdog.py).
+A blocked worker keeps beating, and its running tasks keep their leases, but it does nothing else until the handler
+returns control. If the loop is blocked longer than every timeout of its running tasks and `dead_after_seconds`, the
+worker is hung: it stops beating, so it is declared dead and other workers get its tasks. `orchestrator worker` then
+ends its process (watchdog.py).
 """
 
 import math
@@ -20,19 +21,19 @@ from orchestrator.task.claimed import Claimed
 from orchestrator.worker.beat_report import leases
 from orchestrator.worker.slots import Slots
 
-# How often the loop is seen, and looks whether the database has been silent for too long.
+# How often the loop reports a turn, and checks whether the database has been silent for too long.
 WATCH_SECONDS = 0.25
-# From when on the loop counts as blocked; well above what a busy machine does to it.
+# After so long without a turn the loop counts as blocked: well above the delays of a busy machine.
 STALLED_SECONDS = 1.0
 LOOK_SECONDS = 0.5
-# Between two looks no more than this counts: a process that was stopped for a while was not blocked for so long.
+# The most that counts between two looks: the time in which the process itself was stopped is not blocked time.
 LOOK_SECONDS_MAX = 2 * LOOK_SECONDS
 TYPES_NAMED_MAX = 5
 
 
 @dataclass(slots=True)
 class Stall:
-    """When the loop was seen last. `abandon` gives up the claims that are on their way, and returns their leases."""
+    """The time of the loop's last turn. `abandon` abandons the claims on their way, and returns their leases."""
 
     slots: Slots
     abandon: Callable[[], set[int]]
@@ -40,14 +41,14 @@ class Stall:
     _seen_at: float = math.inf
     _blocked: bool = False
     _looked_at: float = 0.0
-    # By the looks at it: the last turn of the loop, for how long it has been that, and how long it may be.
+    # As the looks saw it: the loop's last turn, how long ago that is, and how long it may be.
     _last_turn: float = math.inf
     _blocked_for: float = 0.0
     _patience: float = 0.0
     _hung: bool = False
 
     def seen(self, worker_id: UUID) -> None:
-        """Say, on the loop, that it turns; every WATCH_SECONDS, or as soon after that as it can."""
+        """Note a turn of the loop. Called on the loop every WATCH_SECONDS, or as soon after that as it turns."""
         now = time.monotonic()
         if self._seen_at < math.inf:
             events.emit(events.LoopTurned(max(0.0, now - self._seen_at - WATCH_SECONDS)))
@@ -57,12 +58,12 @@ class Stall:
         self._seen_at = now
 
     def stop(self) -> None:
-        """The loop need not turn any more."""
+        """Stop expecting turns of the loop."""
         self._seen_at = math.inf
 
     @property
     def lag_seconds(self) -> float:
-        """How late the loop is; not at all where it need not turn."""
+        """How late the loop is; 0 if no turn is expected."""
         return max(0.0, time.monotonic() - self._seen_at - WATCH_SECONDS)
 
     @property
@@ -72,29 +73,29 @@ class Stall:
 
     @property
     def blocked_seconds(self) -> float | None:
-        """For how long the loop has not turned, if it is blocked."""
+        """How long the loop has not turned, if it is blocked."""
         return time.monotonic() - self._seen_at if self.is_on else None
 
     @property
     def patience_seconds(self) -> float:
-        """For how long the loop may be blocked: longer than every timeout of what runs."""
+        """How long the loop may be blocked: longer than every timeout of its running tasks."""
         timeouts = [task.timeout_seconds or math.inf for task in self.slots.running()]
         return max(timeouts, default=0.0) + self.dead_after_seconds
 
     @property
     def is_hung(self) -> bool:
-        """Whether it was blocked for longer at the last look, and has not turned since."""
+        """Whether the last look found it blocked for longer than that, and it has not turned since."""
         return self._hung and self._last_turn == self._seen_at
 
     def look(self, worker_id: UUID) -> bool:
-        """Look at the loop from another thread; tell whether the worker is hung."""
+        """Check the loop from another thread. Return whether the worker is hung."""
         now, turn = time.monotonic(), self._seen_at
         if turn != self._last_turn:
             self._last_turn, self._blocked_for, self._patience = turn, 0.0, 0.0
         self._blocked_for += min(now - self._looked_at, LOOK_SECONDS_MAX)
         self._looked_at = now
         if self.is_on:
-            # The most so far: what blocks it may just have ended, and the loop not turned yet.
+            # Keep the maximum: the handler that blocks may just have ended before the loop has turned.
             self._patience = max(self._patience, self.patience_seconds)
         was_hung, self._hung = self._hung, self.is_on and self._blocked_for > self._patience
         if self._hung and not was_hung:
@@ -108,7 +109,7 @@ class Stall:
     def relieve(
         self, connection: psycopg.Connection[Any], worker_id: UUID, *, held: Callable[[], Iterable[Claimed]]
     ) -> None:
-        """Do the loop's work, on another thread."""
+        """Do the loop's work on another thread."""
         running = self.slots.unmarked()
         if not self._blocked:
             self._blocked = True

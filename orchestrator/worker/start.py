@@ -1,12 +1,12 @@
-"""Start a worker, and wait for a server that is away, as a worker that runs would: but not for ever.
+"""Start a worker. If the server is away, wait for it as a running worker does, but not for ever.
 
-    nothing answers, or it starts up or shuts down    try again, with one line in the log each 10 s
-    it has been away for the limit                    raise what was wrong at last
-    it answers, and refuses us                        raise at once: a wrong password, no such database, no schema
+    no server answers, or it starts up or shuts down    try again, with one line in the log every 10 s
+    it has been away for the limit                      raise the last error
+    it answers and refuses the connection               raise at once: a wrong password, no such database, no schema
 
-libpq gives no SQLSTATE for a refused connection, and its text may be in any language. PQping tells the two apart: it
-asks without a login. A server may come up between a try and the ping, so a refusal counts when the ping before that
-try has been answered.
+libpq gives no SQLSTATE for a refused connection, and its text can be in any language. PQping distinguishes a server
+that is away from one that refuses: it needs no login. A server may come up between a try and its ping, so a refusal
+counts only if the ping before that try was answered.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ SAY_SECONDS = 10.0
 async def started(
     start: Callable[[], None], info: str, *, limit_seconds: float, stopping: asyncio.Event
 ) -> bool:
-    """Call `start` in a thread until it succeeds; false if the worker is told to stop meanwhile. `info` is the
-    connection string of what it connects to."""
+    """Call `start` in a thread until it succeeds. Return False if the worker has to stop meanwhile. `info` is the
+    connection string that `start` uses."""
     began = time.monotonic()
     say_at = began
     answered = False
-    # Ends: it succeeds, is refused, the limit is over, or the worker is told to stop.
+    # Ends: `start` succeeds or is refused, the limit is over, or the worker has to stop.
     while not stopping.is_set():
         try:
             await asyncio.to_thread(start)
@@ -58,5 +58,5 @@ async def started(
 
 
 def may_wait(error: Exception) -> bool:
-    """Tell whether a server that is away may be the cause."""
+    """Tell whether the cause may be that the server is away."""
     return transient.is_transient(error) and not transient.connection_survives(error)

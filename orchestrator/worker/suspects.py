@@ -1,12 +1,12 @@
-"""Let a task that has cost two workers their lives run alone: should it take another along, nothing else goes with it.
+"""Run a suspect (a task that has cost two workers) alone: if it kills this worker, too, no other task is lost with it.
 
-    claimed ──► the worker claims no more, and waits until all else has ended ──► runs, alone in its process
-                   │ not within 10 s, and another worker drains for a suspect already: back to the queue, for 5 s
-                   │ not within 10 s and the grace of a shutdown: what still runs is given back, as at a shutdown
+    claimed ──► the worker claims no more, and waits until its other tasks have ended ──► runs alone in its process
+                   │ not within 10 s, and another worker already makes room for a suspect: snoozed for 5 s
+                   │ not within 10 s and the grace of a shutdown: running tasks are released, as at a shutdown
 
-So a suspect that was claimed starts within 10 s, the grace, and the 10 s in which handlers may end when cancelled,
-whatever else runs; where several are there, after those before it. A worker holds one: the others go to other workers.
-Only one worker of a fleet at a time waits beyond the first 10 s.
+So a claimed suspect starts within 10 s, the grace, and the 10 s that cancelled handlers have to end, whatever else
+runs. If there are several suspects, each waits for those before it. A worker holds one and releases the others to other
+workers. Only one worker at a time waits beyond the first 10 s.
 """
 
 import time
@@ -27,17 +27,17 @@ from orchestrator.worker.slots import Slots
 
 IS_OLDEST_SUSPECT = statement.load(__file__, "is_oldest_suspect.sql")
 
-# From this many losses on a task is a suspect.
+# A task with so many losses is a suspect.
 SUSPECT_LOSSES = 2
-# How long any worker claims nothing for a suspect's sake, and how long the suspect then stays away.
+# How long any worker claims nothing because of a suspect, and for how long it then puts the suspect off.
 PATIENCE_SECONDS = 10.0
 AWAY = Snoozed(5.0)
 WRITTEN_PATIENCE_SECONDS = 1.0
 
 
 class Suspects:
-    """The suspect of one worker, if it has one. `begin` marks it running and lets it start; `give_back` ends all that
-    runs."""
+    """The suspect of one worker, if it has one. `begin` marks it `running` and starts it; `give_back` ends all running
+    attempts and releases their tasks."""
 
     def __init__(
         self,
@@ -67,11 +67,11 @@ class Suspects:
         return bool(self._held)
 
     def held(self) -> list[Claimed]:
-        """Return the task that waits to run alone, if there is one. Any thread may ask."""
+        """Return the task that waits to run alone, if there is one. Any thread may call this."""
         return [*self._held]
 
     def take(self, tasks: list[Claimed], *, worker_id: UUID) -> None:
-        """Keep one of these, if none waits; give the others back."""
+        """Keep one of these, if none waits. Release the others."""
         if tasks and not self._held:
             self._held, tasks = tasks[:1], tasks[1:]
             self._since, self._is_oldest_suspect = time.monotonic(), False
@@ -79,18 +79,18 @@ class Suspects:
             self._slots.release(task, worker_id=worker_id)
 
     def release(self, *, worker_id: UUID) -> None:
-        """Give it back."""
+        """Release it."""
         for task in self.forget():
             self._slots.release(task, worker_id=worker_id)
 
     def forget(self) -> list[Claimed]:
-        """Hold it no longer; return it."""
+        """Hold it no longer. Return it."""
         held, self._held = self._held, []
         return held
 
     async def advance(self, worker_id: UUID) -> None:
-        """Run it alone, once nothing else runs and every outcome is written: it would take along what waits, and of its
-        own, whoever comes next. Else wait, or make room."""
+        """Run it alone once nothing else runs and all outcomes are written: a crash would lose unwritten ones.
+        Otherwise wait, or make room."""
         if not self._slots.held() and await self._are_outcomes_written():
             await self._run_alone(worker_id)
             return
@@ -125,7 +125,7 @@ class Suspects:
         return self._is_oldest_suspect
 
     async def _are_outcomes_written(self) -> bool:
-        """Wait for it, and not for long: somebody may have a row locked."""
+        """Wait until all outcomes are written, but not for long: a transaction may have a row locked."""
         end = time.monotonic() + WRITTEN_PATIENCE_SECONDS
         while (is_left := bool(self._outbox.held())) and not self._is_stopping() and time.monotonic() < end:
             await self._idle.wait_for_room(end - time.monotonic())
@@ -136,6 +136,6 @@ class Suspects:
 async def is_oldest_suspect(
     connection: psycopg.AsyncConnection[Any], *, task: Claimed, worker_id: UUID
 ) -> bool:
-    """Tell whether this worker may stop its other work for this suspect."""
+    """Tell whether this worker may stop its other tasks for this suspect."""
     given = {"id": task.id, "lease": task.lease, "worker_id": worker_id}
     return await (await connection.execute(IS_OLDEST_SUSPECT, given)).fetchone() is not None

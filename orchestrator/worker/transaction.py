@@ -1,16 +1,16 @@
-"""A handler's transaction that completes its own task: its writes and the completion are committed as one, or undone.
+"""A handler's transaction that completes its own task: its writes and the completion commit together or roll back.
 
     begin ──► the handler's statements ──► complete, if the lease holds ──► COMMIT ──► answered: completed
                      │                              │                          │
-                     │ it raises                    │ void: LeaseLost          └─► no answer: ask whether it got through
+                     │ it raises                    │ void: LeaseLost          └─► no answer: ask whether it committed
                      ▼                              ▼
                  ROLLBACK                        ROLLBACK
 
-While the attempt lasts it may be rolled back and begun again; committed it is once (execute/completion.py). An attempt
-that ends first, by its timeout or since its lease is gone, commits no more; one that is committing is waited for.
+During the attempt it may roll back and begin again; it commits at most once (execute/completion.py). If the attempt
+ends first, by its timeout or a lost lease, the transaction does not commit. The worker waits for a COMMIT already sent.
 
-A COMMIT without an answer is in doubt, until the database is asked on another connection. Should it not answer in time
-the attempt fails, and the lease decides: that failure is written only if the commit was not.
+A COMMIT without an answer is in doubt until another connection has asked the database. If there is no answer in time,
+the attempt fails, and the lease decides: the failure is written only if the COMMIT did not happen.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ from orchestrator.postgres.session import Session
 from orchestrator.postgres.transaction_pool import Async, Sync, TransactionPool
 from orchestrator.task.outcome import Outcome, Recorded
 
-# Longer than a completion takes, with its wait for a lock; the handler's own statements are not timed.
+# Longer than a completion takes, with its wait for a lock. The handler's own statements have no limit.
 ANSWER_SECONDS = 15.0
-# How long to ask whether a commit got through: a restart or a failover takes less.
+# How long to ask whether a COMMIT happened. A restart or a failover takes less.
 DOUBT_SECONDS = 30.0
 CANCEL_SECONDS = 3.0
 
@@ -42,7 +42,7 @@ Kind = type[BaseException] | None
 
 
 class Transaction:
-    """One try of one attempt. `new_session` is for doubts."""
+    """One transaction of one attempt. `new_session` makes the session that asks about a COMMIT in doubt."""
 
     def __init__(
         self,
@@ -82,7 +82,8 @@ class Transaction:
         return self._async
 
     async def __aexit__(self, kind: Kind, error: BaseException | None, trace: TracebackType | None) -> bool:
-        # A task of its own: half a COMMIT cannot be taken back, so the handler is cancelled before it or after it.
+        # In its own asyncio task: a COMMIT cannot be interrupted safely, so a cancellation of the handler takes effect
+        # before it or after it.
         ending = asyncio.ensure_future(self._end(error))
         cancelled: asyncio.CancelledError | None = None
         while not ending.done():
@@ -136,7 +137,7 @@ class Transaction:
             self._pool.take_back(connection)
 
     async def _end(self, error: BaseException | None) -> bool:
-        """What __exit__ does, on the loop."""
+        """The async form of __exit__."""
         committed = False
         try:
             if error is not None:
@@ -148,7 +149,7 @@ class Transaction:
             self._settle(committed=committed)
             await self._pool.atake_back(self._async)
 
-    # The completion is the last of the transaction's statements; refused, it takes the others along.
+    # The completion is the transaction's last statement. If it is refused, the whole transaction is rolled back.
 
     def _complete(self, connection: Sync) -> None:
         try:
@@ -189,7 +190,7 @@ class Transaction:
     def _raise_in_our_words(self, refusal: BaseException) -> None:
         if isinstance(refusal, errors.LockNotAvailable):
             raise OperationRefused(
-                f"task {self._task.id} could not be completed: somebody's transaction has its row locked, and did not "
+                f"task {self._task.id} could not be completed: another transaction has its row locked, and did not "
                 "end within 5 s; what its own transaction wrote is undone",
                 sqlstate=refusal.sqlstate,
             ) from refusal
@@ -204,7 +205,7 @@ class Transaction:
             failure = error
         if is_answered(self._begun, failure):
             return True
-        # Its loop has what is needed to ask, and this thread waits.
+        # The worker's loop asks, and this thread waits.
         asking = asyncio.run_coroutine_threadsafe(self._ask(failure), self._loop)
         return self._found(asking.result(DOUBT_SECONDS + ANSWER_SECONDS), failure)
 
@@ -222,7 +223,7 @@ class Transaction:
         return self._found(await self._ask(failure), failure)
 
     async def _ask(self, failure: psycopg.Error | None) -> bool:
-        """Ask another connection whether the commit got through, for as long as a doubt may last."""
+        """Ask on another connection whether the COMMIT happened, for up to DOUBT_SECONDS."""
         reason = transient.reason(failure) if failure is not None else "the connection was closed"
         events.emit(events.ConnectionLost("transactions", reason))
         deadline = time.monotonic() + DOUBT_SECONDS
@@ -233,8 +234,8 @@ class Transaction:
             if not transient.is_transient(error):
                 raise
             raise DatabaseUnavailable(
-                f"the connection broke while task {self._task.id} was being committed, and nobody could be asked for "
-                f"{DOUBT_SECONDS:g} s; it runs again, unless it was"
+                f"the connection broke while task {self._task.id} was being committed, and the database did not answer "
+                f"for {DOUBT_SECONDS:g} s; the task runs again, unless the commit succeeded"
             ) from error
         finally:
             await session.close()
@@ -253,18 +254,18 @@ class Transaction:
         self._completion.end(committed=committed)
 
     def _interrupt(self) -> None:
-        """The attempt has ended with the handler's thread still at it: end the statement that it waits for."""
+        """The attempt has ended while the handler's thread still runs: cancel the statement that it waits for."""
         if self._sync is not None:
             threading.Thread(target=interrupt, args=[self._sync], daemon=True).start()
 
 
 def is_answered(begun: psycopg.Transaction | psycopg.AsyncTransaction, failure: psycopg.Error | None) -> bool:
-    """Tell whether the COMMIT was confirmed; false: nobody knows. Raises why it was refused.
+    """Tell whether the COMMIT was confirmed. False: unknown. If it was refused, raise the reason.
 
-    An ERROR means that nothing was committed. FATAL may come after the commit, from a server that is told to end.
+    An ERROR means that nothing was committed. A FATAL may come after the commit, from a server that shuts down.
     """
     if failure is None:
-        # psycopg says nothing either when the connection broke before it could send the COMMIT.
+        # psycopg raises nothing either if the connection broke before it could send the COMMIT.
         return begun.status is begun.Status.COMMITTED
     if failure.diag.severity_nonlocalized == "ERROR":
         raise failure
@@ -272,7 +273,7 @@ def is_answered(begun: psycopg.Transaction | psycopg.AsyncTransaction, failure: 
 
 
 def interrupt(connection: Sync) -> None:
-    """Cancel what a thread waits for; should the server not listen, hang up."""
+    """Cancel the statement that a thread waits for. If the server does not answer, close the connection."""
     try:
         connection.cancel_safe(timeout=CANCEL_SECONDS)
     except psycopg.Error:

@@ -1,4 +1,4 @@
-"""What to do with a task whose type this worker does not know: a deploy in the wrong order must not cost it."""
+"""Put back a task whose type this worker does not know: a deploy in the wrong order must not cost it an attempt."""
 
 from collections.abc import Callable, Iterable
 from operator import attrgetter
@@ -8,7 +8,7 @@ from orchestrator.finish import Outbox
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import Fault, Outcome, PutBack
 
-# The first wait, doubled each time, up to the longest.
+# The first delay, doubled each time, and the longest.
 PUT_BACK_SECONDS = 5.0
 PUT_BACK_SECONDS_MAX = 300.0
 
@@ -16,12 +16,13 @@ TYPE = attrgetter("type")
 
 
 def types_unknown(tasks: Iterable[Claimed], knows: Callable[[str], bool]) -> set[str]:
-    """Return the types among these that the worker does not know, each asked once: a batch has few."""
+    """Return the types of these tasks that the worker does not know. Check each type once: a batch has few."""
     return {kind for kind in set(map(TYPE, tasks)) if not knows(kind)}
 
 
 def put_back(outbox: Outbox, task: Claimed, *, worker_id: UUID) -> None:
-    """Give the task back, visibly and uncharged, to wait for a worker that knows its type."""
+    """Put the task back for a worker that knows its type: with a delay and a visible reason. The attempt is not
+    counted."""
     times = min((task.put_back or 0) + 1, 30)
     wait = min(PUT_BACK_SECONDS * 2 ** (times - 1), PUT_BACK_SECONDS_MAX)
     reason = f"worker {worker_id} serves queue {task.queue} but has no handler for type {task.type}"

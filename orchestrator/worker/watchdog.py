@@ -1,19 +1,19 @@
-"""End a worker's process that cannot end by itself: a thread that looks twice a second.
+"""End a worker's process that cannot end by itself: a thread checks it twice a second.
 
-    a stop that is not followed    a signal came, and the process is there long after the grace. The loop is blocked, or
-                                   the end of the interpreter waits for a thread
-    a hung worker                  the loop is blocked for longer than every timeout of what runs (stall.py)
-    lost descriptors               a handler has closed all of them (os.closerange before an exec that never came). The
-                                   process has no database, no parent and no event loop that it could use
-    a lost interpreter             C code keeps the interpreter's lock, so that no thread runs. faulthandler has a
-                                   thread that needs no lock; it says where
+    a stop without effect          a signal came, and the process still exists long after the grace. The loop is
+                                   blocked, or the end of the interpreter waits for a thread
+    a hung worker                  the loop is blocked longer than every timeout of its running tasks (stall.py)
+    lost descriptors               a handler has closed all of them (os.closerange without the exec after it). The
+                                   process cannot use its database, its parent or its event loop
+    a lost interpreter             C code keeps the interpreter's lock, so no thread runs. faulthandler has a thread
+                                   that needs no lock; it prints where
 
-The process then ends with status 1, without another line of Python: its parent or its service manager starts another,
-and its tasks are recovered like those of a process that was killed. This is for `orchestrator worker` alone: no other
-process is ours to end.
+The process then ends with status 1, without running more Python code. Its parent or its service manager starts another,
+and its tasks are recovered like those of a killed process. Only `orchestrator worker` uses this: the worker must not
+end a process that belongs to an application.
 
-Signals are taken by Python's own handlers, which run on the main thread between two lines of Python, also while a
-handler blocks the loop there. Those of the event loop run only when the loop turns.
+Signals go to Python's own handlers. These run on the main thread between two lines of Python, also while a handler
+blocks the loop there. The event loop's handlers run only when the loop turns.
 """
 
 import asyncio
@@ -35,30 +35,30 @@ from orchestrator.worker.worker import Worker
 
 LOOK_SECONDS = 0.5
 END_SECONDS = 45.0
-"""Beyond the grace. While the database is away the slowest end takes some 40 s: the last outcomes, the last row."""
+"""Beyond the grace. The slowest end takes some 40 s, while the database is away: last outcomes, then the last row."""
 
 BLOCKED_SECONDS = 5.0
-"""After a second signal, if the loop has not noticed the first: nothing is given back then."""
+"""After a second signal, if the loop has not noticed the first. No task is released then."""
 
 SAY_SECONDS = 1.0
 
 LOCKED_SECONDS = 60.0
 """Beyond every timeout, how long C code may keep the interpreter's lock."""
 
-# Each look is a new thread of faulthandler's.
+# Each check makes a new faulthandler thread.
 LOCKED_LOOK_SECONDS = 5.0
-# Longer is for ever, and for faulthandler too long.
+# A longer time means "never", and faulthandler does not accept it.
 LOCKED_SECONDS_MAX = 1_000_000.0
 
 
 class Watchdog:
-    """Watches a worker's process for as long as the block lasts, and after it as long as a stop is not followed."""
+    """Watches a worker's process while the block lasts, and after it until a requested stop has ended the process."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
         self._runs = False
         self._lock_looked_at = -math.inf
-        # Two descriptors that nothing but the watchdog uses: who closes these has closed others as well.
+        # Two descriptors that only the watchdog uses: code that closes these has closed others as well.
         self._pipe = os.pipe()
         self._identity = self._look()
         self._deadline = math.inf
@@ -78,8 +78,8 @@ class Watchdog:
             self.end_within(END_SECONDS)
 
     def obey(self, stop: Callable[[], None], *, grace_seconds: float, hurries: bool) -> None:
-        """Call `stop` on the running loop at each signal that means so, and see to it that the process then ends. A
-        second signal `hurries`, or counts for nothing."""
+        """Call `stop` on the running loop at each stop signal, and make sure that the process then ends. A second
+        signal ends it sooner if `hurries`, and otherwise has no effect."""
         loop = asyncio.get_running_loop()
         signals = heeded = 0
 
@@ -99,13 +99,13 @@ class Watchdog:
                 loop.call_soon_threadsafe(heed)
 
         for number in exit_codes.STOPPING:
-            # The loop's own handler wakes the loop out of its wait; Python's is set over it, and does the work.
+            # The loop's handler is needed to wake the loop. Python's handler replaces it and does the work.
             loop.add_signal_handler(number, int)
             signal.signal(number, receive)
         os.register_at_fork(after_in_child=obey_no_more)
 
     def end_within(self, seconds: float) -> None:
-        """Have the process end within so long. From a signal's handler, so without a lock."""
+        """End the process after so many seconds at most. Runs in a signal handler, so it takes no lock."""
         self._deadline = min(self._deadline, time.monotonic() + seconds)
 
     def _run(self) -> None:
@@ -121,13 +121,13 @@ class Watchdog:
                 self._watch_lock()
 
     def _watch_lock(self) -> None:
-        """Put off the end by faulthandler; nothing puts it off while no thread runs."""
+        """Put off the end by faulthandler. While no thread runs, it is not put off."""
         now = time.monotonic()
         if now - self._lock_looked_at < LOCKED_LOOK_SECONDS:
             return
         self._lock_looked_at = now
         seconds = LOCKED_SECONDS + self._worker.stall.patience_seconds
-        with suppress(Exception):  # without a standard error to say it on
+        with suppress(Exception):  # there may be no standard error
             if seconds < LOCKED_SECONDS_MAX:
                 faulthandler.dump_traceback_later(seconds, exit=True)
             else:
@@ -138,13 +138,13 @@ class Watchdog:
             self._end("a handler has closed the descriptors of the process")
 
     def _look(self) -> list[tuple[int, int]]:
-        """Return what the two descriptors are; nothing, if they are closed."""
+        """Return the identities of the two descriptors. Empty: they are closed."""
         with suppress(OSError):
             return [(status.st_dev, status.st_ino) for status in map(os.fstat, self._pipe)]
         return []
 
     def _end(self, reason: str) -> None:
-        # The log may be what everything waits for.
+        # In a thread, since the log itself may block.
         saying = threading.Thread(target=self._say, args=[reason], daemon=True)
         saying.start()
         saying.join(SAY_SECONDS)
@@ -157,7 +157,7 @@ class Watchdog:
 
 
 def obey_no_more() -> None:
-    """In a forked copy, take signals as any program does: its loop never turns, and its wakeups reach the worker."""
+    """In a forked copy, restore the default signal handling: its loop never turns, and its wakeups reach the worker."""
     signal.set_wakeup_fd(-1)
     for number in exit_codes.STOPPING:
         signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""One worker: start, serve, be told, stop."""
+"""One worker: start, serve, act on the beat's report, stop."""
 
 import asyncio
 import time
@@ -31,21 +31,21 @@ from orchestrator.worker.services import Services
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.stall import WATCH_SECONDS, Stall
 
-# Outcomes on their way: a few batches of them.
+# Room for a few batches of outcomes.
 OUTBOX_LEAST = 4000
 # For a handler's clean-up and the last outcomes, even when the grace is over.
 LAST_WRITES_SECONDS = 10.0
-# Where no notification arrives, a cancel by hand is found by looking, within a second.
+# Without notifications, only a look finds a manual cancel. This finds it within a second.
 DEAF_LOOK_SECONDS = 0.75
 
 
 class Worker:
-    """Serves queues with the handlers of a registry, until told to stop, or until they are empty."""
+    """Serves queues with the handlers of a registry, until stop() is called or the queues are empty."""
 
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
         config = config if config.queues else replace(config, queues=registry.queues)
         self.config = config
-        self.serves = True  # its port; where a parent does, that is set to False
+        self.serves = True  # serves its port; the command sets False when a parent serves it
         connections = Connections(config.database_url)
         self._info = connections.info("heartbeat")
         self._idle = IdleWait(poll_seconds=config.poll_seconds, impatient=until_empty)
@@ -112,7 +112,7 @@ class Worker:
             raise
 
     def stop(self, *, grace_seconds: float | None = None) -> None:
-        """Claim no more, let running tasks finish within the grace, give the rest back. Again: hurry."""
+        """Claim no more, let running tasks finish within the grace, release the rest. A second call ends the grace."""
         hurry = self._stopping.is_set()
         self._stopping.set()
         if grace_seconds is not None or hurry:
@@ -120,7 +120,7 @@ class Worker:
         self._intake.stop()
 
     def health(self) -> Health:
-        """Look at ourselves. Any thread may."""
+        """Return this worker's health. Any thread may call this."""
         return Health(
             is_registered=self._heartbeat.is_registered,
             is_stopping=self._stopping.is_set(),
@@ -137,7 +137,7 @@ class Worker:
 
     @property
     def left_behind(self) -> int:
-        """How many handlers ignored their timeout or their cancellation, and may still run."""
+        """How many handlers ignored their timeout or their cancellation and may still run."""
         return self._slots.left_behind
 
     async def _live(self) -> None:
@@ -169,8 +169,8 @@ class Worker:
         try:
             await self._intake.run()
         except Exception as error:
-            # Told to stop while the database is away. What is ours there and not in our hands goes back when
-            # our beat is missed.
+            # stop() was called while the database is away. Tasks that the database holds in our name and that we do
+            # not have are released when our beat is missed.
             if not (self._stopping.is_set() and is_transient(error)):
                 raise
         await self._drain()
@@ -178,7 +178,7 @@ class Worker:
     async def _drain(self) -> None:
         self._stopping.set()
         self._heartbeat.drain()
-        # Somebody else may lead from now on: at the end of the grace is no time to resign.
+        # Resign now, not at the end of the grace: another worker can lead meanwhile.
         self._in_background(asyncio.to_thread(self._leader.stop))
         running = len(self._slots.running())
         events.emit(events.WorkerStopping(self._intake.worker_id, running, self._grace_seconds))
@@ -192,7 +192,7 @@ class Worker:
         await self._write_the_rest(begun + self._grace_seconds)
 
     async def _write_the_rest(self, at: float) -> None:
-        """Give back what still runs, and write what is in the outbox: until then, or a little longer."""
+        """Release what still runs, and write the outbox: until `at`, and for at least LAST_WRITES_SECONDS."""
         with suppress(TimeoutError):
             async with asyncio.timeout(max(LAST_WRITES_SECONDS, at - time.monotonic())):
                 await self._attempt_ender.give_back()
@@ -213,7 +213,7 @@ class Worker:
             await asyncio.wait(self._background_tasks)
         await asyncio.to_thread(self._heartbeat.stop)
 
-    # What the database says about us: it comes on the heartbeat's thread, and is acted upon on the loop.
+    # What the database reports about this worker. It arrives on the heartbeat's thread; the loop acts on it.
 
     def _told(self, report: Report) -> None:
         self._leader.heard(report.view, sent_at=report.sent_at)
@@ -229,7 +229,7 @@ class Worker:
         self._attempt_ender.lose(report.lost)
         self._idle.lives(report.peers)
         if report.worker_id != self._listed:
-            # Only now would a claim or a mark under this id find its row.
+            # Claims and marks under this id find its row only from now on.
             self._listed = report.worker_id
             self._idle.ring()
         if report.beacon_lost:
@@ -246,7 +246,7 @@ class Worker:
             self._give_back_ghosts(report.ghosts)
 
     def _give_back_ghosts(self, told: Iterable[Claimed]) -> None:
-        """Give back what is ours by the database and not in our hands: fenced by its lease, like any outcome."""
+        """Release tasks that the database holds in our name and that we do not have. The lease fences this write."""
         held = {(task.id, task.lease) for task in self._held()}
         ghosts = self._ghosts.confirmed(
             g for g in told if (g.id, g.lease) not in held and not self._intake.claims.is_receiving(g)
@@ -259,7 +259,7 @@ class Worker:
             self._slots.release(ghost, worker_id=self._intake.worker_id)
 
     async def _watch(self) -> None:
-        """Stop the handlers when the database has not heard of us for so long that others may have their tasks."""
+        """Stop the handlers when our beat has failed for so long that other workers may have their tasks."""
         while True:
             self.stall.seen(self._intake.worker_id)
             await asyncio.sleep(WATCH_SECONDS)
@@ -271,7 +271,7 @@ class Worker:
                 self.stop()
 
     def _begin_anew(self, *, given_away: bool) -> None:
-        """Go on under a new id: by the database our leases are void, or by our own clock they may be."""
+        """Go on under a new id: the database says that our leases are void, or by our own clock they may be."""
         silent_seconds = self._heartbeat.silent_seconds
         old, new = self._heartbeat.renounce()
         self._intake.begin_anew(new)
@@ -280,14 +280,14 @@ class Worker:
             self._in_background(self._attempt_ender.drop("the worker was declared dead"))
         else:
             events.emit(events.WorkerCutOff(old, new, silent_seconds))
-            # Should nobody have taken them, they go back as soon as the database can be told.
+            # If no other worker has taken them, they are released as soon as the database answers.
             self._in_background(self._attempt_ender.give_back())
         self._listener.begin_anew(new)
 
-    # What others ask.
+    # Questions of the other parts.
 
     def _held(self) -> list[Claimed]:
-        """Return all that is in our hands. Any thread may ask, and may then miss what is just changing hands."""
+        """Return all tasks that this worker has. Any thread may call this; it can miss tasks that are being moved."""
         return [*self._slots.held(), *self._intake.suspects(), *self._outbox.held()]
 
     def _look_seconds(self) -> float:

@@ -138,7 +138,7 @@ def test_a_hand_that_does_not_end_fails_the_attempt_in_words(
     assert ("completed", [(1, "failed")]) == (status(connection, handle.id), attempts(connection, handle.id))
     assert [(handle.id, 2)] == entries(connection)
     said = value(connection, "SELECT error ->> 'message' FROM orchestrator.attempts")
-    assert f"task {handle.id} could not be completed: somebody's transaction has its row locked" in said
+    assert f"task {handle.id} could not be completed: another transaction has its row locked" in said
 
 
 @both_colours
