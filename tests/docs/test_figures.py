@@ -26,7 +26,10 @@ FIGURES = [
     (PATH, f"wake it for the next {idle_wait.MARK_SECONDS:g} s"),
     (PATH, f"writes a heartbeat every {Config().heartbeat_seconds:g} s"),
     (PATH, f"lost for {leader.BEACON_GRACE_SECONDS:g} s"),
-    (PATH, f"without a heartbeat for their `dead_after_seconds`, {Config().dead_after_seconds:g} s by default"),
+    (
+        PATH,
+        f"without a heartbeat for their `dead_after_seconds`, {Config().dead_after_seconds:g} s by default",
+    ),
     (PATH, f"look every {leader.WATCH_SECONDS:g} s"),
     (DELIVERY, f"within {Config().poll_seconds:g} s"),
     (DELIVERY, f"stands still for more than {Config().dead_after_seconds:g} s"),
