@@ -1,7 +1,7 @@
-"""What may be set, read once, checked as a whole, then passed along frozen.
+"""The settings: read once, checked as a whole, then passed along frozen.
 
-Every setting has one name: `poll_seconds` here is ORCHESTRATOR_POLL_SECONDS in the environment. An argument beats
-the environment. All faults are listed together, since mending them one at a time costs a deploy each.
+Every setting has one name: `poll_seconds` here is ORCHESTRATOR_POLL_SECONDS in the environment. An argument overrides
+the environment. One error lists all faults together: to find them one at a time would cost a deploy each.
 """
 
 import difflib
@@ -17,19 +17,19 @@ from orchestrator.errors import ConfigError
 from orchestrator.task.duration import SECONDS_MAX, shown
 
 PREFIX = "ORCHESTRATOR_"
-# Of the test suite and of nothing else; not a slip of the pen.
+# Variables of the test suite: known, and not typing errors.
 FOREIGN = frozenset({"ORCHESTRATOR_TEST_SERVER"})
 
-# Set by Kubernetes in each pod, for each service there is: one called `orchestrator-worker` is no slip of ours.
+# Kubernetes sets these in each pod, for each service: those of a service `orchestrator-worker` are no typing errors.
 OF_KUBERNETES = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$"
 )
 
-# Said to a command, and by no application: `orchestrator worker` reads it before it loads one.
+# Settings of a command, not of an application: `orchestrator worker` reads them before it loads one.
 OF_COMMANDS = ("processes",)
-# A flag's variable is called after its command: ORCHESTRATOR_WORKER_GRACE, ORCHESTRATOR_TASKS_LIST_STATUS. Slips among
-# those are for the command line to tell (cli/environment_variables.py), which knows its flags. No setting begins like
-# one.
+# A flag's variable begins with its command: ORCHESTRATOR_WORKER_GRACE, ORCHESTRATOR_TASKS_LIST_STATUS. The command line
+# knows its flags, and reports typing errors in those names (cli/environment_variables.py). No setting begins with a
+# command.
 COMMANDS = frozenset(
     {
         "bench", "demo", "dev", "doctor", "enqueue", "explain", "failures", "leader", "migrate", "queues", "resume",
@@ -37,20 +37,20 @@ COMMANDS = frozenset(
     }
 )  # fmt: skip
 
-# This host alone: whoever can reach the port can read it.
+# This host alone: any client that reaches the port can read the metrics.
 METRICS_HOST = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """The settings; the defaults are meant to be right for most."""
+    """The settings. The defaults fit most installations."""
 
-    # May hold a password. May be missing, where only connections of others are used: connect.py asks for it.
+    # May hold a password. May be missing if the application passes its own connections; else connect.py requires it.
     database_url: str = field(default="", repr=False)
-    queues: tuple[str, ...] = ()  # none named: those that the application's tasks are declared with
+    queues: tuple[str, ...] = ()  # empty: the queues that the application's tasks are declared with
     concurrency: int = 20
     leaked_threads_max: int = 20
-    start_wait_seconds: float = 60.0  # for a server that is away; 0: not at all
+    start_wait_seconds: float = 60.0  # how long to wait for a server that is away; 0: not at all
     grace_seconds: float = 30.0
     poll_seconds: float = 5.0
     heartbeat_seconds: float = 5.0
@@ -62,15 +62,15 @@ class Config:
     pool_timeout_seconds: float = 30.0
     transaction_pool_size: int = 10
     statistics_seconds: float = 10.0  # 0: none are written
-    metrics_port: int | None = None  # None: nothing is served; 0: one that is free
+    metrics_port: int | None = None  # None: no server; 0: any free port
     metrics_host: str = METRICS_HOST
     log_payloads: bool = False
 
     @classmethod
     def load(cls, environment: Mapping[str, str] | None = None, **given: Any) -> Self:
-        """Merge arguments over the environment over the defaults, and refuse all faults at once.
+        """Merge the arguments, the environment and the defaults, in this order; report all faults at once.
 
-        A `None` among the arguments means: not given.
+        An argument of `None` counts as not given.
         """
         faults: list[str] = []
         values: dict[str, Any] = {}
@@ -101,14 +101,14 @@ class Config:
         return config
 
     def fault_of_url(self) -> str | None:
-        """Say why the database's URL cannot be read, if it cannot; without a word of it."""
+        """Return why the database's URL cannot be read, if it cannot; the text quotes no part of it."""
         url = self.database_url
         if not isinstance(url, str) or not url or url.startswith("embedded:"):
             return None
         return database_url.fault(url)
 
     def faults(self) -> list[str]:
-        """Name every setting that cannot work, alone or beside another."""
+        """Return a sentence for every setting that cannot work, alone or beside another."""
         found = []
         if not isinstance(self.database_url, str):
             found.append(f"database_url must be text, not a {type(self.database_url).__name__}")
@@ -141,7 +141,7 @@ class Config:
 
 
 PORT_MAX = 65_535
-# What an integer column, and the server's arithmetic with it, can hold.
+# The largest number that an integer column, and the server's arithmetic with it, can hold.
 COUNT_MAX = 2**31 - 1
 WORDS = {
     "true": True,
@@ -154,7 +154,7 @@ WORDS = {
     "0": False,
 }
 
-# An int here: whole numbers only.
+# An int here allows whole numbers only.
 LEAST: Mapping[str, float] = {
     "concurrency": 1,
     "leaked_threads_max": 0,
@@ -175,7 +175,7 @@ LEAST: Mapping[str, float] = {
 
 
 def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
-    """Read a variable as the kind its default is; note a fault where it is not."""
+    """Read a variable as the type of its default; note a fault if it is of another type."""
     try:
         match default:
             case tuple():
@@ -194,18 +194,18 @@ def parsed(name: str, text: str, default: object, faults: list[str]) -> object:
 
 
 def is_of_a_command(setting: str) -> bool:
-    """Tell whether a variable is said to a command, and to no application."""
+    """Tell whether a variable belongs to a command, and not to an application."""
     command, _, flag = setting.partition("_")
     return setting in OF_COMMANDS or (command in COMMANDS and flag != "")
 
 
 def is_of_kubernetes(name: str, text: str) -> bool:
-    """Tell whether a variable says where a service of a cluster is to be found."""
+    """Tell whether a variable is the address of a service, set by Kubernetes."""
     return OF_KUBERNETES.search(name) is not None or (name.endswith("_PORT") and "://" in text)
 
 
 def names_of(value: object) -> object:
-    """Read queue names: several, or text with commas, which as a sequence would be queues of one letter each."""
+    """Read queue names: a sequence, or text with commas (which as a sequence would be queues of one letter)."""
     if isinstance(value, str):
         return tuple(part.strip() for part in value.split(",") if part.strip())
     return tuple(value) if isinstance(value, Iterable) else value

@@ -1,8 +1,8 @@
-"""Read what names a database, and never repeat it: what cannot be read may hold a part of a password.
+"""Read the address of a database, and never repeat it: an address that cannot be read may hold a part of a password.
 
 A reserved character in a password that is not percent-encoded ends the password early. libpq then takes the rest for
-the host, the port or the database, and prints it when it finds none of that name. So each part is judged before
-anything connects, and a refusal says what kind of part is wrong, and not how it reads.
+the host, the port or the database, and prints it when it finds nothing of that name. So this module checks each part
+before anything connects. A refusal names the kind of part that is wrong, and does not quote it.
 """
 
 import re
@@ -18,17 +18,17 @@ FORM = (
     "write postgresql://user:password@host:5432/database, and percent-encode what is reserved in a user, a password or "
     "a name: %40 for @, %2F for /, %3A for :, %23 for #, %3F for ?, %25 for %, %20 for a space"
 )
-# A name, an address, or a socket: in a folder, or abstract.
+# A name, an address, or a socket (in a folder, or abstract).
 HOST = re.compile(r"[\w.:%-]*|[/@][^@]*")
 PORT = re.compile(r"\s*\d*\s*")
-# The user and his password, the hosts, the database: as libpq takes a URL apart.
+# User and password, the hosts, the database: libpq splits a URL in this way.
 PLACES = re.compile(r"([^@/]*@)?([^/?]*)(?:/([^?]*))?")
-# Variables of libpq's own, and the parts that they stand for.
+# libpq's own variables, and the parts that they stand for.
 VARIABLES = {"host": "PGHOST", "port": "PGPORT", "dbname": "PGDATABASE"}
 
 
 def read(text: str, *, source: str) -> dict[str, Any]:
-    """Return the parameters of a URL, also SQLAlchemy's postgresql+driver://, or of libpq's key=value.
+    """Return the parameters of a URL (SQLAlchemy's postgresql+driver:// too) or of libpq's key=value.
 
     `source` names the setting or argument in a refusal.
     """
@@ -40,13 +40,13 @@ def read(text: str, *, source: str) -> dict[str, Any]:
 
 
 def fault(text: str) -> str | None:
-    """Return why a text names no database; None where it does."""
+    """Return why a text is no address of a database; None if it is one."""
     found = fault_of(text, parameters(text))
     return None if found is None else f"cannot be read: {found}; {FORM}"
 
 
 def check_environment(given: dict[str, Any]) -> None:
-    """Refuse a variable of libpq's that stands for a part which was not given, and is none."""
+    """Refuse a variable of libpq that stands for a missing part, and cannot be one."""
     for option in pq.Conninfo.get_defaults():
         part = option.keyword.decode()
         if part in VARIABLES and given.get(part) is None and option.val is not None:
@@ -56,7 +56,7 @@ def check_environment(given: dict[str, Any]) -> None:
 
 
 def parameters(text: str) -> dict[str, Any] | None:
-    """Return what libpq reads; None where it cannot. Its error quotes the text, so it is not passed on."""
+    """Return what libpq reads; None if it cannot. Its error quotes the text, so it is not passed on."""
     scheme, separator, rest = text.partition("://")
     if separator and "+" in scheme:
         text = f"{scheme.partition('+')[0]}://{rest}"
@@ -73,18 +73,18 @@ def fault_of(text: str, given: dict[str, Any] | None) -> str | None:
 
 
 def fault_of_parts(given: dict[str, Any]) -> str | None:
-    """Judge what was read."""
+    """Check the parts that were read."""
     if not all(map(HOST.fullmatch, str(given.get("host") or "").split(","))):
-        return "what stands in the place of the host is no name and no address"
+        return "the host is no name and no address"
     if not all(map(PORT.fullmatch, str(given.get("port") or "").split(","))):
-        return "what stands in the place of the port is no number"
+        return "the port is no number"
     if "://" in str(given.get("dbname") or ""):
-        return "what stands in the place of the database is a URL"
+        return "the name of the database is a URL"
     return None
 
 
 def fault_of_places(text: str) -> str | None:
-    """Judge a URL as it is written: an @ that is not encoded stands before the host alone."""
+    """Check a URL as it is written: the only unencoded @ is the one before the host."""
     _, separator, rest = text.partition("://")
     if not separator:
         return None

@@ -1,29 +1,29 @@
-"""Everything this package raises, in one tree.
+"""All exceptions of this package, in one tree.
 
-A class's docstring is its message when no better one is given.
+The docstring of a class is its message if the caller gives none.
 
     OrchestratorError
     ├── ConfigError            a setting, a flag or an address is wrong
     │   └── RegistryError      a task is declared twice, without a usable name, or for an executor that cannot run it
     ├── SchemaError            the database's schema and this package do not fit together
     │   └── DatabaseRestored       its tasks are a copy: a restored dump, a cloned database
-    ├── DatabaseUnavailable    the database could not be reached, or would not let us in
+    ├── DatabaseUnavailable    the database could not be reached, or refused the login
     │   └── EmbeddedServerError    the embedded PostgreSQL could not be started
     ├── EnqueueRefused         the database refused a new task (draining queue, taken key, bad option)
     │   └── PayloadRefused     the payload cannot be stored and given back unchanged
-    ├── EnqueueInDoubt         the connection broke before the database confirmed: enqueued, or not
-    ├── OperationRefused       the database would not show a task, or not change it (finished already, no right)
-    ├── LeaseLost              why a handler is being cancelled: its task is no longer its own
+    ├── EnqueueInDoubt         the connection broke before the answer: the task may be enqueued or not
+    ├── OperationRefused       the database refused to show or to change a task (finished already, no right)
+    ├── LeaseLost              why a handler is cancelled: its lease on the task is void
     ├── ExecutorCrashed        the process that ran a handler ended before the handler did
-    ├── TaskFailed             waited for a task, and it became a dead letter
-    ├── TaskCancelled          waited for a task, and it was cancelled
-    └── TaskExpired            waited for a task that is not there
+    ├── TaskFailed             a caller waited for a task, and it became a dead letter
+    ├── TaskCancelled          a caller waited for a task, and it was cancelled
+    └── TaskExpired            a caller waited for a task that does not exist
 
     HandlerSignal              what a handler raises to say how its attempt ended; never an error
-    ├── Retry(after)           failed; try again after this long
-    ├── Snooze(after)          not now; try again later, and do not count this attempt
-    ├── Cancel(reason)         no longer wanted; ends as cancelled
-    └── Discard(reason)        hopeless; ends as a dead letter at once
+    ├── Retry(after)           this attempt failed; try again after this long
+    ├── Snooze(after)          run again later; this attempt does not count
+    ├── Cancel(reason)         the task is not wanted any more; it ends as cancelled
+    └── Discard(reason)        another attempt is useless; it becomes a dead letter at once
 """
 
 from datetime import timedelta
@@ -45,13 +45,13 @@ class SchemaError(OrchestratorError):
 
 
 class DatabaseRestored(SchemaError):
-    """The tasks in this database are a copy, and nothing runs here before a person says so."""
+    """The tasks in this database are a copy. Nothing runs here until an operator resumes it."""
 
     def __init__(self, origins: str) -> None:
         super().__init__(
             f"the tasks in this database are a copy: {origins}. A restored dump or a cloned database runs nothing "
-            "before a person says so, because the original may be running the same tasks. If they are to run here, "
-            "make sure that no worker runs them there, then run `orchestrator resume --after-restore`"
+            "until an operator resumes it, because the original may be running the same tasks. If they are to run "
+            "here, make sure that no worker runs them there, then run `orchestrator resume --after-restore`"
         )
         self.origins = origins
 
@@ -85,14 +85,14 @@ class PayloadRefused(EnqueueRefused):
 
 
 class EnqueueInDoubt(OrchestratorError):
-    """The connection broke before the database confirmed: the tasks may be in it or not.
+    """The connection broke before the database answered: the tasks may be enqueued or not.
 
-    With a key, enqueue again: it is safe, and tells. Without one, look into orchestrator.tasks first.
+    With a key, enqueue again: that is safe, and shows which. Without one, look into orchestrator.tasks first.
     """
 
 
 class OperationRefused(OrchestratorError):
-    """The database would not show the task, or not change it."""
+    """The database refused to show or to change the task."""
 
     def __init__(
         self, message: str | None = None, *, sqlstate: str | None = None, hint: str | None = None
@@ -106,7 +106,7 @@ class TaskFailed(OrchestratorError):
     """The task became a dead letter."""
 
     def __init__(self, task_id: int, error_class: str, message: str, traceback: str) -> None:
-        super().__init__(f"task {task_id} was given up after {error_class}: {message}")
+        super().__init__(f"task {task_id} became a dead letter after {error_class}: {message}")
         self.task_id = task_id
         self.error_class = error_class
         self.message = message
@@ -133,7 +133,7 @@ class TaskExpired(OrchestratorError):
 
 
 class LeaseLost(OrchestratorError):
-    """The task is no longer this attempt's; whatever it returns counts for nothing."""
+    """The lease of this attempt is void; its outcome is dropped."""
 
     def __init__(self, task_id: int, reason: str) -> None:
         super().__init__(f"task {task_id} is no longer this attempt's: {reason}")
@@ -142,7 +142,7 @@ class LeaseLost(OrchestratorError):
 
 
 class ExecutorCrashed(OrchestratorError):
-    """The process that ran the handler ended before the handler did; this attempt failed, and no other."""
+    """The process that ran the handler ended before the handler did. Only this attempt failed."""
 
 
 class RegistryError(ConfigError):
@@ -150,14 +150,14 @@ class RegistryError(ConfigError):
 
 
 class HandlerSignal(Exception):
-    """How a handler says that its attempt ended other than by returning or failing.
+    """A handler raises it to end its attempt in another way than by returning or failing.
 
-    What it carries is read where the attempt is judged: "5m", a timedelta or seconds are one there.
+    The worker reads its fields when the attempt ends: "5m", a timedelta and seconds are the same there.
     """
 
 
 class Retry(HandlerSignal):
-    """This attempt failed; try again after this long (without a delay: after the type's backoff)."""
+    """This attempt failed. Try again after this long (without a delay: after the type's backoff)."""
 
     def __init__(
         self, after: timedelta | float | str | None = None, reason: str = "the handler asked for a retry"
@@ -168,7 +168,7 @@ class Retry(HandlerSignal):
 
 
 class Snooze(HandlerSignal):
-    """Not now: run again after this long; this attempt is not counted."""
+    """Run again after this long. This attempt does not count."""
 
     def __init__(self, after: timedelta | float | str) -> None:
         super().__init__(f"snoozed for {after}")
@@ -176,7 +176,7 @@ class Snooze(HandlerSignal):
 
 
 class Cancel(HandlerSignal):
-    """No longer wanted: the task ends as cancelled."""
+    """The task is not wanted any more: it ends as cancelled."""
 
     def __init__(self, reason: str = "cancelled by its handler") -> None:
         super().__init__(reason)
@@ -184,7 +184,7 @@ class Cancel(HandlerSignal):
 
 
 class Discard(HandlerSignal):
-    """Hopeless: the task becomes a dead letter at once, whatever attempts are left."""
+    """Another attempt is useless: the task becomes a dead letter at once, however many attempts are left."""
 
     def __init__(self, reason: str = "discarded by its handler") -> None:
         super().__init__(reason)

@@ -1,12 +1,13 @@
-"""Take ready tasks for one worker: claim a batch, free what has become due.
+"""Take ready tasks for one worker: claim a batch, make scheduled tasks that are due pending.
 
-A claim is a hint, committed without waiting for the disk; only the outcome is a fact. What protects a task is
-its lease, a random 63-bit number drawn for each claim statement: who cannot name it cannot write. A sequence
+A claim is a hint: it commits without waiting for the disk. Only the outcome is a fact. The lease protects a task: a
+random 63-bit number, drawn for each claim statement. A writer that does not name the lease changes nothing. A sequence
 would not do: a server that crashes after an asynchronous commit forgets the claim *and* the sequence's advance,
-and hands the same number out again.
+and hands out the same number again.
 
-Relies on the clock of the database alone. When the answer to a claim is lost, the caller does not know what it
-holds; the worker's beat tells it, and what is in its name and not in its hands goes back, uncharged.
+Only the database's clock counts here. When the answer to a claim is lost, the worker does not know what it holds. Its
+beat returns the tasks that the database holds in its name. The worker gives back, uncharged, those that it does not
+know.
 """
 
 from orchestrator.claim.batch import Answer, batch, new_lease

@@ -19,11 +19,11 @@ PLACE = attrgetter("position", "id")
 TO_TASK = partial(tuple.__new__, Claimed)
 CLAIM = statement.load(__file__, "batch.sql")
 
-# Of payloads in one answer: a claim of a thousand may meet a thousand of 256 kB after any number of small ones. Each
-# may have an equal share of it; a task with more comes without its payload, is given back, and the next claim is
-# smaller. As stored, so compressed: to know the whole size the server would have to unpack it.
+# The most bytes of payloads in one answer: a claim of 1000 may meet 1000 payloads of 256 kB after any number of small
+# ones. Each task may have an equal share. A task with a larger payload comes without it and is given back, and the next
+# claim is smaller. The bytes count as stored, so compressed: to know the whole size the server would have to unpack it.
 ANSWER_BYTES = 16_000_000
-# Any payload: the one task of a claim of one always comes whole.
+# No bound: a claim of one task always brings the whole payload.
 WHOLE = 2**31 - 1
 
 
@@ -33,7 +33,7 @@ def new_lease() -> int:
 
 
 class Answer:
-    """What a claim has brought, not read yet: the server is free for the next statement."""
+    """The result of a claim, not read yet: the server is free for the next statement."""
 
     __slots__ = ("_cursor", "_positions", "_queues", "seconds")
 
@@ -51,11 +51,11 @@ class Answer:
 
     @property
     def count(self) -> int:
-        """How many were claimed."""
+        """How many tasks were claimed."""
         return self._cursor.rowcount
 
     async def tasks(self, *, round_trip_seconds: float = 0.0) -> list[Claimed]:
-        """Read them, in order of execution: UPDATE … RETURNING promises none."""
+        """Read the tasks and sort them in order of execution: UPDATE … RETURNING promises no order."""
         tasks = await self._cursor.fetchall()
         tasks.sort(key=PLACE)
         if len(self._queues) > 1:
@@ -76,8 +76,8 @@ async def batch(
     limits: Sequence[int] | None = None,
     positions: ScanPositions | None = None,
 ) -> Answer:
-    """Claim at most `batch_size` tasks under a fresh lease, and at most `limits` of each queue, if these are given; the
-    first queue of the sequence is served first."""
+    """Claim at most `batch_size` tasks under a fresh lease, and at most `limits` of each queue, if given. Serves
+    the first queue of the sequence first."""
     payload_bytes = Int4(ANSWER_BYTES // batch_size if batch_size > 1 else WHOLE)
     given = {"lease": lease, "worker_id": worker_id, "batch_size": batch_size}
     where = where_to_look(queues, positions.ranges(queues) if positions is not None else None, limits)
@@ -90,7 +90,7 @@ async def batch(
 def where_to_look(
     queues: Sequence[str], ranges: Sequence[Range] | None, limits: Sequence[int] | None = None
 ) -> dict[str, Any]:
-    """Say which parts of the order to look at, as the statement takes it; payloads of any size."""
+    """Return the parts of the order to look at, as parameters of the statement; with payloads of any size."""
     if ranges is None:
         return {
             "payload_bytes": Int4(WHOLE),
@@ -114,5 +114,5 @@ def where_to_look(
 
 
 def claimed(_cursor: object) -> Callable[[Sequence[Any]], Claimed]:
-    """Make each row of the driver a task: as `_make` does, which is Python and looks at its length, too."""
+    """Make each row of the driver a task. `_make` does the same, in Python, and also checks the length."""
     return TO_TASK

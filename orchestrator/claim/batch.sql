@@ -1,20 +1,21 @@
 -- Claim up to `batch_size` ready tasks for one worker, under one lease, in the order of position.
--- In: queues, in the order to look at them; limits, the most to take of each (shares.py), or NULL: no limit but batch_size;
---     and the range of the order to look at in each (scan_positions.py; a queue may come several times, its ranges in
---     order, and its limit then holds for each range), without its ends, or NULL for all of it (to send nothing is a
---     tenth of a claim that finds one task); batch_size, lease (random, new for each statement), worker_id;
---     payload_bytes: what is stored of a payload and is more is left out of the answer, where it is empty text then, which is
+-- In: queues, in the order to look at them. limits: the most tasks to take of each queue (shares.py); NULL: no limit
+--     but batch_size. from_…, to_…: the range of the order to look at in each queue, without its ends
+--     (scan_positions.py); NULL: all of it (to send nothing saves a tenth of a claim that finds one task). A queue may
+--     come several times, with its ranges in order; its limit then holds for each range. batch_size; lease (random, new
+--     for each statement); worker_id. payload_bytes: a payload that is larger as stored comes as empty text, which is
 --     no JSON (batch.py). Out: the claimed rows.
--- Locks: the claimed rows, SKIP LOCKED. Path: tasks_live_claim_idx once a queue, stopping at the outer limit.
--- Named by ctid through an array: the rows are locked, so their ctid holds, and no plan can join its way to a
--- sequential scan. The look into queues makes a pause hold at once; a queue without a row is active. It is no join:
--- a hash join may read queues first, and then the queues come in the order of that table, not in the caller's.
--- A worker that was declared dead gets nothing: it does not know it yet, and would lose again what it claims.
--- Nor does one that was registered elsewhere, or where the tables are not at home: in a restored dump nothing runs
--- before a person says so.
--- What anybody may have written into `error` is looked at before it is cast: one bad row must not cost every claim.
--- Commits without waiting for the disk: a claim is a hint, and the lease is random, so one that a server
--- crash forgot can never be mistaken for a later one.
+-- Locks: the claimed rows, SKIP LOCKED. Path: tasks_live_claim_idx once for each queue, stopping at the outer limit.
+-- The rows are named by ctid, through an array: they are locked, so their ctid holds, and no plan can turn a join into
+-- a sequential scan. The look into queues makes a pause hold at once; a queue without a row is active. It is no join:
+-- a hash join may read queues first, and the queues then come in the order of that table, not in the caller's.
+-- A worker that was declared dead claims nothing: it does not know that yet, and would lose again what it claims.
+-- The same holds for a worker that is registered in another place, and for tables that are not at home: in a restored
+-- dump nothing runs before an operator resumes it.
+-- `error` may hold any text that an operator's statement wrote. So it is checked before the cast: one bad row must not
+-- make every claim fail.
+-- Commits without waiting for the disk: a claim is a hint. The lease is random, so a lease that a server crash forgot
+-- is never taken for a later one.
 WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
 )

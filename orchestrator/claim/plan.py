@@ -1,4 +1,4 @@
-"""Tell whether a claim finds its tasks by their index, on the tables as they are: for who examines a server."""
+"""Check that a claim finds its tasks by their index, on the tables as they are. For `orchestrator doctor`."""
 
 from typing import Any
 from uuid import UUID
@@ -18,7 +18,7 @@ NOBODY = UUID(int=0)
 
 
 def faults_of_plan(connection: psycopg.Connection[Any]) -> list[str]:
-    """Say what is wrong with the plan, for a worker's session; nothing is changed. Needs a worker's rights."""
+    """Return what is wrong with the plan, in a worker's session. Changes nothing. Needs a worker's rights."""
     given = {"lease": 0, "worker_id": NOBODY, "batch_size": 100, **where_to_look(["default"], None)}
     with connection.transaction(force_rollback=True), connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(SETTINGS)
@@ -32,12 +32,12 @@ def faults_of_plan(connection: psycopg.Connection[Any]) -> list[str]:
 
 
 def walked(node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return a node of a plan and all below it."""
+    """Return a node of a plan and all nodes below it."""
     return [node, *(below for child in node.get("Plans", ()) for below in walked(child))]
 
 
 def is_whole(node: dict[str, Any]) -> bool:
-    """Tell whether a node reads the table, or an index of it, without knowing where to begin."""
+    """Tell whether a node reads the whole table, or a whole index of it."""
     if node["Node Type"] == "Seq Scan":
         return bool(node["Relation Name"] == TABLE)
     return (

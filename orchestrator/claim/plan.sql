@@ -1,2 +1,2 @@
--- Before the text of batch.sql: how it would be run, without running it. Out: one row: the plan, as JSON.
+-- Goes before the text of batch.sql: plans it without running it. Out: one row: the plan, as JSON.
 EXPLAIN (FORMAT JSON)

@@ -1,4 +1,4 @@
-"""Tell whether queues have run empty, for a worker that ends when they have."""
+"""Tell whether queues are empty, for a worker that ends then."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ REMAINING = statement.load(__file__, "remaining.sql")
 
 
 async def remaining(connection: psycopg.AsyncConnection[Any], *, queues: Sequence[str]) -> bool:
-    """Return whether anything is ready, held by any worker, or waiting for a retry in these queues."""
+    """Return whether any task in these queues is ready, held by a worker, or waiting for a retry."""
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(REMAINING, {"queues": list(queues)})
         row = await cursor.fetchone()

@@ -1,8 +1,8 @@
--- Tell whether these queues still hold work that `--until-empty` must wait for: ready, held by a worker, or
--- waiting for a retry. First-time future tasks, paused queues, and what waits for a worker that
--- knows its type do not count. Out: one row, one boolean.
--- Paths: tasks_live_claim_idx, tasks_live_worker_idx, tasks_live_due_idx (its whole length when nothing waits
--- for a retry, which is why it is asked last and only by a worker that has found nothing to do).
+-- Tell whether these queues still hold tasks that `--until-empty` must wait for: ready, held by a worker, or waiting
+-- for a retry. Future tasks that have not run yet, paused queues, and tasks that wait for a worker that knows their
+-- type do not count. Out: one row, one boolean.
+-- Paths: tasks_live_claim_idx, tasks_live_worker_idx, tasks_live_due_idx (its whole length when no task waits for a
+-- retry; so this question comes last, and only a worker that has found no task asks it).
 WITH wanted AS (
     SELECT w.queue
     FROM unnest(%(queues)s::text[]) AS w (queue)

@@ -1,16 +1,16 @@
-"""Where in the order of a queue it is worth looking, while a long transaction keeps what is gone from going away.
+"""Where in the order of a queue a claim should look, while a long transaction keeps dead index entries in place.
 
-Each claim leaves a dead entry in the index, at the place of the task it took. As long as somebody holds an old snapshot
-nobody may clean them up, and a claim that begins at the front passes them all: after a minute at some thousand tasks a
-second that takes a hundred times as long. So a worker remembers which stretches of the order it has emptied, one for
-each priority in use, and once a look at everything has become dear it looks only beside them.
+Each claim leaves a dead entry in the index, at the place of the task it took. While any transaction holds an old
+snapshot, the server cannot remove these entries, and a claim that begins at the front passes all of them: after a
+minute at some thousand tasks a second that takes a hundred times as long. So a worker remembers which stretches of the
+order it has emptied, one for each priority in use. Once a look at everything is dear, it looks only beside them.
 
     cheap   look at everything; note what was claimed
-    dear    look beside the stretches; and, for a twentieth of the time, into them, a slice at a time: a task that was
-            missed (it was locked, was given back, or committed late) waits for that
+    dear    look beside the stretches. For a twentieth of the time, look into them too, a slice at a time: that finds a
+            task that was missed (it was locked, was given back, or was committed late)
             nothing found for a while: look at everything, for a twentieth of the time
 
-A more urgent task than any before lies beside the stretches and is found at once.
+A task that is more urgent than any before lies beside the stretches. The next claim finds it.
 """
 
 import time
@@ -28,18 +28,18 @@ FRONT: Place = (-(2**63), -(2**63))
 BACK: Place = (2**63 - 1, 2**63 - 1)
 HOUR = 3_600_000_000  # in units of a position, which is microseconds
 
-# A claim that takes longer than this beside its round trip, and than this for each task it found and for each byte of
-# their payloads, passes many dead entries.
+# A claim passes many dead entries if it takes longer than its round trip, plus this, plus this for each task that it
+# found and for each byte of their payloads.
 DEAR_SECONDS = 0.010
 DEAR_SECONDS_FOR_EACH = 0.000_05
 DEAR_SECONDS_FOR_EACH_BYTE = 0.000_000_05
 ROUND_TRIPS = 2.0
-# When nothing was found for so long, there is time to look at everything.
+# After so long without a task there is time to look at everything.
 IDLE_SECONDS = 1.0
-# What lies further apart belongs to two stretches: another priority, or the tasks of a burst long ago.
+# Tasks further apart belong to two stretches: another priority, or a burst of tasks long ago.
 GAP = HOUR // 6
 STRETCHES_MAX = 16
-# Looking into the stretches: what a slice should take, and which share of the time.
+# Looks into the stretches: how long one slice should take, and their share of the time.
 SLICE_SECONDS = 0.025
 SHARE = 0.05
 CUTS_MAX = 256
@@ -69,12 +69,12 @@ class Trail:
             else:
                 apart.append((a, b))
         insort(apart, (first, last))
-        # So many priorities, or such short aging, that it is not worth while.
+        # With so many priorities, or such short aging, stretches do not pay.
         self.stretches = apart if len(apart) <= STRETCHES_MAX else []
 
     def beside(self, reach: int) -> Iterable[tuple[Place, Place]]:
-        """Return what lies between the stretches, and before and after them. A stretch reaches so far to the front
-        beyond the first task we have claimed of it: others have claimed there before us."""
+        """Return the ranges before, between and after the stretches. A stretch begins by `reach` before the first task
+        that we have claimed of it: other workers have claimed there before us."""
         after = FRONT
         for first, last in self.stretches:
             front = (first[0] - reach, 0)
@@ -84,11 +84,11 @@ class Trail:
         yield after, BACK
 
     def slices(self, reach: int, count: int) -> list[tuple[Place, Place]]:
-        """Return the stretches, cut into so many pieces each."""
+        """Return the stretches, each cut into `count` pieces."""
         found = []
         after = FRONT
         for first, last in self.stretches:
-            # What was reached beyond the first is a slice of its own.
+            # The part before the first task is a slice of its own.
             found.append(((max(after[0], first[0] - reach), -1), (first[0], first[1])))
             step, end = (last[0] - first[0]) // count + 1, (last[0], last[1] + 1)
             for n in range(count):
@@ -100,7 +100,7 @@ class Trail:
 
 
 class ScanPositions:
-    """What one worker remembers of its queues."""
+    """What one worker remembers about its queues."""
 
     def __init__(self) -> None:
         self._forget()
@@ -110,7 +110,7 @@ class ScanPositions:
         self._reach = GAP
         self._cuts = 1
         self._slice = self._slices = 0
-        self._cheap = 0  # so many slices in a row
+        self._cheap = 0  # how many slices in a row were cheap
         self._look_inside_at = 0.0
         self._is_looking_inside = False
         self._found_at = time.monotonic()
@@ -119,7 +119,7 @@ class ScanPositions:
         self.is_dear = False
 
     def ranges(self, queues: Sequence[str]) -> list[Range] | None:
-        """Return where the next claim should look, the queues in this order; None: everywhere."""
+        """Return where the next claim should look, with the queues in this order; None: everywhere."""
         now = time.monotonic()
         self._is_looking_at_all = not self.is_dear or (
             now - self._found_at > IDLE_SECONDS and now >= self._look_at_all_at
@@ -142,7 +142,7 @@ class ScanPositions:
         return found
 
     def learn(self, tasks: Sequence[Claimed], seconds: float, *, round_trip_seconds: float = 0.0) -> None:
-        """Note what a claim has found, in the order of each queue, what it took, and what the least statement takes."""
+        """Note what a claim found, in the order of each queue, how long it took, and how long a round trip takes."""
         now = time.monotonic()
         if tasks:
             self._found_at = now
@@ -154,7 +154,7 @@ class ScanPositions:
         if self._is_looking_at_all:
             if not was_dear:
                 if self.is_dear:
-                    # What was dead is gone, or it never was what made it dear.
+                    # The dead entries are gone, or they were not the cause.
                     self._forget()
                 return
             self.is_dear = True
@@ -162,7 +162,7 @@ class ScanPositions:
         elif self._is_looking_inside:
             self._has_looked_inside(seconds, was_dear=was_dear)
         elif was_dear:
-            # Still many on our way: they lie before what we have claimed ourselves.
+            # There are still many dead entries on our way: they lie before what we have claimed ourselves.
             self._reach = min(self._reach * 4, 1_000_000 * HOUR)
 
     def _has_looked_inside(self, seconds: float, *, was_dear: bool) -> None:
@@ -175,12 +175,12 @@ class ScanPositions:
             self._cuts //= 2
             self._cheap = self._slices = 0
         elif self._cheap > self._slices:
-            # Everything was looked at, and it was cheap: what was dead is gone.
+            # A look at everything was cheap: the dead entries are gone.
             self._forget()
 
 
 def least_dear(tasks: Sequence[Claimed]) -> float:
-    """Return what a claim of these may take, its round trip apart, before something must be in its way."""
+    """Return how long a claim of these tasks may take, without its round trip, before it counts as dear."""
     payload_bytes = payload_length(tasks)
     return DEAR_SECONDS + DEAR_SECONDS_FOR_EACH * len(tasks) + DEAR_SECONDS_FOR_EACH_BYTE * payload_bytes
 

@@ -1,11 +1,11 @@
 """How many of the slots each queue gets in one claim: the queues take turns, one slot each.
 
 A queue that gave all it was asked for may hold more; a queue that gave less is short. Queues that may hold more divide
-the slots among them. A short queue is asked for its equal share, so that it is noticed when it fills again, and is
-asked first, so that what it does not use goes to the others in the same claim. All queues begin as full: the first
+the slots among them. A short queue is asked for its equal share, so that the worker notices when it fills again. It is
+asked first, so that the other queues get what it does not use in the same claim. All queues begin as full: the first
 claim divides the slots equally, and the next one knows better.
 
-What cannot be divided goes to the queues in turn: a queue that got one slot more goes to the back of the line.
+Slots that cannot be divided go to the queues in turn: a queue that got one slot more goes to the end of the line.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from orchestrator.task.claimed import Claimed
 
 
 class Share(NamedTuple):
-    """At most so many tasks of this queue."""
+    """A queue, and the most tasks to take of it."""
 
     queue: str
     limit: int
@@ -31,7 +31,7 @@ class Shares:
         self._short: set[str] = set()
 
     def of(self, wanted: int) -> list[Share]:
-        """Divide so many slots: the queues in the order to look at them. The limits may add up to more."""
+        """Divide the wanted slots. Returns the queues in the order to look at them; the limits may add up to more."""
         short = [queue for queue in self._line if queue in self._short]
         full = [queue for queue in self._line if queue not in self._short]
         equal = max(1, wanted // len(self._line))
@@ -44,11 +44,11 @@ class Shares:
         ]
 
     def learn(self, asked: Iterable[Share], tasks: Sequence[Claimed], *, wanted: int) -> bool:
-        """Note which queues are short; tell whether any may hold more than it gave."""
+        """Note which queues are short; tell whether any queue may hold more than it gave."""
         if len(self._line) == 1:
             return len(tasks) >= wanted
         counts = Counter(task.queue for task in tasks)
-        # A claim that found all it wanted has not asked every queue.
+        # A claim that found all that it wanted has not asked every queue.
         has_asked_all = len(tasks) < wanted
         for queue, limit in asked:
             if counts[queue] >= limit:
@@ -59,7 +59,7 @@ class Shares:
 
 
 def in_turn(tasks: Sequence[Claimed], queues: Iterable[str]) -> list[Claimed]:
-    """Return tasks so that their queues take turns; within a queue their order stays."""
+    """Return the tasks in an order in which their queues take turns. Within a queue the order stays."""
     found: dict[str, list[Claimed]] = {queue: [] for queue in queues}
     if len(found) == 1:
         return list(tasks)

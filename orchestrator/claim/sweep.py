@@ -1,4 +1,4 @@
-"""Turn scheduled tasks that have become due into pending ones. Every worker does it, so nobody waits for one."""
+"""Turn scheduled tasks that are due into pending ones. Every worker does it, so none depends on another."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from orchestrator.postgres import statement
 
 SWEEP = statement.load(__file__, "sweep.sql")
 
-# Enough that a million tasks due at one moment are freed in seconds, few enough that no sweep takes long.
+# Enough to free a million tasks that are due at one moment in seconds; few enough that no sweep takes long.
 BATCH_SIZE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep freed, and when the next one is worth while."""
+    """What a sweep freed, and when the next one is due."""
 
     moved: int
     queues: tuple[str, ...]
@@ -26,7 +26,7 @@ class Swept:
 
 
 async def sweep(connection: psycopg.AsyncConnection[Any], *, queues: Sequence[str]) -> Swept:
-    """Free at most one batch; when `moved` is the whole batch, there may be more."""
+    """Free at most one batch. If `moved` is a whole batch, there may be more."""
     async with connection.cursor(row_factory=tuple_row) as cursor:
         await cursor.execute(SWEEP, {"batch_size": BATCH_SIZE, "queues": list(queues)})
         row = await cursor.fetchone()

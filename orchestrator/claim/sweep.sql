@@ -1,8 +1,8 @@
--- Make up to `batch_size` scheduled tasks that have become due pending, whatever their queue.
+-- Make up to `batch_size` scheduled tasks pending that are due, whatever their queue.
 -- Out: one row: how many, their queues, in how many seconds the next one is due (NULL: none is waiting), and whether
--- anything is ready in these `queues`: who polls need not claim to learn that nothing is.
+-- any task is ready in these `queues`: a worker that polls need not claim to learn that none is.
 -- Locks: those rows, SKIP LOCKED, so that all workers may sweep at once. Path: tasks_live_due_idx.
--- run_at stays, and with it the place in the order; so the guard of hands' updates knows this for a worker's.
+-- run_at stays, and with it the place in the order. By that the guard of manual updates recognises a worker's update.
 WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
 ),

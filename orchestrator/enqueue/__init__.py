@@ -1,12 +1,13 @@
 """Put tasks into the database, inside whatever transaction the caller holds.
 
-One SELECT of a function of the schema, built purely in `request.py`, sent by `send.py` in two colours on whatever
-`target.py` recognised. What is wrong with a payload is said here, by name, before any SQL; the rest the database says,
-and its words come back as one exception. Nothing is committed, closed or changed on a connection that was handed in.
+One SELECT of a function of the schema. `request.py` builds it without I/O; `send.py` sends it, for threads and for
+coroutines, on the connection that `target.py` recognised. Python checks the payload and names its fault before any SQL;
+the database checks the rest, and its refusal comes back as one exception. A connection that the caller passed is never
+committed, closed or changed.
 
-A reply may be lost after the commit. Then nobody knows whether the tasks are there, and that is what is said
-(EnqueueInDoubt), never that it failed; with a key, asking again is safe. Inside a caller's transaction there is no such
-doubt: what was not committed is not there.
+A reply may be lost after the commit. Then the caller cannot know whether the tasks are there, and the error says that
+(EnqueueInDoubt), never that the enqueue failed. With a key, enqueueing again is safe. Inside a caller's transaction
+there is no such doubt: what was not committed is not there.
 """
 
 from orchestrator.enqueue.request import Envelope, Options, Request, envelope, request, stays, written

@@ -1,4 +1,4 @@
--- Enqueue one task without a key. In: all of them texts, or NULL for what is left out. Out: its id.
+-- Enqueue one task without a key. In: all parameters as text, or NULL for an option that is left out. Out: its id.
 SELECT orchestrator.enqueue(
     CAST(%(type)s AS pg_catalog.text),
     CAST(%(payload)s AS pg_catalog.jsonb),

@@ -1,7 +1,7 @@
-"""What a producer asks for, checked and written as the JSON that the schema's functions read. Pure.
+"""Check a producer's request, and write it as the JSON that the schema's functions read. Pure.
 
 A task is its payload in an envelope: type and options. Tasks with the same options share one envelope, written once.
-All is in ASCII, since the connection may speak latin1.
+All text is ASCII, since the client encoding may be latin1.
 """
 
 import json
@@ -20,16 +20,16 @@ from orchestrator.task.duration import Duration
 
 BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 SURROGATE = re.compile("[\ud800-\udfff]")
-# Tasks of one set may share all options but these.
+# The options that tasks of one set cannot share.
 OF_ONE_TASK = frozenset({"key", "key_window"})
-# What `enqueue_one.sql` takes besides the payload.
+# The parameters of `enqueue_one.sql` besides the payload.
 ONE_TAKES = frozenset({"type", *(option.name for option in OPTIONS if option.fast == "all")}) - OF_ONE_TASK
 Priority = int | str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """How a task is to be enqueued. None: what its type says, then its queue, then the house.
+    """The options of a task. None: the type decides, then the queue, then the default.
 
     A field for each of `task.columns.OPTIONS`.
     """
@@ -49,15 +49,15 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """All that is said of a task but its payload, as JSON text."""
+    """Everything about a task but its payload, as JSON text."""
 
     type: str
     alike: str
-    """An object: the type and the options, the key apart."""
+    """An object: the type and the options without the key."""
     key: str
-    """The key's members, to follow those; empty without a key."""
+    """The members for the key, to append; empty without a key."""
     columns: Mapping[str, str | None] | None
-    """The arguments of `enqueue`, if it takes these options as texts; to take an object apart costs it 8 µs."""
+    """The arguments of `enqueue`, if all options can go as text; a JSON object would cost the server 8 µs to read."""
     is_traced: bool = False
     """Whether a trace context is among the options."""
 
@@ -66,24 +66,24 @@ class Envelope:
         return f'{self.alike[:-1]}, "payload": {body}{self.key}}}'
 
 
-# A plain pair: to make an object of a class would take a tenth of the time that a task of a set has.
+# A plain pair: an object of a class would take a tenth of the time of a task in a set.
 Request = tuple[Envelope, str]
 """One task to be enqueued: its envelope, and its payload as JSON text."""
 
 
 def request(kind: str, arguments: Mapping[str, Any], options: Options, *, bytes_max: int) -> Request:
-    """Check and write down one task; refuses by name what the database could not hold."""
+    """Check and write one task. The refusal names the value that the database cannot hold."""
     body = written(arguments, bytes_max=bytes_max)
     return envelope(kind, options, bytes_max=bytes_max), body
 
 
 def written(arguments: Mapping[str, Any], *, bytes_max: int) -> str:
-    """Check and write down a payload."""
+    """Check and write a payload."""
     return ascii_only(payload.encode(arguments, bytes_max=bytes_max))
 
 
 def envelope(kind: str, options: Options, *, bytes_max: int) -> Envelope:
-    """Check and write down what is said of a task besides its payload."""
+    """Check and write everything about a task but its payload."""
     members: dict[str, Any] = {"type": text("the type", kind)}
     key: dict[str, Any] = {}
     for option in OPTIONS:
@@ -99,14 +99,14 @@ def envelope(kind: str, options: Options, *, bytes_max: int) -> Envelope:
 
 
 def columns_of(members: Mapping[str, Any]) -> Mapping[str, str | None] | None:
-    """Write the options as texts, which any driver sends and the server casts; None if one of them is no text."""
+    """Return the options as text, which any driver sends and the server casts; None if one cannot be text."""
     if not members.keys() <= ONE_TAKES:
         return None
     return {name: str(members[name]) if name in members else None for name in ONE_TAKES}
 
 
 def stays(options: Options) -> bool:
-    """Tell that an envelope written once will do for every task: nothing in these options can be changed meanwhile."""
+    """Tell whether one envelope fits every task: none of these options is an object that may change meanwhile."""
     return options.tags is None and options.metadata is None and options.trace_context is None
 
 
@@ -142,7 +142,7 @@ def seconds(name: str, value: Duration) -> float:
 
 
 def moment(name: str, value: datetime) -> str:
-    """Read a point in time; without a zone it would be another one in every session."""
+    """Read a point in time. Without a zone it would depend on the session."""
     if not isinstance(value, datetime):
         raise EnqueueRefused(f"{name} is a {type(value).__name__}; it must be a datetime with a time zone")
     if value.utcoffset() is None:
@@ -167,7 +167,7 @@ def queue_name(value: str) -> str:
 
 
 def texts(name: str, value: Sequence[str]) -> list[str]:
-    """Read a list of texts; a single text is no list, though Python would take it for one of letters."""
+    """Read a list of texts. A single text is no list, though Python would iterate over its letters."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise EnqueueRefused(f"{name} are a {type(value).__name__}; they must be a list of texts")
     return [text(f"{name}[{n}]", each) for n, each in enumerate(value)]
@@ -182,7 +182,7 @@ def document(name: str, value: Mapping[str, Any], bytes_max: int) -> msgspec.Raw
     return raw(payload.encode(value, bytes_max=bytes_max, root=name))
 
 
-# How the values of each kind are checked and written.
+# How to check and write the values of each kind.
 WRITERS: Mapping[Kind, Callable[[Option, Any, int], Any]] = {
     "name": lambda _option, value, _max: queue_name(value),
     "text": lambda option, value, _max: text(option.name, value),

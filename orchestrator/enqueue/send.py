@@ -1,7 +1,7 @@
-"""Send requests to a target, in two colours with the same statements and one reading of errors.
+"""Send requests to a target, for threads and for coroutines, with the same statements and the same errors.
 
-One task without a key, a set of tasks alike, and any other set have a statement each: what need not be said of every
-item, nor answered for every item, is a third of the time that an item has.
+There is a statement for one task without a key, one for a set of tasks alike, and one for any other set. To repeat the
+shared options for every item, and to answer whether each was created, would cost a third of the time of an item.
 """
 
 import sys
@@ -24,32 +24,32 @@ ONE = statement.load(__file__, "enqueue_one.sql")
 ALIKE = statement.load(__file__, "enqueue_alike.sql")
 MANY = statement.load(__file__, "enqueue_many.sql")
 
-# Enough that a round trip is nothing beside it, little enough that a million items need no memory, and that a
-# thousand of the largest payloads stay far below the 268 MB which an array of jsonb may have.
+# Large enough that a round trip does not count. Small enough that a million items need little memory, and that a
+# thousand of the largest payloads stay far below 268 MB, the limit of a jsonb array.
 CHUNK_ITEMS = 1000
 CHUNK_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """A task that is in the database once the transaction commits. `created` is false when its key was taken:
-    then the id is that of the task which has it."""
+    """A task that is in the database once the transaction commits. `created` is false if its key was taken: then
+    the id is that of the task that has the key."""
 
     id: int
     created: bool
 
 
 class Many(Sequence[Enqueued]):
-    """A set that was enqueued, in order; nine bytes an item, however many."""
+    """An enqueued set, in order; it takes nine bytes for each item."""
 
     def __init__(self) -> None:
         self._ids = array("q")
         self._created = bytearray()
 
     def extend(self, rows: Rows) -> None:
-        """Add the answer of a statement: ids, and whether each was created; all were, where nothing is said of it."""
+        """Add the answer of a statement: ids, and whether each was created (without that column, all were)."""
         columns = list(zip(*rows, strict=True))
-        # The caller may have taught the connection to read numbers as something else.
+        # The caller's connection may load numbers as another type.
         self._ids.extend(map(int, columns[0]))
         self._created.extend(map(bool, columns[1]) if columns[1:] else bytes([1]) * len(rows))
 
@@ -73,14 +73,14 @@ class Many(Sequence[Enqueued]):
 
 
 class Statement(NamedTuple):
-    """What is sent for one request, or for some of a set."""
+    """A query and its parameters, for one request or for some of a set."""
 
     query: bytes
     parameters: dict[str, str | None]
 
 
 def send(target: Target, request: Request) -> Enqueued:
-    """Enqueue one task, in the transaction the target is in."""
+    """Enqueue one task, in the target's transaction."""
     alone = target.commits_at_once()
     try:
         (row,) = target.rows(*single(request))
@@ -136,7 +136,7 @@ def enqueued(request: Request, row: Sequence[Any]) -> Enqueued:
 
 
 def tell(chunk: Sequence[Request], many: Many) -> None:
-    """Tell how many of each type the last chunk of a set has brought, if anybody wants to know."""
+    """Emit how many tasks of each type the last chunk has created, if there is a subscriber."""
     if not events.wanted(events.TasksEnqueued):
         return
     first = len(many) - len(chunk)
@@ -146,7 +146,7 @@ def tell(chunk: Sequence[Request], many: Many) -> None:
 
 
 def single(request: Request) -> Statement:
-    """Choose the statement for one task; only where there is a key it matters whose id comes back."""
+    """Choose the statement for one task. Only with a key the answer must say whether it was created."""
     envelope, body = request
     if envelope.columns is None:
         return together([request])
@@ -154,7 +154,7 @@ def single(request: Request) -> Statement:
 
 
 def together(chunk: Sequence[Request]) -> Statement:
-    """Choose the statement for some tasks: those without keys, alike in all but their payloads, say the rest once."""
+    """Choose the statement for some tasks. Tasks without keys that differ only in their payloads share the rest."""
     first = chunk[0][0]
     if not first.key and all(one is first or one == first for one, _ in chunk):
         bodies = ", ".join([body for _, body in chunk])
@@ -163,13 +163,13 @@ def together(chunk: Sequence[Request]) -> Statement:
     return Statement(MANY, {"tasks": f"[{items}]"})
 
 
-# What begins a transaction and does nothing in it.
+# Begins a transaction and does nothing in it.
 NOTHING = Statement(MANY, {"tasks": "[]"})
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a set goes: in what pieces, whether in one statement, and what it means if the connection breaks."""
+    """How to send a set: in which chunks, whether in one statement, and what a broken connection means."""
 
     chunks: Iterable[list[Request]]
     alone: bool
@@ -178,7 +178,7 @@ class Way:
 
 
 def way_of(requests: Iterable[Request], *, alone: bool) -> Way:
-    """Look at the first chunk: a small set that stands alone needs no transaction, an empty one no statement."""
+    """Look at the first chunk. A small set in autocommit needs no transaction, an empty one no statement."""
     rest = chunks(requests)
     first = next(rest, [])
     in_one = not first or (alone and is_last(first))
@@ -201,7 +201,7 @@ def chunks(requests: Iterable[Request]) -> Iterator[list[Request]]:
 
 
 def is_last(chunk: Sequence[Request]) -> bool:
-    """Tell that a chunk is the last one, which is sure where it is not full."""
+    """Tell whether a chunk is surely the last one: it is not full."""
     return len(chunk) < CHUNK_ITEMS and sum(map(size_of, chunk)) < CHUNK_BYTES
 
 
@@ -211,8 +211,8 @@ def size_of(request: Request) -> int:
 
 @contextmanager
 def edges(unit: Any, *, alone: bool) -> Iterator[None]:
-    """Translate what the beginning and the end of a transaction raise. What is raised between has been said
-    already, or comes from the caller's iterator, whose errors are none of ours."""
+    """Translate the errors of the beginning and the end of a transaction. Errors between them are translated
+    already, or come from the caller's iterator and are not ours."""
     with translated(Lost.NOTHING_THERE, alone=alone):
         unit.__enter__()
     try:
@@ -240,7 +240,7 @@ async def aedges(unit: Any, *, alone: bool) -> AsyncIterator[None]:
 
 @contextmanager
 def translated(lost: Lost, *, alone: bool, first: int | None = None) -> Iterator[None]:
-    """Raise the database's refusal in our words. What is no refusal of the database is raised as it came."""
+    """Raise the database's refusal as our exception. Raise any other error unchanged."""
     try:
         yield
     except Exception as error:
@@ -248,7 +248,7 @@ def translated(lost: Lost, *, alone: bool, first: int | None = None) -> Iterator
 
 
 def translate(error: Exception, lost: Lost, *, alone: bool, first: int | None = None) -> NoReturn:
-    """Raise in our words what is being handled."""
+    """Raise the error that is being handled as our exception."""
     said = translate_error(error, lost=lost if alone else Lost.THEIRS, first=first)
     if said is error:
         raise error

@@ -1,11 +1,11 @@
-"""What a producer may hold, brought to one question: run this SELECT in your transaction and give me its rows.
+"""Give each thing that a producer may pass one interface: run this SELECT in its transaction, and return the rows.
 
-psycopg's connections and cursors, SQLAlchemy's sessions and connections, a Django database alias. Nothing is
-committed, closed or left in another state. SQLAlchemy and Django are recognised by what the caller has imported,
-so that neither is imported for those who hold nothing of theirs. The payload travels as text and the server casts
-it, so the driver under them does not matter.
+A producer passes psycopg's connections and cursors, SQLAlchemy's sessions and connections, or a Django database alias.
+None of them is committed, closed or left in another state. SQLAlchemy and Django are recognised by the modules that the
+caller has imported; so a caller who does not use them does not import them. The payload travels as text and the server
+casts it, so the driver under them does not matter.
 
-Of a coroutine's, psycopg's are asked on the loop; the frameworks run what is written for threads in their own way.
+In a coroutine, psycopg's connections run on the loop; the frameworks run the code for threads in their own way.
 """
 
 import sys
@@ -25,7 +25,7 @@ TAKEN = (
 
 
 def synchronous(held: object) -> Target:
-    """Recognise what a thread holds."""
+    """Recognise what a thread passes."""
     found = target_of(held)
     if isinstance(found, AsyncTarget):
         raise TypeError(f"this {type(held).__name__} is asynchronous; use aenqueue")
@@ -33,7 +33,7 @@ def synchronous(held: object) -> Target:
 
 
 def asynchronous(held: object) -> AsyncTarget:
-    """Recognise what a coroutine holds."""
+    """Recognise what a coroutine passes."""
     found = target_of(held)
     if isinstance(found, Django):
         return AsyncDjango(found, sys.modules["asgiref.sync"].sync_to_async)
@@ -45,7 +45,7 @@ def asynchronous(held: object) -> AsyncTarget:
 
 
 def target_of(held: object) -> Target | AsyncTarget:
-    """Recognise what somebody holds; TypeError says what would do."""
+    """Recognise what the caller passes. The TypeError names what is possible."""
     match held:
         case psycopg.Connection():
             return Psycopg(held)
@@ -64,7 +64,7 @@ def target_of(held: object) -> Target | AsyncTarget:
 
 
 def sqlalchemy(held: object) -> Sqlalchemy | AsyncSqlalchemy | None:
-    """Recognise SQLAlchemy's objects, if anything of it is loaded in this process."""
+    """Recognise SQLAlchemy's objects, if SQLAlchemy is loaded in this process."""
     root, orm, aio = (sys.modules.get(f"sqlalchemy{part}") for part in ("", ".orm", ".ext.asyncio"))
     if root is None:
         return None

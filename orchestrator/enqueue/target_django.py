@@ -1,4 +1,4 @@
-"""A database of Django's, by its alias: the connection of this thread, in its atomic block if it is in one."""
+"""A Django database, by its alias: the connection of this thread, in its atomic block if there is one."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -30,19 +30,19 @@ class Django:
 
     @contextmanager
     def together(self, _opener: bytes, _parameters: dict[str, Any]) -> Iterator[None]:
-        """Hold what follows together: all of it or none."""
+        """Make the statements in this block one unit: all of them or none."""
         with self.db.transaction.atomic(using=self.alias):
             yield
 
 
 @dataclass(frozen=True, slots=True)
 class AsyncDjango:
-    """The same used by a coroutine: Django's connections belong to a thread, and asgiref knows to which."""
+    """The same, used by a coroutine: Django's connections belong to a thread, and asgiref knows which one."""
 
     held: Django
     sync_to_async: Callable[..., Any]
 
     async def run(self, act: Callable[[Django, T], R], given: T) -> R:
-        """Run what is written for threads."""
+        """Run a function that is written for threads."""
         done: R = await self.sync_to_async(act)(self.held, given)
         return done

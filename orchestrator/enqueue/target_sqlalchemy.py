@@ -1,7 +1,7 @@
-"""A Session or a Connection of SQLAlchemy, whatever driver is under it; both classes, threads' and coroutines'.
+"""A Session or a Connection of SQLAlchemy, whatever driver is under it, for threads and for coroutines.
 
-Of a session only its connection is used. So nothing is flushed, expired or rolled back in it: begin_nested() of a
-session flushes what is pending, and expires what it holds when it fails.
+Of a session it uses only the connection. So it flushes, expires and rolls back nothing in the session: begin_nested()
+of a session flushes pending objects, and expires its objects when it fails.
 """
 
 import re
@@ -16,11 +16,11 @@ from orchestrator.enqueue.target_psycopg import Rows
 T = TypeVar("T")
 R = TypeVar("R")
 
-# A connection may have been told to fetch in pieces, through a cursor on the server; ours is one small answer.
+# The caller's connection may fetch in pieces, through a cursor on the server; our answer is small and comes at once.
 AT_ONCE = {"stream_results": False, "yield_per": None}
 
-# In our own words: SQLAlchemy has no transaction for an autocommit connection, and its begin_nested() fails on one that
-# fetches in pieces.
+# Our own statements: SQLAlchemy has no transaction for an autocommit connection, and its begin_nested() fails on a
+# connection that fetches in pieces.
 TRANSACTION = ("BEGIN", "COMMIT", ("ROLLBACK",))
 RELEASE = "RELEASE SAVEPOINT orchestrator"
 SAVEPOINT = ("SAVEPOINT orchestrator", RELEASE, ("ROLLBACK TO SAVEPOINT orchestrator", RELEASE))
@@ -44,14 +44,14 @@ class Sqlalchemy:
 
     @contextmanager
     def together(self, _opener: bytes, _parameters: dict[str, Any]) -> Iterator[None]:
-        """Hold what follows together: all of it or none."""
+        """Make the statements in this block one unit: all of them or none."""
         connection = connection_of(self.held)
         begin, end, undo = TRANSACTION if autocommits(connection) else SAVEPOINT
         say(connection, begin)
         try:
             yield
         except BaseException:
-            # A connection that broke cannot be told, and need not be.
+            # On a broken connection this fails, and is not needed.
             with suppress(Exception):
                 for command in undo:
                     say(connection, command)
@@ -61,24 +61,24 @@ class Sqlalchemy:
 
 @dataclass(frozen=True, slots=True)
 class AsyncSqlalchemy:
-    """The same held by a coroutine: SQLAlchemy has its own way to run a function of threads on the loop."""
+    """The same, held by a coroutine: SQLAlchemy has its own way to run a function for threads on the loop."""
 
     held: Any
     text: Any
 
     async def run(self, act: Callable[[Sqlalchemy, T], R], given: T) -> R:
-        """Run what is written for threads."""
+        """Run a function that is written for threads."""
         done: R = await self.held.run_sync(lambda held: act(Sqlalchemy(held, self.text), given))
         return done
 
 
 def connection_of(held: Any) -> Any:
-    """Return the connection of a session, beginning its transaction as any statement would."""
+    """Return the connection of a session. This begins its transaction, as any statement does."""
     return held.connection() if hasattr(held, "get_bind") else held
 
 
 def autocommits(connection: Any) -> bool:
-    """Tell whether isolation_level="AUTOCOMMIT" was asked for, of the engine or of this connection."""
+    """Tell whether the engine or this connection has isolation_level="AUTOCOMMIT"."""
     return bool(getattr(connection.connection.dbapi_connection, "autocommit", False))
 
 

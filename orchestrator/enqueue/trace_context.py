@@ -1,7 +1,7 @@
-"""Keep with a task where it was enqueued: the trace context goes into its envelope, as any option does.
+"""Store with a task the trace that it was enqueued in: the trace context goes into its envelope, as any option does.
 
-Tasks that shared an envelope share the marked one, so that a set stays as cheap as it was. Who has given a context of
-his own keeps it.
+Tasks that share an envelope share the marked one, so that a set stays as cheap as before. A context that the caller has
+given stays.
 """
 
 import dataclasses
@@ -14,39 +14,39 @@ from orchestrator.enqueue.request import Envelope, Request
 
 
 class Sending(Protocol):
-    """The span of an enqueue; nothing of it raises."""
+    """The span of an enqueue. Its methods do not raise."""
 
     carrier: str | None
 
     def sent(self, task_id: int) -> None:
-        """Say which task was enqueued."""
+        """Note which task was enqueued."""
 
     def sent_many(self, count: int, queue: str | None) -> None:
-        """Say how many were enqueued, and where, if that was one queue."""
+        """Note how many tasks were enqueued, and the queue, if all have the same."""
 
 
 class Tracing(Protocol):
-    """Makes them."""
+    """Makes the spans."""
 
     def send(self, queue: str | None = None, kind: str | None = None) -> AbstractContextManager[Sending]:
         """Make the span of an enqueue, current in the block."""
 
 
 class Destination(NamedTuple):
-    """Where a task goes; None: its type says so, in the database."""
+    """Where a task goes. Without a queue, its type in the database decides."""
 
     queue: str | None
     kind: str
 
 
 def destination(envelope: Envelope) -> Destination:
-    """Read where a task goes."""
+    """Return where a task goes."""
     said: dict[str, Any] = msgspec.json.decode(envelope.alike)
     return Destination(said.get("queue"), envelope.type)
 
 
 class Marker:
-    """Marks requests with a trace context, as JSON text, and notes where they go."""
+    """Marks requests with a trace context (JSON text), and notes their queues."""
 
     def __init__(self, carrier: str | None) -> None:
         self._carrier = carrier
@@ -55,7 +55,7 @@ class Marker:
         self._queues: set[str | None] = set()
 
     def mark(self, request: Request) -> Request:
-        """Return a request that keeps the context."""
+        """Return the request with the context."""
         envelope, body = request
         if self._marked is None or envelope is not self._last:
             self._last, self._marked = envelope, marked(envelope, self._carrier)
@@ -64,7 +64,7 @@ class Marker:
 
     @property
     def queue(self) -> str | None:
-        """The queue of all that were marked, if they have one in common."""
+        """The queue of all marked requests, if it is the same for all."""
         return next(iter(self._queues)) if len(self._queues) == 1 else None
 
 

@@ -1,7 +1,7 @@
-"""Say a database's refusal in our words, whatever driver or framework wrapped it, and never a payload with it.
+"""Turn a database's refusal into our exception, whatever driver or framework wrapped it, without the payload.
 
 SQLAlchemy prints the parameters of the statement that failed, and a server may quote them in DETAIL and CONTEXT. An
-error of our own statement is made to print neither, also where it is only the cause of what we raise.
+error of our own statement prints neither, even if it is only the cause of the exception that we raise.
 """
 
 import re
@@ -22,26 +22,26 @@ PAYLOAD = "OR002"
 NO_SCHEMA = frozenset({"3F000", "42883", "42P01", "42703"})
 NOT_ALLOWED = "42501"
 FAILED_TRANSACTION = "25P02"
-# The server ended the session, or the connection broke, with the statement on its way.
+# The server ended the session, or the connection broke, while the statement ran.
 ENDED = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03"})
-# As every driver calls them (PEP 249); without an SQLSTATE, the connection is what failed.
+# Every driver has these names (PEP 249). Without an SQLSTATE, the connection failed.
 BROKEN = frozenset({"OperationalError", "InterfaceError", "ConnectionError"})
 LINKS_MAX = 10
 
 
 class Lost(Enum):
-    """What it means, where a statement stands, that the connection broke."""
+    """What a broken connection means for the statement that was running."""
 
     IN_DOUBT = auto()
-    """It was a transaction of its own, or its COMMIT: the server may have done it."""
+    """The statement was its own transaction, or the COMMIT: the server may have committed it."""
     NOTHING_THERE = auto()
-    """The transaction was ours, and not to be committed yet."""
+    """The transaction was ours, and not committed yet."""
     THEIRS = auto()
-    """The transaction is the caller's, who knows the driver's errors, and tries again where that helps."""
+    """The transaction is the caller's: the caller knows the driver's errors, and may try again."""
 
 
 class Words(NamedTuple):
-    """What the server said: never DETAIL, which may print a row."""
+    """The server's error: never DETAIL, which may print a row."""
 
     sqlstate: str
     message: str
@@ -49,7 +49,7 @@ class Words(NamedTuple):
 
 
 def translate_error(error: Exception, *, lost: Lost, first: int | None) -> Exception:
-    """Return the exception to raise: ours where the database refused, the same one where it is none of ours.
+    """Return the exception to raise: ours if the database refused, otherwise the same one.
 
     `first`: the index that the statement's first item has in the whole set; None for a single task, which has none.
     """
@@ -61,13 +61,13 @@ def translate_error(error: Exception, *, lost: Lost, first: int | None) -> Excep
     if words.sqlstate in ENDED or words.sqlstate.startswith("08"):
         return broken(error, lost)
     if transient.matches(words.sqlstate):
-        # Whoever tries a transaction again looks for the driver's class.
+        # A caller that repeats its transactions looks for the driver's class.
         return error if lost is Lost.THEIRS else passing(words)
     return refusal(words, indexed(words.message, first))
 
 
 def refusal(words: Words, message: str) -> OrchestratorError:
-    """Say what the database will refuse again."""
+    """Return the exception for a refusal that another try would meet again."""
     if words.sqlstate in NO_SCHEMA:
         return SchemaError(
             "this database has no orchestrator schema, or an older one; run `orchestrator migrate`"
@@ -78,7 +78,7 @@ def refusal(words: Words, message: str) -> OrchestratorError:
         return PayloadRefused(where, reason, sqlstate=words.sqlstate)
     hint = words.hint
     if words.sqlstate == FAILED_TRANSACTION:
-        message, hint = "this transaction has failed before and takes nothing more", "Roll it back first."
+        message, hint = "this transaction has failed and accepts no more statements", "Roll it back first."
     if words.sqlstate == NOT_ALLOWED:
         hint = "To let this role enqueue: GRANT orchestrator_producer TO it."
     return EnqueueRefused(message, sqlstate=words.sqlstate, hint=hint)
@@ -101,7 +101,7 @@ def passing(words: Words) -> DatabaseUnavailable:
 
 
 def indexed(message: str, first: int | None) -> str:
-    """Turn the index within the statement into the one within the caller's set."""
+    """Turn the index in the statement into the index in the caller's set."""
     found = re.match(r"tasks\[(\d+)\]: ", message)
     if found is None:
         return message
@@ -110,7 +110,7 @@ def indexed(message: str, first: int | None) -> str:
 
 
 def chain_of(error: BaseException) -> list[BaseException]:
-    """Return an error and what it wraps: SQLAlchemy keeps it as `orig`, Django as the cause."""
+    """Return an error and the errors that it wraps: SQLAlchemy keeps one as `orig`, Django as the cause."""
     links: list[BaseException] = []
     found: BaseException | None = error
     while found is not None and len(links) < LINKS_MAX:
@@ -120,7 +120,7 @@ def chain_of(error: BaseException) -> list[BaseException]:
 
 
 def words_of(error: BaseException) -> Words | None:
-    """Return what the server said, if this is the driver's own error or a close copy of it."""
+    """Return the server's error, if this is the driver's own error or a close copy of it."""
     sqlstate = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     if not sqlstate:
         return None
@@ -139,7 +139,7 @@ def is_broken(error: BaseException) -> bool:
 
 
 def hide_values(links: list[BaseException]) -> None:
-    """Take out of the errors' text what may quote the statement's parameters: all after the server's message."""
+    """Remove from the errors' text all after the server's message: it may quote the statement's parameters."""
     for link in links:
         quoting.hide_values(link)
         if link.args and isinstance(link.args[0], str):

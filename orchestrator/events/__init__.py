@@ -1,7 +1,7 @@
-"""Everything that happens, as frozen dataclasses. Stations emit; who wants to know subscribes.
+"""Everything that happens, as frozen dataclasses. Each part of the package emits events; subscribers receive them.
 
-A subscriber of ours (lines, numbers) runs on the emitter's thread and must be quick; a user's runs on a thread of its
-own (`aside`). One that raises is left out of that event, and never hurts a task.
+Our own subscribers (log lines, metrics) run on the emitter's thread and must be quick. A user's subscriber runs on its
+own thread (`aside`). A subscriber that raises misses that event, and never harms a task.
 """
 
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ from orchestrator.events.workers import WorkerWornOut as WorkerWornOut
 
 @dataclass(frozen=True, slots=True)
 class GhostsReleased(Event):
-    """Tasks that the database held for this worker and the worker did not know of were given back."""
+    """This worker gave back tasks that the database held in its name and that it did not know."""
 
     count: int
 
@@ -86,7 +86,7 @@ class TasksRecovered(Event):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost(Event):
-    """A statement failed in a way that may pass; it will be tried again."""
+    """A statement failed for a reason that may pass; the worker tries it again."""
 
     purpose: str
     reason: str
@@ -102,7 +102,7 @@ class ConnectionRestored(Event):
 
 @dataclass(frozen=True, slots=True)
 class HandlerAbandoned(Event):
-    """A handler ignored its timeout or its cancellation; it cannot be ended from outside and is left behind."""
+    """A handler goes on after its timeout or its cancellation. It cannot be ended from outside, and is left behind."""
 
     task_id: int
     type: str
@@ -110,6 +110,6 @@ class HandlerAbandoned(Event):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseNotice(Event):
-    """The server said something that a person should read while the schema was migrated."""
+    """The server sent a notice for the operator while the schema was migrated."""
 
     message: str

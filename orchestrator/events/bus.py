@@ -1,7 +1,7 @@
-"""Who wants to know of which events, and telling them: at once, on the thread of whoever emits.
+"""Keep the subscribers, and call them for each event: at once, on the emitter's thread.
 
-A subscriber must be quick. One that raises is left out of that event; what it raised is told on standard error, since
-to emit an event of it could go on for ever.
+A subscriber must be quick. One that raises misses that event. Its error goes to standard error: an event for it could
+fail again, and so on for ever.
 """
 
 import sys
@@ -13,14 +13,14 @@ from orchestrator.events.event import Event
 
 Subscriber = Callable[[Event], None]
 _subscribers: list[tuple[Subscriber, frozenset[type[Event]] | None]] = []
-# Who wants to know of which kind; found once, for as long as nobody comes or goes.
+# The subscribers of each kind; found once, until a subscription begins or ends.
 _routes: dict[type[Event], tuple[Subscriber, ...]] = {}
-# By thread: what is told only when a transaction has been committed.
+# For each thread: the events that wait until a transaction is committed.
 _kept = threading.local()
 
 
 def subscribe(subscriber: Subscriber, *, to: Iterable[type[Event]] | None = None) -> Callable[[], None]:
-    """Call this for every event from now on, or for those of some kinds; returns what ends it."""
+    """Call this for every event from now on, or for some kinds. Returns a function that ends the subscription."""
     entry = (subscriber, None if to is None else frozenset(to))
     _subscribers.append(entry)
     _forget_routes()
@@ -34,12 +34,12 @@ def subscribe(subscriber: Subscriber, *, to: Iterable[type[Event]] | None = None
 
 
 def wanted(kind: type[Event]) -> bool:
-    """Tell whether anybody wants to know of such events: who emits thousands need not make them for nobody."""
+    """Tell whether such events have a subscriber: without one, an emitter of thousands need not make them."""
     return bool(_route(kind))
 
 
 def emit(event: Event) -> None:
-    """Tell everybody who subscribed."""
+    """Call every subscriber of this event."""
     if (kept := getattr(_kept, "events", None)) is not None:
         kept.append(event)
         return
@@ -54,7 +54,7 @@ def emit(event: Event) -> None:
 
 @contextmanager
 def when_done() -> Iterator[None]:
-    """Tell what this thread emits in here at the end, and nothing of it if that is an error: for a transaction."""
+    """Hold this thread's events until the block ends, and drop them if it raises: for a transaction."""
     _kept.events = events = list[Event]()
     try:
         yield
@@ -65,9 +65,9 @@ def when_done() -> Iterator[None]:
 
 
 def kinds(of: type[Event] = Event) -> list[type[Event]]:
-    """Return every kind of event there is, or that is one of these: those that are emitted, and no base of others."""
+    """Return every kind of event, or every kind below this one: those that are emitted, without base classes."""
     below = of.__subclasses__()
-    # Each has slots; the class that the decorator made it from may still be about, and has none.
+    # Each has slots. The class from which the decorator made it may still exist, and has none.
     made = [kind for kind in below if "__slots__" in vars(kind)]
     return [leaf for kind in made for leaf in kinds(kind)] if made else [of]
 
@@ -77,7 +77,7 @@ def _route(kind: type[Event]) -> tuple[Subscriber, ...]:
     found = routes.get(kind)
     if found is None:
         found = tuple(who for who, kinds in tuple(_subscribers) if kinds is None or kind in kinds)
-        # In the dictionary of before we looked: should somebody have subscribed meanwhile, another one counts.
+        # Into the dictionary that was current before the look: a subscription meanwhile has replaced it.
         routes[kind] = found
     return found
 

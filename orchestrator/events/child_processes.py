@@ -1,5 +1,5 @@
-"""What the parent of worker processes has to tell of them. `place` counts from 1: who is started again has the place of
-the one that died.
+"""Events of the parent of worker processes. `place` counts from 1; a child that is started again has the place of the
+one that died.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class ChildStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ChildEnded(Event):
-    """A worker process has ended because it was told to, or had nothing left to do; nobody takes its place."""
+    """A worker process has ended on request, or had nothing left to do. No other takes its place."""
 
     place: int
     pid: int | None
@@ -25,7 +25,7 @@ class ChildEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class ChildDied(Event):
-    """A worker process has ended otherwise, or could not even be started (no pid). Nobody takes its place: None."""
+    """A worker process has ended in another way, or could not start (no pid). No other takes its place: None."""
 
     place: int
     pid: int | None
@@ -35,7 +35,7 @@ class ChildDied(Event):
 
 @dataclass(frozen=True, slots=True)
 class ChildrenStopping(Event):
-    """The worker processes were told to stop, or to hurry."""
+    """The parent asked the worker processes to stop, or to hurry."""
 
     children: int
     hurry: bool
@@ -43,6 +43,6 @@ class ChildrenStopping(Event):
 
 @dataclass(frozen=True, slots=True)
 class ChildKilled(Event):
-    """A worker process was told to stop and was still there long after its grace; its tasks will be recovered."""
+    """A worker process did not stop long after its grace, and was killed; its tasks will be recovered."""
 
     pid: int

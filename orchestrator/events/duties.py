@@ -1,4 +1,4 @@
-"""What the leader's duties have to tell, recovery apart."""
+"""Events of the leader's duties, without recovery."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from orchestrator.events.event import Event
 
 @dataclass(frozen=True, slots=True)
 class TimeoutsEnforced(Event):
-    """Tasks ran on beyond their timeout and no worker ended them; the leader did."""
+    """The leader ended attempts that ran beyond their timeout, because their workers did not."""
 
     retried: int
     dead_lettered: int
@@ -15,14 +15,14 @@ class TimeoutsEnforced(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeafDropped(Event):
-    """A day of finished tasks that no queue keeps any longer was dropped."""
+    """A day of finished tasks was dropped: no queue keeps it any longer."""
 
     leaf: str
 
 
 @dataclass(frozen=True, slots=True)
 class RowsExpired(Event):
-    """Rows of one kind were deleted, having been kept long enough."""
+    """Rows of one kind were deleted, because they had been kept long enough."""
 
     kind: str
     count: int
@@ -40,7 +40,7 @@ class GaugesSampled(Event):
     workers: tuple[tuple[str, int], ...]
     """State, how many."""
     notification_queue_usage: float
-    """From 0 to 1; a full one fails the commits of whoever enqueues."""
+    """From 0 to 1; when it is full, the commits of producers fail."""
     oldest_snapshot_transactions: int | None
     oldest_snapshot_seconds: float | None
     leaves_ahead: int

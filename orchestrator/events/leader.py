@@ -1,4 +1,4 @@
-"""What an elected leader has to tell: its reigns, and the duties that did not go as they should."""
+"""Events of a leader: its reigns, and the duties that failed or were put off."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -16,7 +16,7 @@ class LeaderElected(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaderResigned(Event):
-    """A leader has laid the lead down."""
+    """A leader has resigned."""
 
     worker_id: UUID
     term: int
@@ -32,7 +32,7 @@ class LeaderSteppedDown(Event):
 
 @dataclass(frozen=True, slots=True)
 class DutyPutOff(Event):
-    """A duty found somebody's lock in its way; it comes again at its next turn."""
+    """Another transaction's lock was in the way of a duty; the duty runs again at its next turn."""
 
     duty: str
     reason: str
@@ -40,7 +40,7 @@ class DutyPutOff(Event):
 
 @dataclass(frozen=True, slots=True)
 class DutyRowSkipped(Event):
-    """A duty could not do one row, and did the others; it tries that row again at its next turn."""
+    """A duty failed on one row, and did the others. It tries that row again at its next turn."""
 
     duty: str
     row: str
@@ -50,7 +50,7 @@ class DutyRowSkipped(Event):
 
 @dataclass(frozen=True, slots=True)
 class DutyFailed(Event):
-    """A duty raised; it is tried again at the next beat, and the others go on."""
+    """A duty raised. It runs again at its next turn, and the other duties go on."""
 
     duty: str
     error_class: str

@@ -1,4 +1,4 @@
-"""What is told for the sake of numbers, up to many times a second, and never as a line."""
+"""Events for metrics only: up to many times a second, and never a log line."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from orchestrator.events.event import Event
 
 @dataclass(frozen=True, slots=True)
 class TasksEnqueued(Event):
-    """Tasks of one type were sent from this process, and are there once their transaction commits."""
+    """This process sent tasks of one type. They are there once their transaction commits."""
 
     type: str
     count: int
@@ -23,20 +23,20 @@ class ClaimAnswered(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopTurned(Event):
-    """The event loop came to what was due, so much too late; four times a second."""
+    """The event loop came to a due call, so much too late. Four times a second."""
 
     lag_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class WorkersRung(Event):
-    """What has become due was freed, and others were told of it; not sent, where this worker takes all of it itself."""
+    """A worker made due tasks pending, and rang other workers. Not sent: it takes all of them itself."""
 
     sent: bool
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationHeard(Event):
-    """A notification has reached a worker: tasks in a queue of its own, or a word to the workers."""
+    """A notification has reached a worker: for one of its queues, or for workers (None)."""
 
     queue: str | None

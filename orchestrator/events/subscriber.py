@@ -1,11 +1,11 @@
-"""Tell users' subscribers, on a thread of each one's own: who is slow, or raises, or hangs, hurts neither a task nor
+"""Call each of the users' subscribers on its own thread: one that is slow, raises or hangs harms neither a task nor
 the other subscribers.
 
     emit ──► queue, bounded ──► the subscriber's thread ──► the subscriber
 
-A full queue takes nothing more: what is dropped is counted, and told every `TELL_EVERY_SECONDS`. The thread begins with
-the first event, and again in a process that was forked, where it is missing. When a worker stops, what is queued is
-handed over first (`settle`), for as long as it has patience.
+A full queue takes no more events: the dropped ones are counted, and an event reports the count every
+`TELL_EVERY_SECONDS`. The thread begins with the first event, and again in a forked process, where it is missing. A
+worker that stops first waits, for a bounded time, until the queued events are handed over (`settle`).
 """
 
 import threading
@@ -25,7 +25,7 @@ TELL_EVERY_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class EventsDropped(Event):
-    """A subscriber of the user's is so slow that its queue was full: it was not told of so many events."""
+    """A user's subscriber is so slow that its queue was full: it missed so many events."""
 
     subscriber: str
     count: int
@@ -33,7 +33,7 @@ class EventsDropped(Event):
 
 @dataclass(frozen=True, slots=True)
 class SubscriberFailed(Event):
-    """A subscriber of the user's raised; it goes on with the next event."""
+    """A user's subscriber raised. It goes on with the next event."""
 
     subscriber: str
     kind: str
@@ -41,7 +41,7 @@ class SubscriberFailed(Event):
     message: str
 
 
-# Of these a subscriber that fails, or is too slow, is not told about itself: it could go on for ever.
+# A subscriber that fails, or is too slow, on one of these causes no new event: that could go on for ever.
 OF_OURSELVES = (EventsDropped, SubscriberFailed)
 
 
@@ -59,17 +59,17 @@ class Aside:
         self._told_at = float("-inf")
 
     def take(self, event: Event) -> None:
-        """Queue an event; called by whoever emits, so it never waits."""
+        """Queue an event. Runs on the emitter's thread, so it never waits."""
         if self._thread is None or not self._thread.is_alive():
             self._start()
         if self._queue.qsize() < self._queue_max:
             self._queue.put(event)
         elif not isinstance(event, OF_OURSELVES):
-            self._dropped += 1  # by several threads at once it may miss one: it is no account
+            self._dropped += 1  # with several threads at once it may miss one: an exact count is not needed
             self._tell_of_dropped()
 
     def settle(self, seconds: float) -> bool:
-        """Wait until what is queued by now was handed over; tell whether it was in time."""
+        """Wait until the events queued by now are handed over; tell whether that was in time."""
         if self._thread is None or not self._thread.is_alive():
             return True
         done = threading.Event()
@@ -77,13 +77,13 @@ class Aside:
         return done.wait(max(0.0, seconds))
 
     def end(self) -> None:
-        """Hand over what is queued, and end the thread."""
+        """Hand over the queued events, and end the thread."""
         self._queue.put(None)
 
     def _start(self) -> None:
         with self._starting:
             if self._thread is None or not self._thread.is_alive():
-                # In a forked process what was queued before belongs to the other.
+                # In a forked process, the events queued before belong to the parent.
                 self._queue = SimpleQueue()
                 self._thread = threading.Thread(
                     target=self._run, name=f"orchestrator subscriber {self._name}", daemon=True
@@ -111,8 +111,8 @@ class Aside:
             answer = self._subscriber(event)
             if iscoroutine(answer):
                 answer.close()
-                raise TypeError("returned a coroutine, which nobody awaits; call asyncio.run() in it")
-        except BaseException as error:  # a SystemExit, too, ends no thread of ours
+                raise TypeError("returned a coroutine, which is not awaited; call asyncio.run() in it")
+        except BaseException as error:  # a SystemExit must not end this thread either
             if not isinstance(event, OF_OURSELVES):
                 emit(SubscriberFailed(self._name, type(event).__name__, type(error).__name__, str(error)))
 
@@ -126,8 +126,8 @@ def aside(
     to: Iterable[type[Event]] | None = None,
     queue_max: int = QUEUE_MAX,
 ) -> Callable[[], None]:
-    """Call this for every event from now on, or for those of some kinds, on a thread of its own; returns what ends
-    it."""
+    """Call this for every event from now on, or for some kinds, on its own thread. Returns a function that ends the
+    subscription."""
     one = Aside(subscriber, queue_max=queue_max)
     unsubscribe = subscribe(one.take, to=to)
     _asides.append(one)
@@ -142,8 +142,8 @@ def aside(
 
 
 def settle(seconds: float) -> bool:
-    """Wait until all of them were told what is queued by now, for so long at most; tell whether they were."""
+    """Wait, at most for so long, until all subscribers got the events queued by now; tell whether they did."""
     deadline = time.monotonic() + seconds
-    # All of them are asked, also after one that was not in time.
+    # Ask all of them, also after one that was not in time.
     told = [one.settle(deadline - time.monotonic()) for one in tuple(_asides)]
     return all(told)

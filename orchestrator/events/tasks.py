@@ -1,7 +1,7 @@
-"""What happens to tasks: one by one, and, for who only counts, a batch at a time.
+"""Events of tasks: one for each task, and one for a batch, for subscribers that only count.
 
-The first are made only for who wants to know; a worker that runs a hundred thousand tasks a second can tell of a batch
-for next to nothing, and of each task it cannot.
+The events of single tasks are made only if they have a subscriber. For a worker that runs a hundred thousand tasks a
+second, an event for a batch costs next to nothing; one for each task would cost too much.
 """
 
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class TaskStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskPayload(Event):
-    """What a task brought along, as an attempt begins; told only with the setting `log_payloads`."""
+    """A task's payload, as an attempt begins. Only with the setting `log_payloads`."""
 
     task_id: int
     type: str
@@ -36,7 +36,7 @@ class TaskPayload(Event):
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded(Event):
-    """What all have in common that tell how an attempt came to its end, once that is written down."""
+    """The common fields of the events that report the end of an attempt, once the outcome is written."""
 
     task_id: int
     type: str
@@ -44,19 +44,19 @@ class AttemptEnded(Event):
     attempt: int
     worker_id: UUID | None = field(default=None, kw_only=True)
     duration_seconds: float | None = field(default=None, kw_only=True)
-    """For how long the handler ran; None: it did not begin."""
+    """How long the handler ran; None: it did not begin."""
     trace_id: str | None = field(default=None, kw_only=True)
-    """Of the trace that the task was enqueued in, as W3C writes it; None: of none."""
+    """The trace that the task was enqueued in, as W3C writes it; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskCompleted(AttemptEnded):
-    """A task's success is written down."""
+    """A task's success is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskFailed(AttemptEnded):
-    """An attempt failed; there will be another."""
+    """An attempt failed; another one follows."""
 
     error_class: str
     message: str
@@ -87,23 +87,23 @@ class TaskSnoozed(AttemptEnded):
 
 @dataclass(frozen=True, slots=True)
 class TaskPutBack(AttemptEnded):
-    """A claimed task is of a type this worker does not know; it waits for one that does."""
+    """A claimed task has a type that this worker does not know; it waits for a worker that knows it."""
 
     after_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class TaskReleased(AttemptEnded):
-    """A task was given back unfinished, its attempt not counted."""
+    """A task was given back unfinished; its attempt does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomesWritten(Event):
-    """Some outcomes are written: a batch of a worker's, the one that a handler wrote itself, or those that the leader
-    wrote for a worker that did not. `took_seconds`: what a batch took; None: it was none."""
+    """Some outcomes are written: a worker's batch, one that a handler wrote itself, or those that the leader wrote in
+    place of a worker. `took_seconds`: how long the batch took; None: it was no batch."""
 
     worker_id: UUID
-    """Who has written them."""
+    """The worker that wrote them."""
     took_seconds: float | None
     tallies: tuple[Tally, ...]
     """One for each queue and type."""
@@ -111,8 +111,8 @@ class OutcomesWritten(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost(Event):
-    """A task was taken from the handler that runs it: cancelled, requeued or deleted by a hand, or given to another
-    worker. The handler was told, and its outcome counts for nothing."""
+    """A running attempt lost its task: an operator's statement cancelled, requeued or deleted it, or another worker got
+    it. The worker informs the handler, and drops its outcome."""
 
     task_id: int
     type: str
@@ -122,7 +122,7 @@ class LeaseLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class StaleOutcome(Event):
-    """An outcome came too late: somebody else holds the task by now. It was dropped."""
+    """An outcome came too late: its lease was void. It was dropped."""
 
     task_id: int
     type: str
@@ -131,8 +131,8 @@ class StaleOutcome(Event):
 
 @dataclass(frozen=True, slots=True)
 class OutcomeIgnored(Event):
-    """A handler went on after its transaction had completed its task, and then raised, or returned something: it counts
-    for nothing."""
+    """A handler went on after its transaction had completed its task, and then raised or returned something. That is
+    ignored."""
 
     task_id: int
     type: str

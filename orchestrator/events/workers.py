@@ -1,4 +1,4 @@
-"""What happens to a worker as a whole."""
+"""Events of a worker as a whole."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -18,7 +18,7 @@ class WorkerStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ServerAwaited(Event):
-    """A worker was started while its PostgreSQL is away, and waits for it: so long by now, and so long at most."""
+    """A worker started while its PostgreSQL is away, and waits for it: how long so far, and how long at most."""
 
     reason: str
     waited_seconds: float
@@ -44,14 +44,14 @@ class WorkerStopping(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStopped(Event):
-    """A worker has given everything back and taken its row off the list of the living."""
+    """A worker has given everything back and has marked its row as stopped."""
 
     worker_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerDeclaredDead(Event):
-    """A worker's beat was missing for so long that its tasks were given away; it goes on as a new worker."""
+    """A worker's beat was missing for so long that others got its tasks. It goes on as a new worker."""
 
     worker_id: UUID
     new_worker_id: UUID
@@ -60,8 +60,8 @@ class WorkerDeclaredDead(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerCutOff(Event):
-    """A worker has not reached the database for so long that its tasks may have been given away: it has stopped its
-    handlers, and goes on as a new worker."""
+    """A worker has not reached the database for so long that others may have its tasks. It has stopped its handlers
+    and goes on as a new worker."""
 
     worker_id: UUID
     new_worker_id: UUID
@@ -70,7 +70,7 @@ class WorkerCutOff(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerWornOut(Event):
-    """So many handlers went on in their threads after their timeouts that the worker stops, and asks to be replaced."""
+    """Too many handlers went on in their threads after their timeouts: the worker stops, to be replaced."""
 
     worker_id: UUID
     left_behind: int
@@ -78,7 +78,7 @@ class WorkerWornOut(Event):
 
 @dataclass(frozen=True, slots=True)
 class ProcessGivenUp(Event):
-    """A worker's process has ended itself, at once: it was told to stop and could not, or a handler has closed its
+    """A worker's process has ended itself at once: it could not stop when asked, or a handler has closed its
     descriptors. Its tasks will be recovered."""
 
     pid: int
@@ -87,16 +87,16 @@ class ProcessGivenUp(Event):
 
 @dataclass(frozen=True, slots=True)
 class ListenDeaf(Event):
-    """A worker sent itself a notification and did not hear it: it polls each second, and holds no beacon. PgBouncer in
-    transaction mode lets LISTEN succeed and delivers nothing."""
+    """A worker sent itself a notification and did not receive it: it polls each second, and holds no beacon. PgBouncer
+    in transaction mode lets LISTEN succeed and delivers nothing."""
 
     worker_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class LoopBlocked(Event):
-    """A handler keeps the event loop from turning: the worker lives on, and what it had not begun goes to others, but
-    nothing else of it moves. Such a handler should be a `def`, or run in a process."""
+    """A handler blocks the event loop. The worker still beats, and gives back the tasks that have not begun;
+    everything else in it waits. Such a handler should be a `def`, or run in a process."""
 
     worker_id: UUID
     running: tuple[str, ...]
@@ -104,8 +104,8 @@ class LoopBlocked(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerHung(Event):
-    """The event loop has not turned for longer than every timeout of what runs on it. The worker beats no more, so what
-    it holds goes to others; `orchestrator worker` ends its process, to be started again."""
+    """The event loop has not turned for longer than the timeout of every attempt on it. The worker stops beating, so
+    others get its tasks; `orchestrator worker` ends its process, to be started again."""
 
     worker_id: UUID
     blocked_seconds: float
@@ -122,7 +122,7 @@ class LoopFree(Event):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseReplaced(Event):
-    """The database under a running worker is a copy that nobody has resumed: nothing runs. Or it was resumed."""
+    """The database of a running worker is a copy, and nothing runs until an operator resumes it. Or it was resumed."""
 
     worker_id: UUID
     resumed: bool
@@ -130,6 +130,6 @@ class DatabaseReplaced(Event):
 
 @dataclass(frozen=True, slots=True)
 class QueuesPaused(Event):
-    """Which of a worker's queues are paused has changed; none may be left."""
+    """The list of a worker's paused queues has changed; it may be empty."""
 
     queues: tuple[str, ...]

@@ -1,14 +1,14 @@
 """Write outcomes: gather them, send a batch in one statement, fenced row by row by the lease.
 
-An outcome whose lease no longer holds changes nothing: it is *stale*, dropped, and said aloud. That its handler ran
-goes on record all the same (`record_void.sql`): one row in attempts for each lease, whoever writes it first. An outcome
-whose answer was lost is sent again; the lease makes that safe, and `recorded.sql` tells a repetition from a stale one.
-What a worker holds in its outbox is bounded, and a full outbox stops its claiming.
+An outcome whose lease no longer holds changes nothing. It is *stale*: the worker drops it and emits an event. If its
+handler ran, `record_void.sql` still records that: one row in attempts for each lease; the first writer's row stays. The
+worker sends an outcome again when the answer was lost; the lease makes that safe, and `recorded.sql` distinguishes a
+repetition from a stale outcome. The outbox of a worker is bounded, and the worker does not claim while it is full.
 
-Lock order: task rows by id, always. Behind somebody's row locks a batch waits `lock_timeout` at most, then goes
-again with the locked rows left out, so that one open transaction cannot hold up the others' outcomes.
+Lock order: task rows by id, always. A batch waits for the row locks of another transaction for `lock_timeout` at most.
+Then it is sent again without the locked rows, so that one open transaction cannot hold up other outcomes.
 
-A handler may complete its task itself, inside a transaction of its own (`own_transaction`): that outcome never comes to
+A handler may complete its task itself, inside a transaction of its own (`own_transaction`). That outcome never comes to
 the outbox, and the same lease decides between the two.
 """
 

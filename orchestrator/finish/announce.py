@@ -1,4 +1,4 @@
-"""Say what accepted outcomes mean, as events: one for a batch, and one for each where anybody wants to know."""
+"""Emit the events of accepted outcomes: one for a batch, and one for each outcome if there is a subscriber for it."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypedDict, assert_never
@@ -21,7 +21,7 @@ from orchestrator.task.outcome import (
 )
 from orchestrator.task.tally import tallies
 
-# What tells of each end.
+# The event of each end.
 TELLING: Mapping[type[End], type[events.Event]] = {
     Completed: events.TaskCompleted,
     Recorded: events.TaskCompleted,
@@ -35,7 +35,7 @@ TELLING: Mapping[type[End], type[events.Event]] = {
 
 
 class More(TypedDict):
-    """What all of them tell."""
+    """The fields that all these events share."""
 
     worker_id: UUID
     duration_seconds: float | None
@@ -43,7 +43,7 @@ class More(TypedDict):
 
 
 def announce(outcomes: Sequence[Outcome], *, worker_id: UUID, took_seconds: float | None = None) -> None:
-    """Emit the events of outcomes that are written, in so many seconds; but none that nobody wants."""
+    """Emit the events of written outcomes; `took_seconds`: of the batch. Skips events without a subscriber."""
     if outcomes and events.wanted(events.OutcomesWritten):
         events.emit(events.OutcomesWritten(worker_id, took_seconds, tallies(outcomes)))
     if wanted := {end for end, kind in TELLING.items() if events.wanted(kind)}:
@@ -53,7 +53,7 @@ def announce(outcomes: Sequence[Outcome], *, worker_id: UUID, took_seconds: floa
 
 
 def told(outcome: Outcome, worker_id: UUID) -> events.AttemptEnded:
-    """Return the event that tells of an outcome."""
+    """Return the event of an outcome."""
     task = outcome.task
     name = (task.id, task.type, task.queue, task.attempt)
     more = More(
@@ -77,6 +77,6 @@ def told(outcome: Outcome, worker_id: UUID) -> events.AttemptEnded:
         case Released():
             return events.TaskReleased(*name, **more)
         case Lost():
-            raise AssertionError("events.LeaseLost has told of it")
+            raise AssertionError("events.LeaseLost reports it")
         case _:
             assert_never(outcome.end)

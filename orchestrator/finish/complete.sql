@@ -1,13 +1,14 @@
--- Write the successes of plain tasks: each row leaves tasks_live and enters today's leaf of tasks_done, if its lease still
--- holds. Tasks that hold permits or feed gates are left to complete_all.sql.
+-- Write the successes of plain tasks: each row leaves tasks_live and enters today's leaf of tasks_done, if its lease
+-- still holds. complete_all.sql handles tasks that hold permits or feed gates.
 -- In: ids, leases, results (JSON text or NULL; NULL for all: no results), ages (µs since the handler started),
--- pairwise, sorted by id. Out: one row: how many were accepted, and, if not all were, their ids. A row an id would cost
--- driver and server 0.3 µs each. The error of an earlier attempt is cleared.
--- Locks: the task rows, in the order of the ids. Path: tasks_live_pkey; worker_id and status are not named, so
--- that no partial index can be chosen instead (docs/decisions/0002-find-the-tasks-of-a-worker.md).
+-- pairwise, sorted by id. Out: one row: how many were accepted, and their ids if not all were. One row for each id
+-- would cost driver and server 0.3 µs each. The error of an earlier attempt is cleared.
+-- Locks: the task rows, in the order of the ids. Path: tasks_live_pkey. The statement does not name worker_id and
+-- status, so that no plan can use a partial index instead (docs/decisions/0002-find-the-tasks-of-a-worker.md).
 -- DELETE + INSERT and not an UPDATE of status: moving a row between leaves makes every concurrent writer of it
 -- fail with 40001, even in READ COMMITTED.
--- It also ends a handler's own transaction, in whose session others may come first in the search_path: so all is qualified.
+-- This statement also ends a handler's own transaction. There, other schemas may come first in the search_path: so
+-- every name is qualified.
 WITH given AS (
     SELECT g.id, g.lease, g.result, g.age
     FROM ROWS FROM (

@@ -1,7 +1,7 @@
--- Write the successes of any tasks: what complete.sql does, and beside it, for each key of the batch one row: the permits
--- that the leases held are given back, and the gates that the tasks feed are told of their ends. The rest of a batch comes
--- here; what this refuses is stale.
--- In, out, locks and path: as in complete.sql. The two other tables are appended to, and nothing waits for anything there.
+-- Write the successes of any tasks. It does what complete.sql does, and adds one row for each key of the batch: it
+-- returns the permits that the leases held, and counts the ends at the gates that the tasks feed. It gets what
+-- complete.sql leaves of a batch; what it refuses is stale.
+-- In, out, locks and path: as in complete.sql. The two other tables are only appended to, so nothing waits there.
 WITH given AS (
     SELECT g.id, g.lease, g.result, g.age
     FROM ROWS FROM (

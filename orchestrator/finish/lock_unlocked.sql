@@ -1,7 +1,7 @@
--- Of the given outcomes, lock those rows that nobody else has locked, for the rest of the transaction; a stale
--- one counts as unlocked. In: ids, leases, pairwise, sorted by id. Out: the ids that can be written now.
--- Used only after a batch has waited too long: a hand's open bulk UPDATE keeps locks even on rows it only
--- looked at, and must never hold a whole batch up. Path: tasks_live_pkey.
+-- Lock the rows of the given outcomes that no other transaction has locked, for the rest of this transaction. A stale
+-- outcome counts as unlocked. In: ids, leases, pairwise, sorted by id. Out: the ids that can be written now.
+-- Used only after a batch has waited too long: an operator's open bulk UPDATE keeps locks even on rows that it only
+-- looked at, and must never hold up a whole batch. Path: tasks_live_pkey.
 WITH given AS (
     SELECT g.id, g.lease
     FROM unnest(%(ids)s::bigint[], %(leases)s::bigint[]) AS g (id, lease)

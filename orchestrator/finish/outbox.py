@@ -1,8 +1,8 @@
 """Gather outcomes and send them in batches, as long as it takes.
 
-Batches form by themselves: what is put while one is on its way goes with the next; a single outcome goes out at
-once. Whatever happens to the database, an outcome is held until it is written or known to be stale. All that is
-held counts against the limit, and one that waits for somebody's lock keeps no other waiting.
+Batches form by themselves: outcomes that are put while one batch is on its way go with the next. A single outcome goes
+out at once. Whatever happens to the database, the outbox holds an outcome until it is written or known to be stale. All
+held outcomes count against the limit, and one that waits for another transaction's lock keeps no other waiting.
 """
 
 import asyncio
@@ -24,13 +24,13 @@ from orchestrator.postgres.session import Connection, Session
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import Completed, DeadLettered, Failed, Fault, Outcome
 
-# A statement has its price, however many it carries, and a commit its flush.
+# Each statement has a fixed price, and each commit a flush: so a batch is large.
 BATCH_SIZE = 2000
 BATCH_BYTES = 8_000_000
-# Of results that wait to be written, in all.
+# The most bytes of results that wait to be written, in all.
 BYTES_MAX = 64_000_000
 
-# Waiting behind somebody's locks: the batch goes again without the locked rows, these after a while.
+# Behind another transaction's locks: the batch goes again without the locked rows, and these go again after this wait.
 LOCKED_WAIT_SECONDS = 0.005
 LOCKED_WAIT_SECONDS_MAX = 1.0
 
@@ -41,12 +41,12 @@ Addressed = tuple[UUID, Outcome]
 
 
 class Outbox:
-    """The outcomes of one worker on their way into the database. `put_off` is called when one has been written
-    whose task waits again, `room` when something has been written.
+    """The outcomes of one worker on their way into the database. It calls `put_off` after it has written an outcome
+    whose task waits again, and `room` after it has written any.
 
         put ──► waiting ──► sending ──► written, or stale
                    ▲           │
-                   └── locked ◄┘   somebody's lock is in the way: again after a while, the others go on
+                   └── locked ◄┘   another transaction's lock is in the way: again after a while, the others go on
     """
 
     def __init__(
@@ -65,21 +65,21 @@ class Outbox:
         self._sending: list[Addressed] = []
         self._locked: list[Addressed] = []
         self._bytes = 0
-        self._puts_off = False  # some of what waits to be written makes its task wait again
+        self._puts_off = False  # some waiting outcome makes its task wait again
         self._locked_until = 0.0
         self._locked_wait_seconds = LOCKED_WAIT_SECONDS
         self._put = asyncio.Event()
         self._written = asyncio.Event()
 
     async def run(self) -> None:
-        """Send what is put, for ever; `flush` before cancelling it, to lose nothing."""
+        """Send what is put, for ever. Call `flush` before cancelling it, to lose nothing."""
         while True:
-            # Where there are locks there may be more: a plain batch would wait lock_timeout for each.
+            # One lock may mean more of them: a plain batch would wait lock_timeout for each.
             wary = bool(self._locked)
             await self._work()
             worker_id = self._waiting[0][0]
             size = self._batch_size()
-            # Before they leave the one list they are in the other: whoever asks what we hold misses none.
+            # They enter the one list before they leave the other: `held` and `count` miss none.
             self._sending = self._waiting[:size]
             del self._waiting[:size]
             puts_off, self._puts_off = self._puts_off, self._puts_off and bool(self._waiting)
@@ -96,7 +96,7 @@ class Outbox:
             self._room()
 
     async def _work(self) -> None:
-        """Wait for something to send: what was put, or the moment to try again what was locked."""
+        """Wait for something to send: a new outcome, or the moment to try the locked ones again."""
         while not self._waiting:
             self._put.clear()
             with suppress(TimeoutError):
@@ -109,16 +109,16 @@ class Outbox:
             self._locked = []
 
     def _batch_size(self) -> int:
-        """Return how many of what waits go with the next statement: of one worker id, which changes only when we were
-        declared dead, and not too many bytes; and of each task one, since answers name tasks. There are two where a
-        server that crashed forgot a claim, and we have claimed and run the task again: the first one is stale."""
+        """Return how many waiting outcomes go with the next statement. They have one worker id, which changes only when
+        we were declared dead; not too many bytes; and there is one for each task, since answers name tasks. There are
+        two for a task if a server crash forgot a claim and we ran the task again: the first one is stale."""
         batch = self._waiting[:BATCH_SIZE]
         worker_id = batch[0][0]
         ids = {outcome.task.id for _, outcome in batch}
         if batch[-1][0] is worker_id and self._bytes <= BATCH_BYTES and len(ids) == len(batch):
             return len(batch)
         size = total = 0
-        # Ends: the batch does. One goes in any case.
+        # Ends with the batch. One outcome goes in any case.
         for sender, outcome in batch:
             total += weight(outcome)
             if sender != worker_id or outcome.task.id not in ids or (size and total > BATCH_BYTES):
@@ -136,7 +136,7 @@ class Outbox:
             self._locked_wait_seconds = LOCKED_WAIT_SECONDS
 
     def put(self, outcome: Outcome, *, worker_id: UUID) -> None:
-        """Hand an outcome over. Never refused; who sees that the outbox is full begins nothing new."""
+        """Take an outcome. Never refuses one; a worker whose outbox is full begins no new attempt."""
         self._waiting.append((worker_id, outcome))
         end = outcome.end
         if type(end) is not Completed:
@@ -148,8 +148,8 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether there are so many outcomes, or so large ones, that nothing new should begin."""
-        # The same as `count`: asked before each attempt.
+        """Whether the outcomes are so many, or so large, that no new attempt should begin."""
+        # The same sum as `count`, inline: this runs before each attempt.
         held = len(self._waiting) + len(self._sending) + len(self._locked)
         return held >= self._limit or self._bytes >= BYTES_MAX
 
@@ -160,7 +160,7 @@ class Outbox:
             await self._written.wait()
 
     def held(self) -> list[Claimed]:
-        """Return the tasks whose outcomes are not written yet. Another thread may miss one that is just moving."""
+        """Return the tasks whose outcomes are not written yet. A caller on another thread may miss one that moves."""
         return [outcome.task for _, outcome in (*self._waiting, *self._sending, *self._locked)]
 
     @property
@@ -171,7 +171,7 @@ class Outbox:
     async def _send(
         self, batch: Sequence[Outcome], worker_id: UUID, *, wary: bool = False
     ) -> Sequence[Outcome]:
-        """Write a batch, however often the connection breaks; return what somebody's locks kept out."""
+        """Write a batch, however often the connection breaks; return the outcomes whose rows are locked."""
         for careful in (wary, True):
             work = partial(write, outcomes=batch, worker_id=worker_id, wary=careful)
             try:
@@ -180,13 +180,13 @@ class Outbox:
                 continue
             except (errors.DataError, errors.IntegrityError) as error:
                 return await self._send_singly(batch, worker_id, error)
-        # Even so: it is the table that is locked.
+        # The batch without locked rows waits too: so the table is locked.
         return batch
 
     async def _send_singly(
         self, batch: Sequence[Outcome], worker_id: UUID, error: psycopg.Error
     ) -> Sequence[Outcome]:
-        """One of these cannot be stored: find it, and make its task a dead letter, with that as the reason."""
+        """Find the outcome that cannot be stored, and make its task a dead letter, with that as the reason."""
         if len(batch) > 1:
             return [left for outcome in batch for left in await self._send([outcome], worker_id, wary=True)]
         (outcome,) = batch
@@ -195,7 +195,7 @@ class Outbox:
                 events.emit(events.StaleOutcome(outcome.task.id, outcome.task.type, outcome.task.queue))
                 return ()
             case _:
-                # The primary message alone: DETAIL and parameters may hold the result.
+                # Only the primary message: DETAIL and parameters may hold the result.
                 fault = Fault(REFUSED, f"PostgreSQL refused the outcome: {error.diag.message_primary}")
                 return await self._send([replace(outcome, end=DeadLettered(fault, "discarded"))], worker_id)
 
@@ -203,7 +203,7 @@ class Outbox:
 async def write(
     connection: Connection, *, outcomes: Sequence[Outcome], worker_id: UUID, wary: bool
 ) -> Sequence[Outcome]:
-    """Write once and say what came of it; return what somebody's locks kept out."""
+    """Write once, and emit the events; return the outcomes whose rows are locked."""
     left: Sequence[Outcome] = ()
     begun_at = time.monotonic()
     if wary:
@@ -214,10 +214,10 @@ async def write(
     if not refused and not left:
         said(outcomes)
         return ()
-    # An earlier try may have got through although its answer did not.
+    # An earlier try may have been committed although its answer was lost.
     if refused:
         refused -= await written_before(connection, [o for o in outcomes if o.task.id in refused])
-        # It is too late for the outcome, and not for the record that this ran.
+        # These outcomes are stale; record that their handlers ran.
         await record_lost(connection, [o for o in outcomes if o.task.id in refused], worker_id=worker_id)
     locked = {outcome.task.id for outcome in left}
     said([o for o in outcomes if o.task.id not in locked and o.task.id not in refused])
@@ -228,7 +228,7 @@ async def write(
 
 
 def weight(outcome: Outcome) -> int:
-    """Return how many characters of result or traceback an outcome carries; all else about it is short."""
+    """Return how many characters of result or traceback an outcome carries. Its other fields are short."""
     match outcome.end:
         case Completed(None):
             return 0

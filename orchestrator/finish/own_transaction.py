@@ -1,13 +1,15 @@
-"""Complete one task inside its handler's own transaction, so that its writes and its end are one.
+"""Complete one task inside its handler's own transaction: the handler's writes and the task's end commit together.
 
-It is the same DELETE + INSERT as that of a batch, fenced by the same lease; whoever commits it is the handler's
-transaction. What happens is said here once, as steps, and taken by a coroutine or by a thread:
+It uses the same DELETE + INSERT as a batch, fenced by the same lease; the handler's transaction commits it. The steps
+are written once, as generators; a coroutine or a thread takes them:
 
-    complete_within   the last thing before the COMMIT; false: the lease is void, and all must be rolled back
-    was_committed     when the COMMIT's answer was lost: on a fresh connection, whether it got through
+    complete_within   the last statements before the COMMIT. False: the lease is void; the handler's transaction must be
+                      rolled back
+    was_committed     after the COMMIT's answer was lost, on a fresh connection: was the transaction committed?
 
-Lock order: the task's row comes last, after whatever the handler has locked. Who waits for both is a hand that has the
-row locked and wants what the handler has: one of the two is refused by PostgreSQL, and what the handler did is undone.
+Lock order: the task's row comes last, after everything that the handler has locked. A deadlock needs an operator's
+transaction that has the row locked and wants what the handler has locked. PostgreSQL then fails one of the two, and
+undoes what the handler did.
 """
 
 from collections.abc import Generator
@@ -25,16 +27,16 @@ WITHIN = statement.load(__file__, "own_transaction.sql")
 HELD = statement.load(__file__, "still_leased.sql")
 
 T = TypeVar("T")
-# A statement and what it is given, for the rows that it answers with.
+# A statement and its parameters. The step's result is the rows of its answer.
 Step = tuple[bytes, dict[str, Any] | None]
 Steps = Generator[Step, list[tuple[Any, ...]], T]
 
 
 def complete_within(outcome: Outcome, result: str | None) -> Steps[bool]:
-    """Complete the task in the transaction that is open; tell whether its lease still held."""
+    """Complete the task in the open transaction; tell whether its lease still held."""
     yield WITHIN, None
     given = {**named([outcome]), "ages": ages([outcome]), "results": [result]}
-    # What the first leaves is not plain, or its lease is void.
+    # If the first finds no row, the task is not plain, or its lease is void.
     for query in (COMPLETE, COMPLETE_ALL):
         rows = yield query, given
         if rows[0][0] == 1:
@@ -43,7 +45,7 @@ def complete_within(outcome: Outcome, result: str | None) -> Steps[bool]:
 
 
 def was_committed(task: Claimed) -> Steps[bool]:
-    """Tell whether the task is completed under its lease; asked in autocommit, where each statement sees all."""
+    """Tell whether the task is completed under its lease. Needs autocommit: each statement has a new snapshot."""
     if (yield HELD, {"task_id": task.id, "lease": task.lease}):
         return False
     rows = yield RECORDED, named([Outcome(task, Recorded())])
@@ -65,7 +67,7 @@ def take(connection: psycopg.Connection[Any], steps: Steps[T]) -> T:
 
 
 async def take_async(connection: psycopg.AsyncConnection[Any], steps: Steps[T]) -> T:
-    """Take them on the loop."""
+    """Take the steps on the event loop."""
     rows: list[tuple[Any, ...]] | None = None
     try:
         while True:

@@ -1,2 +1,2 @@
--- Make today's leaf of tasks_done, for a finish that found none.
+-- Make today's leaf of tasks_done, for an outcome that found none.
 SELECT orchestrator.ensure_partition()

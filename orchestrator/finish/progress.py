@@ -1,4 +1,4 @@
-"""Write down how far running tasks have come: a hint for people, fenced like all else, and no harm if it is lost."""
+"""Write how far running tasks have come: a hint for people, fenced by the lease. Losing one does no harm."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,12 +9,12 @@ from orchestrator.postgres import statement
 
 REPORT = statement.load(__file__, "progress.sql")
 
-# A task and its lease, and what its handler has said last, as JSON text.
+# A task and its lease, and the last progress that its handler reported, as JSON text.
 Reports = Mapping[tuple[int, int], str]
 
 
 async def report(connection: psycopg.AsyncConnection[Any], reports: Reports) -> None:
-    """Write these, in one statement."""
+    """Write these reports, in one statement."""
     ordered = sorted(reports.items())
     await connection.execute(
         REPORT,

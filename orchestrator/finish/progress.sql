@@ -1,7 +1,8 @@
--- Show how far running tasks have come. In: ids, leases, values (JSON text), pairwise, sorted by id. Out: nothing; a
--- lease that is void changes nothing, and who has ended meanwhile needs no report.
--- Locks: those rows, SKIP LOCKED: a report that is not written is made up for by the next.
--- Path: tasks_live_pkey, then by ctid, as in the claim. A hint, like the claim: the disk is not waited for.
+-- Show how far running tasks have come. In: ids, leases, values (JSON text), pairwise, sorted by id. Out: nothing. A
+-- void lease changes nothing: an attempt that has ended needs no report.
+-- Locks: those rows, SKIP LOCKED: the next report replaces one that was not written.
+-- Path: tasks_live_pkey, then by ctid, as in the claim. Progress is a hint, as the claim is: the commit does not wait
+-- for the disk.
 WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
 )

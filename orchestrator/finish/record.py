@@ -36,7 +36,7 @@ RECORDED = statement.load(__file__, "recorded.sql")
 LOST = statement.load(__file__, "record_void.sql")
 PARTITION = statement.load(__file__, "partition.sql")
 
-# Half of what it takes to name them in a loop.
+# An attrgetter takes half the time of an attribute in a loop.
 by_id, lease_of, begun_of = attrgetter("task.id"), attrgetter("task.lease"), attrgetter("begun_at")
 
 Connection = psycopg.AsyncConnection[Any]
@@ -45,13 +45,13 @@ Row = tuple[str, float | None, bool, str | None, str | None]
 
 
 async def record(connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID) -> set[int]:
-    """Write each outcome whose lease still holds; return the ids of the others. If this raises, some may be written."""
+    """Write each outcome whose lease still holds; return the ids of the others. After an error, some may be written."""
     try:
         return await write(connection, outcomes, worker_id)
     except errors.CheckViolation as error:
         if error.diag.constraint_name is not None:
             raise
-    # No leaf for today: the maker of leaves is late, or the clock was moved.
+    # There is no leaf for today: the leader's duty is late, or the clock was moved.
     await connection.execute(PARTITION)
     return await write(connection, outcomes, worker_id)
 
@@ -59,7 +59,7 @@ async def record(connection: Connection, outcomes: Sequence[Outcome], *, worker_
 async def record_unlocked(
     connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID
 ) -> tuple[set[int], list[Outcome]]:
-    """Write those outcomes whose rows nobody has locked; return the ids refused and the outcomes left out."""
+    """Write the outcomes whose rows are not locked; return the refused ids and the outcomes left out."""
     async with connection.transaction():
         free = await answered(connection, UNLOCKED, named(outcomes))
         refused = await record(connection, [o for o in outcomes if o.task.id in free], worker_id=worker_id)
@@ -67,12 +67,12 @@ async def record_unlocked(
 
 
 async def written_before(connection: Connection, outcomes: Sequence[Outcome]) -> set[int]:
-    """Return the ids of those outcomes that an earlier try has written."""
+    """Return the ids of the outcomes that an earlier try has written."""
     return await answered(connection, RECORDED, named(outcomes))
 
 
 async def record_lost(connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID) -> None:
-    """Put on record that these ran, those of them that did: their leases are void, and nothing else is written."""
+    """Record which of these ran: their leases are void, and nothing else is written about them."""
     if begun := [outcome for outcome in outcomes if outcome.begun_at is not None]:
         tasks = [outcome.task for outcome in begun]
         given = {
@@ -94,7 +94,7 @@ async def write(connection: Connection, outcomes: Sequence[Outcome], worker_id: 
         others = [outcome for outcome in others if type(outcome.end) is not Lost]
     successes = [outcome for outcome in outcomes if type(outcome.end) is Completed] if others else outcomes
     if not others and connection.info.transaction_status is TransactionStatus.IDLE:
-        # One statement is a transaction of its own, without the two round trips of another.
+        # One statement is its own transaction; an explicit one costs two more round trips.
         return await complete(connection, successes) if successes else set()
     async with connection.transaction():
         refused = await complete(connection, successes) if successes else set()
@@ -110,7 +110,7 @@ async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> set[i
     left = len(outcomes)
     refused: set[int] | None = None
     async with connection.cursor(row_factory=tuple_row) as cursor:
-        # What the first leaves is not plain, or stale.
+        # What the first does not accept is not plain, or is stale.
         for query in (COMPLETE, COMPLETE_ALL):
             await cursor.execute(query, given)
             count, accepted = await cursor.fetchone() or (0, None)
@@ -126,7 +126,7 @@ async def settle(connection: Connection, outcomes: Sequence[Outcome], worker_id:
 
 
 def release_now(connection: psycopg.Connection[Any], tasks: Sequence[Claimed], *, worker_id: UUID) -> None:
-    """Give back what has not begun, on a thread, while the loop is blocked."""
+    """Give back tasks that have not begun, from a thread, while the loop is blocked."""
     if tasks:
         connection.execute(SETTLE, settling([Outcome(task, Released()) for task in tasks], worker_id))
 
@@ -144,20 +144,20 @@ def ids_of(outcomes: Sequence[Outcome]) -> set[int]:
 
 
 def named(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """Say whose outcomes these are: ids and leases, pairwise."""
+    """Return the ids and leases of these outcomes, pairwise."""
     return {"ids": array(map(by_id, outcomes)), "leases": array(map(lease_of, outcomes))}
 
 
 def ages(outcomes: Sequence[Outcome]) -> str:
-    """Say how long ago each handler started, in microseconds."""
+    """Return how long ago each handler started, in microseconds."""
     now = time.monotonic()
     begun = map(begun_of, outcomes)
     return array(None if begun_at is None else int((now - begun_at) * 1e6) for begun_at in begun)
 
 
 def array(values: Iterable[int | None]) -> str:
-    """Write numbers as PostgreSQL reads an array: as JSON does, but for the brackets. To have the driver make its own
-    costs many times as much."""
+    """Write numbers as PostgreSQL reads an array: like JSON, with other brackets. The driver's own way costs many times
+    as much."""
     return f"{{{msgspec.json.encode(list(values))[1:-1].decode()}}}"
 
 
@@ -168,8 +168,8 @@ async def answered(connection: Connection, query: bytes, given: dict[str, Any]) 
 
 
 def row(outcome: Outcome) -> Row:
-    """Say an end in the words of settle.sql. What has begun leaves a record, however it ended; a cancelled task is one
-    itself, as a completed one is."""
+    """Return an end as a row for settle.sql. An attempt that has begun leaves a record, however it ended. A cancelled
+    or a completed task is its own record."""
     begun = outcome.begun_at is not None
     match outcome.end:
         case Failed(fault, kind, after_seconds):
@@ -185,11 +185,11 @@ def row(outcome: Outcome) -> Row:
         case Released():
             return "waiting", None, False, None, "released" if begun else None
         case Completed():
-            raise AssertionError("a success is written by complete.sql")
+            raise AssertionError("complete.sql writes a success")
         case Recorded():
-            raise AssertionError("who has completed its task itself has nothing to write")
+            raise AssertionError("a handler that completed its task itself leaves nothing to write")
         case Lost():
-            raise AssertionError("what has lost its lease is written by record_void.sql")
+            raise AssertionError("record_void.sql writes an attempt that has lost its lease")
         case _:
             assert_never(outcome.end)
 

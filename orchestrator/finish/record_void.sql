@@ -1,9 +1,9 @@
--- Record executions whose lease was void when they ended: the task was given away, cancelled, requeued or deleted meanwhile,
--- or a server crash forgot the claim. The record is no outcome: the task is not touched.
+-- Record executions whose lease was void when they ended: the task was given to another worker, cancelled, requeued or
+-- deleted meanwhile, or a server crash forgot the claim. The record is no outcome: the task is not touched.
 -- In: ids, leases, attempts, queues, types, ages (µs since the handler started), reasons, pairwise; worker_id.
--- Whoever took the lease may have recorded the execution: the leader, or the trigger on a manual change. attempts_task_idx
--- keeps one record a lease, whoever comes first. An end of the leader's by timeout keeps no lease on its record, and what
--- completed has its row in tasks_done. Scalar subqueries, as in recorded.sql.
+-- The leader, or the trigger on a manual change, may already have recorded the execution when it took the lease.
+-- attempts_task_idx keeps one record for each lease; the first one stays. When the leader ends an attempt by timeout,
+-- its record keeps no lease. A completed attempt has its row in tasks_done. Scalar subqueries, as in recorded.sql.
 -- Locks: none. Paths: the leaves' primary keys, attempts_task_idx.
 INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
 SELECT g.id, g.attempt, 'lost', g.queue, g.type,

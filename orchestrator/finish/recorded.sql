@@ -1,9 +1,9 @@
--- After an outcome was sent twice, because the first answer was lost: which of these were written the first
--- time? A finished row keeps its lease, and so does the record of a failed attempt. A lease that ended with a lost
--- worker was ended by somebody else: then the outcome is stale, though the dead letter may bear its lease.
+-- Which of these outcomes did an earlier try write? Asked after an outcome was sent twice because the first answer was
+-- lost. A finished row keeps its lease; so does the record of a failed attempt. When a lease ended because its worker
+-- was lost, the leader ended it: then the outcome is stale, though the dead letter may keep that lease.
 -- In: ids, leases, pairwise. Out: the ids that were written.
--- Paths: the leaves' primary keys, attempts_task_idx. Scalar subqueries and not EXISTS: of those the planner may hash
--- one, and read a whole table for it.
+-- Paths: the leaves' primary keys, attempts_task_idx. Scalar subqueries and not EXISTS: the planner may hash an EXISTS,
+-- and read a whole table for it.
 SELECT g.id
 FROM unnest(%(ids)s::bigint[], %(leases)s::bigint[]) AS g (id, lease)
 WHERE coalesce(

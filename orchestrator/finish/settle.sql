@@ -1,9 +1,9 @@
--- Write every end that is no success: back among the waiting (retry, snooze, put back, release), cancelled, or a
--- dead letter. In, pairwise and sorted by id: ids, leases; ends: 'waiting', 'cancelled' or 'dead_letter';
+-- Write every end that is no success: waiting again (retry, snooze, put back, release), cancelled, or a dead letter.
+-- In, pairwise and sorted by id: ids, leases; ends: 'waiting', 'cancelled' or 'dead_letter';
 -- delays in seconds (NULL: keep the old place); ages: µs since the handler started, or NULL; charged: whether the
 -- attempt counts; errors (JSON text or NULL: keep the last); records: what to write into attempts (NULL: nothing);
 -- worker_id. Out: the ids accepted.
--- What is ready again at once rings a sleeper: its worker may be about to end.
+-- A task that is ready again at once rings a sleeping worker: the worker that gives the task back may be about to end.
 -- Locks: the task rows, in the order of the ids. Path: tasks_live_pkey, as in complete.sql.
 WITH given AS (
     SELECT g.id, g.lease, g.ending, g.delay_seconds, g.charged, g.error::jsonb AS error, g.record, g.age
@@ -67,7 +67,7 @@ dead_lettered AS (
     WHERE ending = 'dead_letter'
 ),
 back AS (
-    -- claimed_at and started_at stay, and tell of the last attempt until the next claim.
+    -- claimed_at and started_at stay: they describe the last attempt until the next claim.
     UPDATE orchestrator.tasks_live AS t
     SET status = CASE WHEN g.delay_seconds > 0 THEN 'scheduled' ELSE 'pending' END,
         run_at = CASE

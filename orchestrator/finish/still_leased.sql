@@ -1,7 +1,7 @@
--- Whether a task is still held under a lease, after the answer to a COMMIT was lost that would have completed it.
--- In: task_id, lease. Out: a row if it is: then that transaction is over, and was rolled back. While it is not over yet,
--- its DELETE has the row locked, and this waits: so a commit that is on its way is not taken for one that failed.
--- What recorded.sql sees is asked after this, by a statement with a snapshot of its own.
+-- Is a task still held under a lease? Asked after the answer to a COMMIT that would have completed the task was lost.
+-- In: task_id, lease. Out: a row if the task is held: then that transaction is over, and was rolled back. Until it is
+-- over, its DELETE has the row locked, and this statement waits: so a commit on its way does not look like a failed
+-- one. recorded.sql is asked after this, as a statement with its own snapshot.
 -- Locks: the row, until the end of the statement. Path: tasks_live_pkey.
 SELECT t.id
 FROM orchestrator.tasks_live AS t

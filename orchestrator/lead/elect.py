@@ -1,4 +1,4 @@
-"""Stand for the lead: four steps in one transaction, each a statement with a time of its own."""
+"""Stand for the lead: four steps in one transaction, each a statement with its own clock()."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +19,7 @@ TAKE_TERM = statement.load(__file__, "take_term.sql")
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """A leader whose beacon was seen dark for the grace; void as soon as it has beaten again."""
+    """A leader whose beacon was gone for the whole grace. Void as soon as that leader beats again."""
 
     worker_id: UUID
     beat_at: datetime
@@ -28,7 +28,7 @@ class Gone:
 def elect(
     connection: psycopg.Connection[Any], *, worker_id: UUID, term_seconds: float, gone: Gone | None = None
 ) -> int | None:
-    """Return the term that is ours now, or None: somebody leads, or was faster."""
+    """Return our new term, or None: another worker leads, or was faster."""
     given = {
         "id": worker_id,
         "term_seconds": term_seconds,

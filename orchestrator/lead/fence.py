@@ -1,4 +1,4 @@
-"""Let a duty write only in a term that is still ours."""
+"""Let a duty write only while its term holds."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,21 +16,21 @@ FENCE = statement.load(__file__, "fence.sql")
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who leads, and in which term: what every duty's transaction is fenced by."""
+    """The leader and its term. The fence of each duty's transaction checks both."""
 
     worker_id: UUID
     term: int
 
 
 class TermOver(OrchestratorError):
-    """This worker does not lead any more, at least not in this term; the duty was not done."""
+    """This worker does not lead any more in this term; the duty was not done."""
 
 
 @contextmanager
 def fenced(
     connection: psycopg.Connection[Any], leadership: Leadership, *, limit_seconds: float
 ) -> Iterator[None]:
-    """Open a transaction that commits only in this reign; what lies longer in it is ended by the server."""
+    """Open a transaction that commits only in this reign. The server ends it after the limit."""
     given = {
         "id": leadership.worker_id,
         "term": leadership.term,

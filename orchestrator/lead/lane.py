@@ -1,4 +1,4 @@
-"""A few duties on one connection, each at its interval: what is slow in one lane keeps no other lane waiting."""
+"""A few duties on one connection, each at its interval. A slow duty in one lane does not delay another lane."""
 
 import math
 import time
@@ -14,37 +14,37 @@ from orchestrator.postgres import transient
 from orchestrator.postgres.reconnect import NotNow
 from orchestrator.postgres.thread_connection import ANSWER_SECONDS, ThreadConnection
 
-# After a failure, at the least: a duty that fails at once must not do so a thousand times a second.
+# The least wait after a failure: a duty that fails at once must not fail a thousand times a second.
 FAILED_WAIT_SECONDS = 0.5
 
 
 def always(_connection: psycopg.Connection[Any]) -> bool:
-    """Tell nothing beforehand."""
+    """The default of `worth`: there may always be something to do."""
     return True
 
 
 def never() -> float:
-    """Look at each turn, and not before."""
+    """The default of `soon`: no look before the next turn."""
     return math.inf
 
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """One thing the leader does, in bounded rounds. `work` returns whether it should come again at once. `worth` looks
-    first, without the fence since it writes nothing, whether there is anything to do: one statement in place of five.
-    `share`: the part of the time that it may take at most; what is dear is done less often."""
+    """One maintenance job of the leader, in bounded rounds. `work` returns whether to call it again at once. `worth`
+    first looks whether there is anything to do; it writes nothing, so it needs no fence: one statement instead of five.
+    `share`: the largest part of the time that the duty may take; a dear duty runs less often."""
 
     name: str
     every_seconds: float
     work: Callable[[psycopg.Connection[Any]], bool]
     worth: Callable[[psycopg.Connection[Any]], bool] = always
     share: float = 1.0
-    soon: Callable[[], float] = never  # in how many seconds another look is worth while, before the next turn
+    soon: Callable[[], float] = never  # in how many seconds to look again, before the next turn
     delay_seconds: float = 0.0  # from the beginning of a reign
 
 
 class Lane:
-    """Its duties take turns: one that always has more to do does not keep the others from theirs."""
+    """A lane's duties take turns: a duty that always has more to do does not keep the others waiting."""
 
     def __init__(self, line: ThreadConnection, duties: Sequence[Duty], *, limit_seconds: float) -> None:
         self._line = line
@@ -52,33 +52,33 @@ class Lane:
         self._due = [(0.0, duty) for duty in duties]
 
     def begin(self) -> None:
-        """A reign begins: everything is due."""
+        """Begin a reign: every duty is due."""
         now = time.monotonic()
         self._due = [(now + duty.delay_seconds, duty) for _, duty in self._due]
 
     def step(self, leadership: Leadership) -> float:
-        """Do the duty that has been due for longest, if one is; return in how many seconds to come again.
+        """Do the duty that has been due for longest, if one is due; return in how many seconds to call again.
 
-        Raises TermOver when the reign is. Anything else that a duty raises is told, and that duty's turn is over.
+        Raises TermOver when the reign is over. Any other error of a duty becomes an event, and ends its turn.
         """
         at, duty = min(self._due, key=due_at)
         now = time.monotonic()
         if at > now:
             return at - now
         wait_seconds = self._perform(duty, leadership)
-        # Behind the others that are due, even if there is more to do at once.
+        # It goes behind the others that are due, even if it has more to do at once.
         self._due = [(time.monotonic() + wait_seconds if d is duty else t, d) for t, d in self._due]
         return 0.0
 
     def look(self) -> None:
-        """Let the duties look, and do nothing: what counts when it has been seen for a while is seen from now on."""
+        """Let the duties look, without acting. Some act only on what they see for a while: that time begins now."""
         try:
             connection = self._line.open()
             with self._line.within(ANSWER_SECONDS):
                 for _, duty in self._due:
                     duty.worth(connection)
         except Exception as error:
-            # A reign that begins without it only takes longer to see.
+            # Without this look a reign only takes longer to see these things.
             self._line.failed(error)
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class Lane:
         began = time.monotonic()
         try:
             connection = self._line.open()
-            # The server ends it after the limit; should it not answer at all, we do.
+            # The server ends the transaction after the limit. If the server does not answer at all, we end it.
             with self._line.within(self._limit_seconds + ANSWER_SECONDS):
                 more = duty.worth(connection) and self._do(duty, connection, leadership)
         except TermOver:
@@ -101,7 +101,7 @@ class Lane:
             return max(FAILED_WAIT_SECONDS, duty.every_seconds)
         except Exception as error:
             self._line.failed(error)
-            # Told in any case, and by name.
+            # Always an event with the duty's name, also when the connection reports the error.
             events.emit(events.DutyFailed(duty.name, type(error).__name__, transient.reason(error)))
             return max(FAILED_WAIT_SECONDS, duty.every_seconds)
         pause_seconds = (time.monotonic() - began) * (1 / duty.share - 1)

@@ -1,5 +1,5 @@
-"""The part of a worker that stands for the lead, and does the duties while it holds it. In threads of its own, so that
-a handler which blocks the loop keeps no duty waiting.
+"""The part of a worker that stands for the lead, and does the duties while it leads. It has threads of its own, so that
+a handler that blocks the loop delays no duty.
 
     heard() ──► vacant? stand ──► leads: urgent lane and housekeeping lane, each a thread, until the reign is over
 """
@@ -19,37 +19,37 @@ from orchestrator.lead.resign import resign
 from orchestrator.postgres import transient
 from orchestrator.postgres.thread_connection import ANSWER_SECONDS, ThreadConnection
 
-# How long a beacon must be dark: a worker that lost its LISTEN session says so, or lights another, well within it.
+# How long a beacon must be gone. A worker that lost its LISTEN session reports that, or takes a new one, well before.
 BEACON_GRACE_SECONDS = 2.0
-# How often a deputy looks whether the leader is there. Of a fleet three do; the others see it at their next beat.
+# How often a deputy looks for the leader's beacon. A fleet has three deputies; the other workers look at each beat.
 WATCH_SECONDS = 2.5
-# While the lead is vacant.
+# How often a worker looks while the lead is vacant.
 VACANT_SECONDS = 0.5
-# A leader without a beacon is missed only when its term is over. So a worker that has none yet leaves the lead to
-# others for a while: most have one 0.1 s after their start, and those that never get one stand after this.
+# A leader without a beacon is missed only when its term is over. So a worker without a beacon leaves the lead to others
+# at first: most have one 0.1 s after their start; a worker that never gets one stands after this.
 NO_BEACON_SECONDS = 4.0
 FOREVER_SECONDS = 3600.0
-# A lane with nothing to do for so long holds no connection.
+# A lane that has nothing to do for so long closes its connection.
 IDLE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What one look told about the lead."""
+    """The result of one look at the lead."""
 
-    worker_id: UUID  # who looked
-    term: int | None  # what it leads by this look
-    renewed: bool  # whether the look was a beat, which makes the term longer
+    worker_id: UUID  # the worker that looked
+    term: int | None  # the term that it leads in, by this look
+    renewed: bool  # whether the look was a beat, which renews the term
     leader_id: UUID | None
     beat_at: datetime | None
     holds: bool  # whether the leader's term runs
     beacon_lost: bool  # whether the leader's beacon is gone
-    deputy: bool = False  # whether it is ours to watch the leader closely
-    has_beacon: bool = True  # whether a beacon of ours is lit
+    deputy: bool = False  # whether this worker is a deputy
+    has_beacon: bool = True  # whether this worker holds a beacon
 
 
 class Leader:
-    """Stands whenever the lead is vacant. `worker_id` is asked at each election, since it may change."""
+    """Stands whenever the lead is vacant. Calls `worker_id` at each election, since the id may change."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class Leader:
         self._look_seconds = FOREVER_SECONDS
 
     def start(self) -> None:
-        """Be ready to stand."""
+        """Start the threads: this worker may stand from now on."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """Finish the duty at hand, and resign. May be called more than once, by several."""
+        """Finish the running duty, and resign. May be called more than once, from several threads."""
         with self._ending:
             self._stop()
 
@@ -105,7 +105,7 @@ class Leader:
                 if (leadership := self._leadership) is not None and resign(self._line.open(), leadership):
                     events.emit(events.LeaderResigned(leadership.worker_id, leadership.term))
         except Exception as error:
-            # Nothing is lost: the term runs out, since who drains does not renew it.
+            # Nothing is lost: the term runs out, since a draining worker does not renew it.
             events.emit(events.DutyFailed("resign", type(error).__name__, transient.reason(error)))
         self._leadership = None
         self._urgent.close()
@@ -113,21 +113,21 @@ class Leader:
 
     @property
     def look_seconds(self) -> float:
-        """How soon the next look at the lead is worth while."""
+        """In how many seconds to look at the lead again."""
         return self._look_seconds
 
     def heard(self, view: View, *, sent_at: float) -> None:
-        """Learn what a look told that was sent at this moment of our clock."""
+        """Take in the result of a look. `sent_at`: when we sent it, by our own clock."""
         with self._changed:
             leadership = self._leadership
             if leadership is not None and sent_at > self._elected_at:
                 if (view.worker_id, view.term) != (leadership.worker_id, leadership.term):
                     self._step_down(leadership)
                 elif view.renewed:
-                    # From when it was sent: our trust ends no later than the term does.
+                    # From the moment of sending: our trust ends no later than the term does.
                     self._trusted_until = sent_at + self._term_seconds
             if self._leadership is None and view.term is not None and view.renewed and not self._stopping:
-                # We lead and did not know: the answer to the election was lost, or our own clock was too cautious.
+                # We lead and did not know it: the answer to the election was lost, or our own clock was too cautious.
                 self._begin_term(
                     Leadership(view.worker_id, view.term), trusted_until=sent_at + self._term_seconds
                 )
@@ -137,7 +137,7 @@ class Leader:
                 self._changed.notify_all()
 
     def _may_stand(self, view: View) -> bool:
-        """Tell whether the lead is vacant, and whether it is ours to take."""
+        """Tell whether the lead is vacant, and whether this worker may take it."""
         if view.term is not None or self._is_held(view):
             self._free_since = None
             return False
@@ -146,7 +146,7 @@ class Leader:
         return view.has_beacon or now - self._free_since >= NO_BEACON_SECONDS
 
     def _is_held(self, view: View) -> bool:
-        """Tell whether somebody leads, by this look and the ones before."""
+        """Tell whether a worker leads, by this look and the ones before."""
         if not (view.holds and view.beacon_lost and view.leader_id is not None and view.beat_at is not None):
             self._beacon_lost = None
             return view.holds
@@ -183,8 +183,8 @@ class Leader:
                 )
 
     def _prepare_takeover(self, gone: Gone) -> None:
-        """The leader may be gone, and workers with it: let the duties look for these from now on. A reign then begins
-        with what they have seen: the graces of all beacons run at the same time."""
+        """Let the duties look for missing workers from now on: they may be gone together with the leader. A reign then
+        begins with what the duties have seen: the graces of all beacons run at the same time."""
         if gone != self._prepared_for:
             self._prepared_for = gone
             self._urgent.look()
@@ -197,7 +197,7 @@ class Leader:
             if leadership is not None:
                 seconds = self._step(self._housekeeping, leadership)
                 if seconds > IDLE_SECONDS:
-                    # Of a server's connections, one the fewer.
+                    # It uses one connection of the server less.
                     self._housekeeping.close()
                 self._wait(seconds)
             else:
@@ -223,7 +223,7 @@ class Leader:
                     self._line.open(), worker_id=worker_id, term_seconds=self._term_seconds, gone=gone
                 )
         except Exception as error:
-            # Behind a duty that still runs, or without a database: the next look tells.
+            # A duty still runs, or the database is away: the next look tries again.
             if not self._line.failed(error) and not isinstance(error, transient.IN_THE_WAY):
                 events.emit(events.DutyFailed("elect", type(error).__name__, transient.reason(error)))
         with self._changed:
@@ -233,7 +233,7 @@ class Leader:
             self._begin_term(Leadership(worker_id, term), trusted_until=sent_at + self._term_seconds)
 
     def _begin_term(self, leadership: Leadership, *, trusted_until: float) -> None:
-        """Believe that we lead, with the condition held. Twice is once: a beat may tell of it before the election."""
+        """Trust that we lead; the caller holds the condition. A beat may report the term before the election does."""
         if self._leadership == leadership:
             return
         self._leadership = leadership
@@ -254,7 +254,7 @@ class Leader:
             return self._leadership
 
     def _step_down(self, leadership: Leadership) -> None:
-        """Stop believing, with the condition held."""
+        """Stop trusting this reign; the caller holds the condition."""
         if self._leadership == leadership:
             self._leadership = None
             events.emit(events.LeaderSteppedDown(leadership.worker_id, leadership.term))

@@ -1,4 +1,4 @@
--- First step of a resignation: lock our own row, if we still lead in this term. Waits for a duty of ours that is running.
+-- First step of a resignation: lock our own row, if we still lead in this term. Waits for a running duty of ours.
 -- Locks: that row, FOR UPDATE. Out: one row, or none. Path: workers_pkey.
 SELECT w.id
 FROM orchestrator.workers AS w

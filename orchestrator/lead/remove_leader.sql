@@ -1,9 +1,9 @@
--- Second step: take the lead from a worker whose term is over, who was declared dead, or whose beacon has been gone for a
--- while and who has not beaten since (`gone_id`, `gone_beat_at`: as a look saw it; the beacon is tried again here).
--- A term that ends further ahead than any could was given by a clock that has since been set back.
+-- Second step: remove a leader whose term is over, that was declared dead, or whose beacon has been gone for a while
+-- without a beat since (`gone_id`, `gone_beat_at`: as a look saw it; this statement tries the beacon again).
+-- A term that ends further ahead than any term could was set by a clock that has since been set back.
 -- A statement of its own, after the lock: clock() is the moment when the statement began, not when the lock came.
--- Locks: the row that lock_leader.sql has locked; if the lead was vacant then and is not now, the new leader's, FOR
--- UPDATE, or the takeover would get past a duty that is running. Path: workers_one_leader_idx.
+-- Locks: the row that lock_leader.sql has locked. If the lead was vacant then and is not now: the new leader's row, FOR
+-- UPDATE; without that the takeover would get past a running duty. Path: workers_one_leader_idx.
 UPDATE orchestrator.workers AS w
 SET is_leader = false, leader_until = NULL
 WHERE w.is_leader

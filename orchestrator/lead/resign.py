@@ -1,4 +1,4 @@
-"""Lay the lead down, so that the next one need not wait for the end of the term."""
+"""Resign, so that the next leader need not wait for the end of the term."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
--- Second step: lay the lead down, and wake the others, who elect at once. A newer term is never touched.
+-- Second step: resign, and wake the other workers, which elect at once. Never touches a newer term.
 WITH resigned AS (
     UPDATE orchestrator.workers AS w
     SET is_leader = false, leader_until = NULL

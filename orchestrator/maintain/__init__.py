@@ -1,7 +1,7 @@
-"""The duties that keep the house: one `.py` and one or two `.sql` each. Bounded per round; no handler code.
+"""The leader's duties: one `.py` and one or two `.sql` files each. Each round is bounded; no handler code runs here.
 
-Each repeats its predicate in its write, by the database's clock, so that a duty done twice at once equals once. It is
-called inside its caller's transaction, and returns True when it should be called again at once.
+Each duty repeats its predicate in its write, by the database's clock: two runs at once do the same as one. It runs
+inside its caller's transaction, and returns True when it should be called again at once.
 """
 
 from orchestrator.maintain.delete_finished import Walk, finished

@@ -1,14 +1,14 @@
 """Delete finished tasks of queues that keep them for a shorter time than others do.
 
-What nobody keeps goes with its leaf (`partitions`). In a leaf that must stay, the tasks of the impatient queues are
-found by walking it, some pages a call: a leaf has no index but its key, since one by queue or time would cost every
-finish. A leaf is walked once its whole day is due for a queue, so that what is kept for `keep_finished` goes at most a
-day later, as with the leaves that are dropped, and each leaf is read once for each period and not over and over.
+A leaf that no queue keeps is dropped as a whole (`partitions`). A leaf that must stay is walked, some pages a call, to
+find the tasks of queues with a shorter retention. A leaf has no index but its key: an index by queue or time would make
+every finish slower. A leaf is walked once its whole day is due for a queue. So a task goes at most a day after its
+`keep_finished`, as with the leaves that are dropped, and each leaf is read once for each period and not repeatedly.
 
-Where the walk stands is remembered in a `Walk`, which the caller keeps and hands in again. It goes on from a page only
-after a round that found nothing there to delete: what a round deleted may be rolled back, and is looked at once more.
-A new leader begins anew, and reads the leaves that stay once for nothing. A task that is locked by somebody is left
-out, and its leaf is walked again in a later pass, after those behind it.
+A `Walk` remembers the position; the caller keeps it and passes it in again. The walk goes on from a page only after a
+round that found nothing there to delete: the deletes of a round may be rolled back, so it looks once more. A new leader
+begins anew, and reads the leaves that stay once in vain. The walk leaves out locked tasks, and walks their leaf again
+in a later pass, after the leaves behind it.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ BATCH_SIZE = 1000
 
 @dataclass(slots=True)
 class Walk:
-    """Where a pass through the leaves stands, and which leaves need no other."""
+    """The position of a pass through the leaves, and the leaves that need no other pass."""
 
     leaf: str = ""
     due: str = ""
@@ -42,7 +42,7 @@ class Walk:
 def finished(
     connection: psycopg.Connection[Any], walk: Walk, *, pages: int = PAGES, batch_size: int = BATCH_SIZE
 ) -> bool:
-    """Delete one batch, or go on by so many pages. True: this pass is not at its end."""
+    """Delete one batch, or go on by `pages` pages. True: this pass is not at its end."""
     if walk.page is None and not _turn_to_next(connection, walk):
         return False
     given = {"leaf": walk.leaf, "first_page": walk.page, "pages": pages, "batch_size": batch_size}
@@ -61,7 +61,7 @@ def finished(
 
 
 def _turn_to_next(connection: psycopg.Connection[Any], walk: Walk) -> bool:
-    """Turn to the first leaf behind the last one that needs a walk; where none is left, the pass is at its end."""
+    """Go to the next leaf that needs a walk. False: none is left, and the pass is at its end."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         leaves: dict[str, str] = dict(cursor.execute(LEAVES, prepare=False).fetchall())
     walk.done = {leaf: due for leaf, due in walk.done.items() if leaves.get(leaf) == due}

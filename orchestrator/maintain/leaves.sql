@@ -1,6 +1,7 @@
--- The day leaves that hold something to delete and are not dropped as a whole: some queue keeps longer than that day,
--- and others do not. Out: each such leaf and a digest of the queues whose tasks of that day are all due, by name, the
--- oldest first. Where the house's 7 days are over, all queues with that period count as one, rows or not.
+-- The day leaves that hold tasks to delete and are not dropped as a whole: some queue keeps longer than that day, and
+-- others do not. Out: each such leaf, the oldest first, and a digest of the names of the queues whose tasks of that day
+-- are all due. Once the default 7 days are over, all queues with that period count as one, whether they have rows or
+-- not.
 -- Locks nothing. Reads queues whole, and the catalog.
 WITH periods AS (
     SELECT '' AS name, orchestrator.clock() - interval '7 days' AS kept_since

@@ -1,15 +1,16 @@
--- Who may be gone, and why: `beacon_lost`, its beacon is out though its row says that one is held, and it has beaten
--- not long ago
--- (after a longer absence of the server, beacons tell less than who beats again: see `late`); `late`, its beat is older than
--- `late` of its own dead_after, or lies further in the future than that; `orphans`, it does not live and holds tasks
--- (a NULL row: it has no row at all); `elsewhere`: nobody is, and this server takes no writes: it is the primary no more,
--- and what it says of the living is old. Who then tries to write is told so, and goes to the new one. With the beat after
--- which that is so, as text: Python cannot load every moment, and one row must not keep it from all. And the worker's
--- dead_after in seconds. A hint: the write looks again.
--- With `spares_after_restart`, while the server is young (up_since) nothing is dark: a restart puts all beacons out at once, a crash and a failover do. The
--- key of each is taken, shared and for the length of this statement, which makes a worker that lights it again wait for so
--- long.
--- Who holds tasks is read by leaps through the index, as in recover.sql. Locks: none.
+-- Which workers may be gone, and why.
+-- `beacon_lost`: its row names a beacon, no session holds that beacon, and its last beat is not long ago. (After a
+--     longer absence of the server, beacons prove less than the next beats: see `late`.)
+-- `late`: its beat is older than `late` of its own dead_after, or lies further in the future than dead_after.
+-- `orphans`: it does not live and holds tasks (a NULL row: it has no row at all).
+-- `elsewhere`: names no worker. This server takes no writes: it is not the primary any more, and its rows about living
+--     workers are old. A caller that then tries to write gets an error, and goes to the new primary.
+-- Out also: the beat after which that holds, as text (Python cannot load every timestamp, and one row must not make all
+-- fail), and the worker's dead_after in seconds. A hint: the write checks again.
+-- With `spares_after_restart`, while the server is young (up_since), no beacon counts as lost: a restart, a crash or a
+-- failover ends all beacons at once. This statement takes the key of each beacon, shared, until it ends; a worker that
+-- takes its beacon again waits for that long.
+-- The holders of tasks are read by leaps through the index, as in recover.sql. Locks: none.
 -- Paths: workers_live_idx, workers_pkey, tasks_live_worker_idx.
 WITH RECURSIVE holder AS (
     (

@@ -1,5 +1,5 @@
--- Name at most `most` tasks that are held by a worker which does not live, or has no row. In any order, and another one
--- each time: those that cannot be taken back may be many. In: most. Out: the tasks' ids. Locks: none.
+-- Name at most `most` tasks whose worker does not live, or has no row. They come in random order, and differ each time:
+-- there may be many that cannot be taken back. In: most. Out: the tasks' ids. Locks: none.
 -- Path: tasks_live_worker_idx.
 SELECT t.id
 FROM orchestrator.tasks_live AS t

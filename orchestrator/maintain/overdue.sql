@@ -1,5 +1,5 @@
--- Name at most `most` attempts that go on so long beyond their timeout that timeouts.sql would end them, in any order. In:
--- margin_seconds, most. Out: the tasks' ids. Bounded as there: no row may make the arithmetic overflow for all.
+-- Name at most `most` attempts that timeouts.sql would end, in any order: they run too long beyond their timeout.
+-- In: margin_seconds, most. Out: the tasks' ids. Bounded as there: no row may make the arithmetic overflow for all.
 -- Locks: none. Path: tasks_live_worker_idx.
 SELECT t.id
 FROM orchestrator.tasks_live AS t

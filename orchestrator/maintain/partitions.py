@@ -1,8 +1,8 @@
-"""Have the leaves for finished tasks ready before the day begins, and drop those that nobody keeps any more.
+"""Make the leaves for finished tasks before their day begins, and drop the leaves that no queue keeps any longer.
 
-A drop is done in a moment whatever the leaf holds, but until it is committed no task can finish. So it comes last, one
-leaf a call, and it waits for nobody who reads the leaf: it is simply tried again in the next round. That is no failure;
-the transaction goes on as if nothing had been due.
+A drop takes a moment, whatever the leaf holds. But until it commits, no task can finish. So it comes last, one leaf a
+call, and does not wait for a transaction that reads the leaf: the next round tries again. That is no failure; the
+transaction goes on as if no leaf had been due.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ OLD_PARTITION = statement.load(__file__, "old_partition.sql")
 
 
 def partitions(connection: psycopg.Connection[Any]) -> bool:
-    """Make what is missing of today and the next seven days, and drop one old leaf. True: it dropped one."""
+    """Make the missing leaves of today and the next seven days, and drop one old leaf. True: it dropped one."""
     connection.execute(PARTITIONS)
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(OLD_PARTITION).fetchone()

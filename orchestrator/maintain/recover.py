@@ -1,12 +1,12 @@
-"""Take back the tasks of workers that are gone: whose beat is too old, or whose beacon has been dark for a while.
+"""Take back the tasks of workers that are gone: their beat is too old, or their beacon has been gone for a while.
 
-A beacon that is dark at one look proves little: the worker may have lost that one connection, and says so, or lights
-another, within the grace. So it is remembered when a beacon was first seen dark, and after which beat; still dark after
-the grace, and no beat since, is a worker that is gone. The write looks again.
+One look that finds no beacon proves little: the worker may have lost only that connection, and reports that, or takes a
+new beacon, within the grace. So the duty remembers when it first saw the beacon gone, and after which beat. If it is
+still gone after the grace, without a beat since, the worker is gone. The write checks again.
 
-A beat that is too old by the database's clock proves little either, when that clock has just jumped, or everything was
-paused but the clock. So a worker is watched before, by our own clock, for so long that a beat of it is due meanwhile.
-How often it beats is its own setting, and at least three times in its dead_after: that tells how long.
+A beat that is too old by the database's clock proves little either: that clock may have jumped, or everything but the
+clock was paused. So the duty first watches a worker by its own clock, for long enough that a beat is due meanwhile.
+A worker's beat interval is its own setting, at most a third of its dead_after: that gives the time to watch.
 """
 
 import math
@@ -31,16 +31,16 @@ GONE = statement.load(__file__, "missing_workers.sql")
 ORPHANS = statement.load(__file__, "orphans.sql")
 
 BATCH_SIZE = 1000
-# For how long a worker is watched before it is too late: a part of its dead_after, and 1.25 of its beats at least.
+# How long to watch a worker before it counts as late: a part of its dead_after, and at least 1.25 of its beats.
 WATCHED = 1.25 / 3
 
-# A worker, and the beat after which it was seen, as the database writes it.
+# A worker, and its last beat when it was seen, as the database writes it.
 Seen = tuple[UUID, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """What one round took back."""
+    """The result of one round."""
 
     returned: int
     dead_lettered: int
@@ -53,19 +53,19 @@ class Recovered:
 
 class Recovery:
     """The duty, with its memory of beacons and beats. A new leader begins with what it has seen since the old leader's
-    beacon was dark."""
+    beacon was gone."""
 
     def __init__(
         self, *, grace_seconds: float = BEACON_GRACE_SECONDS, spares_after_restart: bool = True
     ) -> None:
         self._grace_seconds = grace_seconds
         self._spares_after_restart = spares_after_restart
-        # By our own clock: when a worker that is seen so without a break counts as gone.
+        # By our own clock: from when on a worker counts as gone, if every look until then sees it so.
         self._beacon_lost_until: dict[Seen, float] = {}
         self._late_until: dict[Seen, float] = {}
 
     def is_worth(self, connection: psycopg.Connection[Any]) -> bool:
-        """Look who may be gone; tell whether there is anything to do about it."""
+        """Look which workers may be gone; tell whether there is anything to do about it."""
         given = {"late": 1 - WATCHED, "spares_after_restart": self._spares_after_restart}
         with connection.cursor(row_factory=tuple_row) as cursor:
             rows = cursor.execute(GONE, given, prepare=False).fetchall()
@@ -80,7 +80,7 @@ class Recovery:
         )
 
     def soon(self) -> float:
-        """Return in how many seconds the next worker that is watched has been watched for long enough."""
+        """Return in how many seconds the next watched worker has been watched for long enough."""
         now = time.monotonic()
         left = [
             at - now for at in (*self._beacon_lost_until.values(), *self._late_until.values()) if at > now
@@ -98,13 +98,13 @@ class Recovery:
 
 
 def watched(before: dict[Seen, float], seen: dict[Seen, float]) -> dict[Seen, float]:
-    """Return until when each is watched, of whom it is said for how many seconds; who beats begins anew."""
+    """Return until when to watch each of these, given for how many seconds. A worker that beats begins anew."""
     now = time.monotonic()
     return {one: before.get(one, now + seconds) for one, seconds in seen.items()}
 
 
 def over(until: dict[Seen, float]) -> list[Seen]:
-    """Return who has been watched for long enough."""
+    """Return the workers that have been watched for long enough."""
     now = time.monotonic()
     return [one for one, at in until.items() if now >= at]
 
@@ -116,9 +116,9 @@ def recover(
     gone: list[Seen] | None = None,
     watched: list[Seen] | None = None,
 ) -> Recovered:
-    """Do one bounded round. `gone`: workers without a beacon, each with the beat after which it was last seen dark.
-    With `watched`, no other worker's beat is too old; with `spares_after_restart`, none is before the server has been
-    up for that worker's dead_after."""
+    """Do one bounded round. `gone`: workers without a beacon, each with its last beat when that was seen. With
+    `watched`, no other worker's beat is too old. With `spares_after_restart`, no beat is too old before the server has
+    been up for that worker's dead_after."""
     given: dict[str, object] = {
         "spares_after_restart": spares_after_restart,
         "gone_ids": [worker_id for worker_id, _ in gone or ()],
@@ -131,7 +131,7 @@ def recover(
         with connection.transaction():
             return take_back(connection, given, None)
     except BAD_ROW:
-        # Declare the workers first, which takes nothing back; then it is known whose tasks are orphans.
+        # First only declare the workers dead; after that the orphans are known.
         declared = take_back(connection, given, [])
         with connection.cursor(row_factory=tuple_row) as cursor:
             rows = cursor.execute(ORPHANS, {"most": BATCH_SIZE}, prepare=False).fetchall()
@@ -146,7 +146,7 @@ def take_back(
 ) -> Recovered:
     """Run the statement, for all orphans or for these."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        # Run once in a while: planned each time, it never runs by a plan made for empty tables.
+        # It runs rarely: so plan it each time, and never use a plan made for empty tables.
         cursor.execute(RECOVER, {**given, "only_ids": ids}, prepare=False)
         row = cursor.fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row

@@ -1,27 +1,29 @@
--- Declare workers dead whose beat is older than their own dead_after, or whose beacon is gone and who have not beaten since
--- that was seen, a moment ago (gone_ids, gone_beats, pairwise; the beacon is tried again here), and take their tasks back.
--- With `spares_after_restart`, no beat is too old before the server has been up (up_since) for that dead_after: no worker could
--- beat while it was down. Nor is one of the living late who was not watched for a while (watched_ids, watched_beats, pairwise; NULL: all
--- were): the clock may have jumped. A beat from the future, written by a clock that has since been set back, counts as one
--- of now. The leader that calls this is never dead by it.
--- What had not begun, as far as is known, gets its attempt back and its old place, and a mark in `error`: with that it is
--- marked running before it starts the next time, so that nothing kills one worker after the other unseen. What had begun
--- counts a loss, is written into attempts, and runs again. It may have been another task that killed the worker, so of the
--- last attempt one is given back. From the second loss on a task runs alone (worker/suspects.py), and only what it loses
--- alone tells against it: with the third of these, its fifth, it is a dead letter. One would be too few: where workers are
--- killed at random, that convicted 5 innocents of 47,025.
--- Out: one row: tasks returned, tasks made dead letters, workers declared dead; ended: queue, type and what became of
--- it, of each (a type that nobody has declared is anybody's word, and has no name); leader: who calls. At most
--- `batch_size` tasks a call; call again while it returns that many.
--- In `only_ids`: which tasks to take back, where a round for all has failed; NULL: all.
--- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several may call at once. A worker that
+-- Declare missing workers dead, and take their tasks back. A worker is missing if its beat is older than its own
+-- dead_after, or if its beacon is gone and no beat came since a look saw that, a moment ago (gone_ids, gone_beats,
+-- pairwise; this statement tries the beacon again).
+-- With `spares_after_restart`, no beat is too old before the server has been up (up_since) for that dead_after: no
+-- worker could beat while the server was down. A living worker is late only if it was watched for a while (watched_ids,
+-- watched_beats, pairwise; NULL: all were): the clock may have jumped. A beat from the future, written by a clock that
+-- has since been set back, counts as a beat of now. This statement never declares dead the leader that runs it.
+-- A task that had not begun, as far as the database knows, gets its attempt and its old place back, and a note in
+-- `error`: with that note a worker marks it running before the next start, so that it cannot kill one worker after the
+-- other unseen. A task that had begun counts a loss, is written into attempts, and runs again. Another task may have
+-- killed the worker, so one attempt is given back if it was the last. From the second loss on a task runs alone
+-- (worker/suspects.py), and only what it loses alone counts against it: with the third such loss, its fifth, it becomes
+-- a dead letter. One such loss would be too few: where workers are killed at random, that condemned 5 innocent tasks of
+-- 47,025.
+-- Out: one row: tasks returned, tasks made dead letters, workers declared dead; ended: queue, type and result of each
+-- (an undeclared type is any text, and is reported without its name); leader: the worker that runs this. At most
+-- `batch_size` tasks for each call; call again while it returns that many.
+-- In `only_ids`: which tasks to take back, after a round for all has failed; NULL: all.
+-- Locks: worker rows, then task rows by id, SKIP LOCKED both, so that several callers may run it at once. A worker that
 -- beats at this moment has its row locked and is left alone. Path: tasks_live_worker_idx.
 -- id = ANY beside the join: on tables that were empty a moment ago the join alone may read a whole primary key.
--- A dead worker's row stays dead: when the process comes back, its beat finds no row, and it starts anew.
--- Tasks whose worker has no row at all (somebody deleted it) are taken back too: a row is written before the
--- first claim, so its absence is proof. Who holds tasks is read by leaps through the index, one row a worker: however
--- many tasks the living hold, and whatever the statistics say of a column that is NULL nearly everywhere. id + 0: or a
--- plan kept while the table was empty reads the whole primary key for the order.
+-- A dead worker's row stays dead: when the process comes back, its beat finds no row, and it registers anew.
+-- Tasks whose worker has no row at all (the row was deleted) are taken back too: a worker writes its row before its
+-- first claim, so a missing row is proof. The holders of tasks are read by leaps through the index, one row for each
+-- worker: however many tasks the living workers hold, and whatever the statistics say of a column that is NULL nearly
+-- everywhere. id + 0: without it, a plan kept while the table was empty reads the whole primary key for the order.
 WITH RECURSIVE holder AS (
     (
         SELECT t.worker_id
@@ -63,7 +65,7 @@ redated AS (
 late AS (
     SELECT w.id, w.host, w.pid
     FROM orchestrator.workers AS w
-    -- Who stopped may still hold something: a claim on its way when the connection closed.
+    -- A stopped worker may still hold tasks: from a claim that was on its way when the connection closed.
     WHERE (w.state IN ('running', 'draining') OR w.id IN (SELECT h.worker_id FROM holder AS h))
         AND (
             w.beat_at < orchestrator.clock() - w.dead_after
@@ -111,7 +113,7 @@ orphan AS (
         jsonb_build_object(
             'class', 'WorkerLost',
             'message', format('worker %%s (%%s, pid %%s) was gone while it ran this', d.id, d.host, d.pid) || coalesce((
-                -- A dead letter names everybody it took along.
+                -- A dead letter names every worker that was lost with it.
                 SELECT '; before it: ' || string_agg(DISTINCT a.error ->> 'message', '; ')
                 FROM orchestrator.attempts AS a
                 WHERE a.task_id = t.id AND a.outcome = 'lost' AND a.error ->> 'class' = 'WorkerLost' AND t.losses >= 2

@@ -1,8 +1,7 @@
-"""Delete what has been kept long enough, a batch at a time; finished tasks apart (see `delete_finished` and
-`partitions`).
+"""Delete rows that have been kept long enough, a batch at a time. Finished tasks have their own duties
+(`delete_finished` and `partitions`).
 
-Each kind is a duty of its own, in a transaction of its own, so that somebody who holds one table fast keeps no other
-from being tidied.
+Each kind is its own duty, in its own transaction: a lock on one table does not stop the deletes from the others.
 """
 
 from typing import Any, Literal, get_args

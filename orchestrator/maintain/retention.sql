@@ -1,5 +1,5 @@
--- Delete at most `batch_size` rows of one kind that are past their time. Out: how many.
--- The functions run as the owner and can delete nothing that is not due: a worker may not DELETE from these tables.
+-- Delete at most `batch_size` rows of one kind that are past their retention. Out: how many.
+-- The functions run as the owner and can delete only rows that are due: a worker may not DELETE from these tables.
 -- Locks and paths: theirs.
 SELECT CASE %(kind)s
     WHEN 'dead_letters' THEN orchestrator.purge_dead_letters(%(batch_size)s)

@@ -1,8 +1,8 @@
-"""Count what the whole cluster holds, once for everybody: the leader asks, one event tells, and orchestrator.samples
-keeps it for whoever looks (`orchestrator status`).
+"""Count what the whole cluster holds, once for all: the leader counts, emits one event, and writes
+orchestrator.samples, which `orchestrator status` reads.
 
-It reads every live task, so its price grows with the backlog: `took_seconds` says what it was, and who calls this
-leaves a multiple of that between two samples.
+It reads every live task, so its price grows with the backlog. `took_seconds` is that price; the caller leaves a
+multiple of it between two samples.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ SAMPLE = statement.load(__file__, "sample.sql")
 
 
 def sample(connection: psycopg.Connection[Any]) -> bool:
-    """Emit one `GaugesSampled`. Always False: there is never more at once."""
+    """Emit one `GaugesSampled`. Always False: there is never more to do at once."""
     connection.execute(SCAN)
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(SAMPLE, prepare=False).fetchone()

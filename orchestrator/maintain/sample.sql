@@ -1,10 +1,11 @@
--- The gauges of the whole cluster, at one moment, and orchestrator.samples replaced by them. Out: one row; lists as jsonb.
--- Locks: its rows in samples, which the leader alone writes. Reads tasks_live from end to end once, the dead letters through tasks_dead_queue_idx, workers whole.
+-- Take the gauges of the whole cluster at one moment, and replace orchestrator.samples by them. Out: one row; lists as
+-- jsonb. Locks: its rows in samples, which only the leader writes. Reads tasks_live from end to end once, the dead
+-- letters through tasks_dead_queue_idx, workers whole.
 -- Measured with a million pending tasks (190 MB), PostgreSQL 18 and 15: 140 to 160 ms, and 190 ms without parallel
--- workers; it grows with the number of tasks. Counting by tasks_live_claim_idx takes 60 ms once vacuumed, and cannot
--- tell the oldest: a place in the order is not a time.
--- Of other roles' sessions an unprivileged one sees no snapshot: then NULL, or the oldest of those it sees; give the
--- worker's role pg_read_all_stats to see all. Time is the server's own there, as theirs is.
+-- workers; it grows with the number of tasks. Counting by tasks_live_claim_idx takes 60 ms once vacuumed, but cannot
+-- find the oldest task: a place in the order is not a time.
+-- An unprivileged role sees no snapshots of other roles' sessions: then NULL, or the oldest snapshot that it sees;
+-- grant pg_read_all_stats to the worker's role to see all. These ages use the server's own clock, as the snapshots do.
 WITH live AS (
     SELECT
         t.queue, t.status, count(*) AS tasks,

@@ -1,7 +1,8 @@
-"""Do a duty's work on the rows that allow it, where a round for all has failed because of one of them.
+"""Do a duty's work on all rows but the bad ones, after a round for all has failed because of one row.
 
 A row that no constraint stopped (written by an older version, or past every guard) must not keep the leader from the
-others. So the rows are tried together, then by halves, down to the one that fails: that one is reported and left alone.
+other rows. So the duty tries the rows together, then by halves, down to the one that fails. It reports that row, and
+leaves it alone.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,14 +15,14 @@ from orchestrator.postgres import transient
 
 T = TypeVar("T")
 
-# What a value in a row can cause: out of range, not of its type, against a constraint.
+# The errors that a value in a row can cause: out of range, of another type, against a constraint.
 BAD_ROW = (psycopg.DataError, psycopg.IntegrityError)
 
 
 def skipping_bad_rows(
     connection: psycopg.Connection[Any], duty: str, ids: Sequence[int], work: Callable[[Sequence[int]], T]
 ) -> list[T]:
-    """Return what the work did for these tasks. Ends: each half is smaller, and a single task is not tried again."""
+    """Return the results of the work on these tasks. Ends: each half is smaller, and one task is not tried again."""
     try:
         with connection.transaction():
             return [work(ids)]

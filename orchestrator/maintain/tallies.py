@@ -1,4 +1,4 @@
-"""Count the attempts that the leader has ended for a worker that did not, as the worker would have (task/tally.py)."""
+"""Count the attempts that the leader ended in place of a worker, as that worker would count them (task/tally.py)."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from orchestrator import events
 from orchestrator.task.buckets import histogram
 from orchestrator.task.tally import Tally, Word
 
-# Queue, type, what became of it, and for how many seconds it had waited and run, where that is known.
+# Queue, type, how the attempt ended, and for how many seconds it had waited and run, if known.
 Ended = tuple[str, str, Word, float | None, float | None]
 
 

@@ -1,8 +1,8 @@
-"""End what its worker should have ended long ago: a task that runs beyond its timeout, with nobody to stop it.
+"""End attempts that run beyond their timeout because their worker does not end them.
 
-Workers enforce timeouts themselves, and need a while to write that down; so a margin is left them. What is still
-running then has a worker that beats and does not look: its loop is blocked, its outbox is stuck, its clock is wrong.
-The attempt counts as failed, as if the worker had said so; whatever the worker says later is stale.
+Workers enforce timeouts themselves, and need a while to write that; so this duty leaves them a margin. If an attempt
+still runs then, its worker beats and does not act: its loop is blocked, its outbox is stuck, or its clock is wrong.
+The attempt counts as failed, as if the worker had reported it. A later outcome of the worker is stale.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ MARGIN_SECONDS = 15.0
 
 
 def any_overdue(connection: psycopg.Connection[Any]) -> bool:
-    """Tell whether there is anything to end."""
+    """Tell whether any attempt is overdue."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(OVERDUE, {"margin_seconds": MARGIN_SECONDS, "most": 1}, prepare=False).fetchone()
     return row is not None
@@ -53,10 +53,10 @@ def timeouts(
 def end(
     connection: psycopg.Connection[Any], ids: Sequence[int] | None, margin_seconds: float, batch_size: int
 ) -> int:
-    """End what is overdue, of all tasks or of these; return how many."""
+    """End the overdue attempts of all tasks, or of these; return how many."""
     given = {"margin_seconds": margin_seconds, "batch_size": batch_size, "only_ids": ids}
     with connection.cursor(row_factory=tuple_row) as cursor:
-        # Run once in a few seconds: planned each time, it never runs by a plan made for empty tables.
+        # It runs every few seconds: so plan it each time, and never use a plan made for empty tables.
         row = cursor.execute(TIMEOUTS, given, prepare=False).fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     retried, dead_lettered, _rings, ended, leader = row

@@ -1,16 +1,21 @@
--- End the attempts that go on beyond their timeout though their worker should have ended them `margin_seconds` ago:
--- fenced off. Only of workers that have beaten since then: who could not reach us may hold the outcome, and is recovered
--- if it does not come back. Each counts as failed, is written into attempts, and waits for its next attempt as its
--- type's policy says (1 s, doubled each time to 300 s, ± 10 %% where nobody has declared the type), or is a dead letter
--- when its attempts are used up. A timeout of 0 is none. Out: one row: tasks sent back, tasks made dead letters; ended:
--- queue, type, what became of it, seconds waited and run, of each; leader: who calls. At most `batch_size` a call; call again while it returns that many.
--- Locks: the task rows by id, SKIP LOCKED: who is writing its outcome at this moment is left alone. Path:
--- tasks_live_worker_idx, which holds leased rows only; then the key. id + 0: or the order is read from the whole key.
--- The lease is kept neither on the record nor on the dead letter: by it the worker would take its own late outcome for
--- one that was written (finish/recorded.sql). worker_id tells who it was.
--- The growth is compared in logarithms: 2 to the power of 2000 is an error, and not merely more than the cap. Every number
--- of a type or a task is bounded here once more, whatever the tables' constraints say: one error would stop this for all.
--- In: margin_seconds, batch_size; only_ids, or NULL for all: those to end, where a round for all has failed.
+-- End and fence off the attempts that run beyond their timeout though their worker should have ended them
+-- `margin_seconds` ago. Only attempts of workers that have beaten since then: a worker that could not reach the server
+-- may hold the outcome; if it does not come back, its tasks are recovered.
+-- Each attempt counts as failed, is written into attempts, and waits for its next attempt as its type's policy says (1
+-- s, doubled each time to 300 s, ± 10 %% for an undeclared type). With its attempts used up, the task becomes a dead
+-- letter.
+-- A timeout of 0 is none. Out: one row: tasks sent back, tasks made dead letters; ended: queue, type, how it ended,
+-- seconds waited and run, of each; leader: the worker that runs this. At most `batch_size` for each call; call again
+-- while it returns that many.
+-- Locks: the task rows by id, SKIP LOCKED: a worker that writes its outcome at this moment is left alone. Path:
+-- tasks_live_worker_idx, which holds leased rows only; then the key. id + 0: without it, the order is read from the
+-- whole key.
+-- Neither the record nor the dead letter keeps the lease: with it the worker would take its own late outcome for one
+-- that was written (finish/recorded.sql). worker_id names the worker.
+-- The growth is compared in logarithms: 2 to the power of 2000 is an error, and not just more than the cap. Every
+-- number of a type or a task is bounded here once more, whatever the tables' constraints say: one error would stop this
+-- for all.
+-- In: margin_seconds, batch_size; only_ids: the tasks to end, after a round for all has failed; NULL: all.
 WITH late AS (
     SELECT t.id, t.lease, t.attempt, t.max_attempts, t.queue, t.type, t.worker_id, t.run_at, t.started_at, t.holds,
         jsonb_build_object(

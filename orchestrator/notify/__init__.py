@@ -1,10 +1,10 @@
-"""Sleep when there is nothing to do, and be woken when there is.
+"""Sleep while there is nothing to do, and wake when a producer rings.
 
-A NOTIFY inside a producer's transaction makes all commits wait for one another, so producers ring only for
-sleepers: a worker that has found nothing says for how long it is asleep (`idle`), and the insert trigger looks.
-The mark expires by itself, so that a killed worker is not rung for ever. A producer may have looked before the
-mark and committed after it; so a worker looks again after 2, 10, 50 and 250 ms before it sleeps, and a slow
-poll stands behind everything. Notifications are hints: any login can forge one, and none carries data.
+A NOTIFY inside a producer's transaction makes all commits wait for one another. So producers ring only sleeping
+workers: a worker that found no task marks for how long it sleeps (`idle`), and the insert trigger looks for that mark.
+The mark expires by itself, so that producers do not ring a killed worker for ever. A producer may look before the
+mark is set and commit after it. So a worker looks again after 2, 10, 50 and 250 ms before it sleeps, and a slow poll
+covers everything else. Notifications are hints: any login can forge one, and none carries data.
 """
 
 from orchestrator.notify.idle import idle

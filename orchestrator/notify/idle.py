@@ -11,6 +11,6 @@ IDLE = statement.load(__file__, "idle.sql")
 
 
 async def idle(connection: psycopg.AsyncConnection[Any], *, worker_id: UUID, seconds: float) -> bool:
-    """Ask to be rung for the next seconds; 0 takes the mark away. False: there is no such worker yet."""
+    """Ask for rings for the next seconds; 0 removes the mark. False: there is no such worker yet."""
     cursor = await connection.execute(IDLE, {"worker_id": worker_id, "seconds": seconds})
     return cursor.rowcount == 1

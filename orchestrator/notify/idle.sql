@@ -1,4 +1,5 @@
--- Say that a worker sleeps for so many seconds (0: it is awake), so that producers ring for it. Out: its id, if it is known.
+-- Mark that a worker sleeps for so many seconds (0: it is awake), so that producers ring it. Out: its id, if it has a
+-- row.
 WITH hint AS MATERIALIZED (
     SELECT set_config('synchronous_commit', 'off', true) AS setting
 )

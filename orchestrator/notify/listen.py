@@ -1,13 +1,13 @@
-"""Listen on a connection of its own, and call back for each ring; come back whenever the connection breaks.
+"""Listen on an own connection, and call back for each ring; reconnect whenever the connection breaks.
 
 Needs a direct connection: through PgBouncer in transaction mode LISTEN succeeds and delivers nothing. So the worker
-sends itself a notification, at the start and at a slow beat, over another connection; while none arrives, its poll is
-all there is. Once one has, this session also holds the worker's *beacon*, an advisory lock that goes when the process
-does, and within milliseconds, since nothing else runs here (on a busy session: 5.5 s). Through PgBouncer it would leak,
-which is why the test comes first.
+sends itself a notification over another connection, at the start and then once a minute. Until one arrives, it only
+polls. Once one has arrived, this session also holds the worker's *beacon*, an advisory lock that ends with the process,
+within milliseconds, since nothing else runs here (on a busy session: 5.5 s). Through PgBouncer the lock would leak; so
+the test comes first.
 
-    listen ──► ask to be rung ──► heard: light the beacon ──► hear, and ask again each minute
-                                  not heard: deaf, the beacon is put out; ask again
+    listen ──► ask for a ring ──► received: take the beacon ──► receive, and test again each minute
+                                  not received: release the beacon; ask again
 """
 
 import asyncio
@@ -32,24 +32,24 @@ WORKERS_CHANNEL = "orchestrator_workers"
 TEST_EVERY_SECONDS = 60.0
 DEAF_AFTER_SECONDS = 3.0
 RECONNECT_SECONDS = 0.1
-# While the answer to our own ring is awaited.
+# How often to look while we wait for our own ring.
 LOOK_SECONDS = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Whom the listener calls back, on the loop, and what it asks."""
+    """What the listener calls, on the loop."""
 
-    rung: Callable[[], None]  # there may be work
-    called: Callable[[], None]  # something about us, or about the lead, may have changed
+    rung: Callable[[], None]  # there may be tasks
+    called: Callable[[], None]  # our row, our tasks or the lead may have changed
     hears: Callable[[bool], None]  # whether notifications arrive
-    beacon_changed: Callable[[int | None], None]  # which beacon is held now
+    beacon_changed: Callable[[int | None], None]  # which beacon is held now; None: none
     ring: Callable[[], None]  # send a notification to this worker, over another connection
-    rang_at: Callable[[], float | None]  # when that was sent, if it was
+    rang_at: Callable[[], float | None]  # when that was sent; None: not yet
 
 
 class Listener:
-    """Hears rings for as long as it runs."""
+    """Receives notifications for as long as it runs."""
 
     def __init__(self, session: Session, *, worker_id: UUID, queues: tuple[str, ...], calls: Calls) -> None:
         self._session = session
@@ -65,7 +65,7 @@ class Listener:
         """Listen, for ever."""
         while True:
             await self._session.run(listen, give_up_on=lambda _error: False)
-            # What was sent while nobody listened is lost: look once.
+            # Notifications sent while this worker did not listen are lost: look once.
             self._calls.rung()
             self._calls.called()
             self._test()
@@ -78,16 +78,16 @@ class Listener:
                 await asyncio.sleep(RECONNECT_SECONDS)
 
     def begin_anew(self, worker_id: UUID) -> None:
-        """The worker has another id: so has its beacon."""
+        """Use another worker id, and so another beacon."""
         self._worker_id = worker_id
         self._drop_beacon()
-        # Not by closing the connection: another one, opened at once, may get its file descriptor, and who waits on it
-        # here would go on waiting, for up to a minute.
+        # The connection stays open: another one, opened at once, might get its file descriptor, and the wait here would
+        # go on for up to a minute.
         self._test()
 
     def listen_anew(self) -> None:
-        """Our beacon is out, by the server that we beat to: what we listen on is gone, or leads to a server that is the
-        primary no more, says nothing, and would never be asked to write."""
+        """Connect again. The server that we beat to does not see our beacon: our connection is gone, or it leads to a
+        server that is not the primary any more, sends nothing, and would never be asked to write."""
         self._session.hang_up()
 
     async def close(self) -> None:
@@ -95,7 +95,7 @@ class Listener:
         await self._session.close()
 
     async def _hear(self, connection: Connection) -> None:
-        # What comes while this connection lights the beacon.
+        # For notifications that come while this connection takes the beacon.
         connection.add_notify_handler(lambda told: self._take(told.channel, told.payload))
         while True:
             await readable(
@@ -131,7 +131,7 @@ class Listener:
         self._calls.ring()
 
     def _judge(self) -> None:
-        """Find ourselves deaf, when our own ring was sent and did not arrive; ask again."""
+        """Report that notifications do not arrive, if our own ring was sent and did not come; ask again."""
         rang_at = self._calls.rang_at()
         if rang_at is None or time.monotonic() - rang_at < DEAF_AFTER_SECONDS:
             return
@@ -146,8 +146,8 @@ class Listener:
         beacon, worker_id = secrets.randbits(63), self._worker_id
         await connection.execute(TAKE_BEACON, {"worker_id": worker_id, "beacon": beacon})
         if worker_id != self._worker_id:
-            return  # another id meanwhile: it gets a beacon of its own, and this one is put out
-        # Only now may the row say so: a beacon that is not lit yet would pass for one that is gone.
+            return  # another id meanwhile: it gets its own beacon, and this one is released
+        # Only now may the row name the beacon: one that is not held yet would look like one that is gone.
         self._beacon = beacon
         self._calls.beacon_changed(beacon)
 
@@ -160,8 +160,8 @@ class Listener:
 
 
 async def readable(connection: Connection, seconds: float) -> None:
-    """Wait until something has come from the server, for so long at most. By the socket itself: the driver's own wait
-    looks around ten times a second, and takes longer to tell."""
+    """Wait until something comes from the server, at most for so long. Waits on the socket itself: the driver's own
+    wait wakes ten times a second, and takes longer to return."""
     loop, socket = asyncio.get_running_loop(), connection.fileno()
     came: asyncio.Future[None] = loop.create_future()
     loop.add_reader(socket, set_once, came)
@@ -179,9 +179,9 @@ def set_once(came: asyncio.Future[None]) -> None:
 
 
 def received(connection: Connection) -> Iterator[PGnotify]:
-    """Read what has come; raises when the connection broke."""
+    """Return the notifications that have come. Raises if the connection broke."""
     connection.pgconn.consume_input()
-    # Ends: each call takes one away.
+    # Ends: each call removes one.
     while (told := connection.pgconn.notifies()) is not None:
         yield told
 

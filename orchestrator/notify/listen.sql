@@ -1,2 +1,2 @@
--- Hear what orchestrator.ring() sends: the payload is a queue.
+-- Receive what orchestrator.ring() sends: the payload is a queue.
 LISTEN orchestrator

@@ -1,4 +1,4 @@
-"""Wake other workers, for work this one has found and does not take."""
+"""Wake other workers, for tasks that this one has found and does not take."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,5 +11,5 @@ RING = statement.load(__file__, "ring.sql")
 
 
 async def ring(connection: psycopg.AsyncConnection[Any], *, queues: Sequence[str]) -> None:
-    """Send one notification for each of these queues that has a sleeper."""
+    """Send one notification for each of these queues that has a sleeping worker."""
     await connection.execute(RING, {"queues": list(queues)})

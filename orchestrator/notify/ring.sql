@@ -1,2 +1,2 @@
--- Wake the sleepers of these queues, from a transaction that writes nothing and so makes nobody wait.
+-- Wake the sleeping workers of these queues, in a transaction that writes nothing and so makes no commit wait.
 SELECT orchestrator.ring(%(queues)s::text[])

@@ -1,7 +1,7 @@
-"""What travels through the house, as pure data: no connection, no clock, no I/O.
+"""A task's data, pure: no connection, no clock, no I/O.
 
-A task's row as a worker sees it, where it stands and which step is whose (`TRANSITIONS`), how an attempt ended, how
-long the next one waits, and the payload on its way to JSON text and back. Every station may import this room; it
+A task's row as a worker sees it; its status, and which steps a worker or an operator may make (`TRANSITIONS`); how an
+attempt ended; how long the next one waits; and the payload as JSON text and back. Every package may import this one; it
 imports none of them.
 """
 

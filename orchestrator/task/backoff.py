@@ -1,8 +1,8 @@
-"""How long a failed task waits for its next attempt: longer each time, to a cap, never in step with others.
+"""How long a failed task waits for its next attempt: longer each time, up to a cap, and not in step with other tasks.
 
-The wait after the n-th failure is base × factorⁿ⁻¹, at most the cap, then moved by ± jitter: tasks that
+The wait after the n-th failure is base × factorⁿ⁻¹, at most the cap, then changed by ± jitter: tasks that
 failed together (their API was down) must not all return together. The jitter comes last, so that it spreads
-capped waits too; the longest wait is therefore cap × (1 + jitter).
+capped waits too; so the longest wait is cap × (1 + jitter).
 """
 
 import random
@@ -25,7 +25,7 @@ class Backoff:
     jitter: float = 0.1
 
     def __post_init__(self) -> None:
-        """List all faults together, as settings do. (NaN fails every comparison, so it is refused too.)"""
+        """Report all faults together, as for settings. (NaN fails every comparison, so it is refused too.)"""
         faults = [sentence for sound, sentence in self._rules() if not sound]
         if faults:
             raise ValueError("; ".join(faults))
@@ -53,7 +53,7 @@ class Backoff:
 
 
 def between(lowest: float, value: object, highest: float) -> bool:
-    """Tell whether a value is a number within bounds; NaN is within none."""
+    """Tell whether a value is a number within bounds; NaN is not."""
     return isinstance(value, int | float) and not isinstance(value, bool) and lowest <= value <= highest
 
 

@@ -1,9 +1,9 @@
-"""Times by their size: which bucket of a histogram a time falls into, and where each begins.
+"""The buckets of a histogram of times: which one a time falls into, and where each begins.
 
-A bucket is at most a quarter wider than where it begins, four to each doubling, so that a percentile read from a
-histogram is right to a tenth; histograms of many workers and minutes are added up, which percentiles cannot be. Below
-64 µs everything is one bucket, and so is everything above 25 days. The bounds are short in binary: the database has the
-same to the last digit (schema/functions/bucket_begins.sql).
+A bucket's end is at most a quarter above its beginning, with four buckets to each doubling. So a percentile read from a
+histogram is right to a tenth. Histograms of many workers and minutes can be added up; percentiles cannot. All times
+below 64 µs are one bucket, and so are all above 25 days. The bounds are short in binary: the database has the same ones
+to the last digit (schema/functions/bucket_begins.sql).
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,7 +25,7 @@ END = float("inf")
 
 
 class Histogram(NamedTuple):
-    """How many times fell into each bucket that has any, and what all of them come to in seconds."""
+    """How many times fell into each bucket that has any, and the sum of all in seconds."""
 
     buckets: Mapping[int, int]
     seconds: float
@@ -35,7 +35,7 @@ EMPTY = Histogram({}, 0.0)
 
 
 def bucket(seconds: float) -> int:
-    """Return the bucket that a time falls into; less than nothing is nothing."""
+    """Return the bucket that a time falls into; a negative time counts as 0."""
     return max(0, bisect_right(BOUNDS, seconds) - 1)
 
 
@@ -45,9 +45,9 @@ def bounds(number: int) -> tuple[float, float]:
 
 
 def histogram(times: Iterable[float]) -> Histogram:
-    """Sort times into buckets. To have them sorted by size and to look for each bucket's end costs a bucket something,
-    and a time next to nothing: of a batch most fall into few. One that is infinite counts as the longest that is told
-    apart, and one that is no number as 0."""
+    """Sort times into buckets. Sorting by size and then finding each bucket's end has a cost for each bucket, and
+    nearly none for each time: most times of a batch fall into few buckets. An infinite time counts as the largest
+    bound, and NaN as 0."""
     ordered = sorted(times)
     seconds = sum(ordered)
     if not isfinite(seconds):
@@ -55,7 +55,7 @@ def histogram(times: Iterable[float]) -> Histogram:
         seconds = sum(ordered)
     found: dict[int, int] = {}
     begin = 0
-    # Ends: a bucket holds the time for which it was looked up, as that is finite.
+    # Ends: each bucket found holds at least one time, since all are finite.
     while begin < len(ordered):
         number = bucket(ordered[begin])
         end = bisect_left(ordered, bounds(number)[1], begin)

@@ -1,8 +1,8 @@
-"""The columns of a task, and the options that fill them: each is written down here, once.
+"""The columns of a task, and the options that fill them. This is the only list.
 
 The SQL that lists columns or options (`enqueue`, the triggers, the statements that finish a task) is rendered from this
-module: `make render` renews the parts of the .sql files that stand between `-- generated: …` and `-- end`. The Python
-producer, the command line and the reference pages read it as well. To add an option, see CONTRIBUTING.md.
+module: `make render` renews the parts of the .sql files between `-- generated: …` and `-- end`. The Python producer,
+the command line and the reference pages read it too. To add an option, see CONTRIBUTING.md.
 
 In SQL templates `{}` stands for the value.
 """
@@ -30,7 +30,7 @@ TAGS_MAX = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What the database refuses: a condition and the sentence for it, both SQL."""
+    """A refusal of the database: its condition and its sentence, both SQL."""
 
     when: str
     sentence: str
@@ -38,37 +38,37 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What a producer may say of a task beside its type and its payload."""
+    """An option of a task, besides its type and its payload."""
 
     name: str
     kind: Kind
     column: str | None
-    """Where it is kept; None: it only decides about another column."""
+    """The column that keeps it; None: it only decides about another column."""
     meaning: str
     """For the command line and the reference, in a few words."""
     is_inherited: bool = False
-    """Left out, the type decides, then the queue, then the house: both have a column of this name."""
+    """If it is left out, the type decides, then the queue, then the default. Both have a column of this name."""
     house: str = ""
     """The default; SQL."""
     is_narrow: bool = False
-    """The column is a smallint. The argument is an integer, so that a number beyond it gets our sentence."""
+    """The column is a smallint. The argument is an integer, so that a larger number gets our sentence."""
     sound: str = ""
-    """A quick test that only sound values pass; SQL. Any other value takes the careful way, which finds the fault."""
+    """A quick test that only valid values pass; SQL. Any other value takes the careful way, which finds the fault."""
     faults: tuple[Fault, ...] = ()
     label: str = ""
-    """What a refusal calls it."""
+    """Its name in a refusal."""
     least: int = 0
     most: int = 0
     """The bounds of an integer."""
     words: Mapping[str, int] | None = None
     """Integers that have names."""
     fast_in: Literal["all", "sets", "none"] = "none"
-    """Whether the fast way of `enqueue_many` writes it, and that of `enqueue`, too. There each option costs every task
-    its time; a task with any other option takes the careful way."""
+    """Whether the fast way of `enqueue_many` ("sets") and also that of `enqueue` ("all") writes it. There each option
+    costs every task some time. A task with any other option takes the careful way."""
 
     @property
     def fast(self) -> Literal["all", "sets", "none"]:
-        """What has a default is written for every task anyway."""
+        """The same, but "all" for an option with a default, which every task gets."""
         return "all" if self.house else self.fast_in
 
     @property
@@ -195,7 +195,7 @@ KEPT = (
     "worker_id", "priority", "attempt", "max_attempts", "queue", "type", "payload", "idempotency_key", "progress",
     "tags", "metadata", "trace_context", "tenant", "limits", "requires", "gates",
 )  # fmt: skip
-"""What a task takes along unchanged when it ends, whichever way it ends. The statements add what they change."""
+"""The columns that stay unchanged when a task ends, in any way. The statements add those that they change."""
 
 ONLY_OF_GUESTS = frozenset({"workflow_id", "tenant", "limits", "requires", "gates"})
-"""NULL where `holds` is: the statement for plain tasks does not copy them."""
+"""NULL if `holds` is NULL: the statement for plain tasks does not copy them."""

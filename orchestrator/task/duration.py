@@ -6,19 +6,19 @@ from datetime import timedelta
 Duration = timedelta | float | str
 
 UNIT_SECONDS = {"w": 604_800.0, "d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-# Each unit at most once, the larger before the smaller: "30m1h" is likelier a slip than a wish.
+# Each unit at most once, the larger before the smaller: "30m1h" is probably a typing error.
 WRITTEN = re.compile(
     r"\s*".join(rf"(?:(?P<{unit}>\d+(?:\.\d+)?){unit}(?![a-z]))?" for unit in UNIT_SECONDS), re.ASCII
 )
-# Longer is a slip of the unit; it also keeps sums of time within what a timestamp can hold. 100 years as PostgreSQL
-# compares intervals, of 360 days each: the same bound as in the tables' constraints and the schema's functions.
+# A longer span is probably a wrong unit. The bound also keeps sums of time within the range of a timestamp. It is 100
+# years of 360 days, as PostgreSQL compares intervals, as in the tables' constraints and the schema's functions.
 SECONDS_MAX = 100 * 360 * 86_400.0
 SHOWN_CHARACTERS_MAX = 64
 FORMS = 'a timedelta, a number of seconds, or text such as "90s", "5m", "1h30m", "2d", "1w" or "500ms"'
 
 
 def seconds(name: str, value: Duration) -> float:
-    """Return a span of time in seconds; ValueError says what `name` must be."""
+    """Return a span of time in seconds. The ValueError says what `name` must be."""
     span = spelled_out(value) if isinstance(value, str) else value
     if isinstance(span, timedelta):
         span = span.total_seconds()
@@ -30,7 +30,7 @@ def seconds(name: str, value: Duration) -> float:
 
 
 def spelled_out(text: str) -> float | None:
-    """Add up what a text names; None where it is no span of time."""
+    """Return the sum of the parts of a text, in seconds; None if it is no span of time."""
     found = WRITTEN.fullmatch(text.strip())
     parts = {unit: number for unit, number in found.groupdict().items() if number} if found else {}
     if not parts:
@@ -39,9 +39,9 @@ def spelled_out(text: str) -> float | None:
 
 
 def shown(value: object) -> str:
-    """Write a value that was refused, cut to 64 characters; what cannot be written, by its type."""
+    """Return a refused value as text, cut to 64 characters; its type, if Python cannot write it."""
     if isinstance(value, str | bytes | bytearray) and len(value) > SHOWN_CHARACTERS_MAX:
-        value = value[: SHOWN_CHARACTERS_MAX + 1]  # not ten megabytes, only to be cut
+        value = value[: SHOWN_CHARACTERS_MAX + 1]  # do not write ten megabytes only to cut them
     try:
         written = repr(value)
     except (

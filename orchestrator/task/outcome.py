@@ -1,6 +1,6 @@
-"""How an attempt may end. A sum: each end carries what it needs and nothing else.
+"""How an attempt may end. A sum type: each end has the fields that it needs and no others.
 
-An `Outcome` is one of these ends together with the task and the lease that allows it to be written.
+An `Outcome` is one of these ends, together with the task and the lease that allows the worker to write it.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from orchestrator.task.claimed import Claimed
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What went wrong, as text that PostgreSQL can hold."""
+    """An error, as text that PostgreSQL can hold."""
 
     class_name: str
     message: str
@@ -29,7 +29,7 @@ class Completed:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The handler raised, timed out, or returned what is no JSON: it runs again after a while."""
+    """The handler raised, timed out, or returned a value that is no JSON: the task runs again after a while."""
 
     fault: Fault
     kind: Literal["failed", "timeout"]
@@ -38,7 +38,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class DeadLettered:
-    """The last attempt failed, or there is no point in another: a dead letter."""
+    """The last attempt failed, or another one is useless: the task becomes a dead letter."""
 
     fault: Fault
     kind: Literal["failed", "timeout", "discarded"]
@@ -46,21 +46,21 @@ class DeadLettered:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The handler said that the task is no longer wanted."""
+    """The handler raised Cancel: the task is not wanted any more."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Snoozed:
-    """The handler said: later. The attempt is not counted."""
+    """The handler raised Snooze: the task runs later. The attempt does not count."""
 
     after_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """This worker does not know the type. Not counted; the delay grows, so that it is no loop."""
+    """This worker does not know the type. The attempt does not count; the delay grows, to avoid a busy loop."""
 
     fault: Fault
     after_seconds: float
@@ -69,17 +69,17 @@ class PutBack:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Not run to its end, through no fault of its own. Not counted, ready again at once, in its old place."""
+    """Not run to its end, for no fault of the task. Does not count; ready again at once, in its old place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The attempt has completed its task itself, in a transaction with its own writes. Nothing is left to write."""
+    """The handler completed the task itself, in a transaction with its own writes. Nothing is left to write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The lease was void before the attempt ended. Nothing is written about the task; that it ran goes on record."""
+    """The lease was void before the attempt ended. The task is not changed; the execution is recorded."""
 
     reason: str
 
@@ -88,8 +88,8 @@ End = Completed | Failed | DeadLettered | Cancelled | Snoozed | PutBack | Releas
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """An end, and whose it is; and by our monotonic clock when its handler started (None: it did not) and ended, and
-    since when its task was in our hands. A struct: to make a named tuple and to read it takes three times as long."""
+    """An end and its task; and by our monotonic clock when the handler started (None: it did not) and ended, and when
+    this worker got the task. A struct: making and reading a named tuple takes three times as long."""
 
     task: Claimed
     end: End

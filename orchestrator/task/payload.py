@@ -1,19 +1,18 @@
-"""What travels between producer and handler: a payload or a result as JSON text, and back unchanged.
+"""Write a payload or a result as JSON text, and read it back unchanged.
 
 PostgreSQL's jsonb is not JSON: it refuses NUL and lone surrogates, keeps the last of two equal keys, and
-keeps numbers as numeric, so the float 1e23 comes back as an integer that Python does not call equal. Here a
-value is written so that it comes back equal, or it is refused by name, with its path, before any SQL. Nothing is cut
-or guessed, and no refusal shows a value (keys are shown, shortened).
+keeps numbers as numeric, so the float 1e23 comes back as an integer that Python does not call equal. This module
+writes a value so that it comes back equal, or refuses it by its path, before any SQL. It cuts and guesses nothing, and
+no refusal shows a value (keys are shown, shortened).
 
-We write in one walk and in jsonb's own print form (`": "`, `", "`, no exponents). So our size is what
-`octet_length(payload::text)` says, and Python draws the same line as the insert trigger; and the walk stops soon after
-the limit, however much there is. Dates, UUIDs, dataclasses and the like become plain JSON, and that is what a handler
-gets: a tuple returns as a list, a UUID as text, -0.0 as 0.0 (numeric has no negative zero). msgspec writes faster, but
-NaN as null and 1e23 as 1e23. The usual payload, a few texts and numbers, needs no walk: payload_fast.py writes it
-quicker.
+It writes in one walk, in jsonb's own print form (`": "`, `", "`, no exponents). So our size equals
+`octet_length(payload::text)`, and Python has the same limit as the insert trigger. The walk stops soon after the limit,
+however large the value is. Dates, UUIDs, dataclasses and the like become plain JSON, and the handler gets that: a tuple
+returns as a list, a UUID as text, -0.0 as 0.0 (numeric has no negative zero). msgspec writes faster, but NaN as null
+and 1e23 as 1e23. The usual payload, a few texts and numbers, needs no walk: payload_fast.py writes it faster.
 
-Reading is msgspec's: exact for big integers as json.loads is, ten times faster (0.06 against 0.9 µs), and it alone
-refuses what would be read as infinity, and over 4,300 digits whatever the limit of the process.
+msgspec reads: exact for big integers as json.loads is, ten times faster (0.06 against 0.9 µs). Only msgspec refuses
+numbers that would become infinity, and integers of over 4,300 digits whatever the limit of the process.
 Measured on one core (Python 3.11), the walk and decode: {"user_id": 1} 1.1 and 0.13 µs; 20 fields of 1 kB in all 11
 and 1.1 µs; 12,000 numbers and names in 4,000 objects, 245 kB, 7.6 and 0.6 ms.
 """
@@ -33,16 +32,16 @@ import msgspec
 from orchestrator.errors import PayloadRefused
 from orchestrator.task import payload_fast, pydantic_models
 
-# Room for any reasonable message; beyond it every claim, move and backup pays.
+# Enough for any reasonable message. Larger payloads slow down every claim, move and backup.
 PAYLOAD_BYTES_MAX = 256 * 1024
-# Far below what readers manage: Python's own give up near 1,000, sooner when called from deep inside.
+# Far below the limit of readers: Python's own fails near 1,000 levels, sooner in a deep call stack.
 DEPTH_MAX = 64
-# Python and msgspec refuse to read longer integers, whose conversion takes quadratic time. msgspec counts the
-# sign, so a negative one has a digit less.
+# Python and msgspec refuse to read longer integers, because the conversion takes quadratic time. msgspec counts the
+# sign, so a negative integer has a digit less.
 INTEGER_LENGTH_MAX = 4_300
 _INTEGER_MAX = 10**INTEGER_LENGTH_MAX - 1
 _INTEGER_MIN = -(10 ** (INTEGER_LENGTH_MAX - 1) - 1)
-_COUNTING_FACTOR = 4  # a refusal tells the actual size, counted to this many times the limit
+_COUNTING_FACTOR = 4  # a refusal gives the actual size, counted up to this many times the limit
 _KEY_SHOWN_MAX = 64  # characters
 _FIRST_STEPS_SHOWN, _LAST_STEPS_SHOWN = 8, 4
 _DECODER = msgspec.json.Decoder()
@@ -50,7 +49,7 @@ UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeError)
 
 
 def encode(value: object, *, bytes_max: int = PAYLOAD_BYTES_MAX, root: str = "payload") -> str:
-    """Return a payload, which is a JSON object, as text for a jsonb column; or raise `PayloadRefused`."""
+    """Return a payload, a JSON object, as text for a jsonb column; or raise `PayloadRefused`."""
     text = payload_fast.written(value)
     if text is None or len(text) > bytes_max:
         text = Writer(root, bytes_max).run(value)
@@ -60,23 +59,23 @@ def encode(value: object, *, bytes_max: int = PAYLOAD_BYTES_MAX, root: str = "pa
 
 
 def encode_result(value: object, *, bytes_max: int = PAYLOAD_BYTES_MAX, root: str = "result") -> str:
-    """Return a handler's result, which is any JSON value, as text for a jsonb column."""
+    """Return a handler's result, any JSON value, as text for a jsonb column."""
     return Writer(root, bytes_max).run(value)
 
 
 def decode(text: str, *, root: str = "payload") -> dict[str, Any]:
-    """Return the object that a jsonb column's text holds; SQL can store what Python cannot read."""
+    """Return the object in a jsonb column's text. SQL can store values that Python cannot read."""
     try:
         value = _DECODER.decode(text)
     except UNREADABLE:
-        value = decode_any(text, root=root)  # says why
+        value = decode_any(text, root=root)  # raises with the reason
     if type(value) is not dict:
         raise PayloadRefused(root, f"cannot be read back: it must be a JSON object, not {_type(value)}")
     return value
 
 
 def decode_any(text: str, *, root: str = "payload") -> Any:
-    """Return the value, of whatever kind, that a jsonb column's text holds; or raise `PayloadRefused`."""
+    """Return the value, of any kind, in a jsonb column's text; or raise `PayloadRefused`."""
     try:
         return _DECODER.decode(text)
     except UNREADABLE as error:
@@ -84,7 +83,7 @@ def decode_any(text: str, *, root: str = "payload") -> Any:
 
 
 class Writer:
-    """One walk through one value: ends at DEPTH_MAX downwards, at the size limit sideways."""
+    """One walk through one value. DEPTH_MAX bounds its depth, the size limit its breadth."""
 
     __slots__ = ("bytes_max", "parts", "root", "size", "size_counted_max", "steps")
 
@@ -94,7 +93,7 @@ class Writer:
         self.size_counted_max = bytes_max * _COUNTING_FACTOR
         self.size = 0
         self.parts: list[str] = []
-        # The step taken from each container we are in: the path to what is being written.
+        # The step taken in each open container: the path to the current value.
         self.steps: list[str | int | None] = []
 
     def run(self, value: object) -> str:
@@ -104,7 +103,7 @@ class Writer:
             raise
         except RecursionError:
             self.refuse("is nested deeper than can be followed from here; flatten it")
-        except Exception as error:  # properties and iterators are the caller's code, and may raise anything
+        except Exception as error:  # properties and iterators are the caller's code, which may raise anything
             reason = f"cannot be read, it raised {_type(error)}; pass plain values"
             raise PayloadRefused(self.path(), reason) from error
         if self.size > self.bytes_max:
@@ -112,7 +111,7 @@ class Writer:
         return "".join(self.parts)
 
     def write(self, value: object) -> None:
-        """Write a value of one of JSON's own types, the commonest first."""
+        """Write a value of one of JSON's own types, the most common first."""
         if type(value) is str:
             self.put_string(value)
         elif type(value) is int:
@@ -133,7 +132,7 @@ class Writer:
             self.write_other(value)
 
     def write_other(self, value: object) -> None:
-        """Write the plain JSON that stands for any other value. Subclasses count as what they derive from."""
+        """Write any other value as plain JSON. Subclasses count as their base type."""
         match value:
             case Enum():  # first, since it may be a str or an int as well
                 self.write(value.value)
@@ -274,7 +273,7 @@ class Writer:
 
 
 def _struct_as_plain(struct: msgspec.Struct) -> object:
-    """Return what msgspec would write (renamed, tagged), one level only: inside, our own rules hold."""
+    """Return what msgspec would write (renamed, tagged), one level only. Our own rules apply inside."""
     config = struct.__struct_config__
     values = [getattr(struct, name) for name in struct.__struct_fields__]
     if config.array_like:

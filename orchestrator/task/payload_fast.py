@@ -1,14 +1,14 @@
-"""The quick way for the usual payload: a small object of plain texts and numbers, in a quarter of the walk's time.
+"""The fast way for the usual payload: a small object of plain texts and numbers, in a quarter of the walk's time.
 
-It writes what the walk in `payload.py` would write, letter by letter, or it says None and leaves the value to the walk.
-Nothing that it takes can be refused for what it is, so it keeps no path, and the length of its text is its size.
+It writes the same text as the walk in `payload.py`, or returns None and leaves the value to the walk. It takes only
+values that are never refused for their content, so it keeps no path. The length of its text is its size.
 
 Measured on one core (Python 3.11), against the walk: {"user_id": 1} 0.3 µs and 1.1; 20 fields of 1 kB in all 4 and 11.
 """
 
 from json.encoder import encode_basestring as quoted
 
-# Beyond it the walk is no slower where it matters: the time goes into the database.
+# For larger payloads the walk's time does not matter: the database takes most of the time.
 MEMBERS_MAX = 20
 TEXT_LENGTH_MAX = 1_000
 INT_MAX = 2**63

@@ -1,8 +1,8 @@
-"""Pydantic's models, where the application has it: out as plain values, and back equal, or refused.
+"""Write Pydantic models, if the application uses them, as plain values that come back equal; or refuse them.
 
-By the names of their fields, not by alias, and without computed fields: an alias is for the outer world, and what is
-computed is not given. A model that does not come back equal is refused where it is enqueued: a SecretStr masks itself
-when it is written, and an excluded field is not there.
+Models are written by the names of their fields, not by alias, and without computed fields: an alias is for the outer
+world, and a computed field is no input. The enqueue refuses a model that would not come back equal: a SecretStr masks
+itself when it is written, and an excluded field is missing.
 """
 
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 
 def as_plain(model: Any, refuse: Callable[[str], NoReturn]) -> object:
-    """Return what a model travels as."""
+    """Return a model as plain values."""
     plain: object = model.model_dump(mode="json", by_alias=False, round_trip=True)
     if not hasattr(type(model), "model_validate"):
         return plain
@@ -26,9 +26,9 @@ def as_plain(model: Any, refuse: Callable[[str], NoReturn]) -> object:
 
 
 def validated(kind: Any, plain: object) -> Any:
-    """Build a model from what it travelled as, or from what another language wrote by alias."""
+    """Build a model from its plain values, or from those that another language wrote by alias."""
     try:
         return kind.model_validate(plain, by_alias=True, by_name=True)
     except TypeError:
-        # Before pydantic 2.11, which does not know the two words.
+        # Before pydantic 2.11, which does not know the two parameters.
         return kind.model_validate(plain)

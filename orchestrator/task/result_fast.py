@@ -1,5 +1,5 @@
-"""Write a result at once if it is short and plain. All else is left to `payload.encode_result`, off the event loop: a
-large value takes a while to walk, and a class of the user's has code that may do anything.
+"""Write a result at once if it is short and plain. `payload.encode_result` writes all others, off the event loop: to
+walk a large value takes a while, and the code of a user's class may do anything.
 """
 
 from datetime import date, datetime, timedelta, timezone
@@ -9,14 +9,14 @@ from uuid import UUID
 
 from orchestrator.task.payload import Writer
 
-# Walked in 50 µs.
+# The walk takes 50 µs for this many.
 _BRIEF_BYTES_MAX = 4_096
 _OF_PYTHON = frozenset({date, timedelta, UUID, Decimal, bytes})
 
 
 def encode_fast(value: object, *, bytes_max: int) -> str | None:
-    """Return a result as `encode_result` does, if it is short and of plain types; None where it takes a while to walk,
-    or runs the code of a class of the user's."""
+    """Return a result as `encode_result` does, if it is short and of plain types; None if the walk would take a while,
+    or would run the code of a user's class."""
     return _BriefWriter("result", min(bytes_max, _BRIEF_BYTES_MAX)).run_briefly(value)
 
 
@@ -25,7 +25,7 @@ class _TooMuch(Exception):
 
 
 class _BriefWriter(Writer):
-    """Gives up where there is much to write, and before it runs code that is not Python's own."""
+    """Stops if there is much to write, and before it runs code that is not Python's own."""
 
     __slots__ = ()
 
@@ -49,7 +49,7 @@ class _BriefWriter(Writer):
 
 
 def _is_of_python(value: object) -> bool:
-    """Tell whether a value is of a type that Python brings along, and so are its parts."""
+    """Tell whether a value and its parts are of Python's own types."""
     kind = type(value)
     return kind in _OF_PYTHON or (
         kind is datetime and (value.tzinfo is None or type(value.tzinfo) is timezone)  # type: ignore[attr-defined]  # mypy does not narrow by `is`

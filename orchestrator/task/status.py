@@ -1,11 +1,11 @@
-"""Where a task stands, and which step from there is whose.
+"""The status of a task, and who may make each step between two statuses.
 
-The database holds the same table: what a hand may do is refused or completed by `guard_manual_update`, and a test
-walks all pairs and compares. A pair that is missing here is nobody's.
+The database holds the same table: `guard_manual_update` refuses or completes a manual change, and a test compares all
+pairs. A pair that is missing here is allowed to neither a worker nor an operator.
 
     scheduled ──► pending ──► claimed ──► running ──► completed
         ▲            ▲           │           │    ├─► cancelled
-        └────────────┴───────────┴───────────┘    └─► dead_letter      … and by hand, from any end, back to pending
+        └────────────┴───────────┴───────────┘    └─► dead_letter      … and manually, from any end, back to pending
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from types import MappingProxyType
 
 
 class Status(StrEnum):
-    """What `tasks.status` may hold."""
+    """The values of `tasks.status`."""
 
     SCHEDULED = "scheduled"
-    """Not yet due; a retry waits here too."""
+    """Not yet due. A retry waits here too."""
     BLOCKED = "blocked"
     """Waits for other tasks."""
     PENDING = "pending"
@@ -31,19 +31,19 @@ class Status(StrEnum):
 
 
 class Who(Flag):
-    """Who may make a step: a hand by plain SQL, a worker under its lease, or both."""
+    """Who may make a step: an operator with plain SQL (HAND), a worker under its lease, or both."""
 
     HAND = auto()
     WORKER = auto()
 
 
 FINISHED = frozenset({Status.COMPLETED, Status.CANCELLED, Status.DEAD_LETTER})
-"""The ends; only a hand leads back from them."""
+"""The ends. Only a manual change leads back from them."""
 
 LEASED = frozenset({Status.CLAIMED, Status.RUNNING})
 """Held by a worker, under a lease."""
 
-# A lease is what allows an end, not the mark: what has not begun can be given back, or recovered, too.
+# The lease allows an end, not the status `running`: a claimed task can be given back, or recovered, too.
 _FROM_A_WORKER: Mapping[Status, Who] = {
     Status.PENDING: Who.HAND | Who.WORKER,  # requeued; released or recovered
     Status.SCHEDULED: Who.HAND | Who.WORKER,  # requeued for later; retried, snoozed, of an unknown type
@@ -56,7 +56,7 @@ _FROM_AN_END: Mapping[Status, Who] = {Status.PENDING: Who.HAND, Status.SCHEDULED
 TRANSITIONS: Mapping[Status, Mapping[Status, Who]] = MappingProxyType(
     {
         Status.SCHEDULED: {Status.PENDING: Who.HAND | Who.WORKER, Status.CANCELLED: Who.HAND},
-        # A worker opens it once what it waited for has ended.
+        # A worker unblocks it once the tasks that it waited for have ended.
         Status.BLOCKED: {
             Status.PENDING: Who.HAND | Who.WORKER,
             Status.SCHEDULED: Who.HAND | Who.WORKER,
@@ -74,9 +74,9 @@ TRANSITIONS: Mapping[Status, Mapping[Status, Who]] = MappingProxyType(
         Status.DEAD_LETTER: _FROM_AN_END,
     }
 )
-"""From each status: whither, and by whom. A hand sets `scheduled` by giving a future run_at."""
+"""For each status: the next ones, and who may set them. A manual change to `scheduled` sets a future run_at."""
 
 
 def may(who: Who, old: Status, new: Status) -> bool:
-    """Tell whether this step is theirs."""
+    """Tell whether `who` may make this step."""
     return who in TRANSITIONS[old].get(new, Who(0))

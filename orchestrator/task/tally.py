@@ -1,8 +1,8 @@
-"""Count outcomes: a batch of them in one go, for whoever makes metrics or statistics, so that a task costs next to
-nothing. Nothing is made here for a task; of what lasted only the size is kept.
+"""Count outcomes for metrics and statistics, a batch at a time, so that one task costs next to nothing. No object is
+made for a task; of each time only its bucket is kept.
 
-What has run to an end of its own is timed. What was given back, or never began, is only counted: it begins anew, and
-its wait will be told then.
+Attempts that ran to their own end are timed. Attempts that were given back, or never began, are only counted: they
+begin anew, and their wait is counted then.
 """
 
 from collections import Counter
@@ -26,8 +26,8 @@ from orchestrator.task.outcome import (
     Snoozed,
 )
 
-# What became of an attempt: one word for each, so that they add up to the attempts. `failed` and `timed_out` come back,
-# `dead_lettered` do not, whatever the reason; `lost` went with their worker, and come back.
+# How an attempt ended: one word for each attempt, so that the counts add up. Tasks that `failed` or `timed_out` run
+# again; `dead_lettered` ones do not, whatever the reason; `lost` attempts ended with their worker, and run again.
 Word = Literal[
     "completed",
     "failed",
@@ -41,10 +41,10 @@ Word = Literal[
 ]
 WORDS: tuple[Word, ...] = get_args(Word)
 
-# Of a type that the worker does not know the name is a stranger's word, and there may be any number of them.
+# A type that the worker does not know may have any name, and there may be any number of them.
 UNKNOWN_TYPE = "(unknown)"
 
-# A third faster than to name them in a loop.
+# An attrgetter is a third faster than an attribute in a loop.
 queue_of, type_of = attrgetter("queue"), attrgetter("type")
 waited_of = attrgetter("waited_seconds")
 task_of, end_of = attrgetter("task"), attrgetter("end")
@@ -53,7 +53,7 @@ begun_of, ended_of, taken_of = attrgetter("begun_at"), attrgetter("ended_at"), a
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What became of some attempts of one type from one queue. `wait`: from when they could run until they began;
+    """How some attempts of one type from one queue ended. `wait`: from the time when they could run to their start;
     `run`: from then to their end; `total`: both."""
 
     queue: str
@@ -65,7 +65,7 @@ class Tally:
 
 
 def tallies(outcomes: Sequence[Outcome]) -> tuple[Tally, ...]:
-    """Count these, by queue and type. Most batches are successes of one type, and are not looked at one by one."""
+    """Count these, by queue and type. Most batches are successes of one type, and need no loop."""
     if not outcomes:
         return ()
     tasks = list(map(task_of, outcomes))
@@ -80,14 +80,14 @@ def tallies(outcomes: Sequence[Outcome]) -> tuple[Tally, ...]:
     groups: dict[tuple[str, str], list[Outcome]] = {}
     for outcome in outcomes:
         if type(outcome.end) is Lost:
-            continue  # counted by whoever took the lease
+            continue  # counted where the lease was taken
         kind = UNKNOWN_TYPE if type(outcome.end) is PutBack else outcome.task.type
         groups.setdefault((outcome.task.queue, kind), []).append(outcome)
     return tuple(tally(queue, kind, group) for (queue, kind), group in groups.items())
 
 
 def tally(queue: str, kind: str, outcomes: Sequence[Outcome]) -> Tally:
-    """Count outcomes of one type from one queue, whatever they are."""
+    """Count outcomes of one type from one queue, whatever their ends."""
     counts = Counter(word(outcome.end) for outcome in outcomes)
     ran = [o for o in outcomes if o.begun_at is not None and type(o.end) not in (PutBack, Released)]
     if not ran:
@@ -96,9 +96,9 @@ def tally(queue: str, kind: str, outcomes: Sequence[Outcome]) -> Tally:
 
 
 def timed(queue: str, kind: str, counts: Mapping[Word, int], outcomes: Sequence[Outcome]) -> Tally:
-    """Tell how long these have waited and run."""
+    """Return a tally with the times that these waited and ran."""
     begun = list(map(begun_of, outcomes))
-    # By the database's clock until it was claimed, by ours from when we had it.
+    # By the database's clock until the claim, by our own clock from the moment when we got the task.
     waited = map(waited_of, map(task_of, outcomes))
     wait = list(map(add, waited, map(sub, begun, map(taken_of, outcomes))))
     run = list(map(sub, map(ended_of, outcomes), begun))
@@ -106,7 +106,7 @@ def timed(queue: str, kind: str, counts: Mapping[Word, int], outcomes: Sequence[
 
 
 def word(end: End) -> Word:
-    """Say in a word what became of an attempt."""
+    """Return the word for how an attempt ended."""
     match end:
         case Completed() | Recorded():
             return "completed"

@@ -1,6 +1,6 @@
-"""The trace that a task was enqueued in: `{"traceparent": "00-<trace>-<span>-<flags>"}`, as W3C has it.
+"""The trace that a task was enqueued in: `{"traceparent": "00-<trace>-<span>-<flags>"}`, as W3C defines it.
 
-Anybody may have written what stands there, so it is looked at as text: nothing that is no trace id comes of it.
+The column may hold any value. So this module searches it as text, and returns only a valid trace id.
 """
 
 import re

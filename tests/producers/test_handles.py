@@ -78,7 +78,7 @@ def test_a_dead_letter_is_raised_with_its_remote_error(
     run_until_empty(app)
 
     with pytest.raises(
-        TaskFailed, match=rf"task {handle.id} was given up after LookupError: no such thing"
+        TaskFailed, match=rf"task {handle.id} became a dead letter after LookupError: no such thing"
     ) as failure:
         ask(colour, app, handle, "result", timeout=0)
 

@@ -68,7 +68,7 @@ def test_a_lost_answer_is_told_as_in_doubt_and_the_task_is_there(
     """Never as failed: the server had committed."""
     proxy.cut_after(b"orchestrator.enqueue")
 
-    with pytest.raises(EnqueueInDoubt, match="may be in it or not"):
+    with pytest.raises(EnqueueInDoubt, match="may be enqueued or not"):
         asked(colour, far.using(), many)
 
     assert (many or 1) == value(connection, TASKS)
