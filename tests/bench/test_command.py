@@ -17,7 +17,11 @@ from tests.worker.processes import run
     ("words", "code", "sentence"),
     [
         ("--only throughptu", 2, "there is no measure 'throughptu'; did you mean throughput?"),
-        ("--only throughput,enqueue_many", 2, "there is no measure 'enqueue_many'; did you mean enqueue-many?"),
+        (
+            "--only throughput,enqueue_many",
+            2,
+            "there is no measure 'enqueue_many'; did you mean enqueue-many?",
+        ),
         ("--only zzz", 2, "there is no measure 'zzz'; --list names them"),
         ("--only ,", 2, "no measure is named"),
         ("--fast", 2, "--fast"),
