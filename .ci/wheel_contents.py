@@ -7,10 +7,10 @@ from pathlib import Path, PurePosixPath
 
 
 def expected_files() -> set[str]:
-    """Return what belongs into the wheel: the package, and the migrations under their name inside it."""
+    """Return what belongs into the wheel: the package, the module of its command, and the migrations inside it."""
     # Files not yet committed count as well: a leak is what git would ignore.
     options = ["-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard"]
-    command = ["git", *options, "orchestrator", "migrations"]
+    command = ["git", *options, "orchestrator", "orchestrator_command.py", "migrations"]
     told = subprocess.run(command, check=True, capture_output=True, text=True)  # nosec B603 # git with fixed words
     listed = told.stdout.splitlines()
     return {

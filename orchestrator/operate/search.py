@@ -111,7 +111,7 @@ BATCH = sql.SQL(
         ORDER BY t.id
         FOR UPDATE SKIP LOCKED
     ),
-    done AS ({deed} RETURNING t.id)
+    done AS ({action} RETURNING t.id)
     SELECT
         (SELECT count(*) FROM found),
         (SELECT max(f.id) FROM found AS f),

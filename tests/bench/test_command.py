@@ -16,8 +16,8 @@ from tests.worker.processes import run
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        ("--only drian", 2, "there is no measure 'drian'; did you mean drain?"),
-        ("--only drain,enqueue_many", 2, "there is no measure 'enqueue_many'; did you mean enqueue-many?"),
+        ("--only throughptu", 2, "there is no measure 'throughptu'; did you mean throughput?"),
+        ("--only throughput,enqueue_many", 2, "there is no measure 'enqueue_many'; did you mean enqueue-many?"),
         ("--only zzz", 2, "there is no measure 'zzz'; --list names them"),
         ("--only ,", 2, "no measure is named"),
         ("--fast", 2, "--fast"),

@@ -211,4 +211,4 @@ def test_a_folder_that_cannot_be_made_is_a_sentence(here: Path) -> None:
 
 def workers(here: Path) -> list[int]:
     """Return the pids of the demo's workers."""
-    return [pid for pid, line in processes_of(here).items() if "demo.tether worker" in line]
+    return [pid for pid, line in processes_of(here).items() if "demo.exit_with_parent worker" in line]

@@ -91,7 +91,7 @@ def openings(path: Path) -> Iterator[str]:
             yield f"{node.lineno}: {called}()"
         if re.search(r"ConnectionPool(?:\[.*\])?$", called) and "configure" not in keywords:
             yield f"{node.lineno}: {called}() without configure"
-        if "safe_path" in keywords and path.name != "lender.py":
+        if "safe_path" in keywords and path.name != "transaction_pool.py":
             yield f"{node.lineno}: {called}(safe_path=)"
 
 

@@ -63,7 +63,7 @@ def test_a_failure():
 
 def test_a_users_tests_run(tmp_path: Path) -> None:
     """One fails, and says why; nothing warns, and nothing is left behind."""
-    for name, text in {"tasks.py": SHOP, "conftest.py": CONFTEST, "test_shop.py": TESTS}.items():
+    for name, text in {"shop.py": SHOP, "conftest.py": CONFTEST, "test_shop.py": TESTS}.items():
         (tmp_path / name).write_text(text)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("ORCHESTRATOR_", "PYTEST_"))}
     run = subprocess.run(

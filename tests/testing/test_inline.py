@@ -164,7 +164,7 @@ def test_a_transaction_of_a_handlers_own_is_refused_with_advice(shop: Shop) -> N
         async with context.transaction():
             pass
 
-    with pytest.raises(OrchestratorError, match=r"use testing\.drain"):
+    with pytest.raises(OrchestratorError, match=r"use testing\.run_tasks"):
         own.enqueue()
 
 
