@@ -1,10 +1,10 @@
 """Run the migrations: one transaction, one at a time, with the version table inside our own schema.
 
-Ten processes may call this at once: a transaction-level advisory lock makes them take turns, and whoever comes
-second finds nothing left to do. A role that may not create a schema can migrate one that exists.
+Many processes may call this at once: a transaction-level advisory lock serialises them, and every later one finds
+nothing left to do. A role that may not create a schema can migrate one that exists.
 
 `orchestrator migrate` passes its connection in. Alembic's own commands take sqlalchemy.url of their ini, or else
-ORCHESTRATOR_DATABASE_URL. Both get the same database: the grants are a part of what is done here.
+ORCHESTRATOR_DATABASE_URL. Both make the same database, because the grants are made here too.
 """
 
 import io
@@ -27,20 +27,20 @@ from orchestrator.observe import printable
 from orchestrator.schema import engine, migrate, tables
 
 SCHEMA = "orchestrator"
-# Any constant nobody else is likely to use; the same in every release, or two releases could migrate at once.
+# Any constant that other programs are unlikely to use. Every release has the same, or two could migrate at once.
 ADVISORY_LOCK = 7_221_480_913_350_201
-# The dialect alone, for what asks no server.
+# The dialect alone, for commands that use no server.
 NO_SERVER = "postgresql+psycopg://"
 
 
 def run() -> None:
-    # What the command wants is in the options of a context, once there is one.
+    # The command's options are in the context, once there is one.
     configure(url=NO_SERVER)
     asked = context.get_context().opts
     if context.is_offline_mode():
         write_script()
     elif reads_the_scripts_only(asked):
-        # Without a database Alembic takes this for --sql, and older ones print a statement.
+        # Without a database Alembic treats this as --sql, and older versions print a statement.
         configure(url=NO_SERVER, as_sql=True, output_buffer=io.StringIO())
         context.run_migrations()
     elif (connection := context.config.attributes.get("connection")) is not None:
@@ -50,7 +50,7 @@ def run() -> None:
 
 
 def serve_the_command(asked: dict[str, Any]) -> None:
-    """Do what Alembic's own command wants, print what was done, and fail with a sentence."""
+    """Run Alembic's own command, print what was done, and report an error as one sentence."""
     stop_telling = events.subscribe(print_notice)
     try:
         with migrate.explained(), engine.connecting(database_url()) as connection, connection.begin():
@@ -58,7 +58,7 @@ def serve_the_command(asked: dict[str, Any]) -> None:
             serve(connection, asked, print_step)
             after = migrate.current(connection)
     except OrchestratorError as error:
-        # Of its own errors Alembic prints the message alone. No cause: it may quote what must not be printed.
+        # Alembic prints only the message of its own errors. No cause: it may quote a secret.
         raise CommandError(str(error)) from None
     finally:
         stop_telling()
@@ -67,7 +67,7 @@ def serve_the_command(asked: dict[str, Any]) -> None:
 
 
 def serve(connection: Connection, asked: dict[str, Any], *passing: Any) -> None:
-    """Do what the command wants: go to a revision, or look and change nothing."""
+    """Run the command: migrate to a revision, or read and change nothing."""
     if changes_the_database(asked):
         bring(connection, *passing)
     else:
@@ -81,7 +81,7 @@ def bring(connection: Connection, *passing: Any) -> None:
     ).one()
     migrate.refuse_old_server(number, version)
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": ADVISORY_LOCK})
-    # Not CREATE SCHEMA IF NOT EXISTS: that wants the right to create even when there is nothing to create.
+    # Not CREATE SCHEMA IF NOT EXISTS: that needs the right to create even if the schema exists.
     if connection.scalar(text("SELECT to_regnamespace(:name) IS NULL"), {"name": SCHEMA}):
         connection.execute(text(f"CREATE SCHEMA {SCHEMA}"))
     stamped: list[bool] = []
@@ -91,7 +91,7 @@ def bring(connection: Connection, *passing: Any) -> None:
     )
     migrate.require_known(migrate.current(connection))
     context.run_migrations()
-    # A stamp only writes a revision down; what it names need not be there.
+    # A stamp only records a revision; the objects of that revision may be missing.
     if any(stamped):
         return
     if (now := migrate.current(connection)) == migrate.head():
@@ -131,12 +131,12 @@ def configure(**how: Any) -> None:
 
 
 def changes_the_database(asked: dict[str, Any]) -> bool:
-    """Tell `upgrade`, `downgrade` and `stamp` from commands that look: `current`, `check`, `history`."""
+    """Distinguish `upgrade`, `downgrade` and `stamp` from commands that only read: `current`, `check`, `history`."""
     return "destination_rev" in asked
 
 
 def reads_the_scripts_only(asked: dict[str, Any]) -> bool:
-    """Tell `revision` without --autogenerate and `history` without `current`: they need no database.
+    """Recognise `revision` without --autogenerate and `history` without `current`: they need no database.
 
     `history` comes here only because the ini lets `revision` come here (revision_environment).
     """
@@ -149,7 +149,7 @@ def reads_the_scripts_only(asked: dict[str, Any]) -> bool:
 
 
 def number_revisions(_context: Any, _heads: Any, scripts: list[MigrationScript]) -> None:
-    """Give a new revision the next number, since a schema says by number which code may still use it."""
+    """Give a new revision the next number, because a schema names by number the oldest code that may use it."""
     number = f"{migrate.place(migrate.head()) + 1:04}"
     given = context.get_context().opts["revision_context"].command_args["rev_id"]
     if given not in (None, number):
@@ -159,7 +159,7 @@ def number_revisions(_context: Any, _heads: Any, scripts: list[MigrationScript])
 
 
 def database_url() -> str:
-    """Return the URL in the ini, which the user names or edits; else the one of the environment."""
+    """Return the URL in the ini, which the user names or edits; else the one in the environment."""
     try:
         url = context.config.get_main_option("sqlalchemy.url")
     except InterpolationError:
@@ -187,12 +187,12 @@ def print_notice(event: events.Event) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line where Alembic prints, and not with its --quiet."""
+    """Print a line where Alembic prints; nothing with its --quiet."""
     context.config.print_stdout(line)
 
 
 def is_ours(name: str | None, kind: str, _parents: object) -> bool:
-    """Compare our schema alone, and of the tasks only the root: the leaves are in no metadata."""
+    """Compare only our schema, and only the root of the tasks: the metadata has no leaves."""
     if kind == "schema":
         return name == SCHEMA
     return kind != "table" or not str(name).startswith(("tasks_live", "tasks_done", "tasks_dead"))

@@ -1,8 +1,8 @@
 """Freeze schema/'s functions, views and triggers into a revision: `python migrations/freeze.py 0001_foundation`.
 
-A revision brings the objects as they were when it was released, so it carries its own copy of them. Run this while
-a revision is being written, never on a released one: databases that have it will not run it again.
-`tests/schema/test_schema_equals_migrations.py` fails where schema/ has moved on without a revision.
+A revision creates the objects as they were at its release, so it has its own copy of them. Run this only for a revision
+that is not released yet: a database that has a revision does not run it again.
+`tests/schema/test_schema_equals_migrations.py` fails if schema/ differs from what the revisions create.
 """
 
 import sys

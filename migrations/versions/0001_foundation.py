@@ -1,8 +1,8 @@
 """The foundation: tasks and their leaves, types, queues, workers, attempts, keys, audit.
 
-The SQL lies in the folder of the same name. Until the first release it may still change (migrations/freeze.py
-copies schema/ into it); with that release it is frozen, and what `schema/` says then is for later revisions to
-bring. A test holds both equal.
+The SQL is in the folder of the same name. Until the first release it may still change (migrations/freeze.py
+copies schema/ into it). From that release on it is frozen, and a change in `schema/` needs a new revision. A test
+compares both.
 """
 
 from pathlib import Path
@@ -23,15 +23,15 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    # The version table, the schema and the roles are the runner's (orchestrator/schema/remove.sql).
+    # orchestrator/schema/remove.sql removes the version table, the schema and the roles.
     run(HERE / "downgrade.sql")
 
 
 def run(file: Path) -> None:
-    """Send a file as it stands: exec_driver_sql, since text() would take `:name` for a parameter."""
+    """Send a file unchanged, with exec_driver_sql: text() would treat `:name` as a parameter."""
     sql = file.read_text(encoding="utf-8")
     if op.get_context().as_sql:
-        # Offline, alembic closes each statement with `;` itself.
+        # Offline, Alembic adds a `;` to each statement itself.
         op.get_context().impl.static_output(sql.rstrip())
         return
     op.get_bind().exec_driver_sql(sql.replace("%", "%%"))

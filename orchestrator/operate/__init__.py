@@ -1,10 +1,10 @@
-"""What a person or a program may do with tasks that exist: find, look at, wait for, requeue, cancel and delete them, or
-change their priority, one or a million; see what goes wrong; and let them run in a copied database.
+"""What operators and programs do with existing tasks: find, look at, wait for, requeue, cancel and delete them, or
+change their priority, one task or a million; see what fails; and let tasks run in a copied database.
 
-One function an act, over the SQL objects that psql would call; only `search` composes statements, from the filters
-that a person gave. Reads and acts in transactions of its own, so a task that its producer has not committed yet is not
-there. `doctor` is a room of its own, and is asked for by its name: it knows Alembic, and no application that only
-enqueues should load that.
+One function for each act, over the SQL objects that psql would call. Only `search` composes statements, from the
+filters that the caller gives. Each act has a transaction of its own, so it does not see a task whose producer has not
+committed yet. `doctor` is a package of its own, imported by its name: it imports Alembic, and an application that only
+enqueues should not load that.
 """
 
 from orchestrator.operate.detail import Attempt, Detail, Moment, Task, detail

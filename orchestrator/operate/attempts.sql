@@ -1,4 +1,4 @@
--- Every attempt of a task that did not end well, the newest so many, in their order. In: id, most.
+-- The attempts of a task that did not complete: the newest ones, in their order. In: id, most (how many).
 -- Path: attempts_task_idx.
 SELECT n.attempt, n.outcome, n.started_at, n.finished_at, n.worker_id,
     n.error ->> 'class' AS error_class, n.error ->> 'message' AS error_message, n.error ->> 'traceback' AS error_traceback

@@ -1,6 +1,7 @@
-"""What a person should do something about, and the command for it. Pure: rules over what one look has found.
+"""What an operator should act on, and the command for it. Pure functions: rules over the facts of one status query.
 
-The most urgent first: nothing runs · somebody stopped it · nobody does it · it goes wrong · it is late · it is odd.
+The most urgent first: nothing runs · a queue is paused or draining · no worker does it · it fails · it is late · it is
+unusual.
 """
 
 import shlex
@@ -12,21 +13,21 @@ from orchestrator.operate.queues import Queue
 from orchestrator.operate.unknown_types import UnknownType
 from orchestrator.operate.workers import Worker
 
-# A queue that is served and has ready tasks older than this is short of workers, or stuck.
+# A queue that has workers and ready tasks older than this has too few workers, or is stuck.
 LATE = timedelta(minutes=5)
-# A leader samples every quarter of a minute, and less often where that is dear: a twentieth of its time.
+# The leader samples every 15 s, and less often if that is expensive: it spends at most a twentieth of its time on it.
 STALE = timedelta(minutes=5)
-# And where nobody leads nobody samples: it will not get better.
+# Without a leader there are no samples, and an old one only gets older.
 STALE_UNLED = timedelta(minutes=1)
-# The part of its dead_after for which a worker may be silent; by default two beats are missing then.
+# The part of its dead_after for which a worker may miss its beat; by default two beats are missing then.
 SILENT = 0.5
-# Of one kind; the rest is told as a number.
+# Items listed of one kind; the others are only counted.
 NAMED_MAX = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Concern:
-    """One thing to do something about. `command`: what helps, or tells more."""
+    """One thing to act on. `command`: the command that helps, or shows more."""
 
     about: str
     command: str
@@ -34,7 +35,7 @@ class Concern:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """What the rules look at."""
+    """The facts that the rules use."""
 
     queues: Sequence[Queue]
     workers: Sequence[Worker]

@@ -1,16 +1,17 @@
-"""Do something to many tasks: to a million dead letters, beside workers that go on working.
+"""Do something to many tasks, for example to a million dead letters, while workers go on working.
 
-A walk through the ids, from the lowest to the highest there was when it began. Each step is one short transaction for
-at most a thousand tasks, and looks at a stretch of ids that grows and shrinks with how long the last one took: so a
-filter that few tasks meet takes no longer a step than one that all do. Nothing is gathered: what is remembered is where
-the walk stands. Where workers are at work it rests after each step, in proportion to what the step took, which leaves
-them their share of the server.
+A walk goes through the ids, from the lowest to the highest id at its beginning. Each step is one short transaction for
+at most a thousand tasks. It reads a range of ids; the range grows or shrinks with the duration of the last step, so a
+step takes equally long whether few or all tasks meet the filter. The walk collects nothing: it remembers only its
+position. If workers are at work, it rests after each step, in proportion to the step's duration, and so leaves them
+their share of the server.
 
-Resumable, since each step is whole or not at all, and what was done no longer meets the condition: a requeued task is
-no dead letter. One that ran and failed again meanwhile is; so only what had ended when the walk began is taken
-(`pinned`), and who goes on after an interruption names that moment again.
+The walk is resumable: each step is done whole or not at all, and a task that is done no longer meets the condition (a
+requeued task is no dead letter). A task that has run and failed again meanwhile meets it again. So the walk takes only
+tasks that had ended when it began (`pinned`), and a caller that resumes it passes that moment again.
 
-What somebody else has locked is passed over, and tried again at the end, a few times; what is locked then is told.
+The walk skips tasks that another transaction has locked, and tries them again at the end, a few times; then it reports
+those that are still locked.
 
 Lock order: tasks by id, within a step; nothing is held between steps.
 """
@@ -35,12 +36,12 @@ BEGIN = statement.load(__file__, "bulk.sql")
 WORKING = statement.load(__file__, "workers_at_work.sql")
 
 BATCH = 1_000
-# Ids that a first step looks at, and how long one may take before the next looks at fewer.
+# The ids that the first step reads, and the duration of a step after which the next one reads fewer.
 STRETCH = 10_000
 STEP_SECONDS = 0.5
-# How long the walk rests beside workers, in times of the step before: a fifth of one backend is what they feel of it.
+# How long the walk rests beside workers, as a multiple of the last step: it uses a fifth of one backend.
 REST = 4.0
-# Times that a step is tried behind somebody's lock, and that the walk comes back to what was locked.
+# How often a step is tried if another transaction's lock stops it, and how often the walk returns to locked tasks.
 TRIES = 10
 ROUNDS = 3
 WAIT_SECONDS = 0.1
@@ -49,12 +50,12 @@ WAITING = frozenset(Status) - FINISHED - LEASED
 
 
 class InTheWay(DatabaseUnavailable):
-    """Somebody else's lock was in the way; nothing was changed, and the connection is whole."""
+    """Another transaction's lock stopped the act; nothing was changed, and the connection is usable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which tasks a deed takes, and which it takes where nobody says a status."""
+    """The statuses of tasks that an act takes, and those that it takes if the caller names no status."""
 
     takes: frozenset[Status]
     usually: frozenset[Status]
@@ -63,9 +64,9 @@ class Rule:
 RULES: Mapping[Action, Rule] = MappingProxyType(
     {
         Action.REQUEUE: Rule(frozenset(Status) - {Status.PENDING}, frozenset({Status.DEAD_LETTER})),
-        # What runs is fenced off, and its work may be half done: that has to be said.
+        # A running task is fenced off, and its work may be half done: the caller must ask for it.
         Action.CANCEL: Rule(frozenset(Status) - FINISHED, WAITING),
-        # What is deleted cannot be had back.
+        # A deleted task cannot be restored.
         Action.DELETE: Rule(frozenset(Status), frozenset()),
         Action.PRIORITY: Rule(WAITING, WAITING),
     }
@@ -74,7 +75,7 @@ RULES: Mapping[Action, Rule] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far a walk has come: tasks done so far, and those that somebody else holds locked."""
+    """The progress of a walk: tasks done so far, and tasks that another transaction has locked."""
 
     done: int
     locked: int
@@ -82,7 +83,7 @@ class Step:
 
 @dataclass(slots=True)
 class Walk:
-    """Where it stands, and what it has met."""
+    """The position of a walk, and its counts."""
 
     after: int
     upto: int
@@ -94,7 +95,7 @@ class Walk:
 
 
 def meant(action: Action, wanted: Search) -> Search:
-    """Return the search with the statuses that the deed takes; ValueError says which it does not."""
+    """Return the search with the statuses that the act takes; ValueError names one that it does not take."""
     rule = RULES[action]
     if not wanted.statuses:
         if not rule.usually:
@@ -106,7 +107,7 @@ def meant(action: Action, wanted: Search) -> Search:
 
 
 def advice(action: Action, status: Status) -> str:
-    """Say why a deed does not take tasks of a status, and what to do instead."""
+    """Return why an act does not take tasks of a status, and what to do instead."""
     match action:
         case Action.REQUEUE:
             return "a pending task is ready to run already"
@@ -121,7 +122,7 @@ def advice(action: Action, status: Status) -> str:
 
 
 def pinned(connection: psycopg.Connection[Any], wanted: Search) -> Search:
-    """Return the search for what had ended, or begun, by now."""
+    """Return the search for tasks that had ended, or been created, by now."""
     now = find.now(connection)
     return replace(wanted, before=min(wanted.before or now, now))
 
@@ -135,11 +136,11 @@ def walk(
     most: int | None = None,
     reason: str | None = None,
 ) -> Generator[Step, None, None]:
-    """Do it, a step at a time, and yield after each how far it has come."""
+    """Do the act step by step, and yield the progress after each step."""
     first, last = find.span(connection, wanted)
     state = Walk(first, last)
     for again in range(ROUNDS):
-        # Ends: each step goes on behind the last one, or takes a shorter stretch of ids.
+        # Ends: each step goes on behind the last one, or takes a shorter range of ids.
         while state.after < state.upto and (most is None or state.done < most):
             began = time.monotonic()
             size = BATCH if most is None else min(BATCH, most - state.done)
@@ -165,7 +166,7 @@ def step(
     priority: int | None,
     reason: str | None,
 ) -> None:
-    """Take the next stretch of ids in a transaction of its own."""
+    """Take the next range of ids in a transaction of its own."""
     upto = min(state.after + state.stretch, state.upto)
     began = time.monotonic()
     try:
@@ -184,17 +185,17 @@ def step(
         state.first_locked = state.first_locked or first_locked
         state.last_locked = last_locked
     if found == 0:
-        # Over whatever gap there is: ids may lie far apart.
+        # Skips any gap: ids may lie far apart.
         state.after = min(max(state.after, find.span(connection, wanted, after=state.after)[0]), state.upto)
     if took > STEP_SECONDS:
-        # Down to the first step's; one that was cut below that stays so, or it would be cancelled again.
+        # Not below the first step's range; a range that was cut below it stays, or the step would be cancelled again.
         state.stretch = max(min(STRETCH, state.stretch), state.stretch // 2)
     elif found < size:
         state.stretch *= 2
 
 
 def attempt(connection: psycopg.Connection[Any], asked: find.Asked, reason: str | None) -> list[Any]:
-    """Run a statement in a transaction; again where somebody's lock, or a task that just moved, was in the way."""
+    """Run a statement in a transaction; again if another transaction's lock, or a task that just moved, stopped it."""
     for tries in range(TRIES):
         try:
             with connection.transaction():
@@ -203,7 +204,8 @@ def attempt(connection: psycopg.Connection[Any], asked: find.Asked, reason: str 
         except transient.IN_THE_WAY as error:
             if tries == TRIES - 1:
                 raise InTheWay(
-                    f"somebody else's lock was in the way {TRIES} times ({transient.reason(error)}); try again later"
+                    f"another transaction's lock was in the way {TRIES} times ({transient.reason(error)}); "
+                    "try again later"
                 ) from error
             time.sleep(WAIT_SECONDS * (tries + 1))
     raise AssertionError("the last try returns or raises")

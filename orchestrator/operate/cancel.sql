@@ -1,2 +1,2 @@
--- Cancel one task. In: id, reason. Errors as orchestrator.cancel() says them.
+-- Cancel one task. In: id, reason. The errors are those of orchestrator.cancel().
 SELECT orchestrator.cancel(%(id)s, %(reason)s)

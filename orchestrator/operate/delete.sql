@@ -1,4 +1,5 @@
--- Delete one task, wherever it lies. In: id. Out: its id; no row: there is none. The reason is the transaction's.
+-- Delete one task, in whichever leaf it is. In: id. Out: its id; no row if it does not exist. The transaction holds the
+-- reason.
 DELETE FROM orchestrator.tasks AS t
 WHERE t.id = %(id)s
 RETURNING t.id

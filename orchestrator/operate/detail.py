@@ -1,6 +1,6 @@
-"""One task with all that is known of it: its row whole, its timeline, and every attempt that did not end well.
+"""One task with all its records: its whole row, its timeline, and every attempt that did not complete.
 
-A task that is gone has left records, of attempts and of hands, which are shown as long as they are kept.
+A deleted task leaves records of its attempts and of manual statements; they are shown as long as they are kept.
 """
 
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ DETAIL = statement.load(__file__, "detail.sql")
 TIMELINE = statement.load(__file__, "timeline.sql")
 ATTEMPTS = statement.load(__file__, "attempts.sql")
 
-# A payload that print as more was put there past every check, and would fill the memory of who looks.
+# A payload with a longer text got past every check, and would fill the memory of the reader.
 TEXT_BYTES_MAX = 1_000_000
-# Of a task that failed for years, the newest.
+# The newest attempts, for a task that failed for years.
 RECORDS_MAX = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """The row. What is JSON is its text, and None also where that is longer than TEXT_BYTES_MAX."""
+    """The row. JSON columns are text; None also if the text is longer than TEXT_BYTES_MAX."""
 
     id: int
     status: str
@@ -60,7 +60,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened to it."""
+    """One event of the task's timeline."""
 
     at: datetime
     event: str
@@ -70,7 +70,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """An attempt that did not end well."""
+    """An attempt that did not complete."""
 
     attempt: int
     outcome: str
@@ -84,7 +84,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """All of it; without a task: what is still known of one that is gone."""
+    """The task and its records; without the task if it is deleted."""
 
     task: Task | None
     timeline: tuple[Moment, ...]
@@ -92,7 +92,7 @@ class Detail:
 
 
 def detail(connection: psycopg.Connection[Any], task_id: int) -> Detail:
-    """Return what is known of a task; nothing at all where there never was one."""
+    """Return the records of a task; empty if it never existed."""
     given = {"id": task_id, "bytes": TEXT_BYTES_MAX, "most": RECORDS_MAX}
     with translated(task_id):
         with connection.cursor(row_factory=class_row(Task)) as cursor:

@@ -1,4 +1,4 @@
--- One task whole. In: id, bytes (JSON whose text is longer is left out). Out: one row, or none.
+-- One whole task. In: id, bytes (longer JSON text is left out). Out: one row, or none.
 -- Path: the primary key of each leaf.
 SELECT t.id, t.status, t.queue, t.type, t.priority, t.attempt, t.max_attempts, t.losses, t.timeout,
     t.created_at, t.run_at, t.claimed_at, t.started_at, t.finished_at,

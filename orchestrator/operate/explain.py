@@ -1,7 +1,7 @@
-"""Say why a task is not running: one answer in words, and the command that helps.
+"""Explain why a task is not running: one sentence, and the command that helps.
 
-The answer is the database's own, `SELECT orchestrator.explain(42)`, so that psql, the command line and a page on the
-web say the same.
+The answer comes from the database, `SELECT orchestrator.explain(42)`, so psql, the command line and a web page give the
+same one.
 """
 
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ ABSENT = frozenset({"deleted", "never_existed", "forgotten", "absent"})
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why one task is not running. `command` is what helps: SQL, or a command line; None: nothing need be done, or
-    nothing can."""
+    """Why one task is not running. `command` helps: SQL, or a command line; None: no action is needed, or none
+    helps."""
 
     task_id: int
     reason: str
@@ -30,12 +30,12 @@ class Explanation:
 
     @property
     def is_absent(self) -> bool:
-        """Whether there is no such task."""
+        """Whether the task does not exist."""
         return self.reason in ABSENT
 
 
 def explain(connection: psycopg.Connection[Any], task_id: int) -> Explanation:
-    """Explain one task; an id that is nobody's has its explanation too."""
+    """Explain one task; the id of a task that does not exist has an explanation too."""
     with translated(task_id), connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(EXPLAIN, {"id": task_id}).fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: the function returns one row

@@ -1,2 +1,2 @@
--- Why a task does not run. In: id. Out: one row, as orchestrator.explanation() says it.
+-- Explain why a task does not run. In: id. Out: one row, that of orchestrator.explanation().
 SELECT e.reason, e.says, e.command FROM orchestrator.explanation(%(id)s) AS e

@@ -1,7 +1,7 @@
-"""What goes wrong, by fault: so that a thousand dead letters are three lines, and each line can be acted on.
+"""The failures, grouped by fault: a thousand dead letters become three lines, and an operator can act on each line.
 
-A group is named by a hash of type, error class and normalised message, the same from day to day; it is looked for among
-the same newest failures that the list shows.
+The name of a group is a hash of type, error class and normalised message, the same from day to day. `group` searches it
+among the newest failures, which the list shows too.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NEWEST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Dead letters, and tasks that will be tried again, with the same fault."""
+    """Dead letters, and tasks that wait for a retry, with the same fault."""
 
     group_id: str
     type: str
@@ -37,7 +37,7 @@ class Group:
 
     @property
     def search(self) -> Search:
-        """Its dead letters, those too that are older than what the list looked at."""
+        """A search for its dead letters, including those older than the list."""
         return Search(statuses=(Status.DEAD_LETTER,), fault=Fault(self.type, self.error_class, self.message))
 
 
@@ -48,7 +48,7 @@ def groups(connection: psycopg.Connection[Any], *, newest: int = NEWEST) -> tupl
 
 
 def group(connection: psycopg.Connection[Any], group_id: str, *, newest: int = NEWEST) -> Group:
-    """Return the group of this name, or of the only name that begins so."""
+    """Return the group with this name, or the only group whose name begins with it."""
     found = groups(connection, newest=newest)
     alike = [each for each in found if each.group_id.startswith(group_id.lower())] if group_id else []
     if not alike:

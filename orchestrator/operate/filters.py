@@ -1,10 +1,10 @@
-"""Which tasks a person means: what was typed, read once into a `Search` that the database can be asked with.
+"""The filters that select tasks: parse what an operator types into a `Search`, from which statements are composed.
 
-Within a filter the values are alternatives (`--queue mail --queue video`), between filters all must hold; of tags and
-payload conditions, which one task may have several of, all must hold too. Queues, types, keys and error classes may
-have `*` for any text. Nothing here is a regular expression: a person's would be a way to keep the server busy.
+The values of one filter are alternatives (`--queue mail --queue video`); a task must meet all filters. A task may have
+several tags and payload values, so it must meet all of these conditions. Queues, types, keys and error classes may have
+`*` for any text. There are no regular expressions: a user could keep the server busy with one.
 
-A word that cannot be read is a ValueError, whose sentence says what to type instead.
+An invalid value raises ValueError, and its message says what to type instead.
 """
 
 import difflib
@@ -27,17 +27,17 @@ UUID_BEGINS = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
 UUID_DIGITS = 32
 ID_MAX = 2**63 - 1
 STEPS_MAX = 64
-# What jsonb takes of a number: digits before the point, and behind it.
+# The digits of a number that jsonb accepts: before the point, and after it.
 DIGITS_MAX = 131_072
 SCALE_MAX = 16_383
 PRIORITIES = {"low": 25, "normal": 50, "high": 75, "critical": 100}
-# What people call them.
+# Other names for the statuses.
 CALLED = {"dead": Status.DEAD_LETTER, "dead_letters": Status.DEAD_LETTER, "retrying": Status.SCHEDULED}
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What stands in the payload at a path: a JSON value, as text."""
+    """The value at a path of the payload: JSON, as text."""
 
     path: tuple[str, ...]
     value: str
@@ -45,7 +45,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a group of failures has in common."""
+    """The common properties of a group of failures."""
 
     type: str
     error_class: str
@@ -54,7 +54,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Which tasks are wanted; empty: all of them."""
+    """The conditions that tasks must meet; empty: all tasks meet them."""
 
     ids: tuple[int, ...] = ()
     statuses: tuple[Status, ...] = ()
@@ -66,7 +66,7 @@ class Search:
     error_text: str | None = None
     payload: tuple[Condition, ...] = ()
     worker: str | None = None
-    # Of a finished task its end counts, of any other its beginning.
+    # The age of a finished task counts from its end; of any other, from its creation.
     before: datetime | None = None
     since: datetime | None = None
     fault: Fault | None = None
@@ -77,7 +77,7 @@ class Search:
 
 
 def status(text: str) -> Status:
-    """Read a status as people write it: dead-letter, dead, Pending."""
+    """Parse a status, also in forms such as dead-letter, dead, Pending."""
     word = text.strip().lower().replace("-", "_")
     if word in CALLED:
         return CALLED[word]
@@ -90,7 +90,7 @@ def status(text: str) -> Status:
 
 
 def task_id(text: str) -> int:
-    """Read a task's id."""
+    """Parse a task's id."""
     if not (text.isascii() and text.isdigit()) or not 0 < int(text[:20]) <= ID_MAX:
         raise ValueError(
             f"{duration.shown(text)} is no id of a task; that is a number, as `orchestrator tasks list` shows it"
@@ -99,7 +99,7 @@ def task_id(text: str) -> int:
 
 
 def priority(text: str) -> int:
-    """Read a priority: a number, or one of its names."""
+    """Parse a priority: a number, or one of its names."""
     word = text.strip().lower()
     if word in PRIORITIES:
         return PRIORITIES[word]
@@ -111,7 +111,7 @@ def priority(text: str) -> int:
 
 
 def condition(text: str) -> Condition:
-    """Read `payload.user_id=42`: what is JSON is meant as JSON, anything else as text."""
+    """Parse `payload.user_id=42`: a valid JSON value is JSON, anything else is text."""
     written = known(text)
     if not written.startswith("payload."):
         raise ValueError(f"{duration.shown(text)} is no condition on the payload; write payload.user_id=42")
@@ -124,7 +124,7 @@ def condition(text: str) -> Condition:
 
 
 def steps(rest: str, text: str) -> tuple[tuple[str, ...], str]:
-    """Take a path apart; return its steps and what follows it. Ends: each round takes a character or more."""
+    """Split a path; return its steps and the text after it. Ends: each round takes at least one character."""
     path: list[str] = []
     while True:
         if (found := STEP.match(rest)) is None:
@@ -142,7 +142,7 @@ def steps(rest: str, text: str) -> tuple[tuple[str, ...], str]:
 
 
 def json_of(value: str) -> str:
-    """Return the value as JSON text; what Python cannot read but may be in the database stays as it was written."""
+    """Return the value as JSON text. JSON that Python cannot parse but the database may hold stays unchanged."""
     try:
         msgspec.json.decode(value, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError):
@@ -155,7 +155,7 @@ def json_of(value: str) -> str:
 
 
 def known_within(value: Any) -> None:
-    """Refuse a value with text that no database can hold."""
+    """Refuse a value with text that the database cannot hold."""
     match value:
         case str():
             known(value)
@@ -168,7 +168,7 @@ def known_within(value: Any) -> None:
 
 
 def number(text: str) -> Decimal:
-    """Return a number that jsonb can hold; any other is in no payload."""
+    """Return a number that jsonb can hold; refuse any other, because no payload has it."""
     with suppress(InvalidOperation):
         found = Decimal(text)
         exponent = found.as_tuple().exponent
@@ -178,7 +178,7 @@ def number(text: str) -> Decimal:
 
 
 def moment(text: str, *, now: datetime) -> datetime:
-    """Read `2h` (that long ago) or a point in time, which is UTC unless it says otherwise."""
+    """Parse `2h` (that long ago) or a point in time, in UTC unless it names an offset."""
     try:
         if (span := duration.spelled_out(text)) is not None:
             return now - timedelta(seconds=span)
@@ -191,13 +191,13 @@ def moment(text: str, *, now: datetime) -> datetime:
 
 
 def check_age(text: str | None) -> None:
-    """Refuse what no age can be read from, before there is a database to tell its time."""
+    """Refuse an invalid age, before the database is asked for its time."""
     if text is not None:
         moment(text, now=datetime.now(UTC))
 
 
 def known(text: str) -> str:
-    """Return text that a database can hold; anything else is in no task."""
+    """Return text that the database can hold; refuse any other, because no task has it."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -208,13 +208,13 @@ def known(text: str) -> str:
 
 
 def pattern(text: str) -> str:
-    """Return the LIKE pattern that means the text, with `*` for anything and nothing else special."""
+    """Return the LIKE pattern for the text: `*` matches anything, no other character is special."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return escaped.replace("*", "%")
 
 
 def uuid_range(text: str) -> tuple[str, str] | None:
-    """Return the first and the last uuid that begin so; None where the text is no beginning of one."""
+    """Return the first and the last uuid with this beginning; None if the text is no beginning of a uuid."""
     word = text.lower()
     digits = word.replace("-", "")
     if not UUID_BEGINS.fullmatch(word) or len(digits) > UUID_DIGITS:

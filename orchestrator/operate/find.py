@@ -1,7 +1,7 @@
-"""Find tasks: a page of a list, how many there are, and all of them whole, to be taken elsewhere.
+"""Find tasks: a page of a list, their number, and an export of whole tasks.
 
-Each statement is short and bounded, since a long one holds back the horizon of a database that other people's tasks go
-through: a page has a limit, a count ends at one and asks the planner for the rest, an export goes page by page.
+Each statement is short and bounded, because a long one stops vacuum in a database where tasks run. A page has a limit;
+a count stops at a limit and then uses the planner's estimate; an export goes page by page.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,13 +23,13 @@ NOW = statement.load(__file__, "now.sql")
 NAMES = statement.load(__file__, "names.sql")
 WITHIN = statement.load(__file__, "statement_timeout.sql")
 
-# A statement, composed or from its file, and its parameters.
+# A statement, composed or loaded from its file, and its parameters.
 Asked = tuple[sql.Composed | bytes, Mapping[str, object]]
 
 COUNT_MAX = 100_000
 COUNT_LEAST = 1_000
 COUNT_SECONDS = 2.0
-# A payload has at most 256 KiB, unless it was put there by hand: a page is seldom more than a few megabytes.
+# A payload has at most 256 KiB, unless a manual statement wrote it: a page is rarely more than a few megabytes.
 EXPORT_PAGE = 200
 EXPORTED_FIELDS = (
     "id", "status", "queue", "type", "priority", "attempt", "max_attempts", "losses", "created_at", "run_at",
@@ -63,7 +63,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some tasks, and the id after which the next page begins; None: these were the last."""
+    """Some tasks, and the id after which the next page begins; None: this is the last page."""
 
     tasks: tuple[Found, ...]
     after: int | None
@@ -71,7 +71,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """How many there are; where counting them would take long an estimate, or how many there are at least."""
+    """The number of tasks; if counting takes too long, an estimate or a lower bound."""
 
     count: int
     exact: bool
@@ -80,44 +80,44 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What somebody has declared."""
+    """The declared names."""
 
     queues: tuple[str, ...]
     types: tuple[str, ...]
 
 
 def now(connection: psycopg.Connection[Any]) -> datetime:
-    """Return the database's time, by which ages are told."""
+    """Return the database's time, from which ages are computed."""
     row = rows(connection, (NOW, {}))[0]
     moment: datetime = row[0]
     return moment
 
 
 def age(connection: psycopg.Connection[Any], text: str | None) -> datetime | None:
-    """Return the moment that a person means by an age."""
+    """Return the moment that an age means."""
     return None if text is None else filters.moment(text, now=now(connection))
 
 
 def names(connection: psycopg.Connection[Any]) -> Names:
-    """Return the names that there are, for who has mistyped one."""
+    """Return the declared names, to suggest one for a mistyped name."""
     queues, types = rows(connection, (NAMES, {}))[0]
     return Names(tuple(queues), tuple(types))
 
 
 def page(connection: psycopg.Connection[Any], wanted: Search, *, after: int | None, most: int) -> Page:
-    """Return the newest tasks, or those that follow `after`."""
+    """Return the newest tasks, or the page that follows `after`."""
     found = rows(connection, search.page(wanted, after=after, most=most + 1))
     tasks = tuple(Found(*row) for row in found[:most])
     return Page(tasks, tasks[-1].id if len(found) > most else None)
 
 
 def first(connection: psycopg.Connection[Any], wanted: Search, *, most: int) -> tuple[Found, ...]:
-    """Return the oldest tasks: those that an act begins with."""
+    """Return the oldest tasks: an act begins with them."""
     return tuple(Found(*row) for row in rows(connection, search.first(wanted, most=most)))
 
 
 def count(connection: psycopg.Connection[Any], wanted: Search) -> Number:
-    """Count to a hundred thousand, for two seconds; where that takes longer, to a thousand, and ask the planner."""
+    """Count to a hundred thousand within two seconds; if that takes longer, count to a thousand and ask the planner."""
     for most in (COUNT_MAX, COUNT_LEAST):
         counted = counted_to(connection, wanted, most + 1)
         if counted is not None and counted <= most:
@@ -125,13 +125,13 @@ def count(connection: psycopg.Connection[Any], wanted: Search) -> Number:
         if counted is not None:
             break
     planned = rows(connection, search.estimate(wanted))[0][0][0]["Plan"]["Plan Rows"]
-    # Of a filter on an error's text the planner knows nothing, and guesses few.
+    # The planner has no statistics for a filter on an error's text, and its guess is too low.
     least = counted or 0
     return Number(max(planned, least), exact=False, at_least=planned <= least)
 
 
 def counted_to(connection: psycopg.Connection[Any], wanted: Search, most: int) -> int | None:
-    """Count to so many; None where that takes too long."""
+    """Count up to a limit; None if that takes too long."""
     try:
         with connection.transaction():
             rows(connection, (WITHIN, {"milliseconds": f"{round(COUNT_SECONDS * 1000)}"}))
@@ -144,7 +144,7 @@ def counted_to(connection: psycopg.Connection[Any], wanted: Search, most: int) -
 def export(
     connection: psycopg.Connection[Any], wanted: Search, *, most: int | None
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield tasks whole, as EXPORTED_FIELDS says, the oldest first, up to so many.
+    """Yield whole tasks, with EXPORTED_FIELDS, the oldest first, up to a limit.
 
     Ends: each page begins after the last one.
     """
@@ -161,12 +161,12 @@ def export(
 
 
 def span(connection: psycopg.Connection[Any], wanted: Search, *, after: int = 0) -> tuple[int, int]:
-    """Return the ids after which, and up to which, the tasks above `after` lie; twice the same: there are none."""
+    """Return the range of ids of the tasks above `after`: exclusive start, inclusive end; equal if there are none."""
     first, last = rows(connection, search.span(wanted, after=after))[0]
     return (after, after) if first is None else (first - 1, last)
 
 
 def rows(connection: psycopg.Connection[Any], asked: Asked) -> list[Any]:
-    """Run a statement, planned for these values, and return what it yields."""
+    """Run a statement, planned for these values, and return its rows."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         return cursor.execute(*asked, prepare=False).fetchall()

@@ -1,2 +1,3 @@
--- The names a queue may have been mistaken for: of all that have a row. Bounded: more, nobody would compare.
+-- The names of the queues that have a row, to suggest one for a mistyped name. Bounded, so that the comparison is
+-- cheap.
 SELECT q.name FROM orchestrator.queues AS q ORDER BY q.name LIMIT 10000

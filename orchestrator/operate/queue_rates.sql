@@ -1,5 +1,6 @@
--- How many tasks each queue has completed lately. Out: a row for each queue and minute of the last quarter of an hour in which
--- there was one: the queue, how many minutes ago (0: the one that runs), how many; and how many seconds of it have passed.
+-- The tasks that each queue has completed in the last 15 minutes. Out: a row for each queue and minute with a completed
+-- task: the queue, how many minutes ago (0: the current minute), how many tasks; and how many seconds of it have
+-- passed.
 -- Path: statistics_pkey. Takes no lock.
 SELECT
     s.queue,

@@ -1,7 +1,7 @@
-"""Look at the queues, and steer them: pause, resume, drain, and say what their tasks get and how long they are kept.
+"""Show the queues and control them: pause, resume, drain, set the defaults of their tasks and their retention.
 
-A pause is a row: it survives restarts, holds for the next claim, and says who and why. Acts are in
-orchestrator.audit.
+A pause is stored in the queue's row, with actor and reason: it survives restarts and holds from the next claim on. Acts
+are recorded in orchestrator.audit.
 """
 
 import difflib
@@ -24,18 +24,18 @@ RETENTION = statement.load(__file__, "queue_retention.sql")
 RATES = statement.load(__file__, "queue_rates.sql")
 NAMES = statement.load(__file__, "queue_names.sql")
 
-# As far as queue_rates.sql looks back.
+# The period that queue_rates.sql reads.
 MINUTES = 15
 NO_QUEUE = "OR005"
 State = Literal["active", "paused", "draining"]
-# What `clear` may name; retention has no "nothing".
+# The options that `clear` may name; retention always has a value.
 CLEARABLE = ("priority", "max_attempts", "timeout", "aging")
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue as it is, and as it was counted at `as_of`; None: nobody has counted it yet. `per_second`: what it
-    completes now; `by_minute`: what it completed, the minute that runs last. Empty: nobody asked."""
+    """A queue, and its counts at `as_of`; None: it is not counted yet. `per_second`: the tasks that it completes
+    now; `by_minute`: the tasks that it completed, the current minute last; empty: not requested."""
 
     name: str
     state: str
@@ -62,7 +62,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What is to be set; None stays as it is. `clear` names what is given up: then the house's default holds."""
+    """The options to set; None leaves one unchanged. `clear` names options to reset to the house's defaults."""
 
     priority: int | None = None
     max_attempts: int | None = None
@@ -74,19 +74,19 @@ class Change:
 
 
 def queues(connection: psycopg.Connection[Any], *, exact: bool = False) -> list[Queue]:
-    """Return all queues, by name; `exact` counts where a sample would do."""
+    """Return all queues, by name; `exact` counts instead of reading samples."""
     with connection.cursor(row_factory=class_row(Queue)) as cursor:
         return cursor.execute(QUEUES, {"exact": exact}).fetchall()
 
 
 def with_rates(connection: psycopg.Connection[Any], found: Sequence[Queue]) -> list[Queue]:
-    """Return the queues with what they have completed in the last quarter of an hour, by what workers have noted."""
+    """Return the queues with the tasks completed in the last 15 minutes, from the workers' statistics."""
     done: dict[str, list[int]] = {}
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(RATES).fetchall()
     for name, minutes_ago, completed, _ in rows:
         done.setdefault(name, [0] * MINUTES)[MINUTES - 1 - minutes_ago] = completed
-    # The minute before as well: of the one that runs, workers may have noted nothing yet.
+    # The previous minute as well: workers may have written no statistics of the current one yet.
     seconds = 60 + max((row[3] for row in rows), default=0.0)
     lately = {name: sum(by_minute[-2:]) / seconds for name, by_minute in done.items()}
     return [
@@ -96,7 +96,7 @@ def with_rates(connection: psycopg.Connection[Any], found: Sequence[Queue]) -> l
 
 
 def queue(connection: psycopg.Connection[Any], name: str) -> Queue:
-    """Return one queue; an unknown name is refused."""
+    """Return one queue; refuse an unknown name."""
     for each in queues(connection):
         if each.name == name:
             return each
@@ -104,13 +104,13 @@ def queue(connection: psycopg.Connection[Any], name: str) -> Queue:
 
 
 def set_state(connection: psycopg.Connection[Any], queue: str, state: State, *, reason: str | None) -> None:
-    """Pause, resume (active) or drain a queue: paused it hands out nothing, draining it takes nothing new."""
+    """Pause, resume (active) or drain a queue: a paused queue gives out no tasks, a draining one takes no new tasks."""
     with known(connection, queue):
         connection.execute(STATE, {"queue": queue, "state": state, "reason": reason})
 
 
 def change(connection: psycopg.Connection[Any], queue: str, what: Change, *, reason: str | None) -> None:
-    """Set what new tasks of a queue get, and how long ended ones are kept."""
+    """Set the defaults of a queue's new tasks, and how long its ended tasks are kept."""
     given = {"queue": queue, "reason": reason}
     defaults = {name: getattr(what, name) for name in CLEARABLE}
     kept = {"keep_finished": what.keep_finished, "keep_dead": what.keep_dead}
@@ -127,7 +127,7 @@ def change(connection: psycopg.Connection[Any], queue: str, what: Change, *, rea
 
 @contextmanager
 def known(connection: psycopg.Connection[Any], queue: str) -> Iterator[None]:
-    """Answer an unknown name with the one that was probably meant."""
+    """Return the error for an unknown name, with the most similar known name."""
     try:
         yield
     except psycopg.Error as error:

@@ -1,5 +1,5 @@
--- All queues: their counts (in: exact, whether to count in any case; else as orchestrator.queue_counts has it) and what
--- they are set to. Out: one row a queue, by name. Takes no lock.
+-- All queues, with their counts and settings. In: exact, whether to count in any case (else as
+-- orchestrator.queue_counts decides). Out: one row for each queue, by name. Takes no lock.
 SELECT
     c.queue AS name, c.state, c.state_since, c.state_by, c.state_reason,
     c.pending AS ready, c.claimed + c.running AS held, c.scheduled, c.blocked, c.dead_letters,

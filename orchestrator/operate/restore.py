@@ -1,4 +1,4 @@
-"""Say what a copied database holds, and let its tasks run: for a person who restored a dump, or cloned a database."""
+"""Report what a copied database holds, and let its tasks run, after a dump was restored or a database cloned."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ RESUME = statement.load(__file__, "resume.sql")
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What stands in a database whose tasks are at home elsewhere."""
+    """The contents of a database whose tasks are at home elsewhere."""
 
     origins: str
     claimed: int
@@ -32,7 +32,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
-    """What resuming did."""
+    """The effect of resuming."""
 
     claimed: int
     running: int
@@ -40,7 +40,7 @@ class Resumed:
 
 
 def copied(connection: psycopg.Connection[Any]) -> Copy | None:
-    """Look at the database; None: its tasks are at home here, and there is nothing to resume."""
+    """Read the contents of a copy; None: the tasks are at home here, and there is nothing to resume."""
     with translated(), connection.cursor(row_factory=tuple_row) as cursor:
         if (came_from := compatibility.origins(connection)) is None:
             return None
@@ -50,7 +50,7 @@ def copied(connection: psycopg.Connection[Any]) -> Copy | None:
 
 
 def resume_after_restore(connection: psycopg.Connection[Any], *, reason: str | None) -> Resumed:
-    """Void the leases, vacate the lead, and let workers start. At home it changes nothing."""
+    """Void the leases, end the leader's term, and let workers start. At home it changes nothing."""
     with translated(), connection.cursor(row_factory=tuple_row) as cursor:
         row = cursor.execute(RESUME, {"reason": reason}).fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: the function returns one row
@@ -59,7 +59,7 @@ def resume_after_restore(connection: psycopg.Connection[Any], *, reason: str | N
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise what a person meets here in our words."""
+    """Raise database errors as errors of our own, with advice."""
     try:
         yield
     except (errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName) as error:

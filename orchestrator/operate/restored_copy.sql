@@ -1,5 +1,5 @@
--- What a copied database holds. Out: one row: claimed and running tasks, workers that it takes for living, who leads,
--- pending and scheduled tasks.
+-- The contents of a copied database. Out: one row: claimed and running tasks, workers that count as alive there, the
+-- leader, pending and scheduled tasks.
 SELECT
     count(*) FILTER (WHERE t.status = 'claimed') AS claimed,
     count(*) FILTER (WHERE t.status = 'running') AS running,

@@ -1,16 +1,16 @@
-"""Put together the statements that find tasks by what a person asks for. The only module that composes SQL.
+"""Compose the statements that find tasks by an operator's filters. No other module composes SQL.
 
-Every piece of SQL stands here as a constant; what a person typed is a parameter, always, and so is every name of a
-queue, a type or a step in a payload. Text that may hold `*` becomes a LIKE pattern in which nothing else is special.
+Every piece of SQL is a constant here. User input is always a parameter, also each name of a queue, a type or a step in
+a payload. Text with `*` becomes a LIKE pattern in which no other character is special.
 
-A status names the leaves: so it is always compared with a list that is known when the statement is planned, and the
-planner leaves out what cannot hold the tasks. Finished tasks lie in a leaf a day, so an age of theirs is compared as
-`finished_at` itself. Nothing is prepared, since a plan kept for other filters would fit these badly.
+A status decides the leaf. So a statement always compares the status with a list that is known at planning, and the
+planner leaves out the other leaves. Finished tasks lie in one leaf per day, so their age is a condition on
+`finished_at` itself. No statement is prepared: a plan kept for other filters would fit badly.
 
-Lists go by id: it is the one order in which every leaf has an index, so a page costs a page, whatever lies before it.
-They never take a payload, nor a message whole.
+Lists are sorted by id, the only order for which every leaf has an index: a page costs the same, however many rows come
+before it. A list never reads a payload or a whole message.
 
-Lock order: an act locks tasks by id, and passes over what somebody else has locked.
+Lock order: an act locks tasks by id, and skips tasks that another transaction has locked.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ Statement = tuple[sql.Composed, dict[str, object]]
 
 
 class Action(StrEnum):
-    """What is done to tasks."""
+    """An act on tasks."""
 
     REQUEUE = "requeue"
     CANCEL = "cancel"
@@ -33,7 +33,7 @@ class Action(StrEnum):
     PRIORITY = "priority"
 
 
-# With a filter that may hold `*`: what is compared.
+# The filters that may have `*`: the expression that each compares.
 TEXTS = {
     "queues": sql.SQL("t.queue"),
     "types": sql.SQL("t.type"),
@@ -91,11 +91,11 @@ COUNTED = sql.SQL(
     "SELECT count(*) FROM (SELECT FROM orchestrator.tasks AS t WHERE {} LIMIT %(most)s) AS found"
 )
 ESTIMATED = sql.SQL("EXPLAIN (FORMAT JSON) SELECT FROM orchestrator.tasks AS t WHERE {}")
-# Without any filter but the leaves: from there the planner takes the ends of their primary keys.
+# With no filter but the leaves: the planner then reads the ends of their primary keys.
 SPANNED = sql.SQL("SELECT min(t.id), max(t.id) FROM orchestrator.tasks AS t WHERE {} AND t.id > %(after)s")
 
-# Found first and then locked, so that it is known what was passed over. The condition again, since a task may have
-# changed meanwhile; the row that the lock waited for is looked at anew by the server.
+# Finds first and then locks, so that it can report the skipped tasks. It checks the condition again, because a task may
+# have changed meanwhile; the server rechecks a row that changed before the lock.
 BATCH = sql.SQL(
     """WITH found AS MATERIALIZED (
         SELECT t.id FROM orchestrator.tasks AS t
@@ -127,7 +127,7 @@ ACTIONS = {
     Action.PRIORITY: sql.SQL("UPDATE orchestrator.tasks AS t SET priority = %(priority)s WHERE {}"),
 }
 OTHER_PRIORITY = sql.SQL("t.priority <> %(priority)s")
-# Another task has taken its key since it was cancelled: a requeue of it is refused, and with it the whole batch.
+# Another task has taken the key of the cancelled task: its requeue would be refused, and with it the whole batch.
 KEY_IS_ITS_OWN = sql.SQL(
     "NOT (t.status = 'cancelled' AND orchestrator.key_has_passed(t.type, t.idempotency_key, t.id))"
 )
@@ -141,32 +141,32 @@ def page(wanted: Search, *, after: int | None, most: int) -> Statement:
 
 
 def first(wanted: Search, *, most: int) -> Statement:
-    """List the tasks with the lowest ids: those that an act begins with."""
+    """List the tasks with the lowest ids: an act begins with them."""
     condition, values = met(wanted)
     return LISTED.format(condition, sql.SQL("ASC")), {**values, "most": most}
 
 
 def export(wanted: Search, *, after: int, upto: int, most: int) -> Statement:
-    """Give the tasks above `after` whole, the lowest ids first."""
+    """Read whole tasks above `after`, the lowest ids first."""
     condition, values = met(wanted)
     statement = EXPORTED.format(AND.join([condition, ABOVE]))
     return statement, {**values, "after": after, "upto": upto, "most": most}
 
 
 def count(wanted: Search, *, most: int) -> Statement:
-    """Count the tasks, up to so many."""
+    """Count the tasks, up to a limit."""
     condition, values = met(wanted)
     return COUNTED.format(condition), {**values, "most": most}
 
 
 def estimate(wanted: Search) -> Statement:
-    """Ask the planner how many there may be."""
+    """Ask the planner for an estimate of their number."""
     condition, values = met(wanted)
     return ESTIMATED.format(condition), values
 
 
 def span(wanted: Search, *, after: int) -> Statement:
-    """Give the lowest and the highest id above `after` in the leaves where the tasks lie."""
+    """Return the lowest and the highest id above `after` in the leaves that may hold the tasks."""
     leaves = {leaf(status) for status in wanted.statuses or Status}
     beside = [each.value for each in Status if leaf(each) in leaves]
     return SPANNED.format(STATUSES), {"statuses": beside, "after": after}
@@ -175,7 +175,7 @@ def span(wanted: Search, *, after: int) -> Statement:
 def batch(
     action: Action, wanted: Search, *, after: int, upto: int, most: int, priority: int | None = None
 ) -> Statement:
-    """Do it to at most so many of the tasks with ids above `after`, up to `upto`; tell what was passed over."""
+    """Do the act to a limited number of tasks with ids above `after`, up to `upto`; report the skipped ones."""
     condition, values = met(wanted)
     if action is Action.PRIORITY:
         condition = AND.join([condition, OTHER_PRIORITY])
@@ -186,13 +186,13 @@ def batch(
 
 
 def met(wanted: Search) -> Statement:
-    """Return the condition that the tasks meet, and its parameters."""
+    """Return the condition for the tasks, and its parameters."""
     values: dict[str, object] = {}
     return AND.join(list(conditions(wanted, values))), values
 
 
 def conditions(wanted: Search, values: dict[str, object]) -> Iterator[sql.Composable]:
-    """Yield one condition a filter, and put what it compares with into `values`."""
+    """Yield one condition for each filter, and put its parameters into `values`."""
     values["statuses"] = [status.value for status in wanted.statuses or Status]
     yield STATUSES
     if wanted.ids:
@@ -223,7 +223,7 @@ def conditions(wanted: Search, values: dict[str, object]) -> Iterator[sql.Compos
 def alike(
     field: str, compared: sql.Composable, given: tuple[str, ...], values: dict[str, object]
 ) -> sql.Composable:
-    """Compare with words exactly, and with those that hold `*` as patterns."""
+    """Compare exactly with plain values, and by pattern with values that have `*`."""
     exact, patterns = field, f"{field}_like"
     values[exact] = [each for each in given if "*" not in each]
     values[patterns] = [pattern(each) for each in given if "*" in each]
@@ -235,7 +235,7 @@ def alike(
 
 
 def worker(given: str, values: dict[str, object]) -> sql.Composable:
-    """Find by the beginning of the worker's id, or by its host."""
+    """Compare with the beginning of the worker's id, or with its host."""
     if (ends := uuid_range(given)) is not None:
         values["worker_from"], values["worker_to"] = ends
         return WORKER_ID
@@ -244,7 +244,7 @@ def worker(given: str, values: dict[str, object]) -> sql.Composable:
 
 
 def leaf(status: Status) -> str:
-    """Name what tasks of this status lie in."""
+    """Return the table that holds tasks of this status."""
     if status not in FINISHED:
         return "tasks_live"
     return "tasks_dead" if status is Status.DEAD_LETTER else "tasks_done"

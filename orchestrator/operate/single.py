@@ -1,7 +1,7 @@
-"""Do something to one task that a person has named: requeue, cancel or delete it, or change its priority.
+"""Do something to one task, given by its id: requeue, cancel or delete it, or change its priority.
 
-What makes no sense is refused, and the refusal says what to do instead; an unknown id is an error, so that a slip does
-not look like success.
+An act that makes no sense is refused, and the message says what to do instead. An unknown id is an error, so that a
+typing error does not look like success.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ def act(
     priority: int | None = None,
     reason: str | None = None,
 ) -> None:
-    """Do it in a transaction of its own; OperationRefused and TaskExpired say why it was not done."""
+    """Do the act in a transaction of its own; OperationRefused and TaskExpired say why it was not done."""
     given = {"id": task_id, "priority": priority, "reason": reason}
     with translated(task_id):
         if bulk.attempt(connection, (STATEMENTS[action], given), reason):

@@ -1,4 +1,4 @@
-"""Look at one task, and cancel one: in two colours, with one statement each and one reading of rows."""
+"""Read one task, and cancel one: both sync and async, with shared statements and row conversion."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +24,7 @@ ALLOWED = "To look at tasks a role needs orchestrator_reader, to change them orc
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """A task as the database had it a moment ago."""
+    """A task as it was when the database was read."""
 
     status: str
     type: str
@@ -42,7 +42,7 @@ class TaskState:
 
 
 def current(connection: psycopg.Connection[Any], task_id: int) -> TaskState | None:
-    """Return the task, or None where there is none."""
+    """Return the task, or None if it does not exist."""
     with translated(task_id), connection.cursor(row_factory=tuple_row) as cursor:
         return state_of(cursor.execute(STATE, {"id": task_id}).fetchone())
 
@@ -69,7 +69,7 @@ async def acancel(connection: psycopg.AsyncConnection[Any], task_id: int, *, rea
 
 @contextmanager
 def translated(task_id: int) -> Iterator[None]:
-    """Raise what the database refuses, or cannot do now, in our words."""
+    """Raise the database's refusals and failures as errors of our own."""
     try:
         yield
     except psycopg.Error as error:
@@ -100,5 +100,5 @@ def state_of(row: tuple[Any, ...] | None) -> TaskState | None:
 
 
 def fault_of(error: dict[str, Any]) -> Fault:
-    """Read an error, which a hand may have written and so may lack a part."""
+    """Parse an error; one that a manual statement wrote may lack a part."""
     return Fault(str(error.get("class", "")), str(error.get("message", "")), str(error.get("traceback", "")))

@@ -1,6 +1,6 @@
--- One task as it stands. In: id. Out: one row, or none when it was deleted, pruned or is not committed yet. Who
--- cancels by hand leaves the reason in audit; a handler leaves it in error.
--- A producer asks it through a pooler, where the search_path is others': so all is qualified.
+-- The current state of one task. In: id. Out: one row, or none if it was deleted, pruned or is not committed yet. A
+-- manual cancel leaves its reason in audit; a handler's cancel leaves it in error.
+-- A producer may run this through a pooler, where other roles may set the search_path: so all names are qualified.
 -- Path: the primary key of each leaf; audit_task_idx.
 SELECT t.status, t.type, t.queue, t.attempt, t.max_attempts, t.result::pg_catalog.text, t.error::pg_catalog.text,
     t.progress::pg_catalog.text,

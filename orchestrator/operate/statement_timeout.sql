@@ -1,2 +1,2 @@
--- Bound what the statements of this transaction may take. In: milliseconds, as text. Out: one row.
+-- Set the statement timeout of this transaction. In: milliseconds, as text. Out: one row.
 SELECT set_config('statement_timeout', %(milliseconds)s, true)

@@ -1,7 +1,7 @@
-"""One look at the whole: queues, workers, the leader, and what a person should do something about.
+"""The status of the whole installation: queues, workers, the leader, and what an operator should act on.
 
-It must not be dear when things are bad, which is when it is asked for: a few short statements, none of which reads the
-tasks where there are many (orchestrator.queue_counts).
+It must be cheap when the database is in trouble, because operators ask for it then: a few short statements, and none
+reads the tasks if there are many (orchestrator.queue_counts).
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """All that one screen tells. `counted_at`: of the oldest figures; None: nobody has counted yet."""
+    """The content of one screen. `counted_at`: the time of the oldest counts; None: nothing is counted yet."""
 
     at: datetime
     counted_at: datetime | None
@@ -49,7 +49,7 @@ class Status:
 
 
 def status(connection: psycopg.Connection[Any], *, exact: bool = False) -> Status:
-    """Look at everything; `exact` counts, however long it takes."""
+    """Read the whole status; `exact` counts, however long it takes."""
     with connection.cursor(row_factory=scalar_row) as cursor:
         (at,) = cursor.execute(NOW).fetchall()
     every_queue = with_rates(connection, queues(connection, exact=exact))
@@ -68,6 +68,6 @@ def status(connection: psycopg.Connection[Any], *, exact: bool = False) -> Statu
 
 
 def leader(connection: psycopg.Connection[Any]) -> Leader | None:
-    """Return who leads."""
+    """Return the leader."""
     with connection.cursor(row_factory=class_row(Leader)) as cursor:
         return cursor.execute(LEADER).fetchone()

@@ -1,2 +1,2 @@
--- The database's time, by which all ages on one screen are told.
+-- The database's time, from which all ages on one screen are computed.
 SELECT orchestrator.clock()

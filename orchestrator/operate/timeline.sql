@@ -1,4 +1,4 @@
--- What happened to a task, the newest so many, in their order. In: id, most.
+-- The history of a task: the newest events, in their order. In: id, most (how many).
 -- Path: the primary key of each leaf; attempts_task_idx; audit_task_idx.
 SELECT n.at, n.event, n.actor, n.detail
 FROM (

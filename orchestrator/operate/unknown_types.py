@@ -1,4 +1,4 @@
-"""What workers have given back, since they do not know its type: the deployment lacks code, or a name is misspelt."""
+"""The tasks that workers have put back, because they do not know the type: code is not deployed, or a name is wrong."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ UNKNOWN_TYPES = statement.load(__file__, "unknown_types.sql")
 
 @dataclass(frozen=True, slots=True)
 class UnknownType:
-    """Tasks of one type and queue that nobody knew what to do with; `first`: the id of one."""
+    """Tasks of one type and queue that workers have put back; `first`: the id of one."""
 
     type: str
     queue: str
@@ -24,6 +24,6 @@ class UnknownType:
 def unknown_types(connection: psycopg.Connection[Any]) -> list[UnknownType]:
     """Return a few, the most frequent first."""
     with connection.cursor(row_factory=tuple_row) as cursor:
-        # An empty set of parameters, not None: %% is a sign of percent in it.
+        # Empty parameters, not None: the statement writes a percent sign as %%.
         rows = cursor.execute(UNKNOWN_TYPES, {}).fetchall()
     return [UnknownType(kind, queue, count, first) for kind, queue, count, _, first in rows]

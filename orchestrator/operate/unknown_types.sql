@@ -1,6 +1,6 @@
--- Tasks that workers have given back, since they did not know the type. Out: type; queue; how many; what shows them; the first
--- of them, by id. They wait for five minutes at most, with some spread, so those are looked at that are due in six, 20,000
--- of them. Path: tasks_live_due_idx.
+-- Tasks that workers have put back, because they did not know the type. Out: type; queue; how many; the statement that
+-- shows them; the first of them, by id. They wait for five minutes at most, with some jitter, so it reads the tasks due
+-- within six minutes, at most 20,000. Path: tasks_live_due_idx.
 SELECT
     s.type, s.queue, count(*),
     format('SELECT id, queue, run_at FROM orchestrator.tasks WHERE type = %%L AND status = ''scheduled'' LIMIT 20;', s.type),

@@ -1,2 +1,2 @@
--- Let a worker finish what it runs, and end. In: id, reason. Out: false where it is ending already.
+-- Let a worker finish its running tasks, and end. In: id, reason. Out: false if it is ending already.
 SELECT orchestrator.drain_worker(%(id)s, %(reason)s)

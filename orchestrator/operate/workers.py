@@ -1,7 +1,7 @@
-"""Look at the workers, and let one end: drained, it finishes what it runs; stopped, what it runs goes to others now.
+"""Show the workers, and end one: a drained worker finishes its tasks; a stopped worker's tasks go to others at once.
 
-A worker is named as a person would: by its id or the beginning of it, by its pid, host:pid, or by its host, which names
-all that run there.
+A worker is named by its id or the beginning of it, by its pid, by host:pid, or by its host, which names all workers on
+that host.
 """
 
 import difflib
@@ -20,14 +20,14 @@ WORKERS = statement.load(__file__, "workers.sql")
 DRAIN = statement.load(__file__, "worker_drain.sql")
 STOP = statement.load(__file__, "worker_stop.sql")
 
-# Fewer letters of an id are likelier a slip than a name.
+# A shorter beginning of an id is more likely a typing error.
 PREFIX_LETTERS_MIN = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """A worker as the database knows it. `live`: its last beat is younger than its `dead_after`, and
-    its beacon is lit."""
+    """A worker's row. `live`: its last beat is younger than its `dead_after`, and
+    it holds its beacon."""
 
     id: UUID
     host: str
@@ -54,13 +54,13 @@ class Worker:
 def workers(
     connection: psycopg.Connection[Any], *, worker_id: UUID | None = None, everyone: bool = False
 ) -> list[Worker]:
-    """Return those that have not ended, or `everyone` that is still on record; one only, if its id is given."""
+    """Return the workers that have not ended, or with `everyone` all rows; with an id, only that worker."""
     with connection.cursor(row_factory=class_row(Worker)) as cursor:
         return cursor.execute(WORKERS, {"id": worker_id, "everyone": everyone}).fetchall()
 
 
 def named(found: list[Worker], name: str) -> list[Worker]:
-    """Return whom a name means among these: one, or all of a host. A name of nobody, or of several, is refused."""
+    """Return the workers that a name means: one, or all of a host. Refuse an unknown or ambiguous name."""
     on_host = [each for each in found if each.host == name]
     if on_host:
         return on_host
@@ -95,12 +95,12 @@ def advice(found: list[Worker], name: str) -> str:
 
 
 def drain(connection: psycopg.Connection[Any], worker: Worker, *, reason: str | None) -> bool:
-    """Let it claim no more, finish what it runs, and end; False: it was ending already."""
+    """Let the worker claim no more, finish its running tasks, and end; False: it was ending already."""
     with connection.cursor(row_factory=scalar_row) as cursor:
         return bool(cursor.execute(DRAIN, {"id": worker.id, "reason": reason}).fetchone())
 
 
 def stop(connection: psycopg.Connection[Any], worker: Worker, *, reason: str | None) -> int:
-    """The same, without its grace: what it holds goes to others, with fresh attempts. Returns how many tasks."""
+    """The same, without its grace: its tasks go to others, with fresh attempts. Returns their number."""
     with connection.cursor(row_factory=scalar_row) as cursor:
         return int(cursor.execute(STOP, {"id": worker.id, "reason": reason}).fetchone() or 0)

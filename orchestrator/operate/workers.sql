@@ -1,5 +1,5 @@
--- The workers. In: id, or NULL for all; everyone, whether also those that have ended. Out: rows, by host and pid. live: as in
--- orchestrator.is_alive. holds: the tasks in its hands, prefetched ones too; busy: of its slots.
+-- The workers. In: id, or NULL for all; everyone, whether to include ended workers. Out: rows, by host and pid. live:
+-- as in orchestrator.is_alive. holds: the tasks that it holds, also those claimed ahead; busy: its slots in use.
 -- Path: tasks_live_worker_idx. Takes no lock.
 SELECT
     w.id, w.host, w.pid, w.version, w.queues, w.state, w.capacity,

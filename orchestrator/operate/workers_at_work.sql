@@ -1,4 +1,4 @@
--- Whether workers are at work beside us. Out: one row.
+-- Whether any worker is at work on this database. Out: one row.
 -- Path: workers_live_idx.
 SELECT EXISTS (
     SELECT

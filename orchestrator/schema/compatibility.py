@@ -1,7 +1,7 @@
-"""Tell whether this version and the database fit together, before a worker touches a task.
+"""Check that this version and the database fit together, before a worker touches a task.
 
-The schema may be missing, too old, or have grown away from this version. And the database may be a copy, whose tasks
-are at home elsewhere: nothing runs there before a person says so (docs/decisions/0007-a-restored-copy-runs-nothing.md).
+The schema may be missing, too old, or too new for this version. And the database may be a copy, whose tasks are at home
+elsewhere: nothing runs there before an operator resumes it (docs/decisions/0007-a-restored-copy-runs-nothing.md).
 """
 
 from typing import Any
@@ -16,19 +16,19 @@ from orchestrator.postgres import statement
 COMPATIBILITY = statement.load(__file__, "compatibility.sql")
 ORIGINS = statement.load(__file__, "origins.sql")
 
-# The schema revision this code needs at least. A newer schema says itself how old a code it bears.
+# The oldest schema revision that this code can use. A newer schema names the oldest code that may use it.
 NEEDED = 1
 
 
 def require(connection: psycopg.Connection[Any]) -> None:
-    """Refuse a schema that is missing or too old, one that has grown away from this version, and a copy."""
+    """Refuse a schema that is missing, too old or too new for this version, and a copy."""
     require_revision(connection)
     if (came_from := origins(connection)) is not None:
         raise DatabaseRestored(came_from)
 
 
 def require_revision(connection: psycopg.Connection[Any]) -> None:
-    """Refuse a schema that is missing or too old, and one that has grown away: all that a person's look needs."""
+    """Refuse a schema that is missing, too old or too new: enough for commands that only read."""
     try:
         with connection.cursor(row_factory=tuple_row) as cursor:
             row = cursor.execute(COMPATIBILITY).fetchone()
@@ -37,7 +37,7 @@ def require_revision(connection: psycopg.Connection[Any]) -> None:
     if row is None:
         raise SchemaError("this database has no orchestrator schema yet; run `orchestrator migrate`")
     revision, oldest_code = row
-    # A revision without a number is of no release: oldest_code alone speaks for it.
+    # A revision without a number belongs to no release: oldest_code alone decides.
     if revision.isdecimal() and int(revision) < NEEDED:
         raise SchemaError(
             f"the database's schema is at revision {revision}; this version needs {NEEDED:04}. "
@@ -51,7 +51,7 @@ def require_revision(connection: psycopg.Connection[Any]) -> None:
 
 
 def origins(connection: psycopg.Connection[Any]) -> str | None:
-    """Say where the tasks of this database are at home; None: here."""
+    """Return where the tasks of this database are at home; None: here."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         rows = cursor.execute(ORIGINS).fetchall()
     if any(at_home for at_home, *_ in rows):

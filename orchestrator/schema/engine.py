@@ -1,4 +1,4 @@
-"""A SQLAlchemy connection for Alembic, through the same door as every other connection of ours.
+"""A SQLAlchemy connection for Alembic, opened by the same code as all our other connections.
 
 A migration runs with the rights of an owner, often a superuser. So each of its transactions sets its own search_path,
 also behind a pooler, where a session cannot.
@@ -23,7 +23,7 @@ def connecting(url: str) -> Iterator[Connection]:
     with connect.open_sync(info) as raw:
         raw.autocommit = False
         raw.add_notice_handler(tell)
-        # For what SQLAlchemy asks of a new connection; it rolls back afterwards.
+        # For SQLAlchemy's queries on a new connection; it rolls back afterwards.
         raw.execute(SAFE_PATH)
         engine = create_engine("postgresql+psycopg://", creator=lambda: lend(raw), poolclass=NullPool)
         event.listen(engine, "begin", set_safe_path)
@@ -32,12 +32,12 @@ def connecting(url: str) -> Iterator[Connection]:
 
 
 def set_safe_path(connection: Connection) -> None:
-    """Let the transaction that begins call nothing but PostgreSQL's own functions, operators and types."""
+    """Let the transaction that begins use only PostgreSQL's own functions, operators and types."""
     connection.exec_driver_sql(SAFE_PATH.decode())
 
 
 def tell(notice: psycopg.errors.Diagnostic) -> None:
-    """Pass on what the server wants a person to know, for instance that a role is missing."""
+    """Report a NOTICE of the server, for example that a role is missing."""
     if notice.severity_nonlocalized == "NOTICE":
         events.emit(events.DatabaseNotice(notice.message_primary or ""))
 

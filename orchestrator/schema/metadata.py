@@ -1,4 +1,4 @@
-"""What all tables for SQLAlchemy have in common."""
+"""The common definitions of all tables for SQLAlchemy."""
 
 from sqlalchemy import DateTime, MetaData, text
 

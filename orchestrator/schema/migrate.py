@@ -1,6 +1,6 @@
-"""Bring a database to the schema this version needs, and tell whether it is there.
+"""Migrate a database to the schema that this version needs, and check whether it has it.
 
-Alembic is the one source of change. The scripts lie in `migrations/` at the top of the source tree and in
+Only Alembic changes the schema. The scripts are in `migrations/` at the top of the source tree and in
 `orchestrator/_migrations` of an installed package.
 """
 
@@ -32,42 +32,42 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def upgrade(url: str, *, to: str = "head") -> None:
-    """Migrate up to a revision, and give the roles their grants. Safe when many call it at once."""
+    """Migrate up to a revision, and give the roles their grants. Safe if many processes call it at once."""
     with explained(), engine.connecting(url) as connection, connection.begin():
         steer(connection, to, command.upgrade)
 
 
 def downgrade(url: str, *, to: str) -> None:
-    """Migrate down to a revision; `base` takes everything away, the tasks with it. A notice names what is kept."""
+    """Migrate down to a revision; `base` removes everything, also the tasks. A notice names what is kept."""
     with explained(), engine.connecting(url) as connection, connection.begin():
         steer(connection, to, command.downgrade)
 
 
 def move(url: str, *, to: str) -> None:
-    """Migrate to a revision, up or down as it lies."""
+    """Migrate to a revision, up or down."""
     here, _ = state(url)
     (downgrade if goes_down(here, to) else upgrade)(url, to=to)
 
 
 def goes_down(here: str | None, to: str) -> bool:
-    """Tell whether going there takes something away."""
+    """Return whether the migration goes down, and so removes something."""
     require_known(here)
     return here is not None and place(revision(to)) < place(here)
 
 
 def is_behind(here: str | None) -> bool:
-    """Tell whether a database at this revision (None: nothing there) lacks something of this version."""
+    """Return whether a database at this revision (None: no schema) is older than this version needs."""
     return here is None or place(here) < place(head())
 
 
 def state(url: str) -> tuple[str | None, str]:
-    """Return the revision the database is at (None: nothing there) and the one this package brings."""
+    """Return the revision of the database (None: no schema) and the newest one of this package."""
     with explained(), engine.connecting(url) as connection:
         return current(connection), head()
 
 
 def script() -> str:
-    """Return the whole migration as SQL, to be read or run by hand."""
+    """Return the whole migration as SQL, for an operator to read or run."""
     out = io.StringIO()
     command.upgrade(alembic_config(out), "head", sql=True)
     return out.getvalue()
@@ -76,13 +76,13 @@ def script() -> str:
 def grants() -> str:
     """Return the SQL that gives the roles their rights.
 
-    Live, not frozen in a revision: a role that was missing gets its grants the next time.
+    Current, not frozen in a revision: a role that was missing gets its grants at the next migration.
     """
     return read("roles.sql")
 
 
 def removal() -> str:
-    """Return the SQL that takes away, after the way down to `base`, what migrating made beside the revisions."""
+    """Return the SQL that removes, after the downgrade to `base`, what migrating made besides the revisions."""
     return read("remove.sql")
 
 
@@ -91,7 +91,7 @@ def read(file: str) -> str:
 
 
 def head() -> str:
-    """Return the newest revision this package brings."""
+    """Return the newest revision of this package."""
     found = ScriptDirectory.from_config(alembic_config()).get_current_head()
     if found is None:
         raise SchemaError("this installation has no migrations; install pg-orchestrator again")
@@ -99,7 +99,7 @@ def head() -> str:
 
 
 def current(connection: Connection) -> str | None:
-    """Return the revision the database is at."""
+    """Return the revision of the database."""
     return MigrationContext.configure(
         connection, opts={"version_table_schema": SCHEMA}
     ).get_current_revision()
@@ -114,7 +114,7 @@ def refuse_old_server(number: int, version: str) -> None:
 
 
 def require_known(here: str | None) -> None:
-    """Refuse to go anywhere from a revision that this package does not have."""
+    """Refuse to migrate from a revision that this package does not have."""
     if here is not None and here not in chain():
         raise SchemaError(
             f"the database is at revision {here}, which this version does not know; it brings {head()}. "
@@ -124,7 +124,7 @@ def require_known(here: str | None) -> None:
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Say what to do about what the server refuses."""
+    """Turn a refusal of the server into a sentence that says what to do."""
     try:
         yield
     except DBAPIError as error:
@@ -163,7 +163,7 @@ def steer(connection: Connection, to: str, go: Callable[[AlembicConfig, str], No
 
 
 def revision(to: str) -> str:
-    """Return the revision that is meant, refusing one this package does not have; `base` is itself."""
+    """Return the full name of a revision; refuse one that this package does not have. `base` stays `base`."""
     if to == "base":
         return to
     try:
@@ -178,7 +178,7 @@ def revision(to: str) -> str:
 def place(of: str) -> int:
     """Return the place of a revision in the chain; `base` is 0.
 
-    One that this version does not know has the place that its number says; without a number it lies beyond the newest.
+    The place of an unknown revision is its number; without a number it comes after the newest.
     """
     known = ["base", *chain()]
     if of in known:
@@ -187,7 +187,7 @@ def place(of: str) -> int:
 
 
 def chain() -> list[str]:
-    """Return the revisions that this package brings, the oldest first."""
+    """Return the revisions of this package, the oldest first."""
     found = ScriptDirectory.from_config(alembic_config()).walk_revisions()
     return [script.revision for script in found][::-1]
 

@@ -1,4 +1,4 @@
-"""What the generated parts of the .sql files list of the options of a task.
+"""The generated parts of the .sql files that list the options of a task.
 
 `of` is the alias in front of each name: `simple options of task` lists task.priority, … A long list of names is broken
 into lines.
@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 
 from orchestrator.task.columns import NAME_FAULTS, OPTIONS, Fault, Option
 
-# Types by names that no search_path can turn to another; integer and interval are words of the grammar.
+# Type names that no search_path can redirect; integer and interval are keywords of the grammar.
 SAFE_TYPES = {"integer": "integer", "interval": "interval", "timestamptz": "pg_catalog.timestamptz"}
 
-# What the functions treat each in their own way.
+# The options that the functions treat individually.
 SPECIAL = frozenset({"queue", "run_at", "delay", "key", "key_window"})
 SIMPLE = [option for option in OPTIONS if option.name not in SPECIAL]
 DEFAULTED = [option for option in SIMPLE if option.house]
@@ -35,7 +35,7 @@ def arguments(_of: str) -> list[str]:
 
 
 def sent_arguments(_of: str) -> list[str]:
-    """What a producer sends as texts for one task; on a user's session, so everything is qualified."""
+    """The options that a producer sends as text for one task, on a user's session: so all names are qualified."""
     sent = [option for option in OPTIONS if option.fast == "all" and option.name not in ("key", "key_window")]
     text = "CAST(%({0})s AS pg_catalog.text)"
     return ",\n".join(
@@ -56,7 +56,7 @@ def columns(_of: str) -> list[str]:
 
 
 def record(_of: str) -> list[str]:
-    """What the members of an item are read as."""
+    """The type of each member of an item."""
     return listed(f"{option.name} {option.sql}" for option in SHARED)
 
 
@@ -82,7 +82,7 @@ def simple(of: str) -> list[str]:
 
 
 def careful(of: str) -> list[str]:
-    """Those that the fast way of enqueue() does not write."""
+    """The options that the fast path of enqueue() does not write."""
     return listed((option.name for option in OPTIONS if option.fast != "all"), of=of)
 
 
@@ -91,7 +91,7 @@ def defaulted(of: str) -> list[str]:
 
 
 def values(of: str) -> list[str]:
-    """What a column gets: what was given, else what the type says, then the queue, then the house."""
+    """The value of a column: from the producer, else from the type, then the queue, then the house."""
     return [f"{chain(f'{of}.{option.name}', option)}," for option in DEFAULTED]
 
 
@@ -118,14 +118,14 @@ def chain(given: str, option: Option) -> str:
 
 
 def written(of: str) -> list[str]:
-    """What the columns of simple options are filled with."""
+    """The values of the columns of simple options."""
     return listed(
         f"{of}.{option.name}::smallint" if option.is_narrow else f"{of}.{option.name}" for option in SIMPLE
     )
 
 
 def sound(of: str) -> list[str]:
-    """Conditions that sound values of the simple options meet, where inherited ones have been resolved."""
+    """Conditions for valid values of the simple options, with inherited values resolved."""
     return [
         f"AND {tested(option, f'{of}.{option.name}')}"
         if option.house
@@ -135,7 +135,7 @@ def sound(of: str) -> list[str]:
 
 
 def sound_as_given(of: str) -> list[str]:
-    """The same for what enqueue() was given, where it writes it fast."""
+    """The same for the arguments of enqueue(), on its fast path."""
     return [
         f"AND ({of}.{option.name} IS NULL OR {tested(option, f'{of}.{option.name}')})"
         for option in SIMPLE
@@ -148,18 +148,18 @@ def tested(option: Option, value: str) -> str:
 
 
 def faults(of: str) -> list[str]:
-    """What is wrong with a new row, as the branches of a CASE."""
+    """The faults of a new row, as the branches of a CASE."""
     of_types = [line for fault in NAME_FAULTS["type"] for line in branch(fault, f"{of}.type")]
     return of_types + branches(OPTIONS, of)
 
 
 def narrow_faults(of: str) -> list[str]:
-    """What would be no smallint."""
+    """The faults of integers that do not fit a smallint."""
     return branches((option for option in SIMPLE if option.is_narrow), of)
 
 
 def default_faults(of: str) -> list[str]:
-    """What is wrong with the defaults of a queue."""
+    """The faults of a queue's defaults."""
     return branches((option for option in SIMPLE if option.is_inherited), of)
 
 
@@ -177,7 +177,7 @@ def branch(fault: Fault, value: str) -> list[str]:
 
 
 def documents(of: str) -> list[str]:
-    """Judge the JSON objects beside the payload, which travel with each claim, too."""
+    """Check the JSON objects other than the payload too: each claim reads them as well."""
     lines: list[str] = []
     for option in SIMPLE:
         if option.kind == "document":
@@ -190,7 +190,7 @@ def documents(of: str) -> list[str]:
 
 
 def read(of: str) -> list[str]:
-    """What the fast way of enqueue_many reads out of an item."""
+    """The members that the fast path of enqueue_many reads from an item."""
     return [f"{reading(option, of)} AS {option.name}," for option in SIMPLE if option.fast != "none"]
 
 
@@ -202,7 +202,7 @@ def reading(option: Option, item: str) -> str:
 
 
 def sound_in_sets(of: str) -> list[str]:
-    """The conditions there; a list is JSON still."""
+    """The conditions on that path; a list is still JSON there."""
     lines = []
     for option in SIMPLE:
         value = f"{of}.{option.name}"
@@ -225,7 +225,7 @@ def fast_columns(_of: str) -> list[str]:
 
 
 def made(of: str) -> list[str]:
-    """What the fast way of enqueue_many writes."""
+    """The values that the fast path of enqueue_many writes."""
     lines = []
     for option in SIMPLE:
         if option.fast == "none":
@@ -245,7 +245,7 @@ def fast_members(_of: str) -> list[str]:
 
 
 def changed(_of: str) -> list[str]:
-    """Conditions that hold where an UPDATE changes what a producer gave."""
+    """Conditions that are true if an UPDATE changes a producer's column."""
     return [
         f"OR OLD.{option.column} IS DISTINCT FROM NEW.{option.column}" for option in OPTIONS if option.column
     ]

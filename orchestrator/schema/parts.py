@@ -1,4 +1,4 @@
-"""What the generated parts of the .sql files list, by the names that their markers give. Each function returns lines.
+"""The generated parts of the .sql files, by the names in their markers. Each function returns lines.
 
 `of` is the alias in front of each name: `kept of t` lists t.id, t.run_at, …
 """

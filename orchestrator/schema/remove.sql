@@ -1,5 +1,5 @@
--- Take away what migrating made besides the revisions' own objects: the version table, the schema, and the roles. A NOTICE
--- names what is kept and why: a schema that somebody else made or keeps things in, and a role that is used elsewhere.
+-- Remove what migrating made besides the revisions' own objects: the version table, the schema, and the roles. A NOTICE
+-- names what is kept and why: a schema that another role made or that holds other objects, and a role used elsewhere.
 -- Runs after the downgrade to `base`, in its transaction.
 DROP TABLE orchestrator.alembic_version;
 
@@ -22,7 +22,7 @@ BEGIN
         'orchestrator_producer', 'orchestrator_worker', 'orchestrator_operator', 'orchestrator_reader'
     ] LOOP
         CONTINUE WHEN to_regrole(role_name) IS NULL;
-        -- From PostgreSQL 16 on, who creates a role without being a superuser is a member of it.
+        -- From PostgreSQL 16 on, a role that is not a superuser becomes a member of each role that it creates.
         SELECT string_agg(m.member::regrole::text, ', ' ORDER BY m.member::regrole::text) INTO members
         FROM pg_auth_members AS m
         WHERE m.roleid = to_regrole(role_name) AND m.member <> current_user::regrole;

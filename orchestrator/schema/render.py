@@ -27,7 +27,7 @@ WIDTH = 120
 
 
 def main() -> None:
-    """Renew every file, and name those that changed."""
+    """Renew every file, and report the changed ones."""
     for path in files():
         old = path.read_text(encoding="utf-8")
         new = rendered(old)

@@ -1,7 +1,8 @@
--- Who may do what. Run after everything else exists. A role that is missing is created where the migrating role
--- may, and skipped with a notice where it may not; run `orchestrator migrate` again after creating it by hand.
--- Whoever runs it is mostly a superuser, so it calls nothing that others may have put into a schema of his path.
--- PUBLIC has nothing. The day leaves get no grants: people name the root, workers tasks_live, tasks_done and tasks_dead.
+-- The grants of the roles. Run after everything else exists. A missing role is created if the migrating role may do
+-- that, and skipped with a notice if not; then create it and run `orchestrator migrate` again.
+-- The migrating role is mostly a superuser, so this calls nothing that other roles may have put into a schema of its
+-- path. PUBLIC has no rights. The day leaves get no grants: operators name the root, workers tasks_live, tasks_done,
+-- tasks_dead.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 REVOKE ALL ON ALL TABLES IN SCHEMA orchestrator FROM PUBLIC;
@@ -38,7 +39,7 @@ BEGIN
     WHERE c.relnamespace = 'orchestrator'::regnamespace AND c.relkind IN ('r', 'p', 'v')
         AND c.relname !~ '^tasks_done_[0-9]';
 
-    -- Enqueue, and nothing else: a producer cannot read a payload, nor set a status.
+    -- A producer may only enqueue: it cannot read a payload or set a status.
     IF to_regrole('orchestrator_producer') IS NOT NULL THEN
         GRANT INSERT (
             type, payload,
@@ -72,7 +73,7 @@ BEGIN
         GRANT INSERT, UPDATE, DELETE ON orchestrator.workers TO orchestrator_worker;
         GRANT INSERT, UPDATE ON orchestrator.types TO orchestrator_worker;
         GRANT INSERT, UPDATE, DELETE ON orchestrator.samples TO orchestrator_worker;
-        -- Not how long it keeps: that would be a way to delete what is not due.
+        -- Not the retention columns: with them a worker could delete rows that are not due.
         GRANT INSERT (name) ON orchestrator.queues TO orchestrator_worker;
         GRANT INSERT (
             type, payload,
@@ -114,7 +115,7 @@ BEGIN
             TO orchestrator_worker;
     END IF;
 
-    -- Everything is readable; of a task only what a hand may change.
+    -- An operator may read everything, and update only the task columns that a manual statement may change.
     IF to_regrole('orchestrator_operator') IS NOT NULL THEN
         EXECUTE format('GRANT SELECT ON %s TO orchestrator_operator', readable);
         GRANT UPDATE (status, priority, run_at), DELETE ON orchestrator.tasks TO orchestrator_operator;
@@ -155,7 +156,8 @@ BEGIN
 
     IF to_regrole('orchestrator_reader') IS NOT NULL THEN
         EXECUTE format('GRANT SELECT ON %s TO orchestrator_reader', readable);
-        -- Who can read a beacon can light it, and pass a dead worker off as a live one until its beat is missed.
+        -- A role that can read a beacon can also take its lock, so that a dead worker seems alive until its beat is
+        -- missed.
         REVOKE SELECT ON orchestrator.workers FROM orchestrator_reader;
         EXECUTE format(
             'GRANT SELECT (%s) ON orchestrator.workers TO orchestrator_reader',
@@ -175,10 +177,10 @@ BEGIN
         GRANT EXECUTE ON FUNCTION orchestrator.beacon_is_lost(uuid), orchestrator.is_alive(uuid) TO orchestrator_worker;
     END IF;
 
-    -- Why a task does not run: whoever may look at it may ask.
+    -- A role that may read a task may call explain() for it.
     FOREACH role_name IN ARRAY ARRAY['orchestrator_operator', 'orchestrator_reader'] LOOP
         CONTINUE WHEN to_regrole(role_name) IS NULL;
-        -- Which ids were given out, and none can be drawn by it.
+        -- SELECT shows the last id, and cannot draw one.
         EXECUTE format('GRANT SELECT ON SEQUENCE orchestrator.tasks_id_seq TO %I', role_name);
         EXECUTE format(
             'GRANT EXECUTE ON FUNCTION orchestrator.explain(bigint), orchestrator.explanation(bigint),'

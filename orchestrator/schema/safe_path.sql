@@ -1,3 +1,3 @@
--- Let one transaction find only what PostgreSQL brings; what migrates names all of ours with its schema.
+-- Let one transaction find only PostgreSQL's own objects; migrations qualify all of ours with their schema.
 -- Locks: none.
 SET LOCAL search_path = pg_catalog, pg_temp

@@ -1,4 +1,4 @@
-"""The tables for SQLAlchemy of what is counted: by the leader, at one moment, and by the workers, over time."""
+"""The tables for SQLAlchemy with the counts: the leader's samples, and the workers' statistics over time."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ samples = Table(
 
 
 def counted() -> list[Column[Any]]:
-    """Return what is counted by the minute and by the hour: attempts by their ends, and times by their sizes."""
+    """Return the columns of the counts by the minute and by the hour: attempts by outcome, and histograms of times."""
     return [
         *(Column(word, BigInteger, server_default=text("0"), nullable=False) for word in WORDS),
         Column("wait_seconds", Double, server_default=text("0"), nullable=False),

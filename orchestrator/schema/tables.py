@@ -1,8 +1,8 @@
 """The tables for SQLAlchemy: public, for users' own queries (docs/howto/enqueue-with-sqlalchemy.md), and what Alembic
-compares against. For reading: an INSERT by these would choose an id itself.
+compares against. For reading: an INSERT through these would choose an id itself.
 
-Leaves are not here: people name `tasks`, and which leaf a row lies in is told by its status. What SQLAlchemy has
-no words for (partitions, storage settings, grants) is in the migrations alone.
+The leaves are not here: users name `tasks`, and the status decides the leaf of a row. What SQLAlchemy cannot express
+(partitions, storage settings, grants) is only in the migrations.
 """
 
 from sqlalchemy import (
@@ -57,7 +57,7 @@ def up_to(most: str, table: str, *columns: str) -> list[CheckConstraint]:
 
 
 def defaults(table: str) -> list[CheckConstraint]:
-    """Bound what a task, a type and a queue have in common."""
+    """The bounds that a task, a type and a queue share."""
     return [
         CheckConstraint("priority BETWEEN 0 AND 100", name=f"{table}_priority_check"),
         CheckConstraint("max_attempts >= 1", name=f"{table}_max_attempts_check"),

@@ -166,7 +166,7 @@ def test_a_task_is_enqueued_as_it_was_said(database_url: str, connection: psycop
     )  # fmt: skip
     assert ("mail.send", {"to": "jörg", "n": 1}, "mail", 75, 2, 9, ["a", "b"], "scheduled", True) == row
     assert {"id": task_id, "created": False} == json.loads(again.out)
-    assert "nobody has declared the task type 'mail.send' yet" in ran.err
+    assert "the task type 'mail.send' is not declared yet" in ran.err
 
 
 def test_a_payload_is_checked_as_pythons_enqueue_does(

@@ -237,7 +237,7 @@ def test_a_task_that_is_locked_keeps_no_other_from_being_done(
         said = say("tasks", "cancel", str(locked), str(free))
 
     assert 1 == said.status
-    assert f"error: task {locked}: somebody else's lock was in the way" in said.told
+    assert f"error: task {locked}: another transaction's lock was in the way" in said.told
     assert f"task {free} cancelled\n" == said.printed
 
 

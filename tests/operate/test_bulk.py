@@ -188,7 +188,7 @@ def test_a_lock_on_the_table_is_given_up_on_with_a_sentence(
     connection.execute(DEAD_LETTERS, [1])
     with psycopg.connect(database_url) as hand:
         hand.execute("LOCK TABLE orchestrator.tasks_dead IN SHARE MODE")
-        with pytest.raises(DatabaseUnavailable, match="somebody else's lock was in the way 2 times"):
+        with pytest.raises(DatabaseUnavailable, match="another transaction's lock was in the way 2 times"):
             done(connection, Action.REQUEUE, DEAD)
 
 

@@ -457,9 +457,9 @@ def test_nobody_serves_the_queue(connection: psycopg.Connection) -> None:
         (f.reason, f.command) for f in says
     }
     assert [
-        "none lives at all. Start one:",
-        "none lives at all. Start one:",
-        "those that live (1) serve others. Start one:",
+        "no worker is alive. Start one:",
+        "no worker is alive. Start one:",
+        "the live workers (1) serve other queues. Start one:",
         "those that did (1) are draining, and about to stop. Start one:",
     ] == [found.says.partition("serves its queue mail: ")[2] for found in says]
 
@@ -486,7 +486,7 @@ def test_nobody_knows_the_type(connection: psycopg.Connection) -> None:
 
     assert {"no_handler"} == {found.reason for found in (misspelt, declared, elsewhere)}
     assert (
-        "(workers: 1) knows the type mail (nor has any ever declared it: it may be misspelt). "
+        "(workers: 1) knows the type mail, and no worker has ever declared it: it may be misspelt. "
         in misspelt.says
     )
     assert "knows the type mail. Start one that does:" in declared.says
@@ -512,7 +512,7 @@ def test_somebody_has_the_row_locked(connection: psycopg.Connection, database_ur
         with pytest.raises(psycopg.OperationalError):
             hand.execute("SELECT")
 
-    assert f"workers go round it: pid {pid} (a report), open for " in found.says
+    assert f"workers skip it: pid {pid} (a report), open for " in found.says
     assert "row_locked" != why(connection, task_id).reason
 
 

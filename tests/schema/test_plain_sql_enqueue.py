@@ -82,7 +82,7 @@ def test_an_undeclared_type_is_taken_with_a_notice(connection: psycopg.Connectio
     insert(connection, type="mail")
     insert(connection, type="mial")
 
-    assert ["nobody has declared the task type 'mial' yet"] == notices
+    assert ["the task type 'mial' is not declared yet"] == notices
 
 
 def test_a_future_task_is_scheduled(connection: psycopg.Connection) -> None:

@@ -237,5 +237,5 @@ def test_a_set_of_many_types_tells_of_each_undeclared_one_once(shop: psycopg.Con
 
     shop.execute("SELECT orchestrator.enqueue_many(%s)", [Jsonb(items)])
 
-    assert {f"nobody has declared the task type '{kind}' yet" for kind in "ab"} == set(notices)
+    assert {f"the task type '{kind}' is not declared yet" for kind in "ab"} == set(notices)
     assert 2 == len(notices)

@@ -3,8 +3,8 @@
 -- They call each other, so their bodies are checked when they are first run.
 SET LOCAL check_function_bodies = off;
 
--- Add two histograms up: bucket to count, as in statistics. What is no bucket is an error; what lies beyond the last one
--- is in the last.
+-- Add two histograms: bucket to count, as in statistics. A key that is no bucket number is an error; a number beyond
+-- the last bucket counts for the last one.
 CREATE OR REPLACE FUNCTION orchestrator.add_histograms(one jsonb, other jsonb)
 RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -22,18 +22,18 @@ AS $$
     ) AS h
 $$;
 
--- Whether this is the place where these tasks run: every row of home says so, and there is one. Where it is not, in a
--- restored dump or a cloned database, no worker starts before resume_after_restore.
+-- Whether these tables are at home: home has at least one row, and every row matches this place. If not (a restored
+-- dump or a cloned database), no worker starts before resume_after_restore.
 CREATE OR REPLACE FUNCTION orchestrator.at_home()
 RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT coalesce((SELECT bool_and(i.at_home) FROM orchestrator.installation AS i), false) $$;
 
--- Whether a worker's beacon is out, though its row says that one is held: its process has ended, or has lost its LISTEN
--- session. Seconds later the leader takes back what it holds; its beat would be missed only after its dead_after. Read in pg_locks:
--- nothing is locked here, as the leader does (maintain/missing_workers.sql). False where that tells nothing: the server
--- is young, or a standby; and for who may not read beacons.
+-- Whether a worker has lost its beacon, though its row says that it holds one: its process has ended, or has lost its
+-- LISTEN session. Seconds later the leader takes back its tasks; its beat would be missed only after its dead_after.
+-- This reads pg_locks and takes no lock, unlike the leader (maintain/missing_workers.sql). False where the missing lock
+-- proves nothing: on a server that has just started, on a standby, and for a role that may not read beacons.
 CREATE OR REPLACE FUNCTION orchestrator.beacon_is_lost(worker_id uuid)
 RETURNS boolean
 LANGUAGE plpgsql STABLE
@@ -59,9 +59,10 @@ BEGIN
 END
 $$;
 
--- Where a bucket of a histogram of times begins, in seconds; it ends where the next one begins. Four to each doubling from
--- 64 microseconds on; below that, all is bucket 0, and from 25 days on bucket 141, which
--- stands for any number above it too: a power beyond every double would be an error, for a view of all rows as well. The same as orchestrator/task/buckets.py.
+-- The lower bound of a bucket of a histogram of times, in seconds; the upper bound is the next one's lower bound. There
+-- are four buckets to each doubling from 64 microseconds on. Bucket 0 holds everything below that, and bucket 141
+-- everything from 25 days on. Any number above 141 means 141: a power beyond a double would be an error, also for a
+-- view of all rows. The same as orchestrator/task/buckets.py.
 CREATE OR REPLACE FUNCTION orchestrator.bucket_begins(bucket integer)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -74,8 +75,8 @@ AS $$
     FROM (SELECT least(bucket, 141) AS n) AS b
 $$;
 
--- Cancel a task that has not finished; true also when it was cancelled before. The reason is kept in audit.
--- A worker that is running it is fenced off: what it writes afterwards counts for nothing.
+-- Cancel a task that has not finished; true also if it was cancelled before. audit keeps the reason.
+-- A worker that runs the task is fenced off: its later outcome has no effect.
 CREATE OR REPLACE FUNCTION orchestrator.cancel(task_id bigint, reason text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -84,8 +85,8 @@ AS $$
 BEGIN
     PERFORM orchestrator.ensure_partition();
     PERFORM set_config('orchestrator.reason', coalesce(cancel.reason, ''), true);
-    -- A worker that ends the task at this moment moves its row to another leaf: then the UPDATE, which had waited for it,
-    -- finds nothing, and looks again. Ends: a task moves as often only if somebody requeues it each time.
+    -- If a worker ends the task at this moment, it moves the row to another leaf. The UPDATE, which waited for it, then
+    -- finds no row, and the loop tries again. Ends: a task moves this often only if it is requeued each time.
     FOR round IN 1 .. 100 LOOP
         UPDATE orchestrator.tasks AS t SET status = 'cancelled' WHERE t.id = cancel.task_id;
         EXIT WHEN FOUND;
@@ -107,7 +108,8 @@ END
 $$;
 
 -- Refuse a payload, or another JSON column by its name, that a worker could not read back: not an object, too large,
--- nested too deep, or holding a number that Python will not parse; true otherwise, so that a condition may ask. Size is judged on the text, since a 900-byte body can print as 13 MB.
+-- nested too deep, or with a number that Python does not parse. Otherwise true, so that a condition can call it. The
+-- size is that of the text, because a 900-byte body can print as 13 MB.
 -- A function and not a CHECK: a CHECK runs at every update, and its error would print the row.
 CREATE OR REPLACE FUNCTION orchestrator.check_payload(payload jsonb, name text DEFAULT 'payload')
 RETURNS boolean
@@ -127,7 +129,7 @@ BEGIN
     END IF;
     body := payload::text;
     body_bytes := octet_length(body);
-    -- Nothing below can happen in a body this short.
+    -- A body this short can have none of the faults below.
     IF body_bytes <= 128 THEN
         RETURN true;
     END IF;
@@ -138,16 +140,16 @@ BEGIN
             MESSAGE = format('the %s is %s bytes of text; at most %s are allowed', name, body_bytes, bytes_max),
             HINT = 'Store the data elsewhere and enqueue a reference to it, or raise orchestrator.settings.payload_bytes_max.';
     END IF;
-    -- In lax mode .** also unwraps arrays; strict counts each level once.
+    -- In lax mode .** also unwraps arrays; strict mode counts each level once.
     IF jsonb_path_exists(payload, 'strict $.**{64}.type() ? (@ == "object" || @ == "array")') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR002',
             MESSAGE = format('the %s is nested more than 64 levels deep', name),
             HINT = 'Flatten it.';
     END IF;
-    -- The regular expression keeps the walk to bodies with many digits in a row (255 is the most it can count); in a
-    -- string they are harmless.
-    -- A whole number may print as 4300 characters, sign and all; one with a point is read as a float.
+    -- The regular expression limits the search to bodies with many digits in a row (it can count to 255); digits in a
+    -- string are harmless.
+    -- An integer may print as 4300 characters, with its sign; Python reads a number with a point as a float.
     IF body_bytes > 308 AND body ~ '[0-9]{255}' AND EXISTS (
         SELECT
         FROM jsonb_path_query(payload, 'strict $.** ? (@.type() == "number" && (@ >= 1e308 || @ <= -1e308))') AS n (value)
@@ -163,8 +165,8 @@ BEGIN
 END
 $$;
 
--- Return a span of time as it was given, or refuse it by the name of its argument: a sum with it beyond what a timestamp
--- holds is an error that names none. The bound is that of Python (task/duration.py). NULL is NULL.
+-- Return a span of time unchanged, or refuse it and name its argument: an overflow in a later sum would be an error
+-- that names no argument. The bound is the same as in Python (task/duration.py). NULL stays NULL.
 CREATE OR REPLACE FUNCTION orchestrator.checked_span(name text, span interval)
 RETURNS interval
 LANGUAGE plpgsql IMMUTABLE
@@ -181,24 +183,24 @@ BEGIN
 END
 $$;
 
--- All time is the database's, through this one function, so that a test can replace it in its own database.
--- STABLE, because a VOLATILE clock turns the claim's index scan into a sequential one; statement_timestamp(),
--- because a body of the same volatility is inlined. Its meaning: when the client's statement arrived.
--- Inlined, it is read with the search_path of who asks: so it says whose statement_timestamp() it means.
+-- All SQL reads the database's time through this one function, so that a test can replace it in its own database.
+-- STABLE: a VOLATILE clock turns the claim's index scan into a sequential one. statement_timestamp(): PostgreSQL
+-- inlines a body of the same volatility. It returns the time when the client's statement arrived.
+-- The inlined body is resolved with the caller's search_path, so it qualifies statement_timestamp().
 CREATE OR REPLACE FUNCTION orchestrator.clock()
 RETURNS timestamptz
 LANGUAGE sql STABLE PARALLEL SAFE
 AS $$ SELECT pg_catalog.statement_timestamp() $$;
 
--- Let a queue run dry: new tasks are refused, those it has are finished. Returns the new state.
+-- Drain a queue: it refuses new tasks, and workers finish the tasks that it has. Returns the new state.
 CREATE OR REPLACE FUNCTION orchestrator.drain_queue(queue text, reason text DEFAULT NULL)
 RETURNS text
 LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.set_queue_state(queue, 'draining', reason) $$;
 
--- Let a worker stop: it claims no more, finishes what it runs, gives back what is left after its grace, and ends. Returns
--- false when it is ending already. The reason is kept in audit.
+-- Drain a worker: it claims no more, finishes the tasks that it runs, gives back the others after its grace, and ends.
+-- Returns false if it is ending already. audit keeps the reason.
 CREATE OR REPLACE FUNCTION orchestrator.drain_worker(worker_id uuid, reason text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -222,15 +224,16 @@ BEGIN
 END
 $$;
 
--- Drop the oldest leaf of tasks_done of which no queue keeps anything: its whole day is further back than the longest
--- keep_finished, where the house's 7 days count too. Returns its name; NULL when none is due, or when those that are
--- due are in use: then a NOTICE says so, nothing is changed, and the caller's transaction goes on.
--- Locks: the leaf, then tasks_done, ACCESS EXCLUSIVE both. DROP needs them, and so would DETACH; but each of the two
--- takes tasks_done first and would hold it, and with it every finish, while it waits for a reader of the leaf.
--- So the leaf is locked first and not waited for: a report on it costs the workers nothing, and the leaf behind it is
--- tried. tasks_done is waited for once, at most 100 ms, which is also the longest that a finish can queue behind this;
--- a reader who has tasks_done and waits for the leaf is let go by the same 100 ms. Commit soon: until then no task
--- can finish. The bound is read in ISO and UTC whatever the session's settings; the name is only where to look.
+-- Drop the oldest leaf of tasks_done from which no queue keeps a task: its whole day is older than the longest
+-- keep_finished, and older than the house's 7 days. Returns its name; NULL if no leaf is due, or if the due leaves are
+-- in use: then it raises a NOTICE and changes nothing, and the caller's transaction goes on.
+-- Locks: the leaf, then tasks_done, ACCESS EXCLUSIVE both. DROP needs both locks, and so would DETACH; but each of the
+-- two locks tasks_done first, and would hold it, and so stop every finish, while it waits for a reader of the leaf.
+-- So this locks the leaf first and does not wait: a report on the leaf costs the workers nothing, and the next leaf is
+-- tried. It waits for tasks_done once, at most 100 ms, so a finish can wait behind it for 100 ms at most. The same 100
+-- ms
+-- end a deadlock with a reader that has tasks_done and waits for the leaf. Commit soon: until then no task can finish.
+-- The bound is read in ISO and UTC whatever the session's settings; the name only selects the candidates.
 CREATE OR REPLACE FUNCTION orchestrator.drop_old_partition()
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -261,7 +264,7 @@ BEGIN
             EXECUTE format('LOCK TABLE ONLY orchestrator.%I IN ACCESS EXCLUSIVE MODE NOWAIT', leaf);
             got_leaf := true;
             LOCK TABLE ONLY orchestrator.tasks_done IN ACCESS EXCLUSIVE MODE;
-            -- Again: while the locks were taken a queue may have been told to keep more.
+            -- Checks again: a queue's retention may have changed before the locks were taken.
             EXECUTE due_leaves INTO still_due USING leaf;
             IF still_due IS NULL THEN
                 RETURN NULL;
@@ -269,12 +272,12 @@ BEGIN
             EXECUTE format('DROP TABLE orchestrator.%I', leaf);
             RETURN leaf;
         EXCEPTION
-            -- The block is a savepoint: the locks it took are given back.
+            -- The block is a savepoint: its rollback releases the locks that it took.
             WHEN lock_not_available OR deadlock_detected OR undefined_table THEN
                 RAISE NOTICE USING
                     MESSAGE = format('leaf %s is in use and was not dropped', leaf),
                     HINT = 'It is tried again; a long report on finished tasks keeps it as long as it runs.';
-                -- Who has tasks_done has it for the next leaf as well.
+                -- A transaction that holds tasks_done holds it for the next leaf as well.
                 EXIT WHEN got_leaf;
         END;
     END LOOP;
@@ -282,10 +285,10 @@ BEGIN
 END
 $$;
 
--- Enqueue one task and return its id; with a key that is taken, the id of the task that has it.
--- What is left out comes from the type, then the queue, then the house.
--- One query finds all that, and the row goes complete into its leaf, past the root's triggers. Where anything is
--- unusual it goes through them instead: fill_new_task knows what is wrong, if anything is.
+-- Enqueue one task and return its id. If another task has the key, return that task's id.
+-- Options that are not given come from the type, then the queue, then the house.
+-- One query finds the defaults and writes the complete row into its leaf, past the root's triggers. If anything is
+-- unusual, the row goes through the triggers instead: fill_new_task names the fault, or accepts the row.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue(
     type text,
     payload jsonb DEFAULT '{}',
@@ -326,7 +329,7 @@ BEGIN
             RETURN holder;
         END IF;
     END IF;
-    -- Apart from the rest: an expression costs each transaction anew, by its length, whatever comes of it.
+    -- Apart from the rest: each transaction pays for an expression anew, by its length, whether it is used or not.
     IF num_nonnulls(
         enqueue.run_at, enqueue.delay, enqueue.key,
         -- generated: simple options of enqueue
@@ -398,9 +401,9 @@ BEGIN
 END
 $$;
 
--- Enqueue a set of tasks that differ in nothing but their payloads, a JSON array of objects, and return their ids in
--- order. `alike` holds what they share: any of enqueue_many's other members but key and key_window. What they share is
--- looked up, judged and sent once: 4 µs an item where enqueue_many takes 6. A set that holds anything unusual goes there.
+-- Enqueue a set of tasks that differ only in their payloads, a JSON array of objects, and return their ids in order.
+-- `alike` holds what they share: any other member of enqueue_many's items except key and key_window. It is sent, looked
+-- up and checked once: 4 µs per item, against 6 µs with enqueue_many. A set with anything unusual goes to enqueue_many.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue_alike(payloads jsonb, alike jsonb)
 RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -412,7 +415,8 @@ DECLARE
     task record;
     plain boolean;
 BEGIN
-    -- A subtransaction, for what cannot be cast; it writes nothing, so it needs no number of its own.
+    -- A subtransaction, to catch values that cannot be cast. It writes nothing, so it needs no transaction id of its
+    -- own.
     BEGIN
         SELECT
             a.type, n.queue,
@@ -487,7 +491,7 @@ BEGIN
     END IF;
 
     PERFORM orchestrator.warn_undeclared(task.type);
-    -- Ids are drawn in the order of the items, so that the set runs in its own order.
+    -- The ids are drawn in the order of the items, so that the tasks run in that order.
     new_ids := ARRAY(
         SELECT nextval('orchestrator.tasks_id_seq') FROM generate_series(1, jsonb_array_length(enqueue_alike.payloads))
     );
@@ -510,9 +514,9 @@ BEGIN
 END
 $$;
 
--- Enqueue a set item by item, each through the triggers of the root: for enqueue_many, where the set holds something
--- unusual. So the first bad item is named, in the words of who refused it, and what is only unusual gets in.
--- Keys are taken sorted by (type, key), so that two sets cannot deadlock.
+-- Enqueue a set item by item, each through the triggers of the root. enqueue_many calls it for a set with anything
+-- unusual. The error names the first bad item, with the message of the check that refused it; items that are only
+-- unusual are enqueued. It takes keys sorted by (type, key), so that two sets cannot deadlock.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue_each(tasks jsonb)
 RETURNS TABLE (id bigint, created boolean)
 LANGUAGE plpgsql VOLATILE
@@ -543,7 +547,7 @@ DECLARE
     message text;
     hint text;
 BEGIN
-    -- Ids are drawn in the order of the items, so that the set runs in its own order.
+    -- The ids are drawn in the order of the items, so that the tasks run in that order.
     FOR n IN 1 .. jsonb_array_length(enqueue_each.tasks) LOOP
         new_ids[n] := nextval('orchestrator.tasks_id_seq');
     END LOOP;
@@ -584,7 +588,7 @@ BEGIN
             IF item.value ->> 'run_at' IS NOT NULL AND item.value ->> 'delay' IS NOT NULL THEN
                 RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
             END IF;
-            -- A text would be read as the text form of an array.
+            -- PostgreSQL would read a string as the text form of an array.
             SELECT k INTO stranger FROM unnest(lists) AS k WHERE jsonb_typeof(item.value -> k) NOT IN ('array', 'null') LIMIT 1;
             IF FOUND THEN
                 RAISE EXCEPTION USING
@@ -604,7 +608,8 @@ BEGIN
         -- One subtransaction for the whole set; the message gains the index of the bad item.
         GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
         RAISE EXCEPTION USING
-            -- What is no value of its type (class 22) is a wrong argument here, and the server prints all of it.
+            -- A value that is invalid for its type (class 22) is a wrong argument here. The server's message prints all
+            -- of it.
             ERRCODE = CASE WHEN SQLSTATE LIKE '22%' THEN 'OR006' ELSE SQLSTATE END,
             MESSAGE = format('tasks[%s]: %s', n - 1, regexp_replace(left(message, 200), '[[:cntrl:]]', '?', 'g')),
             HINT = coalesce(nullif(hint, ''), 'Nothing of the set was enqueued.');
@@ -614,11 +619,11 @@ BEGIN
 END
 $$;
 
--- Enqueue a set: a JSON array of objects whose members are the arguments of enqueue(). All or nothing; one row
--- for each item, in order, `created` false where its key was taken, by an older task or by an earlier item.
--- The whole set is judged in one query and inserted by another, as complete rows, past the root's triggers: 6 µs an item
--- where one INSERT an item takes 60. A set that holds anything unusual goes to enqueue_each, which names the bad item.
--- Keys are taken sorted by (type, key), so that two sets cannot deadlock.
+-- Enqueue a set: a JSON array of objects whose members are the arguments of enqueue(). All or nothing. Returns one row
+-- for each item, in order; `created` is false if an older task or an earlier item has the key.
+-- One query checks the whole set and another inserts it, as complete rows, past the root's triggers: 6 µs per item,
+-- against 60 µs with one INSERT per item. A set with anything unusual goes to enqueue_each, which names the bad item.
+-- It takes keys sorted by (type, key), so that two sets cannot deadlock.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue_many(tasks jsonb)
 RETURNS TABLE (id bigint, created boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -642,7 +647,8 @@ BEGIN
             MESSAGE = 'enqueue_many takes a JSON array of objects',
             HINT = 'For example [{"type": "mail.welcome", "payload": {"user_id": 1}}].';
     END IF;
-    -- A subtransaction, for what cannot be cast; it writes nothing, so it needs no number of its own.
+    -- A subtransaction, to catch values that cannot be cast. It writes nothing, so it needs no transaction id of its
+    -- own.
     BEGIN
         SELECT
             bool_and(coalesce(
@@ -703,7 +709,7 @@ BEGIN
             FROM jsonb_array_elements(enqueue_many.tasks) AS v (value)
             LEFT JOIN orchestrator.types AS t ON t.name = v.value ->> 'type'
             LEFT JOIN orchestrator.queues AS q ON q.name = coalesce(v.value ->> 'queue', t.queue, 'default')
-            OFFSET 0  -- else each of these is worked out wherever it is named
+            OFFSET 0  -- without it, each expression is computed again wherever its name is used
         ) AS a;
     EXCEPTION WHEN OTHERS THEN
         plain := false;
@@ -713,7 +719,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Ids are drawn in the order of the items, so that the set runs in its own order.
+    -- The ids are drawn in the order of the items, so that the tasks run in that order.
     new_ids := ARRAY(
         SELECT nextval('orchestrator.tasks_id_seq') FROM generate_series(1, jsonb_array_length(enqueue_many.tasks))
     );
@@ -775,7 +781,7 @@ BEGIN
         WHERE v.holder = v.id
         RETURNING queue, run_at
     )
-    -- The earliest task of a queue decides: who sleeps past any of them sleeps past that one.
+    -- The earliest task of a queue decides: a worker that sleeps past any of the tasks sleeps past the earliest.
     SELECT count(orchestrator.ring(ARRAY[n.queue], n.due)) AS rung
     INTO item
     FROM (SELECT b.queue, min(b.run_at) AS due FROM born AS b GROUP BY b.queue) AS n;
@@ -786,8 +792,8 @@ END
 $$;
 
 -- Make the leaf of tasks_done for a UTC day, if it is missing; returns its name. CREATE + ATTACH and not
--- CREATE … PARTITION OF: ATTACH lets the workers go on finishing while it runs (SHARE UPDATE EXCLUSIVE on
--- tasks_done, which also makes two of these take turns).
+-- CREATE … PARTITION OF: workers can finish tasks while ATTACH runs (SHARE UPDATE EXCLUSIVE on tasks_done, which also
+-- serialises two calls of this function).
 CREATE OR REPLACE FUNCTION orchestrator.ensure_partition(day date DEFAULT NULL)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -821,8 +827,8 @@ BEGIN
 END
 $$;
 
--- See to it that a queue has its row. One that only tasks or types name gets it here; any other name is taken for a slip.
--- A name that is nowhere is looked for in all live tasks.
+-- Make the row of a queue that only tasks or types name; refuse an unknown name as a typing error. For an unknown name
+-- it searches all live tasks.
 CREATE OR REPLACE FUNCTION orchestrator.ensure_queue(queue text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -848,16 +854,16 @@ BEGIN
 END
 $$;
 
--- Why is this task not running? One answer in words, and the command that helps, if there is one, on a line of its own:
--- SELECT orchestrator.explain(42). A program asks explanation(42), which says the reason as a word too.
+-- Explain why a task is not running: one sentence and, on a line of its own, the command that helps, if there is one:
+-- SELECT orchestrator.explain(42). A program calls explanation(42), which also returns the reason as one word.
 CREATE OR REPLACE FUNCTION orchestrator.explain(task_id bigint)
 RETURNS text
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT concat_ws(E'\n', e.says, e.command) FROM orchestrator.explanation(explain.task_id) AS e $$;
 
--- The part of explanation() about a task that is not there: deleted by hand, never enqueued, forgotten by retention, or
--- in a transaction that is not committed, or never will be.
+-- The part of explanation() about a task that does not exist: an operator deleted it, it was never enqueued, retention
+-- deleted it, or its transaction is not committed yet or was rolled back.
 CREATE OR REPLACE FUNCTION orchestrator.explain_absent(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE plpgsql STABLE
@@ -912,7 +918,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Who enqueues has the root locked until the end of the transaction; a worker's statements name leaves.
+    -- A transaction that enqueues holds a lock on the root until its end; a worker's statements name leaves.
     SELECT array_agg(w.pid) INTO writers
     FROM (
         SELECT l.pid
@@ -939,7 +945,7 @@ BEGIN
 END
 $$;
 
--- The part of explanation() about a task that has ended: completed, cancelled, or a dead letter, when, how and why.
+-- The part of explanation() about a task that is completed, cancelled or a dead letter: when, how and why it ended.
 CREATE OR REPLACE FUNCTION orchestrator.explain_ended(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE sql STABLE
@@ -984,9 +990,9 @@ AS $$
     LIMIT 1
 $$;
 
--- The part of explanation() about a task that a worker holds: by whom, since when, until when; and if that worker is gone,
--- who takes the task back, and how soon. Gone is who said so, was declared dead, has not beaten for its dead_after, or whose
--- beacon is out.
+-- The part of explanation() about a task that a worker holds: which worker, since when, until when; and if that worker
+-- is gone, which worker takes the task back, and how soon. A worker is gone if it has stopped, was declared dead, has
+-- not beaten for its dead_after, or has lost its beacon.
 CREATE OR REPLACE FUNCTION orchestrator.explain_held(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE plpgsql STABLE
@@ -1017,7 +1023,7 @@ BEGIN
         FROM orchestrator.leader AS l
         WHERE l.id <> task.worker_id;
         SELECT count(*) INTO peers FROM orchestrator.live_workers AS w WHERE w.id <> task.worker_id;
-        -- Who stopped may have left a claim on its way; it is looked for when its beat is too old.
+        -- A stopped worker may have left a claim on its way. The leader looks for it when the worker's beat is too old.
         soon := CASE
             WHEN task.state = 'stopped' AND task.beat_at > now - task.dead_after THEN 'in ' || orchestrator.format_interval(task.beat_at + task.dead_after - now)
             ELSE 'within seconds'
@@ -1081,12 +1087,12 @@ BEGIN
 END
 $$;
 
--- The part of explanation() about a task that is due, in the order in which it may be kept: its queue is paused, no live
--- worker serves it, none of those knows the type, somebody's transaction has the row locked, it has cost two workers
--- their lives, all slots are busy; or nothing keeps it, and it is said how many are ahead of it.
--- What no worker has said of its types (an older one) is no reason. The number of those ahead is counted to 10,000.
--- In two halves: PostgreSQL 15 reads on for (position, id) < (…) while the positions are the same, and those of tasks that
--- were enqueued together are (230 ms for the first of a million, 2 ms in halves).
+-- The part of explanation() about a task that is due. It returns the first reason that holds: the queue is paused, no
+-- live worker serves it, none of those workers knows the type, another transaction has the row locked, the task has
+-- cost two workers their lives, all slots are busy; or nothing keeps it, and the answer is how many tasks are ahead of
+-- it. A worker that did not report its types (an older one) counts as knowing the type. The tasks ahead are counted to
+-- 10,000. They are counted in two halves: for (position, id) < (…) PostgreSQL 15 reads on through all equal positions,
+-- and tasks that were enqueued together have equal positions (230 ms for the first of a million, 2 ms in halves).
 -- Paths: tasks_live_pkey, tasks_live_claim_idx, tasks_live_worker_idx, whatever the statistics say.
 CREATE OR REPLACE FUNCTION orchestrator.explain_ready(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
@@ -1121,7 +1127,7 @@ BEGIN
         RETURN QUERY SELECT
             'queue_paused',
             format(
-                '%s, but its queue %s is paused, by %s since %s (%s)', ready, named, coalesce(queue.state_by, 'somebody'),
+                '%s, but its queue %s is paused, by %s since %s (%s)', ready, named, coalesce(queue.state_by, 'an unknown role'),
                 queue.state_since::timestamptz(0), orchestrator.format_interval(now - queue.state_since)
             ) || coalesce(': ' || left(queue.state_reason, 300), '') || '. To let it run:',
             format('SELECT orchestrator.resume_queue(%L);', task.queue);
@@ -1146,8 +1152,8 @@ BEGIN
             format('%s, but no live worker serves its queue %s: ', ready, named)
             || CASE
                 WHEN crew.serving > 0 THEN format('those that did (%s) are draining, and about to stop', crew.serving)
-                WHEN crew.living > 0 THEN format('those that live (%s) serve others', crew.living)
-                ELSE 'none lives at all'
+                WHEN crew.living > 0 THEN format('the live workers (%s) serve other queues', crew.living)
+                ELSE 'no worker is alive'
             END || '. Start one:',
             orchestrator.worker_command(task.queue);
         RETURN;
@@ -1158,15 +1164,16 @@ BEGIN
             || CASE
                 WHEN crew.elsewhere IS NOT NULL THEN format('; one that serves other queues does (%s)', crew.elsewhere)
                 WHEN EXISTS (SELECT FROM orchestrator.types AS y WHERE y.name = task.type) THEN ''
-                ELSE ' (nor has any ever declared it: it may be misspelt)'
+                ELSE ', and no worker has ever declared it: it may be misspelt'
             END || '. Start one that does:',
             orchestrator.worker_command(task.queue);
         RETURN;
     END IF;
 
-    -- Who has the row locked, and not for a moment, as a claim has: claims go round it. (Of a row that several share, xmax is
-    -- the number of their group, and nobody is found. And without pg_read_all_stats it is hidden since when
-    -- another role's transaction is open: then nobody is accused, since it may be a claim.)
+    -- The transaction that has the row locked for longer than a claim would: claims skip the row. (If several
+    -- transactions share the lock, xmax is the number of their group, and no session is found. Without
+    -- pg_read_all_stats the age of another role's transaction is hidden: then no session is named, because it may be a
+    -- claim.)
     SELECT l.pid, a.application_name, a.xact_start INTO locker
     FROM pg_locks AS l
     LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
@@ -1176,7 +1183,7 @@ BEGIN
     IF FOUND AND coalesce(locker.xact_start, 'infinity') < clock_timestamp() - interval '1 second' THEN
         RETURN QUERY SELECT
             'row_locked',
-            format('%s, but somebody''s transaction has its row locked, and workers go round it: pid %s', ready, locker.pid)
+            format('%s, but another transaction has its row locked, and workers skip it: pid %s', ready, locker.pid)
             || coalesce(format(' (%s)', nullif(left(locker.application_name, 200), '')), '')
             || coalesce(', open for ' || orchestrator.format_interval(clock_timestamp() - locker.xact_start), '')
             || '. To end that session:',
@@ -1239,9 +1246,9 @@ BEGIN
 END
 $$;
 
--- The part of explanation() about a task that is not due yet, and why: its time was given; it was given back, since a
--- worker did not know its type; it has cost two workers their lives, and none was free to run it alone; an attempt
--- failed, and the next one waits; its handler put it off.
+-- The part of explanation() about a task that is not due yet, and why: the producer gave it a time; a worker put it
+-- back, because it did not know the type; it has cost two workers their lives, and no worker was free to run it alone;
+-- an attempt failed, and the next one waits; its handler snoozed it.
 CREATE OR REPLACE FUNCTION orchestrator.explain_scheduled(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE plpgsql STABLE
@@ -1312,12 +1319,12 @@ BEGIN
 END
 $$;
 
--- Why is this task not running? One row: the reason as a word, one answer in words, and the statement or command that
--- helps (NULL: nothing need be done, or nothing can). The first of what is true, in the order in which it would stop
--- the task: ended; a copy of the database; held by a worker; blocked; not due; and then what keeps a ready one.
--- All that it asks, it asks in one snapshot, and it writes and locks nothing: it may be asked on a standby.
--- Cheap whatever waits: what it counts, it counts to 10,000 (measured: 2 to 32 ms anywhere among a
--- million ready tasks, PostgreSQL 15 and 18).
+-- Explain why a task is not running. One row: the reason as one word, one sentence, and the statement or command that
+-- helps (NULL: no action is needed, or none helps). It is the first reason that holds, in the order in which it would
+-- stop the task: ended; a copy of the database; held by a worker; blocked; not due; and then what keeps a ready task.
+-- It reads everything in one snapshot and writes and locks nothing, so it works on a standby.
+-- It is cheap however many tasks wait: it counts to 10,000 at most (measured: 2 to 32 ms anywhere among a million
+-- ready tasks, PostgreSQL 15 and 18).
 CREATE OR REPLACE FUNCTION orchestrator.explanation(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE plpgsql STABLE
@@ -1338,7 +1345,7 @@ BEGIN
         RETURN QUERY SELECT
             'copy',
             format(
-                'task %s is %s, and nothing runs here: this database is a copy, and nobody has resumed it. Make sure that no'
+                'task %s is %s, and nothing runs here: this database is a copy, and has not been resumed. Make sure that no'
                 ' worker runs the same tasks in the original, then:',
                 explanation.task_id, task.status
             ),
@@ -1358,9 +1365,9 @@ BEGIN
 END
 $$;
 
--- What goes wrong, by fault: the newest dead letters, and the tasks among the newest failed attempts that will be tried
--- again, so many of each; grouped by type, error class and normalised message. It looks at no more than that, whatever
--- the tables hold, and counts only what it looked at. first_seen and last_seen are of these; sample_id is the newest.
+-- The failures, grouped by type, error class and normalised message: a number of the newest dead letters, and the same
+-- number of the newest failed attempts whose tasks wait for a retry. It reads no more than that, whatever the tables
+-- hold, and counts only what it reads. first_seen and last_seen are of these rows too; sample_id is the newest task.
 -- group_id is a hash of type, class and message, the same everywhere. To act on a group, name these three:
 -- … WHERE status = 'dead_letter' AND type = 'mail' AND error ->> 'class' = 'TimeoutError'
 --     AND orchestrator.normalised(error ->> 'message') = 'no answer within <n> s'
@@ -1401,7 +1408,7 @@ AS $$
     seen AS (
         SELECT d.id, d.type, d.error, d.seen_at, d.dead, d.retrying FROM dead AS d
         UNION ALL
-        -- A task that a hand has requeued has no error, and counts as new.
+        -- A task that an operator has requeued has no error, and counts as new.
         SELECT t.id, t.type, t.error, f.seen_at, 0, 1
         FROM failed AS f
         JOIN orchestrator.tasks_live AS t ON t.id = f.task_id
@@ -1415,7 +1422,7 @@ AS $$
         FROM seen AS s
     )
     SELECT
-        -- Not md5, which a server in FIPS mode refuses.
+        -- Not md5: a server in FIPS mode refuses it.
         left(lpad(to_hex(hashtextextended(
             concat_ws(E'\x1f', n.type, n.error_class, n.message) COLLATE "C", 0
         )), 16, '0'), 10),
@@ -1427,11 +1434,12 @@ AS $$
     ORDER BY count(*) DESC, max(n.seen_at) DESC, n.type, n.error_class, n.message
 $$;
 
--- Row trigger: complete and check a new task. It knows one by aging_us, which no producer may write. What the INSERT leaves
--- out comes from the type, then the queue, then the house. SECURITY DEFINER, since a producer may read neither table, nor
--- write keys.
--- One query finds all that, whether a sleeping worker could run the task, and whether all is as usual. Only where it is
--- not, the rest looks for the fault. Expressions are dear: each costs each transaction anew, by its length.
+-- Row trigger: complete and check a new task. A new task has no aging_us, which no producer may write. Columns that the
+-- INSERT leaves out come from the type, then the queue, then the house. SECURITY DEFINER, because a producer may not
+-- read these two tables, nor write keys.
+-- One query finds the defaults, whether a sleeping worker could run the task, and whether all is usual. Only if it is
+-- not, the rest looks for the fault. Expressions are expensive: each transaction pays for each of them anew, by its
+-- length.
 CREATE OR REPLACE FUNCTION orchestrator.fill_new_task()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -1444,7 +1452,7 @@ DECLARE
     awaited boolean;
     fault text;
 BEGIN
-    -- As usual: type and queue are declared, so their names were judged then; and nothing else is given.
+    -- The usual case: type and queue are declared, so their names are checked already; and no other column is given.
     IF num_nonnulls(
             NEW.id, NEW.run_at, NEW.idempotency_key, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at,
             NEW.finished_at, NEW.result, NEW.error, NEW.progress,
@@ -1479,7 +1487,8 @@ BEGIN
         FROM orchestrator.types AS t
         JOIN orchestrator.queues AS q ON q.name = coalesce(NEW.queue, t.queue)
         WHERE t.name = NEW.type AND q.state <> 'draining' AND NEW.created_at IS NOT NULL;
-        -- Without a row all of these are NULL, as they were; so NEW.queue, which may be given, is none of them.
+        -- If the query finds no row, it sets all of these to NULL, as they were. So NEW.queue, which may be given, is
+        -- not among them.
         IF FOUND THEN
             NEW.queue := into_queue;
             IF awaited THEN
@@ -1488,10 +1497,10 @@ BEGIN
             RETURN NEW;
         END IF;
     END IF;
-    -- An id ahead of the sequence would make a later, innocent INSERT fail. The id of a finished task would make the end of
-    -- this one fail, since both cannot stand in one leaf.
+    -- An id ahead of the sequence would make a later, correct INSERT fail. The id of a finished task would make the end
+    -- of this one fail, because one leaf cannot hold both.
     IF NEW.attempt = -1 THEN
-        -- From insert_task, which has drawn the id.
+        -- insert_task has drawn the id.
         NEW.attempt := 0;
     ELSIF NEW.id IS NOT NULL THEN
         RAISE EXCEPTION USING
@@ -1572,7 +1581,7 @@ BEGIN
     IF fault IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
     END IF;
-    -- IS DISTINCT FROM, since a NULL that slipped through would end in a constraint's error, which prints the row.
+    -- IS DISTINCT FROM: a NULL would pass <> and meet a constraint, whose error prints the row.
     IF NEW.status NOT IN ('pending', 'scheduled')
         OR NEW.attempt IS DISTINCT FROM 0 OR NEW.losses IS DISTINCT FROM 0
         OR num_nonnulls(
@@ -1618,7 +1627,7 @@ BEGIN
 END
 $$;
 
--- How long, for a person: 0.4 s, 12 s, 3 min 20 s, 5 min, 2 h 5 min, 3 d 4 h. Less than nothing is 0 s.
+-- A duration as readable text: 0.4 s, 12 s, 3 min 20 s, 5 min, 2 h 5 min, 3 d 4 h. A negative one is 0 s.
 CREATE OR REPLACE FUNCTION orchestrator.format_interval(span interval)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1635,9 +1644,9 @@ AS $$
     FROM (SELECT extract(epoch FROM format_interval.span) AS seconds) AS s
 $$;
 
--- Row trigger on a hand's UPDATE (one that leaves the lease alone): refuse a change that makes no sense, and
--- complete one that does, so that `SET status = 'pending'` is a whole requeue. The trigger's WHEN keeps
--- workers' writes out; they name tasks_live and set or clear the lease.
+-- Row trigger on a manual UPDATE (one that leaves the lease alone): refuse a change that makes no sense, and
+-- complete one that does, so that `SET status = 'pending'` is a whole requeue. The trigger's WHEN leaves out
+-- the workers' writes: they name tasks_live and set or clear the lease.
 CREATE OR REPLACE FUNCTION orchestrator.guard_manual_update()
 RETURNS trigger
 LANGUAGE plpgsql
@@ -1664,14 +1673,14 @@ BEGIN
                 ),
                 HINT = 'To run it now, set run_at = now().';
         END IF;
-        -- What has finished is refused by tasks_keep_done and tasks_keep_dead.
+        -- tasks_keep_done and tasks_keep_dead refuse the change for a finished task.
         IF OLD.status IN ('claimed', 'running') AND NEW.status NOT IN ('pending', 'scheduled') THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR001',
                 MESSAGE = format('task %s is %s; run_at can be changed only while it waits', OLD.id, OLD.status),
                 HINT = format('To run it again then: UPDATE orchestrator.tasks SET status = ''pending'', run_at = … WHERE id = %s', OLD.id);
         END IF;
-        -- A new time for a waiting task decides between scheduled and pending, whatever else was said.
+        -- A new time for a waiting task decides between scheduled and pending, whatever status the statement sets.
         IF NEW.status IN ('pending', 'scheduled') THEN
             NEW.status := CASE WHEN NEW.run_at > now THEN 'scheduled' ELSE 'pending' END;
         END IF;
@@ -1712,8 +1721,8 @@ BEGIN
             HINT = advice;
     END IF;
 
-    -- Back among the waiting: a fresh start for what had begun or ended. Clearing the lease fences off whoever
-    -- may be running it still.
+    -- The task waits again. One that had begun or ended gets fresh attempts. Clearing the lease fences off a worker
+    -- that may still run it.
     IF NOT waits THEN
         NEW.attempt := 0;
         NEW.losses := 0;
@@ -1730,8 +1739,8 @@ BEGIN
 END
 $$;
 
--- Row trigger on queues: refuse in words what the table's constraints refuse. One row that no arithmetic can take would
--- stop retention for all queues.
+-- Row trigger on queues: refuse what the table's constraints refuse, with a readable message. One value that overflows
+-- the arithmetic would stop retention for all queues.
 CREATE OR REPLACE FUNCTION orchestrator.guard_queue()
 RETURNS trigger
 LANGUAGE plpgsql
@@ -1768,8 +1777,8 @@ BEGIN
 END
 $$;
 
--- Row trigger on types: refuse in words what the table's constraints refuse. One row that no arithmetic can take would stop
--- what the leader does for all types.
+-- Row trigger on types: refuse what the table's constraints refuse, with a readable message. One value that overflows
+-- the arithmetic would stop the leader's duties for all types.
 CREATE OR REPLACE FUNCTION orchestrator.guard_type()
 RETURNS trigger
 LANGUAGE plpgsql
@@ -1805,9 +1814,9 @@ BEGIN
 END
 $$;
 
--- Let nothing run here before resume_after_restore: for a copy that was made file by file (a base backup, a snapshot, a
--- restore to a point in time), which the database cannot tell from itself. Workers finish what they hold and claim no
--- more. Returns whether anything changed.
+-- Stop all claims here until resume_after_restore. For a copy that was made file by file (a base backup, a snapshot, a
+-- restore to a point in time): the database cannot distinguish it from the original. Workers finish the tasks that they
+-- hold and claim no more. Returns whether anything changed.
 CREATE OR REPLACE FUNCTION orchestrator.hold_after_restore(reason text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -1818,7 +1827,7 @@ BEGIN
     IF NOT orchestrator.at_home() THEN
         RETURN false;
     END IF;
-    -- No row has this place, not even this one.
+    -- This place matches no row, not even this one.
     INSERT INTO orchestrator.home (place) VALUES ('{}');
     UPDATE orchestrator.workers AS w SET workplace = 0 WHERE w.state IN ('running', 'draining');
     INSERT INTO orchestrator.audit (action, reason) VALUES ('hold_after_restore', hold_after_restore.reason);
@@ -1826,9 +1835,9 @@ BEGIN
 END
 $$;
 
--- Insert one task whose key, if it has one, is already taken for this id. `due` is NULL for now; `item` holds the type and
--- the other options, as the members of an item of enqueue_many(). Integers are judged here: as smallint a wrong one would
--- end in an error that does not name the argument.
+-- Insert one task whose key, if it has one, is already taken for this id. `due` NULL means now; `item` holds the type
+-- and the other options, as the members of an item of enqueue_many(). Integers are checked here: the cast of a wrong
+-- one to smallint would be an error that does not name the argument.
 CREATE OR REPLACE FUNCTION orchestrator.insert_task(new_id bigint, payload jsonb, due timestamptz, item jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -1857,7 +1866,7 @@ BEGIN
     IF fault IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
     END IF;
-    -- attempt = -1 tells fill_new_task that the id was drawn, not chosen: no producer may write this column.
+    -- attempt = -1 marks the id as drawn, not chosen, for fill_new_task: no producer may write this column.
     INSERT INTO orchestrator.tasks (
         id, type, payload, queue, run_at, idempotency_key, attempt,
         -- generated: simple options
@@ -1874,8 +1883,8 @@ END
 $$;
 
 -- Whether a worker is alive: it has not ended, its last beat is younger than its own dead_after, and its beacon is not
--- out. The one definition of it, for views and for statements that show workers. The leader takes tasks back by the same
--- dead_after, but watches a worker for a while first (maintain/recover.sql). For callers that may not read beacons, the
+-- lost. Views and statements that show workers use this one definition. The leader takes tasks back by the same
+-- dead_after, but watches a worker for a while first (maintain/recover.sql). For a role that may not read beacons, the
 -- beat alone decides.
 CREATE OR REPLACE FUNCTION orchestrator.is_alive(worker_id uuid)
 RETURNS boolean
@@ -1891,16 +1900,16 @@ AS $$
     )
 $$;
 
--- The moment since which something is kept that is kept for so long. Bounded, whatever the column holds: a period that no
--- timestamp takes would stop retention for all queues.
+-- The moment before which retention deletes, for a period of keeping. Bounded, whatever the column holds: a period that
+-- overflows a timestamp would stop retention for all queues.
 CREATE OR REPLACE FUNCTION orchestrator.kept_since(period interval)
 RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.clock() - least(greatest(period, interval '0'), interval '1000 years') $$;
 
--- Tell whether a task's idempotency key belongs to another task now: it was cancelled, and its key was taken since.
--- Acts on many tasks leave such a task out.
+-- Whether a task's idempotency key belongs to another task now: the task was cancelled, and another took its key since.
+-- Acts on many tasks skip such a task.
 CREATE OR REPLACE FUNCTION orchestrator.key_has_passed(task_type text, task_key text, task_id bigint)
 RETURNS boolean
 LANGUAGE sql STABLE
@@ -1916,7 +1925,7 @@ AS $$
     )
 $$;
 
--- Say what is wrong with a name of a type or a queue; NULL: nothing. What it prints of the name is short.
+-- The fault of a type's or a queue's name, as text; NULL: no fault. It prints only a short part of the name.
 CREATE OR REPLACE FUNCTION orchestrator.name_fault(what text, name text)
 RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -1930,9 +1939,9 @@ AS $$
     END
 $$;
 
--- An error message without what differs from task to task, so that equal faults can be counted: quoted text, uuids,
--- paths, hexadecimal and numbers become <text>, <uuid>, <path>, <hex> and <n>. Its first 500 characters, since a message
--- may hold a megabyte; NULL is ''. Each step reads the text once, so no message makes it slow.
+-- An error message without the parts that differ from task to task, so that equal faults can be counted: quoted text,
+-- uuids, paths, hexadecimal and numbers become <text>, <uuid>, <path>, <hex> and <n>. It uses the first 500 characters,
+-- because a message may be a megabyte; NULL becomes ''. Each step reads the text once, so no message makes it slow.
 CREATE OR REPLACE FUNCTION orchestrator.normalised(message text)
 RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -1941,7 +1950,7 @@ AS $$
 DECLARE
     said text := left(coalesce(normalised.message, ''), 500);
 BEGIN
-    -- An apostrophe inside a word is none of the quotes.
+    -- An apostrophe inside a word is not a quote.
     said := regexp_replace(said, '"[^"]*"|`[^`]*`|(?<!\w)''[^'']*''(?!\w)', '<text>', 'g');
     IF said ~ '[0-9/\\]' THEN
         said := regexp_replace(said, '\m[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\M', '<uuid>', 'gi');
@@ -1953,7 +1962,7 @@ BEGIN
 END
 $$;
 
--- Tell workers that something about them has changed: they look at once what it is. A hint, like every notification.
+-- Notify workers that their rows or tasks have changed, so that they look at once. A hint, like every notification.
 CREATE OR REPLACE FUNCTION orchestrator.notify_workers(worker_ids uuid[])
 RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -1964,7 +1973,8 @@ AS $$
     WHERE c.worker_id IS NOT NULL
 $$;
 
--- Stop handing out the tasks of a queue; running ones go on, new ones are accepted and wait. Returns the new state.
+-- Pause a queue: workers claim none of its tasks; running tasks go on, new tasks are accepted and wait. Returns the new
+-- state.
 CREATE OR REPLACE FUNCTION orchestrator.pause_queue(queue text, reason text DEFAULT NULL)
 RETURNS text
 LANGUAGE sql VOLATILE
@@ -1972,8 +1982,8 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.set_queue_state(queue, 'paused', reason) $$;
 
 -- Delete at most `at_most` records of attempts that are older than both keep_finished and keep_dead of their queue,
--- 30 days where the queue has no row; returns how many. Whoever may call this can delete nothing else.
--- Locks: the rows, SKIP LOCKED. Path: attempts_queue_idx, by leaps from queue to queue, as in purge_dead_letters.
+-- 30 days where the queue has no row; returns how many. A role that may call this can delete nothing else by it.
+-- Locks: the rows, SKIP LOCKED. Path: attempts_queue_idx, by jumps from queue to queue, as in purge_dead_letters.
 CREATE OR REPLACE FUNCTION orchestrator.purge_attempts(at_most integer DEFAULT 1000)
 RETURNS integer
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -2015,8 +2025,8 @@ AS $$
     SELECT count(*)::integer FROM gone AS g
 $$;
 
--- Delete at most `at_most` records of audit that are older than settings.keep_audit; returns how many. Whoever may
--- call this can delete nothing else. Locks: the rows, SKIP LOCKED. Path: audit_at_idx.
+-- Delete at most `at_most` records of audit that are older than settings.keep_audit; returns how many. A role
+-- that may call this can delete nothing else by it. Locks: the rows, SKIP LOCKED. Path: audit_at_idx.
 CREATE OR REPLACE FUNCTION orchestrator.purge_audit(at_most integer DEFAULT 1000)
 RETURNS integer
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -2040,12 +2050,12 @@ AS $$
 $$;
 
 -- Delete at most `at_most` dead letters that are older than their queue's keep_dead, 30 days where the queue has no
--- row; returns how many. Whoever may call this can delete nothing else. Their keys are free from then on (take_key).
--- Locks: the rows, SKIP LOCKED; a hand's requeue that commits at this very moment can make it fail with 40001.
--- Path: tasks_dead_queue_idx, by leaps from queue to queue: rows of a queue that keeps its dead letters for years are
--- never looked at, however many lie before those that are due. Compared as a
--- pair, and without an ORDER BY: by finished_at alone the planner likes tasks_dead_finished_idx, which lies in the order
--- of the table, and reads them all.
+-- row; returns how many. A role that may call this can delete nothing else by it. The keys of the tasks become free
+-- (take_key).
+-- Locks: the rows, SKIP LOCKED; a manual requeue that commits at the same moment can make this fail with 40001.
+-- Path: tasks_dead_queue_idx, by jumps from queue to queue: it never reads rows of a queue that keeps its dead letters
+-- for years, however many come before the due rows. The condition compares a pair, without an ORDER BY: with
+-- finished_at alone the planner prefers tasks_dead_finished_idx, which has the order of the table, and reads all rows.
 CREATE OR REPLACE FUNCTION orchestrator.purge_dead_letters(at_most integer DEFAULT 1000)
 RETURNS integer
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -2086,11 +2096,11 @@ AS $$
     SELECT count(*)::integer FROM gone AS g
 $$;
 
--- Of one leaf of tasks_done, delete what is older than its queue's keep_finished (7 days where the queue has no row)
--- and lies in the pages from `first_page` on; at most `at_most` tasks. Returns how many were due, how many of those
--- were deleted (the others are locked, or too many for one call), and the page to look at next, NULL behind the last.
--- By pages, since a leaf has no index but its key: one by queue or time would cost every finish.
--- A leaf that is not there any more has no further page. Locks: the rows, SKIP LOCKED. Path: a TID range.
+-- Delete tasks of one leaf of tasks_done that are older than their queue's keep_finished (7 days where the queue has no
+-- row), in the pages from `first_page` on; at most `at_most` tasks. Returns how many were due, how many of those were
+-- deleted (the others are locked, or too many for one call), and the next page to read, NULL after the last.
+-- By pages, because a leaf has no index but its key: an index by queue or time would cost every finish.
+-- A leaf that no longer exists has no further page. Locks: the rows, SKIP LOCKED. Path: a TID range.
 CREATE OR REPLACE FUNCTION orchestrator.purge_finished(
     leaf text, first_page bigint, pages integer, at_most integer,
     OUT due integer, OUT deleted integer, OUT next_page bigint
@@ -2102,7 +2112,7 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $$
 DECLARE
-    -- Only a leaf: never another table, whatever name is given.
+    -- Only a leaf: never another table, whatever the argument is.
     place CONSTANT regclass := (
         SELECT i.inhrelid
         FROM pg_inherits AS i
@@ -2110,7 +2120,7 @@ DECLARE
         WHERE i.inhparent = 'orchestrator.tasks_done'::regclass AND c.relname = leaf
     );
 BEGIN
-    -- A block has a number of 32 bits.
+    -- A block number has 32 bits.
     IF first_page IS NULL OR first_page NOT BETWEEN 0 AND 4294967294 OR pages IS NULL OR pages NOT BETWEEN 1 AND 1000000 THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
@@ -2149,9 +2159,9 @@ BEGIN
 END
 $$;
 
--- Delete at most `at_most` idempotency keys whose window is over; returns how many. take_key holds them for free
--- already. Locks: the keys, SKIP LOCKED: one that an enqueue is just taking is left alone, and an enqueue that waits
--- for this finds no row and writes its own. Path: idempotency_keys_expires_idx.
+-- Delete at most `at_most` idempotency keys whose window is over; returns how many. take_key already treats them as
+-- free. Locks: the keys, SKIP LOCKED: it skips a key that an enqueue is just taking, and an enqueue that waits for this
+-- finds no row and writes its own. Path: idempotency_keys_expires_idx.
 CREATE OR REPLACE FUNCTION orchestrator.purge_keys(at_most integer DEFAULT 1000)
 RETURNS integer
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -2161,7 +2171,7 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $$
     WITH gone AS (
-        -- By place, which is safe for what is locked: the key's own index has two columns.
+        -- By ctid, which is safe for locked rows: the primary key has two columns.
         DELETE FROM orchestrator.idempotency_keys AS k
         WHERE k.ctid = ANY (ARRAY(
             SELECT d.ctid
@@ -2176,8 +2186,8 @@ AS $$
     SELECT count(*)::integer FROM gone AS g
 $$;
 
--- Delete at most `at_most` rows of statistics that are older than settings.keep_statistics, or, of those by the minute, than
--- two days; returns how many. Whoever may call this can delete nothing else.
+-- Delete at most `at_most` rows of statistics that are older than settings.keep_statistics (by the minute: older than
+-- two days at most); returns how many. A role that may call this can delete nothing else by it.
 -- Locks: the rows, SKIP LOCKED. Path: the primary keys.
 CREATE OR REPLACE FUNCTION orchestrator.purge_statistics(at_most integer DEFAULT 1000)
 RETURNS integer
@@ -2218,8 +2228,8 @@ $$;
 
 -- Delete at most `at_most` rows of workers that stopped or died longer ago than settings.keep_workers, hold no task
 -- and do not lead; returns how many. A claim that was on its way all that time is recovered without the row too.
--- Locks: the worker rows, SKIP LOCKED; takes no lock on tasks. Path: tasks_live_worker_idx for what they hold. The
--- table itself is read whole: it has the rows of a few days.
+-- Locks: the worker rows, SKIP LOCKED; takes no lock on tasks. Path: tasks_live_worker_idx for their tasks. It reads
+-- the whole table of workers, which has the rows of a few days.
 CREATE OR REPLACE FUNCTION orchestrator.purge_workers(at_most integer DEFAULT 1000)
 RETURNS integer
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -2246,11 +2256,11 @@ AS $$
     SELECT count(*)::integer FROM gone AS g
 $$;
 
--- What queue_summary tells, at a price that does not grow: where there is little to read it is counted now, else it is what
--- the leader counted last (orchestrator.samples). `as_of` says when; NULL: there is no figure. `exact` counts in any case,
--- which with millions of tasks takes seconds.
--- How much there is to read is told by the size of the tables on the disk, which asks nobody and is never out of date, as
--- an estimate of rows is in the first minutes of a burst. Measured: 150,000 tasks, 24 MB, took 230 ms on a busy machine.
+-- The figures of queue_summary at a bounded cost: counted now if the tables are small, else the leader's last counts
+-- (orchestrator.samples). `as_of` is the time of the counts; NULL: there are none. `exact` always counts, which takes
+-- seconds with millions of tasks.
+-- The size of the tables on disk decides: it needs no scan and is always current. An estimate of rows is out of date in
+-- the first minutes of a burst. Measured: 150,000 tasks, 24 MB, took 230 ms on a busy machine.
 CREATE OR REPLACE FUNCTION orchestrator.queue_counts(exact boolean DEFAULT false)
 RETURNS TABLE (
     queue text,
@@ -2284,7 +2294,7 @@ BEGIN
         LEFT JOIN orchestrator.queues AS q ON q.name = s.queue
         ORDER BY s.queue;
     ELSE
-        -- The oldest may be done by now: its age is what it was then.
+        -- The oldest task may be done by now: its age is that at the time of the sample.
         RETURN QUERY
         SELECT
             coalesce(q.name, s.queue), coalesce(q.state, 'active'), q.state_since, q.state_by, q.state_reason, s.pending,
@@ -2297,12 +2307,12 @@ BEGIN
 END
 $$;
 
--- How a queue has done, or every queue: what became of how many attempts, how many tasks a second were completed, which part
--- of the attempts went wrong, and how long they had waited and run (in seconds; half, 95 and 99 of a hundred were faster).
--- One row a queue, whose type is NULL, and one for each of its types. What happened in the last `window`: from the
--- beginning of a minute on, or of an hour where the window is longer than one hour.
--- Reads statistics, and no task. Percentiles are read from histograms: right to a tenth. With 50 types: a day in tens of
--- milliseconds.
+-- The metrics of one queue, or of every queue: attempts by outcome, completed tasks per second, the share of attempts
+-- that failed, and the times that they waited and ran (in seconds; 50th, 95th and 99th percentile).
+-- One row for each queue, with type NULL, and one for each of its types. It covers the last `window`, from the
+-- beginning of a minute on, or of an hour if the window is longer than one hour.
+-- It reads statistics, and no task. Percentiles come from histograms, with an error of at most a tenth. With 50 types
+-- it reads a day in tens of milliseconds.
 CREATE OR REPLACE FUNCTION orchestrator.queue_metrics(
     INOUT queue text DEFAULT NULL,
     "window" interval DEFAULT interval '1 hour',
@@ -2360,7 +2370,7 @@ AS $$
         FROM part AS p
         GROUP BY GROUPING SETS ((p.queue), (p.queue, p.type))
     ),
-    -- Added up as double precision: the sum of a bigint is numeric, and takes twice as long.
+    -- Sums double precision: the sum of a bigint is numeric, and takes twice as long.
     sized AS MATERIALIZED (
         SELECT p.queue, p.type, t.what, t.bucket, sum(t.count::double precision) AS count
         FROM part AS p
@@ -2383,7 +2393,7 @@ AS $$
         ) AS s
     ),
     found AS (
-        -- As if the times in a bucket lay evenly between its ends.
+        -- Assumes that the times in a bucket are spread evenly between its bounds.
         SELECT r.queue, r.type, r.what, q.part,
             orchestrator.bucket_begins(r.bucket)
             + (orchestrator.bucket_begins(r.bucket + 1) - orchestrator.bucket_begins(r.bucket))
@@ -2415,8 +2425,8 @@ AS $$
     ORDER BY c.queue, c.type NULLS FIRST
 $$;
 
--- A text for a message: quoted, cut to 64 characters, and with ? in place of what does not print or turns letters around. As
--- shown() in task/duration.py.
+-- A text for a message: quoted, cut to 64 characters, with ? in place of characters that do not print or that change
+-- the direction of text. The same as shown() in task/duration.py.
 CREATE OR REPLACE FUNCTION orchestrator.quote_short(value text)
 RETURNS text
 LANGUAGE sql IMMUTABLE
@@ -2429,10 +2439,10 @@ AS $$
 $$;
 
 -- Statement trigger on DELETE of orchestrator.tasks: write audit, record the executions that lost their leases by
--- it, and free the idempotency keys of what is gone.
--- Only hands name the root; workers name the leaf, and their tasks keep their keys.
--- Without other joins and scans the keys are looked up one by one: a plan kept from a DELETE of many rows, or from
--- when there were no keys, would otherwise read all of them for each later DELETE of one.
+-- it, and free the idempotency keys of the deleted tasks.
+-- Only manual statements name the root; workers name the leaf, and their tasks keep their keys.
+-- With the other joins and scans turned off, each key is looked up through the index. A plan kept from a DELETE of many
+-- rows, or from a time without keys, would otherwise read all keys for each later DELETE of one row.
 CREATE OR REPLACE FUNCTION orchestrator.record_manual_delete()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -2462,7 +2472,7 @@ BEGIN
     ORDER BY b.id
     ON CONFLICT (task_id, lease) DO NOTHING;
 
-    -- Locked in the order in which enqueue_many takes keys, so that the two cannot deadlock.
+    -- Locks the keys in the order in which enqueue_many takes them, so that the two cannot deadlock.
     PERFORM
     FROM orchestrator.idempotency_keys AS k
     JOIN old_tasks AS b ON k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id
@@ -2472,7 +2482,7 @@ BEGIN
     DELETE FROM orchestrator.idempotency_keys AS k
     USING old_tasks AS b
     WHERE k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id;
-    -- A task that is gone can never succeed: what waits for it must learn so.
+    -- A deleted task can never succeed: its gates must count it as failed.
     IF EXISTS (SELECT FROM old_tasks AS b WHERE b.holds IS NOT NULL OR b.gates IS NOT NULL) THEN
         INSERT INTO orchestrator.permits_returned (hold, permits)
         SELECT h.hold, count(*)
@@ -2488,18 +2498,18 @@ BEGIN
         WHERE b.status <> 'completed'
         GROUP BY g.gate;
     END IF;
-    -- Who ran what is gone learns so at once.
+    -- The workers that ran deleted tasks get a notification.
     PERFORM orchestrator.notify_workers(ARRAY(SELECT DISTINCT b.worker_id FROM old_tasks AS b WHERE b.status IN ('claimed', 'running')));
     RETURN NULL;
 END
 $$;
 
--- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, record the
--- executions that lost their leases by it, and wake the
--- workers of the queues whose tasks wait. Only hands name the root; workers name the leaf. A row that moved
--- between leaves is in both transition tables, which is why this needs no row trigger.
--- Without nested loops the two tables are hashed or merged: the plan is kept from this session's first UPDATE with
--- its number of rows, and a nested loop kept from one row makes a later UPDATE of 100,000 never end.
+-- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row that the statement changed, record the
+-- executions that lost their leases by it, and wake the workers of the queues whose tasks wait. Only manual statements
+-- name the root; workers name the leaf. A row that moved between leaves is in both transition tables, so this needs no
+-- row trigger.
+-- With nested loops turned off, the two tables are hashed or merged. The session keeps the plan of its first UPDATE,
+-- made for that number of rows: a nested loop planned for one row makes a later UPDATE of 100,000 never end.
 CREATE OR REPLACE FUNCTION orchestrator.record_manual_update()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -2511,7 +2521,7 @@ DECLARE
     stated_reason CONSTANT text := nullif(current_setting('orchestrator.reason', true), '');
     requeued record;
 BEGIN
-    -- A cancelled task had given up its key. Sorted, as enqueue_many takes keys, so that the two cannot deadlock.
+    -- A cancelled task had lost its key. Sorted, as enqueue_many takes keys, so that the two cannot deadlock.
     FOR requeued IN
         SELECT b.id, b.type, b.idempotency_key AS key
         FROM old_tasks AS b
@@ -2542,7 +2552,7 @@ BEGIN
     WHERE a IS DISTINCT FROM b
     ORDER BY a.id;
 
-    -- Before the workers are told: what the leases held, and the gates that the tasks feed.
+    -- Before the workers are notified: give back the permits that the leases held, and count for the gates.
     IF EXISTS (SELECT FROM old_tasks AS b WHERE b.holds IS NOT NULL OR b.gates IS NOT NULL) THEN
         INSERT INTO orchestrator.permits_returned (hold, permits)
         SELECT h.hold, count(*)
@@ -2566,8 +2576,8 @@ BEGIN
         GROUP BY g.gate;
     END IF;
 
-    -- What ran when its lease was taken leaves a record. Its worker reports it too, and changes nothing by that; but it may
-    -- end before it can.
+    -- Record each execution that lost its lease. Its worker records it too, without effect if this record exists; but
+    -- the worker may end before it can.
     INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
@@ -2582,7 +2592,7 @@ BEGIN
     ORDER BY b.id
     ON CONFLICT (task_id, lease) DO NOTHING;
 
-    -- Whatever waits now: a sleeper rung for a task that was there before finds nothing new and sleeps on.
+    -- For every task that waits now: a worker woken for a task that waited before finds nothing new and sleeps on.
     PERFORM orchestrator.ring(ARRAY[n.queue], n.due)
     FROM (
         SELECT a.queue, min(a.run_at) AS due
@@ -2590,7 +2600,7 @@ BEGIN
         WHERE a.status IN ('pending', 'scheduled')
         GROUP BY a.queue
     ) AS n;
-    -- Who ran what was taken from it learns so at once. Not by a join: which a plan kept from other numbers makes slow.
+    -- The workers that lost tasks get a notification. Not by a join: a plan kept from other row counts makes it slow.
     PERFORM orchestrator.notify_workers(ARRAY(
         SELECT DISTINCT b.worker_id
         FROM old_tasks AS b
@@ -2601,15 +2611,15 @@ BEGIN
 END
 $$;
 
--- Add what a worker has counted since it last told to the statistics of this minute and of this hour. In: an array of
+-- Add a worker's counts since its last call to the statistics of this minute and of this hour. In: an array of
 -- objects, one for each queue and type: how many attempts ended in which way (completed, failed, timed_out,
--- dead_lettered, cancelled, snoozed, put_back, released, lost; what is left out is none), and of those that ran to an
--- end of their own how long they had waited and run, as sums of seconds and as histograms (bucket to count:
--- bucket_begins). What is counted is in the minute in which it is told, a worker's interval late at most; who was
--- declared dead meanwhile may still tell: what it counts was written under its lease, and is a fact.
+-- dead_lettered, cancelled, snoozed, put_back, released, lost; a missing one is 0), and for the attempts that ran to an
+-- end of their own the times that they waited and ran, as sums of seconds and as histograms (bucket to count:
+-- bucket_begins). An attempt counts for the minute of this call, which is late by a worker's interval at most. A worker
+-- that was declared dead meanwhile may still call this: it counts outcomes that were written under its leases.
 -- A worker may call this and cannot write the tables otherwise. Commits without waiting for the disk.
--- Locks: the rows of the minute, then those of the hour, both in the order of queue and type, so that two never wait for
--- each other. Path: the primary keys.
+-- Locks: the rows of the minute, then those of the hour, both in the order of queue and type, so that two calls cannot
+-- deadlock. Path: the primary keys.
 CREATE OR REPLACE FUNCTION orchestrator.record_statistics(rows jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -2688,9 +2698,9 @@ EXCEPTION
 END
 $$;
 
--- Row trigger on what has finished: refuse a change of what it was enqueued with. Nothing reads it there any more, so the
--- change would be lost or would lie about the past. In the statement that requeues the task it is welcome: the trigger's
--- WHEN lets a new status through.
+-- Row trigger on finished tasks: refuse a change of what the task was enqueued with. Nothing reads these columns there
+-- any more, so the change would be lost or would falsify the record. The statement that requeues the task may change
+-- them: the trigger's WHEN lets a new status through.
 CREATE OR REPLACE FUNCTION orchestrator.refuse_finished_update()
 RETURNS trigger
 LANGUAGE plpgsql
@@ -2713,7 +2723,8 @@ END
 $$;
 
 -- Run one finished, cancelled, dead-lettered or stuck task again, with fresh attempts. The same as
--- UPDATE orchestrator.tasks SET status = 'pending' WHERE id = …, but an unknown id is an error and a reason is kept.
+-- UPDATE orchestrator.tasks SET status = 'pending' WHERE id = …, but an unknown id is an error, and audit keeps a
+-- reason.
 CREATE OR REPLACE FUNCTION orchestrator.requeue(task_id bigint, reason text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -2721,8 +2732,8 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 BEGIN
     PERFORM set_config('orchestrator.reason', coalesce(requeue.reason, ''), true);
-    -- A worker that ends the task at this moment moves its row to another leaf: then the UPDATE, which had waited for it,
-    -- finds nothing, and looks again. Ends: a task moves as often only if somebody requeues it each time.
+    -- If a worker ends the task at this moment, it moves the row to another leaf. The UPDATE, which waited for it, then
+    -- finds no row, and the loop tries again. Ends: a task moves this often only if it is requeued each time.
     FOR round IN 1 .. 100 LOOP
         UPDATE orchestrator.tasks AS t SET status = 'pending' WHERE t.id = requeue.task_id;
         EXIT WHEN FOUND;
@@ -2744,8 +2755,8 @@ END
 $$;
 
 -- Run all finished tasks again that match, oldest first, with fresh attempts; returns how many. With dry_run it
--- only counts. At least one filter must be given; without a status it takes dead letters. A cancelled task whose
--- idempotency key has passed to another task is left out: return_key would refuse it, and all others with it.
+-- only counts. It needs at least one filter; without a status it takes dead letters. It skips a cancelled task whose
+-- idempotency key has passed to another task: return_key would refuse it, and all others with it.
 CREATE OR REPLACE FUNCTION orchestrator.requeue_where(
     status text DEFAULT NULL,
     queue text DEFAULT NULL,
@@ -2803,7 +2814,7 @@ BEGIN
         RETURN coalesce(cardinality(ids), 0);
     END IF;
     PERFORM set_config('orchestrator.reason', coalesce(requeue_where.reason, ''), true);
-    -- The status again: a task that somebody else requeued meanwhile is not fenced off its new worker.
+    -- Checks the status again: a task that was requeued meanwhile must not be fenced off its new worker.
     UPDATE orchestrator.tasks AS t
     SET status = 'pending'
     WHERE t.id = ANY (ids) AND t.status = coalesce(requeue_where.status, 'dead_letter');
@@ -2813,10 +2824,11 @@ BEGIN
 END
 $$;
 
--- Let tasks run where a dump was restored or a database copied. What was held in the original is held by nobody here:
--- a claimed task goes back with its attempt returned; a running one with its attempt kept (of the last, one is given
--- back, so that it can run), a row in attempts, and no loss, since no worker died of it. All workers are declared dead,
--- and nobody leads. Returns what it did. At home it changes nothing, and says so: the leases there are good.
+-- Let tasks run in a restored dump or a copied database. The workers of the original hold no task here. A claimed task
+-- becomes pending and its attempt is returned. A running task becomes pending with its attempt kept (after the last
+-- attempt one is returned, so that it can run), with a row in attempts, and without a loss, because no worker died of
+-- it. All workers are declared dead, and no worker leads. Returns its counts. At home it is refused and changes
+-- nothing: the leases there are valid.
 -- Locks: home, then worker rows, then task rows by id.
 CREATE OR REPLACE FUNCTION orchestrator.resume_after_restore(reason text DEFAULT NULL)
 RETURNS TABLE (claimed bigint, running bigint, workers bigint)
@@ -2826,7 +2838,7 @@ AS $$
 DECLARE
     came_from jsonb;
 BEGIN
-    -- Two of these take turns, and the second finds nothing left to do. Claims look on.
+    -- Calls are serialised, and the second one finds nothing left to do. Claims go on.
     LOCK TABLE orchestrator.home IN SHARE ROW EXCLUSIVE MODE;
     IF orchestrator.at_home() THEN
         RAISE NOTICE USING
@@ -2838,10 +2850,10 @@ BEGIN
     SELECT jsonb_agg(jsonb_build_object('database', i.database, 'since', i.since) ORDER BY i.since) INTO came_from
     FROM orchestrator.installation AS i
     WHERE NOT i.at_home;
-    -- First of all writes: where somebody else has resumed since this transaction began (REPEATABLE READ), it ends here.
+    -- The first write: if another transaction has resumed since this one began (REPEATABLE READ), it fails here.
     PERFORM orchestrator.set_home();
 
-    -- A worker that slept through it all looks again, finds itself declared dead, and starts anew.
+    -- A worker that slept meanwhile looks again, finds itself declared dead, and starts anew.
     PERFORM orchestrator.ring(ARRAY(SELECT DISTINCT unnest(w.queues) FROM orchestrator.workers AS w WHERE w.idle_until IS NOT NULL));
     PERFORM FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining') OR w.is_leader ORDER BY w.id FOR UPDATE;
     UPDATE orchestrator.workers AS w
@@ -2896,11 +2908,12 @@ LANGUAGE sql VOLATILE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$ SELECT orchestrator.set_queue_state(queue, 'active', reason) $$;
 
--- Give a cancelled task its idempotency key back, because it is being requeued; refuse the requeue when another task has
--- taken the key. Without a row, or with one whose window is over, the task runs without the key.
--- Locks: the key's row, after the task's. A taker locks the key and reads tasks without a lock, so the two cannot
--- deadlock; callers with several keys return them sorted, as takers take them. The row is written even where it already
--- names the task: a taker whose snapshot still shows the task cancelled then fails with 40001 instead of taking the key.
+-- Give a cancelled task its idempotency key back for its requeue; refuse the requeue if another task has taken the key.
+-- If the key has no row, or its window is over, the task runs without the key.
+-- Locks: the key's row, after the task's. take_key locks the key and reads tasks without a lock, so the two cannot
+-- deadlock. Callers with several keys return them sorted, in the same order as take_key's callers. It writes the row
+-- even if the row already names the task: a transaction whose snapshot still shows the task as cancelled then fails
+-- with 40001 instead of taking the key.
 CREATE OR REPLACE FUNCTION orchestrator.return_key(task_type text, task_key text, returning_id bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -2932,9 +2945,9 @@ BEGIN
 END
 $$;
 
--- Wake the sleepers of these queues: one NOTIFY for each queue on which some worker is idle, none otherwise,
--- because a NOTIFY makes its transaction's commit wait for every other's. `due` names the moment the tasks
--- become ready; who is going to wake before it anyway is left asleep. Carries no data but the queue.
+-- Wake the sleeping workers of these queues: one NOTIFY for each queue that has a sleeping worker, none otherwise,
+-- because the commit of a transaction with a NOTIFY waits for all others with one. `due` is the moment when the tasks
+-- become ready; a worker that wakes by itself before it does not count. A notification carries only the queue.
 CREATE OR REPLACE FUNCTION orchestrator.ring(queues text[], due timestamptz DEFAULT NULL)
 RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -2949,8 +2962,8 @@ AS $$
     )
 $$;
 
--- Return how many rows a call may take, or refuse the number: a negative LIMIT is an error that names no argument, and a NULL
--- one takes all rows there are.
+-- Return the number of rows that a call may take, or refuse it: a negative LIMIT is an error that names no argument,
+-- and LIMIT NULL takes all rows.
 CREATE OR REPLACE FUNCTION orchestrator.row_limit(at_most bigint)
 RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE
@@ -2967,9 +2980,9 @@ BEGIN
 END
 $$;
 
--- Say what new tasks of a queue get where neither their type nor who enqueues says it; what is not given stays as it is, and
--- what `clear` names is given up. Returns what holds now. Tasks that are there keep what they have. With `aging` each point
--- of priority is worth so much waiting; 1000 years is strict priority.
+-- Set the defaults of a queue for new tasks whose producer and type give no value. An argument that is not given leaves
+-- its default unchanged; `clear` names defaults to remove. Returns the new values. Existing tasks keep their values.
+-- With `aging`, each point of priority equals that much waiting time; 1000 years means strict priority.
 CREATE OR REPLACE FUNCTION orchestrator.set_defaults(
     queue text,
     INOUT priority integer DEFAULT NULL,
@@ -3034,9 +3047,9 @@ BEGIN
 END
 $$;
 
--- Say that this is the place where the tasks run. Called by the migration that makes the tables, by
--- resume_after_restore, and by nobody else. Written twice: only a row that is there can name its own transaction
--- (xmin), and in a savepoint that is not the one pg_current_xact_id() tells.
+-- Make this place the home of the tasks. Only the migration that makes the tables and resume_after_restore call it. It
+-- writes the row twice: only an existing row can name its own transaction (xmin), and in a savepoint that is not the
+-- one that pg_current_xact_id() returns.
 CREATE OR REPLACE FUNCTION orchestrator.set_home()
 RETURNS void
 LANGUAGE sql VOLATILE
@@ -3047,7 +3060,7 @@ AS $$
     UPDATE orchestrator.home AS h SET place = i.here FROM orchestrator.installation AS i;
 $$;
 
--- What pause_queue, resume_queue and drain_queue share: the row, the audit, the wake-up. Returns the new state.
+-- The common part of pause_queue, resume_queue and drain_queue: the row, the audit, the wake-up. Returns the new state.
 CREATE OR REPLACE FUNCTION orchestrator.set_queue_state(queue text, new_state text, reason text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -3081,8 +3094,9 @@ BEGIN
 END
 $$;
 
--- Say how long a queue keeps its finished tasks and its dead letters; what is not given stays as it is. Returns what
--- holds now. What is shortened is deleted in the rounds that follow, and cannot be had back.
+-- Set how long a queue keeps its finished tasks and its dead letters; an argument that is not given changes nothing.
+-- Returns the new values. After a shorter period is set, the next rounds of retention delete what is older; it cannot
+-- be restored.
 CREATE OR REPLACE FUNCTION orchestrator.set_retention(
     queue text,
     INOUT keep_finished interval DEFAULT NULL,
@@ -3130,9 +3144,9 @@ BEGIN
 END
 $$;
 
--- Row trigger on INSERT of workers: note in which table the row was made, 0 where the tables are not at home. A claim
--- compares it with the oid of the table it finds the row in, which costs nothing; to ask at_home() cost each claim up to
--- 60 µs, about 1 % of a batch of 200.
+-- Row trigger on INSERT of workers: store the oid of the table in which the row is made, 0 if the tables are not at
+-- home. A claim compares it with the oid of the table where it finds the row, which costs nothing; a call of at_home()
+-- cost each claim up to 60 µs, about 1 % of a batch of 200.
 CREATE OR REPLACE FUNCTION orchestrator.set_workplace()
 RETURNS trigger
 LANGUAGE plpgsql
@@ -3144,9 +3158,9 @@ BEGIN
 END
 $$;
 
--- Let a worker stop without its grace: it claims no more, as by drain_worker, and what it holds goes to others now, with fresh
--- attempts. Its handlers are told; what they still write counts for nothing. Returns how many tasks were given back: 0
--- is what an idle worker, or one that is gone, leaves.
+-- Stop a worker without its grace: it claims no more, as after drain_worker, and its tasks go to others at once, with
+-- fresh attempts. It cancels its handlers; their outcomes have no effect. Returns how many tasks were given back: 0 for
+-- an idle worker, or one that is gone.
 -- Locks: the worker's row, then task rows. Path: tasks_live_worker_idx.
 CREATE OR REPLACE FUNCTION orchestrator.stop_worker(worker_id uuid, reason text DEFAULT NULL)
 RETURNS bigint
@@ -3167,12 +3181,12 @@ BEGIN
 END
 $$;
 
--- Take an idempotency key for a task, or learn who has it. Returns the id of the holder: the given task's when
--- the key was free, expired, or its task is gone or cancelled; another's otherwise. Nothing frees a key at the cancel
--- itself: however a task is cancelled, the next taker sees it here. return_key gives the key back at a requeue.
+-- Take an idempotency key for a task. Returns the id of the holder: this task's if the key was free or expired, or if
+-- its task is deleted or cancelled; another task's otherwise. A cancel does not free the key itself: however a task is
+-- cancelled, the next call sees it here. return_key gives the key back at a requeue.
 -- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted. A key that
--- is simply taken is learned without a lock: else each enqueue with it would wait for the one before to commit.
--- All it asks has its index; a plan kept from when the tables were empty would read them from end to end.
+-- another task has is read without a lock: else each enqueue with it would wait for the previous one to commit.
+-- Every query has its index; a plan kept from a time when the tables were empty would read them from end to end.
 CREATE OR REPLACE FUNCTION orchestrator.take_key(task_type text, task_key text, new_id bigint, key_window interval)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -3189,7 +3203,8 @@ BEGIN
             MESSAGE = 'key_window must be longer than nothing, and at most 100 years',
             HINT = 'Leave the key out if the task may be enqueued twice.';
     END IF;
-    -- An entry of the index on both has at most 2,704 bytes; 500 characters may have 2,000, and those of a type 800.
+    -- An entry of the index on both has at most 2,704 bytes; 500 characters may have 2,000 bytes, and those of a type
+    -- 800.
     IF octet_length(task_type) + octet_length(task_key) > 2600 THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
@@ -3202,15 +3217,15 @@ BEGIN
     SELECT k.task_id INTO holder
     FROM orchestrator.idempotency_keys AS k
     WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock();
-    -- Asked apart: a key that nobody has yet, the usual one, must not cost a look into every leaf.
+    -- A separate query: a key that no task has yet, the usual case, must not cost a read of every leaf.
     IF FOUND AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder AND t.status <> 'cancelled') THEN
         RETURN holder;
     END IF;
-    -- Ends: each round either answers, or somebody else changed this very key since the round began.
+    -- Ends: each round returns, unless another transaction changed this key since the round began.
     FOR round IN 1 .. 100 LOOP
-        -- The WHERE may look at the key's own row only: after waiting for another transaction, a subquery
-        -- would still see the tasks of before it, think them gone, and hand the key out twice.
-        -- Found or not, the key's row is locked from here on, so a requeue of the holder waits in return_key.
+        -- The WHERE may read only the key's own row: after a wait for another transaction, a subquery would not see
+        -- that transaction's tasks, would treat them as deleted, and the key would be given out twice.
+        -- From here on the key's row is locked, found or not, so a requeue of the holder waits in return_key.
         INSERT INTO orchestrator.idempotency_keys AS k (type, key, task_id, expires_at)
         VALUES (task_type, task_key, new_id, orchestrator.clock() + key_window)
         ON CONFLICT (type, key) DO UPDATE
@@ -3242,10 +3257,10 @@ BEGIN
 END
 $$;
 
--- Since when this server has been one that workers can beat to, as far as it can tell: the last of its start, of its recovery
--- from a crash (which resets its statistics) and of what it replayed last (a standby may have been up for long when it
--- takes over). Nobody could beat before, and all beacons went out at once. A start that lies in the future tells of a
--- clock that has been set back since.
+-- Since when workers can beat on this server, as far as it knows: the latest of its start, its recovery from a crash
+-- (which resets its statistics) and the last transaction that it replayed (a standby may have been up for long before
+-- its promotion). Before that no worker could beat, and all beacons were lost at once. A start in the future means that
+-- the clock has been set back since.
 CREATE OR REPLACE FUNCTION orchestrator.up_since()
 RETURNS timestamptz
 LANGUAGE sql STABLE
@@ -3254,8 +3269,8 @@ AS $$
     SELECT greatest(pg_postmaster_start_time(), pg_last_xact_replay_timestamp(), b.stats_reset) FROM pg_stat_bgwriter AS b
 $$;
 
--- Say that a task is of a type nobody has declared: a slip of the pen, or a producer deployed before its workers.
--- Nothing at all where it is declared.
+-- Raise a notice for a task of an undeclared type: a typing error, or a producer that was deployed before its workers.
+-- No effect if the type is declared.
 CREATE OR REPLACE FUNCTION orchestrator.warn_undeclared(type text)
 RETURNS void
 LANGUAGE plpgsql STABLE
@@ -3264,13 +3279,13 @@ AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM orchestrator.types AS t WHERE t.name = warn_undeclared.type) THEN
         RAISE NOTICE USING
-            MESSAGE = format('nobody has declared the task type %s yet', orchestrator.quote_short(warn_undeclared.type)),
+            MESSAGE = format('the task type %s is not declared yet', orchestrator.quote_short(warn_undeclared.type)),
             HINT = 'It will wait in its queue until a worker that knows it starts there.';
     END IF;
 END
 $$;
 
--- The command that starts a worker for a queue, to be pasted into a shell: a name that is no plain word is quoted.
+-- The command that starts a worker for a queue, for a shell: a name that is not a plain word is quoted.
 CREATE OR REPLACE FUNCTION orchestrator.worker_command(queue text)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,7 +1,7 @@
 -- The views, frozen.
 
--- The leaves of tasks_done, one a UTC day: which finished tasks lie in which table.
--- By their names, since a bound is printed in the reader's time zone. Whoever drops one asks the bound itself.
+-- The leaves of tasks_done, one for each UTC day: the table that holds the tasks finished on that day.
+-- The day comes from the name, because a bound is printed in the reader's time zone. A drop must read the bound itself.
 CREATE OR REPLACE VIEW orchestrator.day_leaves
 WITH (security_invoker = true) AS
 SELECT
@@ -16,7 +16,7 @@ FROM (
 ) AS n
 ORDER BY n.leaf;
 
--- What was given up, newest first. The payload stays in orchestrator.tasks: a list should not carry it.
+-- The dead letters, newest first. The payload stays in orchestrator.tasks: a list should not carry it.
 CREATE OR REPLACE VIEW orchestrator.dead_letters
 WITH (security_invoker = true) AS
 SELECT
@@ -33,14 +33,14 @@ SELECT
 FROM orchestrator.tasks_dead AS t
 ORDER BY t.finished_at DESC;
 
--- What goes wrong, by fault, the most frequent first: failure_groups() with its default of how many it looks at.
+-- The failures, grouped by fault, the most frequent first: failure_groups() with its default limit.
 CREATE OR REPLACE VIEW orchestrator.failures
 WITH (security_invoker = true) AS
 SELECT f.group_id, f.type, f.error_class, f.message, f.dead_letters, f.retrying, f.first_seen, f.last_seen, f.sample_id
 FROM orchestrator.failure_groups() AS f;
 
--- Where these tables are at home, and whether that is here. More than one row, or a foreign one, is what a restored
--- dump, a cloned database or a replica brings along; none is what TRUNCATE leaves.
+-- Where these tables are at home, and whether that is here. A restored dump, a cloned database or a replica has more
+-- than one row, or a foreign one; after TRUNCATE there is none.
 CREATE OR REPLACE VIEW orchestrator.installation
 WITH (security_invoker = true) AS
 SELECT
@@ -62,14 +62,14 @@ CROSS JOIN LATERAL (
     WHERE d.datname = current_database()
 ) AS here;
 
--- The worker that holds the lead, if its term has not run out, nor its beacon gone out.
+-- The worker that leads, if its term has not expired and its beacon is not lost.
 CREATE OR REPLACE VIEW orchestrator.leader
 WITH (security_invoker = true) AS
 SELECT w.id, w.host, w.pid, w.term, w.leader_until
 FROM orchestrator.workers AS w
 WHERE w.is_leader AND w.leader_until > orchestrator.clock() AND NOT orchestrator.beacon_is_lost(w.id);
 
--- The workers that are alive, as is_alive() defines it. For each it looks through pg_locks.
+-- The workers that are alive, as is_alive() defines it. It searches pg_locks for each worker.
 CREATE OR REPLACE VIEW orchestrator.live_workers
 WITH (security_invoker = true) AS
 SELECT
@@ -88,8 +88,8 @@ FROM orchestrator.workers AS w
 WHERE w.state IN ('running', 'draining') AND orchestrator.is_alive(w.id)
 ORDER BY w.host, w.pid;
 
--- One row a queue: its state, how many tasks wait, run and were given up, and how long the oldest ready one waits.
--- A queue that only tasks name is listed too.
+-- One row for each queue: its state, how many tasks wait, run and are dead letters, and how long the oldest ready task
+-- has waited. A queue that only tasks name is listed too.
 CREATE OR REPLACE VIEW orchestrator.queue_summary
 WITH (security_invoker = true) AS
 WITH live AS (
@@ -134,7 +134,7 @@ LEFT JOIN live AS l ON l.queue = n.name
 LEFT JOIN dead AS d ON d.queue = n.name
 ORDER BY n.name;
 
--- Who holds what, longest first: claimed and running tasks with the worker's host and pid.
+-- The claimed and running tasks with their worker's host and pid, the longest first.
 CREATE OR REPLACE VIEW orchestrator.running_tasks
 WITH (security_invoker = true) AS
 SELECT
@@ -158,7 +158,8 @@ LEFT JOIN orchestrator.workers AS w ON w.id = t.worker_id
 WHERE t.worker_id IS NOT NULL
 ORDER BY t.claimed_at;
 
--- What happened to a task, one row an event: SELECT * FROM orchestrator.task_history WHERE task_id = 42 ORDER BY at.
+-- The history of a task, one row for each event: SELECT * FROM orchestrator.task_history WHERE task_id = 42 ORDER BY
+-- at.
 CREATE OR REPLACE VIEW orchestrator.task_history
 WITH (security_invoker = true) AS
 SELECT t.id AS task_id, t.created_at AS at, 'created' AS event, NULL::text AS actor, 'in queue ' || t.queue AS detail
@@ -171,7 +172,7 @@ UNION ALL
 SELECT t.id, t.finished_at, t.status, t.worker_id::text, t.error ->> 'message'
 FROM orchestrator.tasks AS t
 WHERE t.finished_at IS NOT NULL
-    -- A cancel by hand is in audit, with its actor and its reason, until retention takes it.
+    -- A manual cancel is in audit, with its actor and its reason, until retention deletes it.
     AND NOT (t.status = 'cancelled' AND EXISTS (
         SELECT
         FROM orchestrator.audit AS u

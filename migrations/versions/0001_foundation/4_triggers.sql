@@ -1,22 +1,23 @@
 -- The triggers, frozen.
 
--- Few write here: workers at their start, and people.
+-- Writes are rare: workers at their start, and operators.
 CREATE OR REPLACE TRIGGER queues_guard
 BEFORE INSERT OR UPDATE ON orchestrator.queues
 FOR EACH ROW
 EXECUTE FUNCTION orchestrator.guard_queue();
 
--- WHEN is false for rows that come complete (our own bulk path): a row trigger that fires costs COPY more than
--- half its speed. It is false for rows that move here from another leaf, too.
+-- WHEN is false for complete rows (our own bulk path): a row trigger that fires costs COPY more than half its speed.
+-- It is also false for rows that move here from another leaf.
 CREATE OR REPLACE TRIGGER tasks_fill
 BEFORE INSERT ON orchestrator.tasks
 FOR EACH ROW
 WHEN (NEW.aging_us IS NULL)
 EXECUTE FUNCTION orchestrator.fill_new_task();
 
--- A write that sets or clears the lease is a worker's. Three of its writes leave the lease alone. The start of an attempt
--- sets started_at, which a hand cannot. The sweep frees only what is due and changes nothing else. What was blocked and may
--- run keeps its place in the order: it has waited all along. A hand that unblocks a task gets the same.
+-- Only a worker sets or clears the lease. Three of a worker's writes leave the lease alone; WHEN lets them pass. The
+-- start of an attempt sets started_at, which an operator may not set. The sweep changes only the status, and only of
+-- due tasks. An unblocked task keeps its place in the order, because it has waited; an operator's statement that
+-- unblocks a task does the same.
 CREATE OR REPLACE TRIGGER tasks_guard
 BEFORE UPDATE ON orchestrator.tasks
 FOR EACH ROW
@@ -39,8 +40,8 @@ WHEN (
 )
 EXECUTE FUNCTION orchestrator.guard_manual_update();
 
--- On this leaf alone: a longer condition on the root would cost each claim. By its name it comes after tasks_guard, which
--- judges the values.
+-- On this leaf alone: a longer condition on the root would cost each claim. Triggers fire by name, so it fires after
+-- tasks_guard, which checks the values.
 CREATE OR REPLACE TRIGGER tasks_keep_dead
 BEFORE UPDATE ON orchestrator.tasks_dead
 FOR EACH ROW
@@ -64,8 +65,8 @@ WHEN (
 )
 EXECUTE FUNCTION orchestrator.refuse_finished_update();
 
--- On this leaf alone: a longer condition on the root would cost each claim. By its name it comes after tasks_guard, which
--- judges the values.
+-- On this leaf alone: a longer condition on the root would cost each claim. Triggers fire by name, so it fires after
+-- tasks_guard, which checks the values.
 CREATE OR REPLACE TRIGGER tasks_keep_done
 BEFORE UPDATE ON orchestrator.tasks_done
 FOR EACH ROW
@@ -89,27 +90,27 @@ WHEN (
 )
 EXECUTE FUNCTION orchestrator.refuse_finished_update();
 
--- Only hands name the root; a worker's DELETE names tasks_live, and its task keeps its key.
+-- Only manual statements name the root. A worker's DELETE names tasks_live, and its task keeps its key.
 CREATE OR REPLACE TRIGGER tasks_record_delete
 AFTER DELETE ON orchestrator.tasks
 REFERENCING OLD TABLE AS old_tasks
 FOR EACH STATEMENT
 EXECUTE FUNCTION orchestrator.record_manual_delete();
 
--- Only hands name the root, so only their statements are recorded.
+-- Only manual statements name the root, so only they are recorded.
 CREATE OR REPLACE TRIGGER tasks_record_update
 AFTER UPDATE ON orchestrator.tasks
 REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks
 FOR EACH STATEMENT
 EXECUTE FUNCTION orchestrator.record_manual_update();
 
--- A declaration that changes nothing writes nothing, and comes here never.
+-- A declaration that changes nothing writes nothing, so it does not fire this trigger.
 CREATE OR REPLACE TRIGGER types_guard
 BEFORE INSERT OR UPDATE ON orchestrator.types
 FOR EACH ROW
 EXECUTE FUNCTION orchestrator.guard_type();
 
--- A restore of a whole dump makes the triggers after the data, so its rows keep the place they come from.
+-- A restore of a whole dump creates the triggers after the data, so its rows keep the oid of the original table.
 CREATE OR REPLACE TRIGGER workers_set_workplace
 BEFORE INSERT ON orchestrator.workers
 FOR EACH ROW

@@ -1,10 +1,10 @@
-"""Look a server over for whoever runs tasks on it, and say what to do: `orchestrator doctor`.
+"""Examine a server that runs tasks, and advise the operator: `orchestrator doctor`.
 
-One function a check, in the room of what it looks at, with its statement beside it: the server, the tables, the
-notifications, the workers and what waits for them. A check looks and judges; it changes nothing, and runs in a
-transaction that is rolled back. What this role may not see is skipped and says so: the rest is still worth having.
+One function for each check, in the module of its subject, with its statement beside it: the server, the tables, the
+notifications, the workers and the queues. A check reads and judges. It changes nothing: its transaction is rolled back.
+A check that the role may not make is skipped, with a message; the other checks go on.
 
-Bounded, whatever the tables hold: no check counts tasks from end to end, and each is given ten seconds.
+The cost is bounded, whatever the tables hold: no check counts all tasks, and each check has ten seconds.
 """
 
 from orchestrator.operate.doctor.examine import examine

@@ -1,6 +1,6 @@
--- Out: one row: autovacuum is on; statistics are counted; our tables for which it is turned off; whether tasks_live has
--- settings of its own, as the migration has made them; the statement that turns it on for those tables; the one that gives
--- tasks_live its settings.
+-- Read the settings of autovacuum. Out: one row: whether autovacuum is on; whether statistics are counted; our tables
+-- for which it is off; whether tasks_live has the settings of its own that the migration made; the statement that turns
+-- autovacuum on for those tables; the statement that gives tasks_live its settings.
 WITH turned_off AS (
     SELECT c.relname
     FROM pg_class AS c, pg_options_to_table(c.reloptions) AS o

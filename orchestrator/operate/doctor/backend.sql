@@ -1,2 +1,2 @@
--- Out: one row: who answers.
+-- The process that serves this session. Out: one row.
 SELECT pg_backend_pid()

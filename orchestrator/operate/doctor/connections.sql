@@ -1,5 +1,5 @@
--- Out: one row: sessions on this server, and how many there may be for those who are no superusers; what tells
--- who has them.
+-- Out: one row: the number of sessions on this server; how many roles that are not superusers may have; the statement
+-- that lists the sessions by owner.
 SELECT
     (SELECT sum(d.numbackends)::integer FROM pg_stat_database AS d) AS used,
     current_setting('max_connections')::integer - current_setting('superuser_reserved_connections')::integer

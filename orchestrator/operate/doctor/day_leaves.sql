@@ -1,5 +1,5 @@
--- Out: one row: whether there is a leaf for today, and how many for the days to come; what makes that of today and
--- tomorrow's.
+-- Out: one row: whether today's leaf exists; how many leaves for later days exist; the statement that makes the leaves
+-- for today and tomorrow.
 SELECT
     coalesce(bool_or(l.starts_at <= orchestrator.clock() AND l.ends_at > orchestrator.clock()), false),
     count(*) FILTER (WHERE l.starts_at > orchestrator.clock()),

@@ -1,5 +1,5 @@
--- How many dead rows lie in the tables that change all the time. Out: table; dead rows; live rows; seconds since the last
--- vacuum, NULL: never; the statement that vacuums it. By the counters of the server: an estimate.
+-- The dead rows in the tables that change all the time. Out: table; dead rows; live rows; seconds since the last vacuum
+-- (NULL: never); the statement that vacuums it. Estimates, from the counters of the server.
 SELECT
     s.relname, s.n_dead_tup, s.n_live_tup,
     date_part('epoch', clock_timestamp() - greatest(s.last_vacuum, s.last_autovacuum)),

@@ -1,4 +1,4 @@
-"""All checks, one after the other: none that cannot be made keeps the others from being made."""
+"""Make all checks, one after the other. A check that cannot be made does not stop the others."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -50,12 +50,12 @@ CHECKS: tuple[Check, ...] = (
 
 
 def examine(patient: Examination) -> list[Finding]:
-    """Make every check, in the order in which one rests on the other."""
+    """Make every check; a check comes after those that it relies on."""
     return [make(check, patient) for check in CHECKS]
 
 
 def make(check: Check, patient: Examination) -> Finding:
-    """Make one check; what cannot be looked at is skipped, with the reason."""
+    """Make one check. A check that cannot be made is skipped, with the reason."""
     try:
         with patient.connection.transaction(force_rollback=True):
             patient.connection.execute(BOUNDS)
@@ -70,7 +70,7 @@ def make(check: Check, patient: Examination) -> Finding:
 
 
 def name_of(check: Check) -> str:
-    """Return what a check is called."""
+    """Return the name of a check."""
     return check.__name__.replace("_", " ")
 
 

@@ -1,5 +1,5 @@
--- What a check's transaction sets for itself: it waits for nobody, takes no longer than a person waits, and finds its rows by
--- the indexes, as workers do, whatever the statistics say (postgres/session.sql). Out: the settings.
+-- The settings of a check's transaction: it does not wait for locks, its statements have a short timeout, and it uses
+-- the indexes, as workers do, whatever the statistics are (postgres/session.sql). Out: the settings.
 SELECT
     set_config('statement_timeout', '10s', true),
     set_config('lock_timeout', '1s', true),

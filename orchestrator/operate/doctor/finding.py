@@ -1,4 +1,4 @@
-"""What is examined, and what a check finds."""
+"""The database that is examined, and the result of a check."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ Verdict = Literal["ok", "warn", "fail", "skipped"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check has found: what is so, what to do about it, and the statement that does it or shows more."""
+    """The result of one check: the facts, the advice, and the statement that follows the advice or shows more."""
 
     name: str
     verdict: Verdict
@@ -23,8 +23,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Examination:
-    """A database, and what it takes to examine it. `another` opens one more session on it, as a worker would;
-    `faults_of_claim` tells what is wrong with how claims are planned there; `now` is this host's clock."""
+    """A database, and the means to examine it. `another` opens one more session on it, as a worker would;
+    `faults_of_claim` returns the faults in the plans of claims; `now` is this host's clock."""
 
     connection: psycopg.Connection[Any]
     another: Callable[[], psycopg.Connection[Any]]
@@ -32,17 +32,17 @@ class Examination:
     now: Callable[[], float] = time.time
 
     def rows(self, statement: bytes, given: dict[str, Any] | None = None) -> list[Any]:
-        """Ask the database."""
-        # An empty set of parameters, not None: %% is a sign of percent in all of these.
+        """Run a statement and return its rows."""
+        # Empty parameters, not None: these statements write a percent sign as %%.
         return self.connection.execute(statement, given or {}).fetchall()
 
     def row(self, statement: bytes, given: dict[str, Any] | None = None) -> Any:
-        """Ask the database for the one row that there is."""
+        """Run a statement and return its only row."""
         (found,) = self.rows(statement, given)
         return found
 
 
-# A check is named after its function; until then its finding has no name.
+# examine.py names the finding after the function of its check; until then it has no name.
 
 
 def ok(says: str) -> Finding:
@@ -61,11 +61,11 @@ def skipped(says: str, advice: str | None = None, statement: str | None = None) 
     return Finding("", "skipped", says, advice, statement)
 
 
-# Of what may be many a few are named.
+# A finding names at most this many of a list.
 NAMED_MAX = 5
 
 
 def named(names: list[str]) -> str:
-    """Return a few of the names, and how many more there are."""
+    """Return the first few names, and how many more there are."""
     more = len(names) - NAMED_MAX
     return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")

@@ -1,8 +1,8 @@
--- Who keeps dead rows from being removed: sessions, prepared transactions and replication slots with a snapshot, or with a
--- transaction that has written (idle between its statements it has a number and no snapshot), the oldest first, but for
--- ourselves and those who vacuum. Out: kind; pid or name; application and user; state; age in transactions; age in seconds
--- (NULL for a slot); the statement that ends it. Of other roles' sessions nothing is seen without
--- pg_read_all_stats; then the first row has kind 'blind', and the statement that lets see.
+-- The holders that stop vacuum from removing dead rows: sessions, prepared transactions and replication slots with a
+-- snapshot, or with a transaction that has written (idle between its statements, it has a transaction id and no
+-- snapshot). The oldest first; without this session and without vacuums. Out: kind; pid or name; application and user;
+-- state; age in transactions; age in seconds (NULL for a slot); the statement that ends it. Without pg_read_all_stats,
+-- other roles' sessions are hidden: then the first row has the kind 'blind' and the statement that grants the right.
 SELECT 'blind', NULL, NULL, NULL, 2147483647, NULL, format('GRANT pg_read_all_stats TO %%I;', current_user)
 WHERE NOT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
 UNION ALL

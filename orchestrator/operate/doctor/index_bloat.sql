@@ -1,5 +1,5 @@
--- The indexes of the tables that change all the time, the largest first. Out: name; bytes; entries, by the last vacuum or
--- analyze (-1: none yet); the statement that builds it anew.
+-- The indexes of the tables that change all the time, the largest first. Out: name; bytes; entries, by the last vacuum
+-- or analyze (-1: none yet); the statement that rebuilds it.
 SELECT c.relname, pg_relation_size(c.oid), c.reltuples::bigint, format('REINDEX INDEX CONCURRENTLY orchestrator.%%I;', c.relname)
 FROM pg_index AS i
 JOIN pg_class AS c ON c.oid = i.indexrelid

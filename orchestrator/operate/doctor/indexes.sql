@@ -1,5 +1,5 @@
--- The indexes that ought to be there, and are not, or are not valid. Out: name; whether it is there; the statement that mends it. The list
--- is that of the migrations, but for the day leaves, whose primary keys are found by their tables.
+-- The indexes that are missing or not valid. Out: name; whether it exists; the statement that repairs it. The list is
+-- that of the migrations. The primary keys of the day leaves are found through their tables instead.
 WITH expected (name, made_by) AS (
     VALUES
         ('tasks_live_pkey', 'ALTER TABLE orchestrator.tasks_live ADD CONSTRAINT tasks_live_pkey PRIMARY KEY (id);'),

@@ -1,4 +1,4 @@
--- Out: one row: who leads, and has its beacon lit, or NULL; and whether anything is ready or held, for which a worker would be needed.
+-- Out: one row: the leader that holds its beacon, or NULL; whether a task is ready or held, so that a worker is needed.
 SELECT
     (SELECT format('%%s, pid %%s', l.host, l.pid) FROM orchestrator.leader AS l),
     EXISTS (SELECT FROM orchestrator.tasks_live AS t WHERE t.status = 'pending' AND t.lane IS NULL)

@@ -1,2 +1,2 @@
--- Hear what ring.sql sends.
+-- Listen for the notification that ring.sql sends.
 LISTEN orchestrator_doctor

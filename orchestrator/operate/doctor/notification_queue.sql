@@ -1,5 +1,6 @@
--- Out: one row: how full the queue of notifications is, from 0 to 1; and, if there is one, the session with the oldest transaction, which may be
--- the one that keeps them (a session that listens takes none in while its transaction is open): its name, and the statement that ends it.
+-- Out: one row: how full the queue of notifications is, from 0 to 1; and, if there is one, the session with the oldest
+-- transaction, as its name and the statement that ends it. This session may be the one that fills the queue: a
+-- listening session receives no notifications while its transaction is open.
 SELECT
     pg_notification_queue_usage(), a.pid IS NOT NULL,
     format('%%s, pid %%s', coalesce(nullif(a.application_name, ''), 'no name'), a.pid),

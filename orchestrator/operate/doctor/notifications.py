@@ -1,4 +1,4 @@
-"""Checks of what wakes a sleeping worker: does a notification arrive, and is there room for more."""
+"""Checks of notifications, which wake a sleeping worker: does one arrive, and is there room for more."""
 
 import secrets
 from contextlib import closing
@@ -17,7 +17,7 @@ QUEUE_FAIL = 0.5
 
 
 def notifications(patient: Examination) -> Finding:
-    """What one session sends, another one hears: sessions are the server's own, and no pooler's."""
+    """A notification from one session reaches another: the sessions are the server's own, not a pooler's."""
     word = secrets.token_hex(8)
     with closing(patient.another()) as listener, closing(patient.another()) as ringer:
         listener.execute(LISTEN)
@@ -36,7 +36,7 @@ def notifications(patient: Examination) -> Finding:
 
 
 def notification_queue(patient: Examination) -> Finding:
-    """A full queue would fail every commit that notifies, those of the application among them."""
+    """The queue of notifications has room: a full one fails every commit that notifies, the application's too."""
     usage, is_one, oldest, cure = patient.row(QUEUE)
     says = f"the queue of notifications is {usage:.0%} full; when it is full, commits that notify fail"
     advice = "A session that listens has a transaction open: end that."

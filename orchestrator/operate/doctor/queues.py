@@ -1,4 +1,4 @@
-"""Checks of what waits though it need not: for a worker, for a person, for code that nobody has."""
+"""Checks of tasks that wait without need: for a worker, for an operator, for code that no worker has."""
 
 from orchestrator.operate.doctor.finding import NAMED_MAX, Examination, Finding, fail, named, ok, warn
 from orchestrator.operate.unknown_types import UNKNOWN_TYPES
@@ -9,7 +9,7 @@ SUSPECTS = statement.load(__file__, "suspects.sql")
 
 
 def unserved_queues(patient: Examination) -> Finding:
-    """Every queue in which something is ready has a worker."""
+    """Every queue with ready tasks has a worker."""
     rows = patient.rows(READY_QUEUES)
     unserved = [name for name, state, *_, served, _ in rows if state != "paused" and not served]
     if unserved:
@@ -21,12 +21,12 @@ def unserved_queues(patient: Examination) -> Finding:
 
 
 def paused_queues(patient: Examination) -> Finding:
-    """No queue is held up by a pause that was forgotten."""
+    """No queue with ready tasks is paused: the pause may have been forgotten."""
     paused = [row for row in patient.rows(READY_QUEUES) if row[1] == "paused"]
     if not paused:
         return ok("none in which something is ready")
     says = "; ".join(
-        f"{name}, by {by or 'somebody'} for {hours(seconds)}{f' ({reason})' if reason else ''}"
+        f"{name}, by {by or 'an unknown role'} for {hours(seconds)}{f' ({reason})' if reason else ''}"
         for name, _, by, reason, seconds, *_ in paused[:NAMED_MAX]
     )
     return warn(
@@ -37,7 +37,7 @@ def paused_queues(patient: Examination) -> Finding:
 
 
 def unknown_types(patient: Examination) -> Finding:
-    """No worker has met a type that it does not know."""
+    """No worker has claimed a task of a type that it does not know."""
     rows = patient.rows(UNKNOWN_TYPES)
     if rows:
         says = ", ".join(f"{kind} ({count} in queue {queue})" for kind, queue, count, *_ in rows[:NAMED_MAX])
@@ -66,5 +66,5 @@ def suspects(patient: Examination) -> Finding:
 
 
 def hours(seconds: float) -> str:
-    """Say for how long."""
+    """Return a duration as text."""
     return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.0f} min"

@@ -1,7 +1,6 @@
--- The queues that have ready tasks, by leaps through the index, one row a queue, at most 1000. Out: name; state; by whom;
--- why; for how many seconds; how many seconds the next task waits; whether a live worker that claims serves it; the statement that resumes
--- it. Path:
--- tasks_live_claim_idx.
+-- The queues with ready tasks, at most 1000, read by jumps through the index. Out: one row for each queue: name; state;
+-- the actor and the reason of that state; for how many seconds it holds; how many seconds the next task has waited;
+-- whether a live worker that claims serves it; the statement that resumes it. Path: tasks_live_claim_idx.
 WITH RECURSIVE named AS (
     (SELECT t.queue FROM orchestrator.tasks_live AS t WHERE t.status = 'pending' AND t.lane IS NULL ORDER BY t.queue LIMIT 1)
     UNION ALL

@@ -1,7 +1,7 @@
--- Which schemas of the search_path could hold functions that are called in place of PostgreSQL's own: those in which a role
--- may create that is no superuser, does not own the database or our schema, and is not the one that asks.
--- All is qualified, since the path that is looked at may not be safe.
--- Out: one row: the process that answers, the names of these schemas, and the statement that helps.
+-- The schemas of the search_path that may hold functions which replace PostgreSQL's own: another role may create
+-- objects in them, and that role is not a superuser and does not own the database or our schema.
+-- All names are qualified, because the path under examination may be unsafe.
+-- Out: one row: the process that serves this session, the names of these schemas, and the statement that helps.
 SELECT
     pg_catalog.pg_backend_pid(),
     ARRAY(

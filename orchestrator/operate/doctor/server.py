@@ -1,4 +1,4 @@
-"""Checks of the server itself: its version, what it does with a commit, and settings that hurt."""
+"""Checks of the server itself: its version, the durability of commits, and harmful settings."""
 
 from orchestrator.operate.doctor.finding import Examination, Finding, fail, ok, warn
 from orchestrator.postgres import statement
@@ -8,12 +8,13 @@ SETTINGS = statement.load(__file__, "settings.sql")
 RECOVERY = statement.load(__file__, "recovery.sql")
 TRANSACTION_IDS = statement.load(__file__, "transaction_ids.sql")
 
-# At two milliards PostgreSQL refuses to write; it begins to fight at 200 million, and to complain with 40 left.
+# PostgreSQL refuses to write at two billion. It starts vacuums against wraparound at 200 million, and warns when 40
+# million are left.
 TRANSACTION_IDS_WARN = 1_000_000_000
 TRANSACTION_IDS_FAIL = 1_800_000_000
 
 DURABLE = ("fsync", "full_page_writes", "synchronous_commit")
-# What a worker does not set for its own sessions, and what another value than PostgreSQL's own does to it.
+# Settings that a worker does not set for its own sessions, and the harm of a value that is not PostgreSQL's default.
 HARM = {
     "idle_session_timeout": "ends the session in which a worker listens whenever nothing happens",
     "transaction_timeout": "ends handlers' transactions, migrations and retention in the middle",
@@ -47,7 +48,7 @@ def takes_writes(patient: Examination) -> Finding:
 
 
 def durability(patient: Examination) -> Finding:
-    """What the server confirms, it keeps."""
+    """The server keeps every commit that it confirms."""
     found = settings(patient, *DURABLE)
     for name in ("fsync", "full_page_writes"):
         if found[name] == "off":
@@ -67,7 +68,7 @@ def durability(patient: Examination) -> Finding:
 
 
 def session_settings(patient: Examination) -> Finding:
-    """No setting that workers do not override does them harm."""
+    """No setting harms workers that they do not override."""
     rows = patient.rows(SETTINGS, {"names": list(HARM)})
     hurting = [(name, value, cure) for name, value, harmless, cure in rows if value != harmless]
     if not hurting:
@@ -81,7 +82,7 @@ def session_settings(patient: Examination) -> Finding:
 
 
 def transaction_ids(patient: Examination) -> Finding:
-    """The wraparound is far."""
+    """The transaction ids are far from wraparound."""
     age, cure = patient.row(TRANSACTION_IDS)
     says = f"the oldest unfrozen row may be {age:,} transactions old; at 2,147,483,647 the server stops"
     advice = "Let a vacuum freeze the tables, and look who holds it back (horizon)."
@@ -93,7 +94,7 @@ def transaction_ids(patient: Examination) -> Finding:
 
 
 def settings(patient: Examination, *names: str) -> dict[str, str]:
-    """Return those of these settings that this version of PostgreSQL has."""
+    """Return the settings that this version of PostgreSQL has."""
     return {name: value for name, value, *_ in patient.rows(SETTINGS, {"names": list(names)})}
 
 

@@ -1,4 +1,4 @@
-"""Checks of the sessions on the server: how many, how they get there, and which of them hold the others up."""
+"""Checks of the sessions on the server: how many there are, how they connect, and which of them hold up others."""
 
 from ipaddress import ip_address
 from typing import Any
@@ -13,20 +13,20 @@ CLOCK = statement.load(__file__, "clock.sql")
 SEARCH_PATH = statement.load(__file__, "search_path.sql")
 HORIZON = statement.load(__file__, "horizon.sql")
 
-# A worker has five sessions or so, and more for handlers' own transactions.
+# A worker has about five sessions, and more for the handlers' own transactions.
 FREE_FAIL = 5
 FREE_SHARE_WARN = 0.2
-# Nothing is decided by this host's clock; but who compares log lines with rows is misled.
+# Nothing depends on this host's clock; but a wrong one misleads a reader who compares log lines with rows.
 SKEW_SECONDS = 5.0
 HORIZON_WARN_SECONDS = 300.0
 HORIZON_FAIL_SECONDS = 3600.0
-# Of a slot no time is known.
+# The age in seconds of a replication slot is unknown.
 HORIZON_WARN_TRANSACTIONS = 1_000_000
 UNVERIFIED = ("disable", "allow", "prefer", "require")
 
 
 def connections(patient: Examination) -> Finding:
-    """There is room for more workers, and for a person in need."""
+    """There is room for more workers, and for an operator's session."""
     used, at_most, who = patient.row(CONNECTIONS)
     free = at_most - used
     says = f"{used} of {at_most} sessions are in use"
@@ -39,7 +39,7 @@ def connections(patient: Examination) -> Finding:
 
 
 def tls(patient: Examination) -> Finding:
-    """What leaves this machine is encrypted, and the server has proved who it is."""
+    """Connections that leave this machine are encrypted, and the server is verified."""
     link = patient.connection.pgconn
     options = {option.keyword: option.val for option in link.info}
     mode = (options.get(b"sslmode") or b"prefer").decode()
@@ -49,7 +49,7 @@ def tls(patient: Examination) -> Finding:
 
 
 def judged(host: str, address: str, mode: str, *, encrypted: bool) -> Finding:
-    """Judge the way to a host."""
+    """Judge the connection to a host."""
     if is_here(host, address):
         return ok("the server is on this machine")
     advice = "Say sslmode=verify-full and sslrootcert=FILE in the URL: docs/howto/tls.md."
@@ -59,21 +59,21 @@ def judged(host: str, address: str, mode: str, *, encrypted: bool) -> Finding:
         )
     if mode in UNVERIFIED:
         return warn(
-            f"sessions to {host} are encrypted, but with sslmode={mode} anybody may answer in its place",
+            f"sessions to {host} are encrypted, but with sslmode={mode} another server may answer in its place",
             advice,
         )
     return ok(f"encrypted, and the server is known by its certificate (sslmode={mode})")
 
 
 def is_here(host: str, address: str) -> bool:
-    """Tell whether a session stays on this machine: by a socket in the file system, or the loopback."""
+    """Return whether a session stays on this machine: through a Unix socket or the loopback."""
     if not address:
         return not host or host.startswith(("/", "@")) or host == "localhost"
     return ip_address(address.partition("%")[0]).is_loopback
 
 
 def search_path(patient: Examination) -> Finding:
-    """What our sessions call is PostgreSQL's own, and nothing that somebody has put into a schema of their path."""
+    """Our sessions call PostgreSQL's own functions, and none that another role has put into a schema of their path."""
     backend, schemas, cure = patient.row(SEARCH_PATH)
     if backend == patient.connection.info.backend_pid:
         return ok("our sessions look functions up in pg_catalog alone")
@@ -95,7 +95,7 @@ def clock(patient: Examination) -> Finding:
     (servers,) = patient.row(CLOCK)
     after = patient.now()
     skew = float(servers) - (before + after) / 2
-    # What the way there took may have passed all before, or all after.
+    # The time of the round trip may have passed all before the server read its clock, or all after.
     certain = max(0.0, abs(skew) - (after - before) / 2)
     if certain >= SKEW_SECONDS:
         return warn(
@@ -117,7 +117,7 @@ def driver(_patient: Examination) -> Finding:
 
 
 def horizon(patient: Examination) -> Finding:
-    """Nobody keeps the rows of finished tasks from being removed."""
+    """No transaction stops vacuum from removing the rows of finished tasks."""
     rows = patient.rows(HORIZON)
     blind = bool(rows) and rows[0][0] == "blind"
     holders = [row for row in rows if row[0] != "blind"]
@@ -141,7 +141,7 @@ def horizon(patient: Examination) -> Finding:
 
 
 def weight(row: Any) -> int:
-    """Return how bad a holder is: 0, 1 or 2."""
+    """Return the severity of a holder: 0, 1 or 2."""
     transactions, seconds = row[4], row[5]
     if seconds is None:
         return int((transactions or 0) >= HORIZON_WARN_TRANSACTIONS)

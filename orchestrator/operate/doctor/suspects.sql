@@ -1,7 +1,7 @@
--- Tasks that have cost two workers their lives and are tried again, and those that cost five and became dead letters
--- within a day. Out: id; type; losses; whether it becomes a dead letter; what tells
--- its story. Of the last 10,000 recorded attempts, and of the last 10,000 dead letters. Paths:
--- attempts_pkey, tasks_live_pkey, tasks_dead_finished_idx.
+-- Suspects that are tried again (they have cost two workers their lives), and tasks that cost five workers and became
+-- dead letters within the last day. Out: id; type; losses; whether it is a dead letter; the statement that shows its
+-- history. It reads the last 10,000 recorded attempts and the last 10,000 dead letters.
+-- Paths: attempts_pkey, tasks_live_pkey, tasks_dead_finished_idx.
 WITH lost AS (
     SELECT a.task_id
     FROM (SELECT r.task_id, r.outcome FROM orchestrator.attempts AS r ORDER BY r.id DESC LIMIT 10000) AS a

@@ -1,4 +1,4 @@
-"""Checks of our own schema: is it whole, are its rows found by their indexes, is it vacuumed."""
+"""Checks of our own schema: is it complete, do statements use its indexes, is it vacuumed."""
 
 from orchestrator.errors import SchemaError
 from orchestrator.operate.doctor.finding import Examination, Finding, fail, ok, warn
@@ -13,10 +13,10 @@ DEAD_ROWS = statement.load(__file__, "dead_rows.sql")
 INDEX_BLOAT = statement.load(__file__, "index_bloat.sql")
 DAY_LEAVES = statement.load(__file__, "day_leaves.sql")
 
-# A busy hour leaves so many between two vacuums; it is their staying that slows claims down.
+# A busy hour leaves so many dead rows between two vacuums. Claims become slow only if the dead rows stay.
 DEAD_ROWS_WARN = 100_000
 VACUUMED_SECONDS = 600
-# What a backlog has left of an index is used again; it is worth a rebuild when it is much, and mostly air.
+# PostgreSQL uses the free space in an index again. A rebuild pays only if the index is large and mostly empty.
 BLOAT_BYTES_MIN = 256 * 2**20
 BLOAT_TIMES = 8
 ENTRY_BYTES = 64
@@ -24,7 +24,7 @@ LEAVES_AHEAD_WARN = 2
 
 
 def schema(patient: Examination) -> Finding:
-    """The revision that this version brings."""
+    """The schema is at the revision of this version."""
     try:
         compatibility.require_revision(patient.connection)
     except SchemaError as error:
@@ -39,11 +39,11 @@ def schema(patient: Examination) -> Finding:
 
 
 def roles(patient: Examination) -> Finding:
-    """The roles that have the grants."""
+    """The roles that get the grants exist."""
     missing, cure = patient.row(ROLES)
     if missing:
         return warn(
-            f"this server has no role {', '.join(missing)}: nobody can be given those rights",
+            f"this server has no role {', '.join(missing)}: no role can be given those rights",
             "Create it as a superuser, then run `orchestrator migrate` again for the grants.",
             cure,
         )
@@ -51,7 +51,7 @@ def roles(patient: Examination) -> Finding:
 
 
 def copy(patient: Examination) -> Finding:
-    """Not a copy that nobody has resumed."""
+    """The database is not a copy that has not been resumed."""
     if (came_from := compatibility.origins(patient.connection)) is not None:
         return fail(
             f"this database is a copy ({came_from}): nothing runs here before a person says so",
@@ -61,7 +61,7 @@ def copy(patient: Examination) -> Finding:
 
 
 def indexes(patient: Examination) -> Finding:
-    """Every index is there, and valid."""
+    """Every index exists and is valid."""
     rows = patient.rows(INDEXES)
     if not rows:
         return ok("all are there, and valid")
@@ -82,7 +82,7 @@ def claim_plan(patient: Examination) -> Finding:
 
 
 def autovacuum(patient: Examination) -> Finding:
-    """Dead rows are removed by themselves."""
+    """Autovacuum removes dead rows."""
     is_on, counts, turned_off, tuned, turn_on, tune = patient.row(AUTOVACUUM)
     if not (is_on and counts):
         name = "track_counts" if is_on else "autovacuum"
@@ -107,7 +107,7 @@ def autovacuum(patient: Examination) -> Finding:
 
 
 def dead_rows(patient: Examination) -> Finding:
-    """They are few, or were removed a moment ago."""
+    """Dead rows are few, or a vacuum has just removed them."""
     rows = patient.rows(DEAD_ROWS)
     piles = [
         (table, dead, cure)
@@ -125,7 +125,7 @@ def dead_rows(patient: Examination) -> Finding:
 
 
 def index_bloat(patient: Examination) -> Finding:
-    """The indexes are as large as their entries."""
+    """The indexes are not much larger than their entries need."""
     rows = patient.rows(INDEX_BLOAT)
     bloated = [
         (name, size, cure)
@@ -143,7 +143,7 @@ def index_bloat(patient: Examination) -> Finding:
 
 
 def day_leaves(patient: Examination) -> Finding:
-    """There is room for what finishes today and in the next days."""
+    """The day leaves for today and the next days exist."""
     today, ahead, manually = patient.row(DAY_LEAVES)
     advice = "The leader makes them; see `leader`. By hand, for today and tomorrow:"
     if not today:

@@ -1,4 +1,4 @@
-"""Checks of those who do the work: do they live, is one of them the leader, are they of one version."""
+"""Checks of the workers: are they alive, is one of them the leader, do they have one version."""
 
 from orchestrator.operate.doctor.finding import Examination, Finding, fail, named, ok, warn
 from orchestrator.postgres import statement
@@ -8,12 +8,12 @@ WORKERS = statement.load(__file__, "workers.sql")
 LEADER = statement.load(__file__, "leader.sql")
 BLOCKED = statement.load(__file__, "blocked.sql")
 
-# A fleet that has just started has not elected anybody yet.
+# Workers that have just started have not elected a leader yet.
 ELECTION_SECONDS = 15.0
 
 
 def workers(patient: Examination) -> Finding:
-    """Somebody runs tasks."""
+    """At least one worker is alive."""
     crew = patient.rows(WORKERS)
     if crew:
         return ok(f"{len(crew)} live")
@@ -24,7 +24,7 @@ def workers(patient: Examination) -> Finding:
 
 
 def leader(patient: Examination) -> Finding:
-    """Somebody takes back what dead workers hold, and keeps house."""
+    """A worker leads: it takes back the tasks of dead workers, and does the other duties."""
     leads, _ = patient.row(LEADER)
     crew = patient.rows(WORKERS)
     if leads:
@@ -41,7 +41,7 @@ def leader(patient: Examination) -> Finding:
 
 
 def event_loops(patient: Examination) -> Finding:
-    """No handler keeps the event loop of its worker from turning."""
+    """No handler blocks the event loop of its worker."""
     found = patient.rows(BLOCKED)
     if not found:
         return ok("all turn")
@@ -63,7 +63,7 @@ def event_loops(patient: Examination) -> Finding:
 
 
 def worker_versions(patient: Examination) -> Finding:
-    """All workers are of one version, and so is this command."""
+    """All workers and this command have one version."""
     crew = patient.rows(WORKERS)
     versions = sorted({version for _, _, version, *_ in crew})
     if len(versions) > 1:

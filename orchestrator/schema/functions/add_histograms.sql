@@ -1,5 +1,5 @@
--- Add two histograms up: bucket to count, as in statistics. What is no bucket is an error; what lies beyond the last one
--- is in the last.
+-- Add two histograms: bucket to count, as in statistics. A key that is no bucket number is an error; a number beyond
+-- the last bucket counts for the last one.
 CREATE OR REPLACE FUNCTION orchestrator.add_histograms(one jsonb, other jsonb)
 RETURNS jsonb
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,5 +1,5 @@
--- Whether this is the place where these tasks run: every row of home says so, and there is one. Where it is not, in a
--- restored dump or a cloned database, no worker starts before resume_after_restore.
+-- Whether these tables are at home: home has at least one row, and every row matches this place. If not (a restored
+-- dump or a cloned database), no worker starts before resume_after_restore.
 CREATE OR REPLACE FUNCTION orchestrator.at_home()
 RETURNS boolean
 LANGUAGE sql STABLE

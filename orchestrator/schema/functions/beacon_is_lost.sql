@@ -1,7 +1,7 @@
--- Whether a worker's beacon is out, though its row says that one is held: its process has ended, or has lost its LISTEN
--- session. Seconds later the leader takes back what it holds; its beat would be missed only after its dead_after. Read in pg_locks:
--- nothing is locked here, as the leader does (maintain/missing_workers.sql). False where that tells nothing: the server
--- is young, or a standby; and for who may not read beacons.
+-- Whether a worker has lost its beacon, though its row says that it holds one: its process has ended, or has lost its
+-- LISTEN session. Seconds later the leader takes back its tasks; its beat would be missed only after its dead_after.
+-- This reads pg_locks and takes no lock, unlike the leader (maintain/missing_workers.sql). False where the missing lock
+-- proves nothing: on a server that has just started, on a standby, and for a role that may not read beacons.
 CREATE OR REPLACE FUNCTION orchestrator.beacon_is_lost(worker_id uuid)
 RETURNS boolean
 LANGUAGE plpgsql STABLE

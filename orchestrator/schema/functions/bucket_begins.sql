@@ -1,6 +1,7 @@
--- Where a bucket of a histogram of times begins, in seconds; it ends where the next one begins. Four to each doubling from
--- 64 microseconds on; below that, all is bucket 0, and from 25 days on bucket 141, which
--- stands for any number above it too: a power beyond every double would be an error, for a view of all rows as well. The same as orchestrator/task/buckets.py.
+-- The lower bound of a bucket of a histogram of times, in seconds; the upper bound is the next one's lower bound. There
+-- are four buckets to each doubling from 64 microseconds on. Bucket 0 holds everything below that, and bucket 141
+-- everything from 25 days on. Any number above 141 means 141: a power beyond a double would be an error, also for a
+-- view of all rows. The same as orchestrator/task/buckets.py.
 CREATE OR REPLACE FUNCTION orchestrator.bucket_begins(bucket integer)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,5 +1,5 @@
--- Cancel a task that has not finished; true also when it was cancelled before. The reason is kept in audit.
--- A worker that is running it is fenced off: what it writes afterwards counts for nothing.
+-- Cancel a task that has not finished; true also if it was cancelled before. audit keeps the reason.
+-- A worker that runs the task is fenced off: its later outcome has no effect.
 CREATE OR REPLACE FUNCTION orchestrator.cancel(task_id bigint, reason text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -8,8 +8,8 @@ AS $$
 BEGIN
     PERFORM orchestrator.ensure_partition();
     PERFORM set_config('orchestrator.reason', coalesce(cancel.reason, ''), true);
-    -- A worker that ends the task at this moment moves its row to another leaf: then the UPDATE, which had waited for it,
-    -- finds nothing, and looks again. Ends: a task moves as often only if somebody requeues it each time.
+    -- If a worker ends the task at this moment, it moves the row to another leaf. The UPDATE, which waited for it, then
+    -- finds no row, and the loop tries again. Ends: a task moves this often only if it is requeued each time.
     FOR round IN 1 .. 100 LOOP
         UPDATE orchestrator.tasks AS t SET status = 'cancelled' WHERE t.id = cancel.task_id;
         EXIT WHEN FOUND;

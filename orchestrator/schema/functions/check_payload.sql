@@ -1,5 +1,6 @@
 -- Refuse a payload, or another JSON column by its name, that a worker could not read back: not an object, too large,
--- nested too deep, or holding a number that Python will not parse; true otherwise, so that a condition may ask. Size is judged on the text, since a 900-byte body can print as 13 MB.
+-- nested too deep, or with a number that Python does not parse. Otherwise true, so that a condition can call it. The
+-- size is that of the text, because a 900-byte body can print as 13 MB.
 -- A function and not a CHECK: a CHECK runs at every update, and its error would print the row.
 CREATE OR REPLACE FUNCTION orchestrator.check_payload(payload jsonb, name text DEFAULT 'payload')
 RETURNS boolean
@@ -19,7 +20,7 @@ BEGIN
     END IF;
     body := payload::text;
     body_bytes := octet_length(body);
-    -- Nothing below can happen in a body this short.
+    -- A body this short can have none of the faults below.
     IF body_bytes <= 128 THEN
         RETURN true;
     END IF;
@@ -30,16 +31,16 @@ BEGIN
             MESSAGE = format('the %s is %s bytes of text; at most %s are allowed', name, body_bytes, bytes_max),
             HINT = 'Store the data elsewhere and enqueue a reference to it, or raise orchestrator.settings.payload_bytes_max.';
     END IF;
-    -- In lax mode .** also unwraps arrays; strict counts each level once.
+    -- In lax mode .** also unwraps arrays; strict mode counts each level once.
     IF jsonb_path_exists(payload, 'strict $.**{64}.type() ? (@ == "object" || @ == "array")') THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR002',
             MESSAGE = format('the %s is nested more than 64 levels deep', name),
             HINT = 'Flatten it.';
     END IF;
-    -- The regular expression keeps the walk to bodies with many digits in a row (255 is the most it can count); in a
-    -- string they are harmless.
-    -- A whole number may print as 4300 characters, sign and all; one with a point is read as a float.
+    -- The regular expression limits the search to bodies with many digits in a row (it can count to 255); digits in a
+    -- string are harmless.
+    -- An integer may print as 4300 characters, with its sign; Python reads a number with a point as a float.
     IF body_bytes > 308 AND body ~ '[0-9]{255}' AND EXISTS (
         SELECT
         FROM jsonb_path_query(payload, 'strict $.** ? (@.type() == "number" && (@ >= 1e308 || @ <= -1e308))') AS n (value)

@@ -1,5 +1,5 @@
--- Return a span of time as it was given, or refuse it by the name of its argument: a sum with it beyond what a timestamp
--- holds is an error that names none. The bound is that of Python (task/duration.py). NULL is NULL.
+-- Return a span of time unchanged, or refuse it and name its argument: an overflow in a later sum would be an error
+-- that names no argument. The bound is the same as in Python (task/duration.py). NULL stays NULL.
 CREATE OR REPLACE FUNCTION orchestrator.checked_span(name text, span interval)
 RETURNS interval
 LANGUAGE plpgsql IMMUTABLE

@@ -1,4 +1,4 @@
--- Let a queue run dry: new tasks are refused, those it has are finished. Returns the new state.
+-- Drain a queue: it refuses new tasks, and workers finish the tasks that it has. Returns the new state.
 CREATE OR REPLACE FUNCTION orchestrator.drain_queue(queue text, reason text DEFAULT NULL)
 RETURNS text
 LANGUAGE sql VOLATILE

@@ -1,5 +1,5 @@
--- Let a worker stop: it claims no more, finishes what it runs, gives back what is left after its grace, and ends. Returns
--- false when it is ending already. The reason is kept in audit.
+-- Drain a worker: it claims no more, finishes the tasks that it runs, gives back the others after its grace, and ends.
+-- Returns false if it is ending already. audit keeps the reason.
 CREATE OR REPLACE FUNCTION orchestrator.drain_worker(worker_id uuid, reason text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -1,12 +1,13 @@
--- Drop the oldest leaf of tasks_done of which no queue keeps anything: its whole day is further back than the longest
--- keep_finished, where the house's 7 days count too. Returns its name; NULL when none is due, or when those that are
--- due are in use: then a NOTICE says so, nothing is changed, and the caller's transaction goes on.
--- Locks: the leaf, then tasks_done, ACCESS EXCLUSIVE both. DROP needs them, and so would DETACH; but each of the two
--- takes tasks_done first and would hold it, and with it every finish, while it waits for a reader of the leaf.
--- So the leaf is locked first and not waited for: a report on it costs the workers nothing, and the leaf behind it is
--- tried. tasks_done is waited for once, at most 100 ms, which is also the longest that a finish can queue behind this;
--- a reader who has tasks_done and waits for the leaf is let go by the same 100 ms. Commit soon: until then no task
--- can finish. The bound is read in ISO and UTC whatever the session's settings; the name is only where to look.
+-- Drop the oldest leaf of tasks_done from which no queue keeps a task: its whole day is older than the longest
+-- keep_finished, and older than the house's 7 days. Returns its name; NULL if no leaf is due, or if the due leaves are
+-- in use: then it raises a NOTICE and changes nothing, and the caller's transaction goes on.
+-- Locks: the leaf, then tasks_done, ACCESS EXCLUSIVE both. DROP needs both locks, and so would DETACH; but each of the
+-- two locks tasks_done first, and would hold it, and so stop every finish, while it waits for a reader of the leaf.
+-- So this locks the leaf first and does not wait: a report on the leaf costs the workers nothing, and the next leaf is
+-- tried. It waits for tasks_done once, at most 100 ms, so a finish can wait behind it for 100 ms at most. The same 100
+-- ms
+-- end a deadlock with a reader that has tasks_done and waits for the leaf. Commit soon: until then no task can finish.
+-- The bound is read in ISO and UTC whatever the session's settings; the name only selects the candidates.
 CREATE OR REPLACE FUNCTION orchestrator.drop_old_partition()
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -37,7 +38,7 @@ BEGIN
             EXECUTE format('LOCK TABLE ONLY orchestrator.%I IN ACCESS EXCLUSIVE MODE NOWAIT', leaf);
             got_leaf := true;
             LOCK TABLE ONLY orchestrator.tasks_done IN ACCESS EXCLUSIVE MODE;
-            -- Again: while the locks were taken a queue may have been told to keep more.
+            -- Checks again: a queue's retention may have changed before the locks were taken.
             EXECUTE due_leaves INTO still_due USING leaf;
             IF still_due IS NULL THEN
                 RETURN NULL;
@@ -45,12 +46,12 @@ BEGIN
             EXECUTE format('DROP TABLE orchestrator.%I', leaf);
             RETURN leaf;
         EXCEPTION
-            -- The block is a savepoint: the locks it took are given back.
+            -- The block is a savepoint: its rollback releases the locks that it took.
             WHEN lock_not_available OR deadlock_detected OR undefined_table THEN
                 RAISE NOTICE USING
                     MESSAGE = format('leaf %s is in use and was not dropped', leaf),
                     HINT = 'It is tried again; a long report on finished tasks keeps it as long as it runs.';
-                -- Who has tasks_done has it for the next leaf as well.
+                -- A transaction that holds tasks_done holds it for the next leaf as well.
                 EXIT WHEN got_leaf;
         END;
     END LOOP;

@@ -1,7 +1,7 @@
--- Enqueue one task and return its id; with a key that is taken, the id of the task that has it.
--- What is left out comes from the type, then the queue, then the house.
--- One query finds all that, and the row goes complete into its leaf, past the root's triggers. Where anything is
--- unusual it goes through them instead: fill_new_task knows what is wrong, if anything is.
+-- Enqueue one task and return its id. If another task has the key, return that task's id.
+-- Options that are not given come from the type, then the queue, then the house.
+-- One query finds the defaults and writes the complete row into its leaf, past the root's triggers. If anything is
+-- unusual, the row goes through the triggers instead: fill_new_task names the fault, or accepts the row.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue(
     type text,
     payload jsonb DEFAULT '{}',
@@ -42,7 +42,7 @@ BEGIN
             RETURN holder;
         END IF;
     END IF;
-    -- Apart from the rest: an expression costs each transaction anew, by its length, whatever comes of it.
+    -- Apart from the rest: each transaction pays for an expression anew, by its length, whether it is used or not.
     IF num_nonnulls(
         enqueue.run_at, enqueue.delay, enqueue.key,
         -- generated: simple options of enqueue

@@ -1,6 +1,6 @@
--- Enqueue a set of tasks that differ in nothing but their payloads, a JSON array of objects, and return their ids in
--- order. `alike` holds what they share: any of enqueue_many's other members but key and key_window. What they share is
--- looked up, judged and sent once: 4 µs an item where enqueue_many takes 6. A set that holds anything unusual goes there.
+-- Enqueue a set of tasks that differ only in their payloads, a JSON array of objects, and return their ids in order.
+-- `alike` holds what they share: any other member of enqueue_many's items except key and key_window. It is sent, looked
+-- up and checked once: 4 µs per item, against 6 µs with enqueue_many. A set with anything unusual goes to enqueue_many.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue_alike(payloads jsonb, alike jsonb)
 RETURNS bigint[]
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -12,7 +12,8 @@ DECLARE
     task record;
     plain boolean;
 BEGIN
-    -- A subtransaction, for what cannot be cast; it writes nothing, so it needs no number of its own.
+    -- A subtransaction, to catch values that cannot be cast. It writes nothing, so it needs no transaction id of its
+    -- own.
     BEGIN
         SELECT
             a.type, n.queue,
@@ -87,7 +88,7 @@ BEGIN
     END IF;
 
     PERFORM orchestrator.warn_undeclared(task.type);
-    -- Ids are drawn in the order of the items, so that the set runs in its own order.
+    -- The ids are drawn in the order of the items, so that the tasks run in that order.
     new_ids := ARRAY(
         SELECT nextval('orchestrator.tasks_id_seq') FROM generate_series(1, jsonb_array_length(enqueue_alike.payloads))
     );

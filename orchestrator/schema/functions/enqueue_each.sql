@@ -1,6 +1,6 @@
--- Enqueue a set item by item, each through the triggers of the root: for enqueue_many, where the set holds something
--- unusual. So the first bad item is named, in the words of who refused it, and what is only unusual gets in.
--- Keys are taken sorted by (type, key), so that two sets cannot deadlock.
+-- Enqueue a set item by item, each through the triggers of the root. enqueue_many calls it for a set with anything
+-- unusual. The error names the first bad item, with the message of the check that refused it; items that are only
+-- unusual are enqueued. It takes keys sorted by (type, key), so that two sets cannot deadlock.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue_each(tasks jsonb)
 RETURNS TABLE (id bigint, created boolean)
 LANGUAGE plpgsql VOLATILE
@@ -31,7 +31,7 @@ DECLARE
     message text;
     hint text;
 BEGIN
-    -- Ids are drawn in the order of the items, so that the set runs in its own order.
+    -- The ids are drawn in the order of the items, so that the tasks run in that order.
     FOR n IN 1 .. jsonb_array_length(enqueue_each.tasks) LOOP
         new_ids[n] := nextval('orchestrator.tasks_id_seq');
     END LOOP;
@@ -72,7 +72,7 @@ BEGIN
             IF item.value ->> 'run_at' IS NOT NULL AND item.value ->> 'delay' IS NOT NULL THEN
                 RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = 'run_at and delay were both given', HINT = 'Give one of them.';
             END IF;
-            -- A text would be read as the text form of an array.
+            -- PostgreSQL would read a string as the text form of an array.
             SELECT k INTO stranger FROM unnest(lists) AS k WHERE jsonb_typeof(item.value -> k) NOT IN ('array', 'null') LIMIT 1;
             IF FOUND THEN
                 RAISE EXCEPTION USING
@@ -92,7 +92,8 @@ BEGIN
         -- One subtransaction for the whole set; the message gains the index of the bad item.
         GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
         RAISE EXCEPTION USING
-            -- What is no value of its type (class 22) is a wrong argument here, and the server prints all of it.
+            -- A value that is invalid for its type (class 22) is a wrong argument here. The server's message prints all
+            -- of it.
             ERRCODE = CASE WHEN SQLSTATE LIKE '22%' THEN 'OR006' ELSE SQLSTATE END,
             MESSAGE = format('tasks[%s]: %s', n - 1, regexp_replace(left(message, 200), '[[:cntrl:]]', '?', 'g')),
             HINT = coalesce(nullif(hint, ''), 'Nothing of the set was enqueued.');

@@ -1,8 +1,8 @@
--- Enqueue a set: a JSON array of objects whose members are the arguments of enqueue(). All or nothing; one row
--- for each item, in order, `created` false where its key was taken, by an older task or by an earlier item.
--- The whole set is judged in one query and inserted by another, as complete rows, past the root's triggers: 6 µs an item
--- where one INSERT an item takes 60. A set that holds anything unusual goes to enqueue_each, which names the bad item.
--- Keys are taken sorted by (type, key), so that two sets cannot deadlock.
+-- Enqueue a set: a JSON array of objects whose members are the arguments of enqueue(). All or nothing. Returns one row
+-- for each item, in order; `created` is false if an older task or an earlier item has the key.
+-- One query checks the whole set and another inserts it, as complete rows, past the root's triggers: 6 µs per item,
+-- against 60 µs with one INSERT per item. A set with anything unusual goes to enqueue_each, which names the bad item.
+-- It takes keys sorted by (type, key), so that two sets cannot deadlock.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue_many(tasks jsonb)
 RETURNS TABLE (id bigint, created boolean)
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -26,7 +26,8 @@ BEGIN
             MESSAGE = 'enqueue_many takes a JSON array of objects',
             HINT = 'For example [{"type": "mail.welcome", "payload": {"user_id": 1}}].';
     END IF;
-    -- A subtransaction, for what cannot be cast; it writes nothing, so it needs no number of its own.
+    -- A subtransaction, to catch values that cannot be cast. It writes nothing, so it needs no transaction id of its
+    -- own.
     BEGIN
         SELECT
             bool_and(coalesce(
@@ -87,7 +88,7 @@ BEGIN
             FROM jsonb_array_elements(enqueue_many.tasks) AS v (value)
             LEFT JOIN orchestrator.types AS t ON t.name = v.value ->> 'type'
             LEFT JOIN orchestrator.queues AS q ON q.name = coalesce(v.value ->> 'queue', t.queue, 'default')
-            OFFSET 0  -- else each of these is worked out wherever it is named
+            OFFSET 0  -- without it, each expression is computed again wherever its name is used
         ) AS a;
     EXCEPTION WHEN OTHERS THEN
         plain := false;
@@ -97,7 +98,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Ids are drawn in the order of the items, so that the set runs in its own order.
+    -- The ids are drawn in the order of the items, so that the tasks run in that order.
     new_ids := ARRAY(
         SELECT nextval('orchestrator.tasks_id_seq') FROM generate_series(1, jsonb_array_length(enqueue_many.tasks))
     );
@@ -159,7 +160,7 @@ BEGIN
         WHERE v.holder = v.id
         RETURNING queue, run_at
     )
-    -- The earliest task of a queue decides: who sleeps past any of them sleeps past that one.
+    -- The earliest task of a queue decides: a worker that sleeps past any of the tasks sleeps past the earliest.
     SELECT count(orchestrator.ring(ARRAY[n.queue], n.due)) AS rung
     INTO item
     FROM (SELECT b.queue, min(b.run_at) AS due FROM born AS b GROUP BY b.queue) AS n;

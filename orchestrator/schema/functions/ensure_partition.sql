@@ -1,6 +1,6 @@
 -- Make the leaf of tasks_done for a UTC day, if it is missing; returns its name. CREATE + ATTACH and not
--- CREATE … PARTITION OF: ATTACH lets the workers go on finishing while it runs (SHARE UPDATE EXCLUSIVE on
--- tasks_done, which also makes two of these take turns).
+-- CREATE … PARTITION OF: workers can finish tasks while ATTACH runs (SHARE UPDATE EXCLUSIVE on tasks_done, which also
+-- serialises two calls of this function).
 CREATE OR REPLACE FUNCTION orchestrator.ensure_partition(day date DEFAULT NULL)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -1,5 +1,5 @@
--- See to it that a queue has its row. One that only tasks or types name gets it here; any other name is taken for a slip.
--- A name that is nowhere is looked for in all live tasks.
+-- Make the row of a queue that only tasks or types name; refuse an unknown name as a typing error. For an unknown name
+-- it searches all live tasks.
 CREATE OR REPLACE FUNCTION orchestrator.ensure_queue(queue text)
 RETURNS void
 LANGUAGE plpgsql VOLATILE

@@ -1,5 +1,5 @@
--- Why is this task not running? One answer in words, and the command that helps, if there is one, on a line of its own:
--- SELECT orchestrator.explain(42). A program asks explanation(42), which says the reason as a word too.
+-- Explain why a task is not running: one sentence and, on a line of its own, the command that helps, if there is one:
+-- SELECT orchestrator.explain(42). A program calls explanation(42), which also returns the reason as one word.
 CREATE OR REPLACE FUNCTION orchestrator.explain(task_id bigint)
 RETURNS text
 LANGUAGE sql STABLE

@@ -1,5 +1,5 @@
--- The part of explanation() about a task that is not there: deleted by hand, never enqueued, forgotten by retention, or
--- in a transaction that is not committed, or never will be.
+-- The part of explanation() about a task that does not exist: an operator deleted it, it was never enqueued, retention
+-- deleted it, or its transaction is not committed yet or was rolled back.
 CREATE OR REPLACE FUNCTION orchestrator.explain_absent(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE plpgsql STABLE
@@ -54,7 +54,7 @@ BEGIN
         RETURN;
     END IF;
 
-    -- Who enqueues has the root locked until the end of the transaction; a worker's statements name leaves.
+    -- A transaction that enqueues holds a lock on the root until its end; a worker's statements name leaves.
     SELECT array_agg(w.pid) INTO writers
     FROM (
         SELECT l.pid

@@ -1,4 +1,4 @@
--- The part of explanation() about a task that has ended: completed, cancelled, or a dead letter, when, how and why.
+-- The part of explanation() about a task that is completed, cancelled or a dead letter: when, how and why it ended.
 CREATE OR REPLACE FUNCTION orchestrator.explain_ended(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE sql STABLE

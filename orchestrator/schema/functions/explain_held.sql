@@ -1,6 +1,6 @@
--- The part of explanation() about a task that a worker holds: by whom, since when, until when; and if that worker is gone,
--- who takes the task back, and how soon. Gone is who said so, was declared dead, has not beaten for its dead_after, or whose
--- beacon is out.
+-- The part of explanation() about a task that a worker holds: which worker, since when, until when; and if that worker
+-- is gone, which worker takes the task back, and how soon. A worker is gone if it has stopped, was declared dead, has
+-- not beaten for its dead_after, or has lost its beacon.
 CREATE OR REPLACE FUNCTION orchestrator.explain_held(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE plpgsql STABLE
@@ -31,7 +31,7 @@ BEGIN
         FROM orchestrator.leader AS l
         WHERE l.id <> task.worker_id;
         SELECT count(*) INTO peers FROM orchestrator.live_workers AS w WHERE w.id <> task.worker_id;
-        -- Who stopped may have left a claim on its way; it is looked for when its beat is too old.
+        -- A stopped worker may have left a claim on its way. The leader looks for it when the worker's beat is too old.
         soon := CASE
             WHEN task.state = 'stopped' AND task.beat_at > now - task.dead_after THEN 'in ' || orchestrator.format_interval(task.beat_at + task.dead_after - now)
             ELSE 'within seconds'

@@ -1,9 +1,9 @@
--- The part of explanation() about a task that is due, in the order in which it may be kept: its queue is paused, no live
--- worker serves it, none of those knows the type, somebody's transaction has the row locked, it has cost two workers
--- their lives, all slots are busy; or nothing keeps it, and it is said how many are ahead of it.
--- What no worker has said of its types (an older one) is no reason. The number of those ahead is counted to 10,000.
--- In two halves: PostgreSQL 15 reads on for (position, id) < (…) while the positions are the same, and those of tasks that
--- were enqueued together are (230 ms for the first of a million, 2 ms in halves).
+-- The part of explanation() about a task that is due. It returns the first reason that holds: the queue is paused, no
+-- live worker serves it, none of those workers knows the type, another transaction has the row locked, the task has
+-- cost two workers their lives, all slots are busy; or nothing keeps it, and the answer is how many tasks are ahead of
+-- it. A worker that did not report its types (an older one) counts as knowing the type. The tasks ahead are counted to
+-- 10,000. They are counted in two halves: for (position, id) < (…) PostgreSQL 15 reads on through all equal positions,
+-- and tasks that were enqueued together have equal positions (230 ms for the first of a million, 2 ms in halves).
 -- Paths: tasks_live_pkey, tasks_live_claim_idx, tasks_live_worker_idx, whatever the statistics say.
 CREATE OR REPLACE FUNCTION orchestrator.explain_ready(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
@@ -38,7 +38,7 @@ BEGIN
         RETURN QUERY SELECT
             'queue_paused',
             format(
-                '%s, but its queue %s is paused, by %s since %s (%s)', ready, named, coalesce(queue.state_by, 'somebody'),
+                '%s, but its queue %s is paused, by %s since %s (%s)', ready, named, coalesce(queue.state_by, 'an unknown role'),
                 queue.state_since::timestamptz(0), orchestrator.format_interval(now - queue.state_since)
             ) || coalesce(': ' || left(queue.state_reason, 300), '') || '. To let it run:',
             format('SELECT orchestrator.resume_queue(%L);', task.queue);
@@ -63,8 +63,8 @@ BEGIN
             format('%s, but no live worker serves its queue %s: ', ready, named)
             || CASE
                 WHEN crew.serving > 0 THEN format('those that did (%s) are draining, and about to stop', crew.serving)
-                WHEN crew.living > 0 THEN format('those that live (%s) serve others', crew.living)
-                ELSE 'none lives at all'
+                WHEN crew.living > 0 THEN format('the live workers (%s) serve other queues', crew.living)
+                ELSE 'no worker is alive'
             END || '. Start one:',
             orchestrator.worker_command(task.queue);
         RETURN;
@@ -75,15 +75,16 @@ BEGIN
             || CASE
                 WHEN crew.elsewhere IS NOT NULL THEN format('; one that serves other queues does (%s)', crew.elsewhere)
                 WHEN EXISTS (SELECT FROM orchestrator.types AS y WHERE y.name = task.type) THEN ''
-                ELSE ' (nor has any ever declared it: it may be misspelt)'
+                ELSE ', and no worker has ever declared it: it may be misspelt'
             END || '. Start one that does:',
             orchestrator.worker_command(task.queue);
         RETURN;
     END IF;
 
-    -- Who has the row locked, and not for a moment, as a claim has: claims go round it. (Of a row that several share, xmax is
-    -- the number of their group, and nobody is found. And without pg_read_all_stats it is hidden since when
-    -- another role's transaction is open: then nobody is accused, since it may be a claim.)
+    -- The transaction that has the row locked for longer than a claim would: claims skip the row. (If several
+    -- transactions share the lock, xmax is the number of their group, and no session is found. Without
+    -- pg_read_all_stats the age of another role's transaction is hidden: then no session is named, because it may be a
+    -- claim.)
     SELECT l.pid, a.application_name, a.xact_start INTO locker
     FROM pg_locks AS l
     LEFT JOIN pg_stat_activity AS a ON a.pid = l.pid
@@ -93,7 +94,7 @@ BEGIN
     IF FOUND AND coalesce(locker.xact_start, 'infinity') < clock_timestamp() - interval '1 second' THEN
         RETURN QUERY SELECT
             'row_locked',
-            format('%s, but somebody''s transaction has its row locked, and workers go round it: pid %s', ready, locker.pid)
+            format('%s, but another transaction has its row locked, and workers skip it: pid %s', ready, locker.pid)
             || coalesce(format(' (%s)', nullif(left(locker.application_name, 200), '')), '')
             || coalesce(', open for ' || orchestrator.format_interval(clock_timestamp() - locker.xact_start), '')
             || '. To end that session:',

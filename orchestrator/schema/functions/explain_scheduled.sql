@@ -1,6 +1,6 @@
--- The part of explanation() about a task that is not due yet, and why: its time was given; it was given back, since a
--- worker did not know its type; it has cost two workers their lives, and none was free to run it alone; an attempt
--- failed, and the next one waits; its handler put it off.
+-- The part of explanation() about a task that is not due yet, and why: the producer gave it a time; a worker put it
+-- back, because it did not know the type; it has cost two workers their lives, and no worker was free to run it alone;
+-- an attempt failed, and the next one waits; its handler snoozed it.
 CREATE OR REPLACE FUNCTION orchestrator.explain_scheduled(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE plpgsql STABLE

@@ -1,9 +1,9 @@
--- Why is this task not running? One row: the reason as a word, one answer in words, and the statement or command that
--- helps (NULL: nothing need be done, or nothing can). The first of what is true, in the order in which it would stop
--- the task: ended; a copy of the database; held by a worker; blocked; not due; and then what keeps a ready one.
--- All that it asks, it asks in one snapshot, and it writes and locks nothing: it may be asked on a standby.
--- Cheap whatever waits: what it counts, it counts to 10,000 (measured: 2 to 32 ms anywhere among a
--- million ready tasks, PostgreSQL 15 and 18).
+-- Explain why a task is not running. One row: the reason as one word, one sentence, and the statement or command that
+-- helps (NULL: no action is needed, or none helps). It is the first reason that holds, in the order in which it would
+-- stop the task: ended; a copy of the database; held by a worker; blocked; not due; and then what keeps a ready task.
+-- It reads everything in one snapshot and writes and locks nothing, so it works on a standby.
+-- It is cheap however many tasks wait: it counts to 10,000 at most (measured: 2 to 32 ms anywhere among a million
+-- ready tasks, PostgreSQL 15 and 18).
 CREATE OR REPLACE FUNCTION orchestrator.explanation(task_id bigint)
 RETURNS TABLE (reason text, says text, command text)
 LANGUAGE plpgsql STABLE
@@ -24,7 +24,7 @@ BEGIN
         RETURN QUERY SELECT
             'copy',
             format(
-                'task %s is %s, and nothing runs here: this database is a copy, and nobody has resumed it. Make sure that no'
+                'task %s is %s, and nothing runs here: this database is a copy, and has not been resumed. Make sure that no'
                 ' worker runs the same tasks in the original, then:',
                 explanation.task_id, task.status
             ),

@@ -1,6 +1,6 @@
--- What goes wrong, by fault: the newest dead letters, and the tasks among the newest failed attempts that will be tried
--- again, so many of each; grouped by type, error class and normalised message. It looks at no more than that, whatever
--- the tables hold, and counts only what it looked at. first_seen and last_seen are of these; sample_id is the newest.
+-- The failures, grouped by type, error class and normalised message: a number of the newest dead letters, and the same
+-- number of the newest failed attempts whose tasks wait for a retry. It reads no more than that, whatever the tables
+-- hold, and counts only what it reads. first_seen and last_seen are of these rows too; sample_id is the newest task.
 -- group_id is a hash of type, class and message, the same everywhere. To act on a group, name these three:
 -- … WHERE status = 'dead_letter' AND type = 'mail' AND error ->> 'class' = 'TimeoutError'
 --     AND orchestrator.normalised(error ->> 'message') = 'no answer within <n> s'
@@ -41,7 +41,7 @@ AS $$
     seen AS (
         SELECT d.id, d.type, d.error, d.seen_at, d.dead, d.retrying FROM dead AS d
         UNION ALL
-        -- A task that a hand has requeued has no error, and counts as new.
+        -- A task that an operator has requeued has no error, and counts as new.
         SELECT t.id, t.type, t.error, f.seen_at, 0, 1
         FROM failed AS f
         JOIN orchestrator.tasks_live AS t ON t.id = f.task_id
@@ -55,7 +55,7 @@ AS $$
         FROM seen AS s
     )
     SELECT
-        -- Not md5, which a server in FIPS mode refuses.
+        -- Not md5: a server in FIPS mode refuses it.
         left(lpad(to_hex(hashtextextended(
             concat_ws(E'\x1f', n.type, n.error_class, n.message) COLLATE "C", 0
         )), 16, '0'), 10),

@@ -1,8 +1,9 @@
--- Row trigger: complete and check a new task. It knows one by aging_us, which no producer may write. What the INSERT leaves
--- out comes from the type, then the queue, then the house. SECURITY DEFINER, since a producer may read neither table, nor
--- write keys.
--- One query finds all that, whether a sleeping worker could run the task, and whether all is as usual. Only where it is
--- not, the rest looks for the fault. Expressions are dear: each costs each transaction anew, by its length.
+-- Row trigger: complete and check a new task. A new task has no aging_us, which no producer may write. Columns that the
+-- INSERT leaves out come from the type, then the queue, then the house. SECURITY DEFINER, because a producer may not
+-- read these two tables, nor write keys.
+-- One query finds the defaults, whether a sleeping worker could run the task, and whether all is usual. Only if it is
+-- not, the rest looks for the fault. Expressions are expensive: each transaction pays for each of them anew, by its
+-- length.
 CREATE OR REPLACE FUNCTION orchestrator.fill_new_task()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -15,7 +16,7 @@ DECLARE
     awaited boolean;
     fault text;
 BEGIN
-    -- As usual: type and queue are declared, so their names were judged then; and nothing else is given.
+    -- The usual case: type and queue are declared, so their names are checked already; and no other column is given.
     IF num_nonnulls(
             NEW.id, NEW.run_at, NEW.idempotency_key, NEW.lease, NEW.worker_id, NEW.claimed_at, NEW.started_at,
             NEW.finished_at, NEW.result, NEW.error, NEW.progress,
@@ -50,7 +51,8 @@ BEGIN
         FROM orchestrator.types AS t
         JOIN orchestrator.queues AS q ON q.name = coalesce(NEW.queue, t.queue)
         WHERE t.name = NEW.type AND q.state <> 'draining' AND NEW.created_at IS NOT NULL;
-        -- Without a row all of these are NULL, as they were; so NEW.queue, which may be given, is none of them.
+        -- If the query finds no row, it sets all of these to NULL, as they were. So NEW.queue, which may be given, is
+        -- not among them.
         IF FOUND THEN
             NEW.queue := into_queue;
             IF awaited THEN
@@ -59,10 +61,10 @@ BEGIN
             RETURN NEW;
         END IF;
     END IF;
-    -- An id ahead of the sequence would make a later, innocent INSERT fail. The id of a finished task would make the end of
-    -- this one fail, since both cannot stand in one leaf.
+    -- An id ahead of the sequence would make a later, correct INSERT fail. The id of a finished task would make the end
+    -- of this one fail, because one leaf cannot hold both.
     IF NEW.attempt = -1 THEN
-        -- From insert_task, which has drawn the id.
+        -- insert_task has drawn the id.
         NEW.attempt := 0;
     ELSIF NEW.id IS NOT NULL THEN
         RAISE EXCEPTION USING
@@ -143,7 +145,7 @@ BEGIN
     IF fault IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
     END IF;
-    -- IS DISTINCT FROM, since a NULL that slipped through would end in a constraint's error, which prints the row.
+    -- IS DISTINCT FROM: a NULL would pass <> and meet a constraint, whose error prints the row.
     IF NEW.status NOT IN ('pending', 'scheduled')
         OR NEW.attempt IS DISTINCT FROM 0 OR NEW.losses IS DISTINCT FROM 0
         OR num_nonnulls(

@@ -1,4 +1,4 @@
--- How long, for a person: 0.4 s, 12 s, 3 min 20 s, 5 min, 2 h 5 min, 3 d 4 h. Less than nothing is 0 s.
+-- A duration as readable text: 0.4 s, 12 s, 3 min 20 s, 5 min, 2 h 5 min, 3 d 4 h. A negative one is 0 s.
 CREATE OR REPLACE FUNCTION orchestrator.format_interval(span interval)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

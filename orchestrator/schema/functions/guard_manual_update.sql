@@ -1,6 +1,6 @@
--- Row trigger on a hand's UPDATE (one that leaves the lease alone): refuse a change that makes no sense, and
--- complete one that does, so that `SET status = 'pending'` is a whole requeue. The trigger's WHEN keeps
--- workers' writes out; they name tasks_live and set or clear the lease.
+-- Row trigger on a manual UPDATE (one that leaves the lease alone): refuse a change that makes no sense, and
+-- complete one that does, so that `SET status = 'pending'` is a whole requeue. The trigger's WHEN leaves out
+-- the workers' writes: they name tasks_live and set or clear the lease.
 CREATE OR REPLACE FUNCTION orchestrator.guard_manual_update()
 RETURNS trigger
 LANGUAGE plpgsql
@@ -27,14 +27,14 @@ BEGIN
                 ),
                 HINT = 'To run it now, set run_at = now().';
         END IF;
-        -- What has finished is refused by tasks_keep_done and tasks_keep_dead.
+        -- tasks_keep_done and tasks_keep_dead refuse the change for a finished task.
         IF OLD.status IN ('claimed', 'running') AND NEW.status NOT IN ('pending', 'scheduled') THEN
             RAISE EXCEPTION USING
                 ERRCODE = 'OR001',
                 MESSAGE = format('task %s is %s; run_at can be changed only while it waits', OLD.id, OLD.status),
                 HINT = format('To run it again then: UPDATE orchestrator.tasks SET status = ''pending'', run_at = … WHERE id = %s', OLD.id);
         END IF;
-        -- A new time for a waiting task decides between scheduled and pending, whatever else was said.
+        -- A new time for a waiting task decides between scheduled and pending, whatever status the statement sets.
         IF NEW.status IN ('pending', 'scheduled') THEN
             NEW.status := CASE WHEN NEW.run_at > now THEN 'scheduled' ELSE 'pending' END;
         END IF;
@@ -75,8 +75,8 @@ BEGIN
             HINT = advice;
     END IF;
 
-    -- Back among the waiting: a fresh start for what had begun or ended. Clearing the lease fences off whoever
-    -- may be running it still.
+    -- The task waits again. One that had begun or ended gets fresh attempts. Clearing the lease fences off a worker
+    -- that may still run it.
     IF NOT waits THEN
         NEW.attempt := 0;
         NEW.losses := 0;

@@ -1,5 +1,5 @@
--- Row trigger on queues: refuse in words what the table's constraints refuse. One row that no arithmetic can take would
--- stop retention for all queues.
+-- Row trigger on queues: refuse what the table's constraints refuse, with a readable message. One value that overflows
+-- the arithmetic would stop retention for all queues.
 CREATE OR REPLACE FUNCTION orchestrator.guard_queue()
 RETURNS trigger
 LANGUAGE plpgsql

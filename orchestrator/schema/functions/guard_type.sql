@@ -1,5 +1,5 @@
--- Row trigger on types: refuse in words what the table's constraints refuse. One row that no arithmetic can take would stop
--- what the leader does for all types.
+-- Row trigger on types: refuse what the table's constraints refuse, with a readable message. One value that overflows
+-- the arithmetic would stop the leader's duties for all types.
 CREATE OR REPLACE FUNCTION orchestrator.guard_type()
 RETURNS trigger
 LANGUAGE plpgsql

@@ -1,6 +1,6 @@
--- Let nothing run here before resume_after_restore: for a copy that was made file by file (a base backup, a snapshot, a
--- restore to a point in time), which the database cannot tell from itself. Workers finish what they hold and claim no
--- more. Returns whether anything changed.
+-- Stop all claims here until resume_after_restore. For a copy that was made file by file (a base backup, a snapshot, a
+-- restore to a point in time): the database cannot distinguish it from the original. Workers finish the tasks that they
+-- hold and claim no more. Returns whether anything changed.
 CREATE OR REPLACE FUNCTION orchestrator.hold_after_restore(reason text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -11,7 +11,7 @@ BEGIN
     IF NOT orchestrator.at_home() THEN
         RETURN false;
     END IF;
-    -- No row has this place, not even this one.
+    -- This place matches no row, not even this one.
     INSERT INTO orchestrator.home (place) VALUES ('{}');
     UPDATE orchestrator.workers AS w SET workplace = 0 WHERE w.state IN ('running', 'draining');
     INSERT INTO orchestrator.audit (action, reason) VALUES ('hold_after_restore', hold_after_restore.reason);

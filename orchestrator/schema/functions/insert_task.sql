@@ -1,6 +1,6 @@
--- Insert one task whose key, if it has one, is already taken for this id. `due` is NULL for now; `item` holds the type and
--- the other options, as the members of an item of enqueue_many(). Integers are judged here: as smallint a wrong one would
--- end in an error that does not name the argument.
+-- Insert one task whose key, if it has one, is already taken for this id. `due` NULL means now; `item` holds the type
+-- and the other options, as the members of an item of enqueue_many(). Integers are checked here: the cast of a wrong
+-- one to smallint would be an error that does not name the argument.
 CREATE OR REPLACE FUNCTION orchestrator.insert_task(new_id bigint, payload jsonb, due timestamptz, item jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE
@@ -29,7 +29,7 @@ BEGIN
     IF fault IS NOT NULL THEN
         RAISE EXCEPTION USING ERRCODE = 'OR006', MESSAGE = fault, HINT = 'Nothing was enqueued.';
     END IF;
-    -- attempt = -1 tells fill_new_task that the id was drawn, not chosen: no producer may write this column.
+    -- attempt = -1 marks the id as drawn, not chosen, for fill_new_task: no producer may write this column.
     INSERT INTO orchestrator.tasks (
         id, type, payload, queue, run_at, idempotency_key, attempt,
         -- generated: simple options

@@ -1,6 +1,6 @@
 -- Whether a worker is alive: it has not ended, its last beat is younger than its own dead_after, and its beacon is not
--- out. The one definition of it, for views and for statements that show workers. The leader takes tasks back by the same
--- dead_after, but watches a worker for a while first (maintain/recover.sql). For callers that may not read beacons, the
+-- lost. Views and statements that show workers use this one definition. The leader takes tasks back by the same
+-- dead_after, but watches a worker for a while first (maintain/recover.sql). For a role that may not read beacons, the
 -- beat alone decides.
 CREATE OR REPLACE FUNCTION orchestrator.is_alive(worker_id uuid)
 RETURNS boolean

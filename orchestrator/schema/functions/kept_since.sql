@@ -1,5 +1,5 @@
--- The moment since which something is kept that is kept for so long. Bounded, whatever the column holds: a period that no
--- timestamp takes would stop retention for all queues.
+-- The moment before which retention deletes, for a period of keeping. Bounded, whatever the column holds: a period that
+-- overflows a timestamp would stop retention for all queues.
 CREATE OR REPLACE FUNCTION orchestrator.kept_since(period interval)
 RETURNS timestamptz
 LANGUAGE sql STABLE

@@ -1,5 +1,5 @@
--- Tell whether a task's idempotency key belongs to another task now: it was cancelled, and its key was taken since.
--- Acts on many tasks leave such a task out.
+-- Whether a task's idempotency key belongs to another task now: the task was cancelled, and another took its key since.
+-- Acts on many tasks skip such a task.
 CREATE OR REPLACE FUNCTION orchestrator.key_has_passed(task_type text, task_key text, task_id bigint)
 RETURNS boolean
 LANGUAGE sql STABLE

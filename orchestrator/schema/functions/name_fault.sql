@@ -1,4 +1,4 @@
--- Say what is wrong with a name of a type or a queue; NULL: nothing. What it prints of the name is short.
+-- The fault of a type's or a queue's name, as text; NULL: no fault. It prints only a short part of the name.
 CREATE OR REPLACE FUNCTION orchestrator.name_fault(what text, name text)
 RETURNS text
 LANGUAGE sql IMMUTABLE

@@ -1,6 +1,6 @@
--- An error message without what differs from task to task, so that equal faults can be counted: quoted text, uuids,
--- paths, hexadecimal and numbers become <text>, <uuid>, <path>, <hex> and <n>. Its first 500 characters, since a message
--- may hold a megabyte; NULL is ''. Each step reads the text once, so no message makes it slow.
+-- An error message without the parts that differ from task to task, so that equal faults can be counted: quoted text,
+-- uuids, paths, hexadecimal and numbers become <text>, <uuid>, <path>, <hex> and <n>. It uses the first 500 characters,
+-- because a message may be a megabyte; NULL becomes ''. Each step reads the text once, so no message makes it slow.
 CREATE OR REPLACE FUNCTION orchestrator.normalised(message text)
 RETURNS text
 LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
@@ -9,7 +9,7 @@ AS $$
 DECLARE
     said text := left(coalesce(normalised.message, ''), 500);
 BEGIN
-    -- An apostrophe inside a word is none of the quotes.
+    -- An apostrophe inside a word is not a quote.
     said := regexp_replace(said, '"[^"]*"|`[^`]*`|(?<!\w)''[^'']*''(?!\w)', '<text>', 'g');
     IF said ~ '[0-9/\\]' THEN
         said := regexp_replace(said, '\m[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\M', '<uuid>', 'gi');

@@ -1,4 +1,4 @@
--- Tell workers that something about them has changed: they look at once what it is. A hint, like every notification.
+-- Notify workers that their rows or tasks have changed, so that they look at once. A hint, like every notification.
 CREATE OR REPLACE FUNCTION orchestrator.notify_workers(worker_ids uuid[])
 RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER

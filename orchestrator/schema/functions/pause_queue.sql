@@ -1,4 +1,5 @@
--- Stop handing out the tasks of a queue; running ones go on, new ones are accepted and wait. Returns the new state.
+-- Pause a queue: workers claim none of its tasks; running tasks go on, new tasks are accepted and wait. Returns the new
+-- state.
 CREATE OR REPLACE FUNCTION orchestrator.pause_queue(queue text, reason text DEFAULT NULL)
 RETURNS text
 LANGUAGE sql VOLATILE

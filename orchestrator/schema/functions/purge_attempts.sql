@@ -1,6 +1,6 @@
 -- Delete at most `at_most` records of attempts that are older than both keep_finished and keep_dead of their queue,
--- 30 days where the queue has no row; returns how many. Whoever may call this can delete nothing else.
--- Locks: the rows, SKIP LOCKED. Path: attempts_queue_idx, by leaps from queue to queue, as in purge_dead_letters.
+-- 30 days where the queue has no row; returns how many. A role that may call this can delete nothing else by it.
+-- Locks: the rows, SKIP LOCKED. Path: attempts_queue_idx, by jumps from queue to queue, as in purge_dead_letters.
 CREATE OR REPLACE FUNCTION orchestrator.purge_attempts(at_most integer DEFAULT 1000)
 RETURNS integer
 LANGUAGE sql VOLATILE SECURITY DEFINER

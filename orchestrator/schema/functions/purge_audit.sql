@@ -1,5 +1,5 @@
--- Delete at most `at_most` records of audit that are older than settings.keep_audit; returns how many. Whoever may
--- call this can delete nothing else. Locks: the rows, SKIP LOCKED. Path: audit_at_idx.
+-- Delete at most `at_most` records of audit that are older than settings.keep_audit; returns how many. A role
+-- that may call this can delete nothing else by it. Locks: the rows, SKIP LOCKED. Path: audit_at_idx.
 CREATE OR REPLACE FUNCTION orchestrator.purge_audit(at_most integer DEFAULT 1000)
 RETURNS integer
 LANGUAGE sql VOLATILE SECURITY DEFINER

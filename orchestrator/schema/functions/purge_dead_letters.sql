@@ -1,10 +1,10 @@
 -- Delete at most `at_most` dead letters that are older than their queue's keep_dead, 30 days where the queue has no
--- row; returns how many. Whoever may call this can delete nothing else. Their keys are free from then on (take_key).
--- Locks: the rows, SKIP LOCKED; a hand's requeue that commits at this very moment can make it fail with 40001.
--- Path: tasks_dead_queue_idx, by leaps from queue to queue: rows of a queue that keeps its dead letters for years are
--- never looked at, however many lie before those that are due. Compared as a
--- pair, and without an ORDER BY: by finished_at alone the planner likes tasks_dead_finished_idx, which lies in the order
--- of the table, and reads them all.
+-- row; returns how many. A role that may call this can delete nothing else by it. The keys of the tasks become free
+-- (take_key).
+-- Locks: the rows, SKIP LOCKED; a manual requeue that commits at the same moment can make this fail with 40001.
+-- Path: tasks_dead_queue_idx, by jumps from queue to queue: it never reads rows of a queue that keeps its dead letters
+-- for years, however many come before the due rows. The condition compares a pair, without an ORDER BY: with
+-- finished_at alone the planner prefers tasks_dead_finished_idx, which has the order of the table, and reads all rows.
 CREATE OR REPLACE FUNCTION orchestrator.purge_dead_letters(at_most integer DEFAULT 1000)
 RETURNS integer
 LANGUAGE sql VOLATILE SECURITY DEFINER

@@ -1,8 +1,8 @@
--- Of one leaf of tasks_done, delete what is older than its queue's keep_finished (7 days where the queue has no row)
--- and lies in the pages from `first_page` on; at most `at_most` tasks. Returns how many were due, how many of those
--- were deleted (the others are locked, or too many for one call), and the page to look at next, NULL behind the last.
--- By pages, since a leaf has no index but its key: one by queue or time would cost every finish.
--- A leaf that is not there any more has no further page. Locks: the rows, SKIP LOCKED. Path: a TID range.
+-- Delete tasks of one leaf of tasks_done that are older than their queue's keep_finished (7 days where the queue has no
+-- row), in the pages from `first_page` on; at most `at_most` tasks. Returns how many were due, how many of those were
+-- deleted (the others are locked, or too many for one call), and the next page to read, NULL after the last.
+-- By pages, because a leaf has no index but its key: an index by queue or time would cost every finish.
+-- A leaf that no longer exists has no further page. Locks: the rows, SKIP LOCKED. Path: a TID range.
 CREATE OR REPLACE FUNCTION orchestrator.purge_finished(
     leaf text, first_page bigint, pages integer, at_most integer,
     OUT due integer, OUT deleted integer, OUT next_page bigint
@@ -14,7 +14,7 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $$
 DECLARE
-    -- Only a leaf: never another table, whatever name is given.
+    -- Only a leaf: never another table, whatever the argument is.
     place CONSTANT regclass := (
         SELECT i.inhrelid
         FROM pg_inherits AS i
@@ -22,7 +22,7 @@ DECLARE
         WHERE i.inhparent = 'orchestrator.tasks_done'::regclass AND c.relname = leaf
     );
 BEGIN
-    -- A block has a number of 32 bits.
+    -- A block number has 32 bits.
     IF first_page IS NULL OR first_page NOT BETWEEN 0 AND 4294967294 OR pages IS NULL OR pages NOT BETWEEN 1 AND 1000000 THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',

@@ -1,6 +1,6 @@
--- Delete at most `at_most` idempotency keys whose window is over; returns how many. take_key holds them for free
--- already. Locks: the keys, SKIP LOCKED: one that an enqueue is just taking is left alone, and an enqueue that waits
--- for this finds no row and writes its own. Path: idempotency_keys_expires_idx.
+-- Delete at most `at_most` idempotency keys whose window is over; returns how many. take_key already treats them as
+-- free. Locks: the keys, SKIP LOCKED: it skips a key that an enqueue is just taking, and an enqueue that waits for this
+-- finds no row and writes its own. Path: idempotency_keys_expires_idx.
 CREATE OR REPLACE FUNCTION orchestrator.purge_keys(at_most integer DEFAULT 1000)
 RETURNS integer
 LANGUAGE sql VOLATILE SECURITY DEFINER
@@ -10,7 +10,7 @@ SET enable_bitmapscan = off
 SET jit = off
 AS $$
     WITH gone AS (
-        -- By place, which is safe for what is locked: the key's own index has two columns.
+        -- By ctid, which is safe for locked rows: the primary key has two columns.
         DELETE FROM orchestrator.idempotency_keys AS k
         WHERE k.ctid = ANY (ARRAY(
             SELECT d.ctid

@@ -1,5 +1,5 @@
--- Delete at most `at_most` rows of statistics that are older than settings.keep_statistics, or, of those by the minute, than
--- two days; returns how many. Whoever may call this can delete nothing else.
+-- Delete at most `at_most` rows of statistics that are older than settings.keep_statistics (by the minute: older than
+-- two days at most); returns how many. A role that may call this can delete nothing else by it.
 -- Locks: the rows, SKIP LOCKED. Path: the primary keys.
 CREATE OR REPLACE FUNCTION orchestrator.purge_statistics(at_most integer DEFAULT 1000)
 RETURNS integer

@@ -1,7 +1,7 @@
 -- Delete at most `at_most` rows of workers that stopped or died longer ago than settings.keep_workers, hold no task
 -- and do not lead; returns how many. A claim that was on its way all that time is recovered without the row too.
--- Locks: the worker rows, SKIP LOCKED; takes no lock on tasks. Path: tasks_live_worker_idx for what they hold. The
--- table itself is read whole: it has the rows of a few days.
+-- Locks: the worker rows, SKIP LOCKED; takes no lock on tasks. Path: tasks_live_worker_idx for their tasks. It reads
+-- the whole table of workers, which has the rows of a few days.
 CREATE OR REPLACE FUNCTION orchestrator.purge_workers(at_most integer DEFAULT 1000)
 RETURNS integer
 LANGUAGE sql VOLATILE SECURITY DEFINER

@@ -1,8 +1,8 @@
--- What queue_summary tells, at a price that does not grow: where there is little to read it is counted now, else it is what
--- the leader counted last (orchestrator.samples). `as_of` says when; NULL: there is no figure. `exact` counts in any case,
--- which with millions of tasks takes seconds.
--- How much there is to read is told by the size of the tables on the disk, which asks nobody and is never out of date, as
--- an estimate of rows is in the first minutes of a burst. Measured: 150,000 tasks, 24 MB, took 230 ms on a busy machine.
+-- The figures of queue_summary at a bounded cost: counted now if the tables are small, else the leader's last counts
+-- (orchestrator.samples). `as_of` is the time of the counts; NULL: there are none. `exact` always counts, which takes
+-- seconds with millions of tasks.
+-- The size of the tables on disk decides: it needs no scan and is always current. An estimate of rows is out of date in
+-- the first minutes of a burst. Measured: 150,000 tasks, 24 MB, took 230 ms on a busy machine.
 CREATE OR REPLACE FUNCTION orchestrator.queue_counts(exact boolean DEFAULT false)
 RETURNS TABLE (
     queue text,
@@ -36,7 +36,7 @@ BEGIN
         LEFT JOIN orchestrator.queues AS q ON q.name = s.queue
         ORDER BY s.queue;
     ELSE
-        -- The oldest may be done by now: its age is what it was then.
+        -- The oldest task may be done by now: its age is that at the time of the sample.
         RETURN QUERY
         SELECT
             coalesce(q.name, s.queue), coalesce(q.state, 'active'), q.state_since, q.state_by, q.state_reason, s.pending,

@@ -1,9 +1,9 @@
--- How a queue has done, or every queue: what became of how many attempts, how many tasks a second were completed, which part
--- of the attempts went wrong, and how long they had waited and run (in seconds; half, 95 and 99 of a hundred were faster).
--- One row a queue, whose type is NULL, and one for each of its types. What happened in the last `window`: from the
--- beginning of a minute on, or of an hour where the window is longer than one hour.
--- Reads statistics, and no task. Percentiles are read from histograms: right to a tenth. With 50 types: a day in tens of
--- milliseconds.
+-- The metrics of one queue, or of every queue: attempts by outcome, completed tasks per second, the share of attempts
+-- that failed, and the times that they waited and ran (in seconds; 50th, 95th and 99th percentile).
+-- One row for each queue, with type NULL, and one for each of its types. It covers the last `window`, from the
+-- beginning of a minute on, or of an hour if the window is longer than one hour.
+-- It reads statistics, and no task. Percentiles come from histograms, with an error of at most a tenth. With 50 types
+-- it reads a day in tens of milliseconds.
 CREATE OR REPLACE FUNCTION orchestrator.queue_metrics(
     INOUT queue text DEFAULT NULL,
     "window" interval DEFAULT interval '1 hour',
@@ -61,7 +61,7 @@ AS $$
         FROM part AS p
         GROUP BY GROUPING SETS ((p.queue), (p.queue, p.type))
     ),
-    -- Added up as double precision: the sum of a bigint is numeric, and takes twice as long.
+    -- Sums double precision: the sum of a bigint is numeric, and takes twice as long.
     sized AS MATERIALIZED (
         SELECT p.queue, p.type, t.what, t.bucket, sum(t.count::double precision) AS count
         FROM part AS p
@@ -84,7 +84,7 @@ AS $$
         ) AS s
     ),
     found AS (
-        -- As if the times in a bucket lay evenly between its ends.
+        -- Assumes that the times in a bucket are spread evenly between its bounds.
         SELECT r.queue, r.type, r.what, q.part,
             orchestrator.bucket_begins(r.bucket)
             + (orchestrator.bucket_begins(r.bucket + 1) - orchestrator.bucket_begins(r.bucket))

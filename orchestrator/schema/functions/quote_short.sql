@@ -1,5 +1,5 @@
--- A text for a message: quoted, cut to 64 characters, and with ? in place of what does not print or turns letters around. As
--- shown() in task/duration.py.
+-- A text for a message: quoted, cut to 64 characters, with ? in place of characters that do not print or that change
+-- the direction of text. The same as shown() in task/duration.py.
 CREATE OR REPLACE FUNCTION orchestrator.quote_short(value text)
 RETURNS text
 LANGUAGE sql IMMUTABLE

@@ -1,8 +1,8 @@
 -- Statement trigger on DELETE of orchestrator.tasks: write audit, record the executions that lost their leases by
--- it, and free the idempotency keys of what is gone.
--- Only hands name the root; workers name the leaf, and their tasks keep their keys.
--- Without other joins and scans the keys are looked up one by one: a plan kept from a DELETE of many rows, or from
--- when there were no keys, would otherwise read all of them for each later DELETE of one.
+-- it, and free the idempotency keys of the deleted tasks.
+-- Only manual statements name the root; workers name the leaf, and their tasks keep their keys.
+-- With the other joins and scans turned off, each key is looked up through the index. A plan kept from a DELETE of many
+-- rows, or from a time without keys, would otherwise read all keys for each later DELETE of one row.
 CREATE OR REPLACE FUNCTION orchestrator.record_manual_delete()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -32,7 +32,7 @@ BEGIN
     ORDER BY b.id
     ON CONFLICT (task_id, lease) DO NOTHING;
 
-    -- Locked in the order in which enqueue_many takes keys, so that the two cannot deadlock.
+    -- Locks the keys in the order in which enqueue_many takes them, so that the two cannot deadlock.
     PERFORM
     FROM orchestrator.idempotency_keys AS k
     JOIN old_tasks AS b ON k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id
@@ -42,7 +42,7 @@ BEGIN
     DELETE FROM orchestrator.idempotency_keys AS k
     USING old_tasks AS b
     WHERE k.type = b.type AND k.key = b.idempotency_key AND k.task_id = b.id;
-    -- A task that is gone can never succeed: what waits for it must learn so.
+    -- A deleted task can never succeed: its gates must count it as failed.
     IF EXISTS (SELECT FROM old_tasks AS b WHERE b.holds IS NOT NULL OR b.gates IS NOT NULL) THEN
         INSERT INTO orchestrator.permits_returned (hold, permits)
         SELECT h.hold, count(*)
@@ -58,7 +58,7 @@ BEGIN
         WHERE b.status <> 'completed'
         GROUP BY g.gate;
     END IF;
-    -- Who ran what is gone learns so at once.
+    -- The workers that ran deleted tasks get a notification.
     PERFORM orchestrator.notify_workers(ARRAY(SELECT DISTINCT b.worker_id FROM old_tasks AS b WHERE b.status IN ('claimed', 'running')));
     RETURN NULL;
 END

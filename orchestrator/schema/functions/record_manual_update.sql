@@ -1,9 +1,9 @@
--- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row a hand changed, record the
--- executions that lost their leases by it, and wake the
--- workers of the queues whose tasks wait. Only hands name the root; workers name the leaf. A row that moved
--- between leaves is in both transition tables, which is why this needs no row trigger.
--- Without nested loops the two tables are hashed or merged: the plan is kept from this session's first UPDATE with
--- its number of rows, and a nested loop kept from one row makes a later UPDATE of 100,000 never end.
+-- Statement trigger on UPDATE of orchestrator.tasks: write audit for every row that the statement changed, record the
+-- executions that lost their leases by it, and wake the workers of the queues whose tasks wait. Only manual statements
+-- name the root; workers name the leaf. A row that moved between leaves is in both transition tables, so this needs no
+-- row trigger.
+-- With nested loops turned off, the two tables are hashed or merged. The session keeps the plan of its first UPDATE,
+-- made for that number of rows: a nested loop planned for one row makes a later UPDATE of 100,000 never end.
 CREATE OR REPLACE FUNCTION orchestrator.record_manual_update()
 RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -15,7 +15,7 @@ DECLARE
     stated_reason CONSTANT text := nullif(current_setting('orchestrator.reason', true), '');
     requeued record;
 BEGIN
-    -- A cancelled task had given up its key. Sorted, as enqueue_many takes keys, so that the two cannot deadlock.
+    -- A cancelled task had lost its key. Sorted, as enqueue_many takes keys, so that the two cannot deadlock.
     FOR requeued IN
         SELECT b.id, b.type, b.idempotency_key AS key
         FROM old_tasks AS b
@@ -46,7 +46,7 @@ BEGIN
     WHERE a IS DISTINCT FROM b
     ORDER BY a.id;
 
-    -- Before the workers are told: what the leases held, and the gates that the tasks feed.
+    -- Before the workers are notified: give back the permits that the leases held, and count for the gates.
     IF EXISTS (SELECT FROM old_tasks AS b WHERE b.holds IS NOT NULL OR b.gates IS NOT NULL) THEN
         INSERT INTO orchestrator.permits_returned (hold, permits)
         SELECT h.hold, count(*)
@@ -70,8 +70,8 @@ BEGIN
         GROUP BY g.gate;
     END IF;
 
-    -- What ran when its lease was taken leaves a record. Its worker reports it too, and changes nothing by that; but it may
-    -- end before it can.
+    -- Record each execution that lost its lease. Its worker records it too, without effect if this record exists; but
+    -- the worker may end before it can.
     INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error, lease, worker_id, started_at)
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
@@ -86,7 +86,7 @@ BEGIN
     ORDER BY b.id
     ON CONFLICT (task_id, lease) DO NOTHING;
 
-    -- Whatever waits now: a sleeper rung for a task that was there before finds nothing new and sleeps on.
+    -- For every task that waits now: a worker woken for a task that waited before finds nothing new and sleeps on.
     PERFORM orchestrator.ring(ARRAY[n.queue], n.due)
     FROM (
         SELECT a.queue, min(a.run_at) AS due
@@ -94,7 +94,7 @@ BEGIN
         WHERE a.status IN ('pending', 'scheduled')
         GROUP BY a.queue
     ) AS n;
-    -- Who ran what was taken from it learns so at once. Not by a join: which a plan kept from other numbers makes slow.
+    -- The workers that lost tasks get a notification. Not by a join: a plan kept from other row counts makes it slow.
     PERFORM orchestrator.notify_workers(ARRAY(
         SELECT DISTINCT b.worker_id
         FROM old_tasks AS b

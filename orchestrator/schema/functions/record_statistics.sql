@@ -1,12 +1,12 @@
--- Add what a worker has counted since it last told to the statistics of this minute and of this hour. In: an array of
+-- Add a worker's counts since its last call to the statistics of this minute and of this hour. In: an array of
 -- objects, one for each queue and type: how many attempts ended in which way (completed, failed, timed_out,
--- dead_lettered, cancelled, snoozed, put_back, released, lost; what is left out is none), and of those that ran to an
--- end of their own how long they had waited and run, as sums of seconds and as histograms (bucket to count:
--- bucket_begins). What is counted is in the minute in which it is told, a worker's interval late at most; who was
--- declared dead meanwhile may still tell: what it counts was written under its lease, and is a fact.
+-- dead_lettered, cancelled, snoozed, put_back, released, lost; a missing one is 0), and for the attempts that ran to an
+-- end of their own the times that they waited and ran, as sums of seconds and as histograms (bucket to count:
+-- bucket_begins). An attempt counts for the minute of this call, which is late by a worker's interval at most. A worker
+-- that was declared dead meanwhile may still call this: it counts outcomes that were written under its leases.
 -- A worker may call this and cannot write the tables otherwise. Commits without waiting for the disk.
--- Locks: the rows of the minute, then those of the hour, both in the order of queue and type, so that two never wait for
--- each other. Path: the primary keys.
+-- Locks: the rows of the minute, then those of the hour, both in the order of queue and type, so that two calls cannot
+-- deadlock. Path: the primary keys.
 CREATE OR REPLACE FUNCTION orchestrator.record_statistics(rows jsonb)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

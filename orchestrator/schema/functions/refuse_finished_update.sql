@@ -1,6 +1,6 @@
--- Row trigger on what has finished: refuse a change of what it was enqueued with. Nothing reads it there any more, so the
--- change would be lost or would lie about the past. In the statement that requeues the task it is welcome: the trigger's
--- WHEN lets a new status through.
+-- Row trigger on finished tasks: refuse a change of what the task was enqueued with. Nothing reads these columns there
+-- any more, so the change would be lost or would falsify the record. The statement that requeues the task may change
+-- them: the trigger's WHEN lets a new status through.
 CREATE OR REPLACE FUNCTION orchestrator.refuse_finished_update()
 RETURNS trigger
 LANGUAGE plpgsql

@@ -1,5 +1,6 @@
 -- Run one finished, cancelled, dead-lettered or stuck task again, with fresh attempts. The same as
--- UPDATE orchestrator.tasks SET status = 'pending' WHERE id = …, but an unknown id is an error and a reason is kept.
+-- UPDATE orchestrator.tasks SET status = 'pending' WHERE id = …, but an unknown id is an error, and audit keeps a
+-- reason.
 CREATE OR REPLACE FUNCTION orchestrator.requeue(task_id bigint, reason text DEFAULT NULL)
 RETURNS boolean
 LANGUAGE plpgsql VOLATILE
@@ -7,8 +8,8 @@ SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 BEGIN
     PERFORM set_config('orchestrator.reason', coalesce(requeue.reason, ''), true);
-    -- A worker that ends the task at this moment moves its row to another leaf: then the UPDATE, which had waited for it,
-    -- finds nothing, and looks again. Ends: a task moves as often only if somebody requeues it each time.
+    -- If a worker ends the task at this moment, it moves the row to another leaf. The UPDATE, which waited for it, then
+    -- finds no row, and the loop tries again. Ends: a task moves this often only if it is requeued each time.
     FOR round IN 1 .. 100 LOOP
         UPDATE orchestrator.tasks AS t SET status = 'pending' WHERE t.id = requeue.task_id;
         EXIT WHEN FOUND;

@@ -1,6 +1,6 @@
 -- Run all finished tasks again that match, oldest first, with fresh attempts; returns how many. With dry_run it
--- only counts. At least one filter must be given; without a status it takes dead letters. A cancelled task whose
--- idempotency key has passed to another task is left out: return_key would refuse it, and all others with it.
+-- only counts. It needs at least one filter; without a status it takes dead letters. It skips a cancelled task whose
+-- idempotency key has passed to another task: return_key would refuse it, and all others with it.
 CREATE OR REPLACE FUNCTION orchestrator.requeue_where(
     status text DEFAULT NULL,
     queue text DEFAULT NULL,
@@ -58,7 +58,7 @@ BEGIN
         RETURN coalesce(cardinality(ids), 0);
     END IF;
     PERFORM set_config('orchestrator.reason', coalesce(requeue_where.reason, ''), true);
-    -- The status again: a task that somebody else requeued meanwhile is not fenced off its new worker.
+    -- Checks the status again: a task that was requeued meanwhile must not be fenced off its new worker.
     UPDATE orchestrator.tasks AS t
     SET status = 'pending'
     WHERE t.id = ANY (ids) AND t.status = coalesce(requeue_where.status, 'dead_letter');

@@ -1,7 +1,8 @@
--- Let tasks run where a dump was restored or a database copied. What was held in the original is held by nobody here:
--- a claimed task goes back with its attempt returned; a running one with its attempt kept (of the last, one is given
--- back, so that it can run), a row in attempts, and no loss, since no worker died of it. All workers are declared dead,
--- and nobody leads. Returns what it did. At home it changes nothing, and says so: the leases there are good.
+-- Let tasks run in a restored dump or a copied database. The workers of the original hold no task here. A claimed task
+-- becomes pending and its attempt is returned. A running task becomes pending with its attempt kept (after the last
+-- attempt one is returned, so that it can run), with a row in attempts, and without a loss, because no worker died of
+-- it. All workers are declared dead, and no worker leads. Returns its counts. At home it is refused and changes
+-- nothing: the leases there are valid.
 -- Locks: home, then worker rows, then task rows by id.
 CREATE OR REPLACE FUNCTION orchestrator.resume_after_restore(reason text DEFAULT NULL)
 RETURNS TABLE (claimed bigint, running bigint, workers bigint)
@@ -11,7 +12,7 @@ AS $$
 DECLARE
     came_from jsonb;
 BEGIN
-    -- Two of these take turns, and the second finds nothing left to do. Claims look on.
+    -- Calls are serialised, and the second one finds nothing left to do. Claims go on.
     LOCK TABLE orchestrator.home IN SHARE ROW EXCLUSIVE MODE;
     IF orchestrator.at_home() THEN
         RAISE NOTICE USING
@@ -23,10 +24,10 @@ BEGIN
     SELECT jsonb_agg(jsonb_build_object('database', i.database, 'since', i.since) ORDER BY i.since) INTO came_from
     FROM orchestrator.installation AS i
     WHERE NOT i.at_home;
-    -- First of all writes: where somebody else has resumed since this transaction began (REPEATABLE READ), it ends here.
+    -- The first write: if another transaction has resumed since this one began (REPEATABLE READ), it fails here.
     PERFORM orchestrator.set_home();
 
-    -- A worker that slept through it all looks again, finds itself declared dead, and starts anew.
+    -- A worker that slept meanwhile looks again, finds itself declared dead, and starts anew.
     PERFORM orchestrator.ring(ARRAY(SELECT DISTINCT unnest(w.queues) FROM orchestrator.workers AS w WHERE w.idle_until IS NOT NULL));
     PERFORM FROM orchestrator.workers AS w WHERE w.state IN ('running', 'draining') OR w.is_leader ORDER BY w.id FOR UPDATE;
     UPDATE orchestrator.workers AS w

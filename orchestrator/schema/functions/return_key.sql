@@ -1,8 +1,9 @@
--- Give a cancelled task its idempotency key back, because it is being requeued; refuse the requeue when another task has
--- taken the key. Without a row, or with one whose window is over, the task runs without the key.
--- Locks: the key's row, after the task's. A taker locks the key and reads tasks without a lock, so the two cannot
--- deadlock; callers with several keys return them sorted, as takers take them. The row is written even where it already
--- names the task: a taker whose snapshot still shows the task cancelled then fails with 40001 instead of taking the key.
+-- Give a cancelled task its idempotency key back for its requeue; refuse the requeue if another task has taken the key.
+-- If the key has no row, or its window is over, the task runs without the key.
+-- Locks: the key's row, after the task's. take_key locks the key and reads tasks without a lock, so the two cannot
+-- deadlock. Callers with several keys return them sorted, in the same order as take_key's callers. It writes the row
+-- even if the row already names the task: a transaction whose snapshot still shows the task as cancelled then fails
+-- with 40001 instead of taking the key.
 CREATE OR REPLACE FUNCTION orchestrator.return_key(task_type text, task_key text, returning_id bigint)
 RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

@@ -1,6 +1,6 @@
--- Wake the sleepers of these queues: one NOTIFY for each queue on which some worker is idle, none otherwise,
--- because a NOTIFY makes its transaction's commit wait for every other's. `due` names the moment the tasks
--- become ready; who is going to wake before it anyway is left asleep. Carries no data but the queue.
+-- Wake the sleeping workers of these queues: one NOTIFY for each queue that has a sleeping worker, none otherwise,
+-- because the commit of a transaction with a NOTIFY waits for all others with one. `due` is the moment when the tasks
+-- become ready; a worker that wakes by itself before it does not count. A notification carries only the queue.
 CREATE OR REPLACE FUNCTION orchestrator.ring(queues text[], due timestamptz DEFAULT NULL)
 RETURNS void
 LANGUAGE sql VOLATILE SECURITY DEFINER

@@ -1,5 +1,5 @@
--- Return how many rows a call may take, or refuse the number: a negative LIMIT is an error that names no argument, and a NULL
--- one takes all rows there are.
+-- Return the number of rows that a call may take, or refuse it: a negative LIMIT is an error that names no argument,
+-- and LIMIT NULL takes all rows.
 CREATE OR REPLACE FUNCTION orchestrator.row_limit(at_most bigint)
 RETURNS bigint
 LANGUAGE plpgsql IMMUTABLE

@@ -1,6 +1,6 @@
--- Say what new tasks of a queue get where neither their type nor who enqueues says it; what is not given stays as it is, and
--- what `clear` names is given up. Returns what holds now. Tasks that are there keep what they have. With `aging` each point
--- of priority is worth so much waiting; 1000 years is strict priority.
+-- Set the defaults of a queue for new tasks whose producer and type give no value. An argument that is not given leaves
+-- its default unchanged; `clear` names defaults to remove. Returns the new values. Existing tasks keep their values.
+-- With `aging`, each point of priority equals that much waiting time; 1000 years means strict priority.
 CREATE OR REPLACE FUNCTION orchestrator.set_defaults(
     queue text,
     INOUT priority integer DEFAULT NULL,

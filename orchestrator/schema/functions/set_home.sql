@@ -1,6 +1,6 @@
--- Say that this is the place where the tasks run. Called by the migration that makes the tables, by
--- resume_after_restore, and by nobody else. Written twice: only a row that is there can name its own transaction
--- (xmin), and in a savepoint that is not the one pg_current_xact_id() tells.
+-- Make this place the home of the tasks. Only the migration that makes the tables and resume_after_restore call it. It
+-- writes the row twice: only an existing row can name its own transaction (xmin), and in a savepoint that is not the
+-- one that pg_current_xact_id() returns.
 CREATE OR REPLACE FUNCTION orchestrator.set_home()
 RETURNS void
 LANGUAGE sql VOLATILE

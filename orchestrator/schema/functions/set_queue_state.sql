@@ -1,4 +1,4 @@
--- What pause_queue, resume_queue and drain_queue share: the row, the audit, the wake-up. Returns the new state.
+-- The common part of pause_queue, resume_queue and drain_queue: the row, the audit, the wake-up. Returns the new state.
 CREATE OR REPLACE FUNCTION orchestrator.set_queue_state(queue text, new_state text, reason text)
 RETURNS text
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER

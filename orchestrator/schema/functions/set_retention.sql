@@ -1,5 +1,6 @@
--- Say how long a queue keeps its finished tasks and its dead letters; what is not given stays as it is. Returns what
--- holds now. What is shortened is deleted in the rounds that follow, and cannot be had back.
+-- Set how long a queue keeps its finished tasks and its dead letters; an argument that is not given changes nothing.
+-- Returns the new values. After a shorter period is set, the next rounds of retention delete what is older; it cannot
+-- be restored.
 CREATE OR REPLACE FUNCTION orchestrator.set_retention(
     queue text,
     INOUT keep_finished interval DEFAULT NULL,

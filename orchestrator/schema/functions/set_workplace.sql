@@ -1,6 +1,6 @@
--- Row trigger on INSERT of workers: note in which table the row was made, 0 where the tables are not at home. A claim
--- compares it with the oid of the table it finds the row in, which costs nothing; to ask at_home() cost each claim up to
--- 60 µs, about 1 % of a batch of 200.
+-- Row trigger on INSERT of workers: store the oid of the table in which the row is made, 0 if the tables are not at
+-- home. A claim compares it with the oid of the table where it finds the row, which costs nothing; a call of at_home()
+-- cost each claim up to 60 µs, about 1 % of a batch of 200.
 CREATE OR REPLACE FUNCTION orchestrator.set_workplace()
 RETURNS trigger
 LANGUAGE plpgsql

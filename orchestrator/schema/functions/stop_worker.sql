@@ -1,6 +1,6 @@
--- Let a worker stop without its grace: it claims no more, as by drain_worker, and what it holds goes to others now, with fresh
--- attempts. Its handlers are told; what they still write counts for nothing. Returns how many tasks were given back: 0
--- is what an idle worker, or one that is gone, leaves.
+-- Stop a worker without its grace: it claims no more, as after drain_worker, and its tasks go to others at once, with
+-- fresh attempts. It cancels its handlers; their outcomes have no effect. Returns how many tasks were given back: 0 for
+-- an idle worker, or one that is gone.
 -- Locks: the worker's row, then task rows. Path: tasks_live_worker_idx.
 CREATE OR REPLACE FUNCTION orchestrator.stop_worker(worker_id uuid, reason text DEFAULT NULL)
 RETURNS bigint

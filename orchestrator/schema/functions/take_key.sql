@@ -1,9 +1,9 @@
--- Take an idempotency key for a task, or learn who has it. Returns the id of the holder: the given task's when
--- the key was free, expired, or its task is gone or cancelled; another's otherwise. Nothing frees a key at the cancel
--- itself: however a task is cancelled, the next taker sees it here. return_key gives the key back at a requeue.
+-- Take an idempotency key for a task. Returns the id of the holder: this task's if the key was free or expired, or if
+-- its task is deleted or cancelled; another task's otherwise. A cancel does not free the key itself: however a task is
+-- cancelled, the next call sees it here. return_key gives the key back at a requeue.
 -- Waits for a transaction that is just taking the same key. Callers with several keys take them sorted. A key that
--- is simply taken is learned without a lock: else each enqueue with it would wait for the one before to commit.
--- All it asks has its index; a plan kept from when the tables were empty would read them from end to end.
+-- another task has is read without a lock: else each enqueue with it would wait for the previous one to commit.
+-- Every query has its index; a plan kept from a time when the tables were empty would read them from end to end.
 CREATE OR REPLACE FUNCTION orchestrator.take_key(task_type text, task_key text, new_id bigint, key_window interval)
 RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
@@ -20,7 +20,8 @@ BEGIN
             MESSAGE = 'key_window must be longer than nothing, and at most 100 years',
             HINT = 'Leave the key out if the task may be enqueued twice.';
     END IF;
-    -- An entry of the index on both has at most 2,704 bytes; 500 characters may have 2,000, and those of a type 800.
+    -- An entry of the index on both has at most 2,704 bytes; 500 characters may have 2,000 bytes, and those of a type
+    -- 800.
     IF octet_length(task_type) + octet_length(task_key) > 2600 THEN
         RAISE EXCEPTION USING
             ERRCODE = 'OR006',
@@ -33,15 +34,15 @@ BEGIN
     SELECT k.task_id INTO holder
     FROM orchestrator.idempotency_keys AS k
     WHERE k.type = task_type AND k.key = task_key AND k.expires_at > orchestrator.clock();
-    -- Asked apart: a key that nobody has yet, the usual one, must not cost a look into every leaf.
+    -- A separate query: a key that no task has yet, the usual case, must not cost a read of every leaf.
     IF FOUND AND EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = holder AND t.status <> 'cancelled') THEN
         RETURN holder;
     END IF;
-    -- Ends: each round either answers, or somebody else changed this very key since the round began.
+    -- Ends: each round returns, unless another transaction changed this key since the round began.
     FOR round IN 1 .. 100 LOOP
-        -- The WHERE may look at the key's own row only: after waiting for another transaction, a subquery
-        -- would still see the tasks of before it, think them gone, and hand the key out twice.
-        -- Found or not, the key's row is locked from here on, so a requeue of the holder waits in return_key.
+        -- The WHERE may read only the key's own row: after a wait for another transaction, a subquery would not see
+        -- that transaction's tasks, would treat them as deleted, and the key would be given out twice.
+        -- From here on the key's row is locked, found or not, so a requeue of the holder waits in return_key.
         INSERT INTO orchestrator.idempotency_keys AS k (type, key, task_id, expires_at)
         VALUES (task_type, task_key, new_id, orchestrator.clock() + key_window)
         ON CONFLICT (type, key) DO UPDATE

@@ -1,7 +1,7 @@
--- Since when this server has been one that workers can beat to, as far as it can tell: the last of its start, of its recovery
--- from a crash (which resets its statistics) and of what it replayed last (a standby may have been up for long when it
--- takes over). Nobody could beat before, and all beacons went out at once. A start that lies in the future tells of a
--- clock that has been set back since.
+-- Since when workers can beat on this server, as far as it knows: the latest of its start, its recovery from a crash
+-- (which resets its statistics) and the last transaction that it replayed (a standby may have been up for long before
+-- its promotion). Before that no worker could beat, and all beacons were lost at once. A start in the future means that
+-- the clock has been set back since.
 CREATE OR REPLACE FUNCTION orchestrator.up_since()
 RETURNS timestamptz
 LANGUAGE sql STABLE

@@ -1,4 +1,4 @@
--- The command that starts a worker for a queue, to be pasted into a shell: a name that is no plain word is quoted.
+-- The command that starts a worker for a queue, for a shell: a name that is not a plain word is quoted.
 CREATE OR REPLACE FUNCTION orchestrator.worker_command(queue text)
 RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -1,4 +1,4 @@
--- A step of a statement that ends tasks badly: the gates that they feed learn of it. In: {of}, rows with `gates`.
+-- A step of a statement that fails tasks: count the failures for their gates. In: {of}, rows with `gates`.
 gates_counted AS (
     INSERT INTO orchestrator.gate_changes (gate, ended, failed)
     SELECT g.gate, pg_catalog.count(*), pg_catalog.count(*)

@@ -1,4 +1,4 @@
--- A step of a statement that ends tasks well: the gates that they feed learn of it. In: {of}, rows with `gates`.
+-- A step of a statement that completes tasks: count them for their gates. In: {of}, rows with `gates`.
 gates_counted AS (
     INSERT INTO orchestrator.gate_changes (gate, ended)
     SELECT g.gate, pg_catalog.count(*)

@@ -1,4 +1,4 @@
--- A step of a statement that ends leases: what they held is given back, one row for each key. In: {of}, rows with `holds`.
+-- A step of a statement that ends leases: give back their permits, one row for each key. In: {of}, rows with `holds`.
 permits_returned AS (
     INSERT INTO orchestrator.permits_returned (hold, permits)
     SELECT h.hold, pg_catalog.count(*)

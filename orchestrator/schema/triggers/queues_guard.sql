@@ -1,4 +1,4 @@
--- Few write here: workers at their start, and people.
+-- Writes are rare: workers at their start, and operators.
 CREATE OR REPLACE TRIGGER queues_guard
 BEFORE INSERT OR UPDATE ON orchestrator.queues
 FOR EACH ROW

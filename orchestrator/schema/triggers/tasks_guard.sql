@@ -1,6 +1,7 @@
--- A write that sets or clears the lease is a worker's. Three of its writes leave the lease alone. The start of an attempt
--- sets started_at, which a hand cannot. The sweep frees only what is due and changes nothing else. What was blocked and may
--- run keeps its place in the order: it has waited all along. A hand that unblocks a task gets the same.
+-- Only a worker sets or clears the lease. Three of a worker's writes leave the lease alone; WHEN lets them pass. The
+-- start of an attempt sets started_at, which an operator may not set. The sweep changes only the status, and only of
+-- due tasks. An unblocked task keeps its place in the order, because it has waited; an operator's statement that
+-- unblocks a task does the same.
 CREATE OR REPLACE TRIGGER tasks_guard
 BEFORE UPDATE ON orchestrator.tasks
 FOR EACH ROW

@@ -1,5 +1,5 @@
--- On this leaf alone: a longer condition on the root would cost each claim. By its name it comes after tasks_guard, which
--- judges the values.
+-- On this leaf alone: a longer condition on the root would cost each claim. Triggers fire by name, so it fires after
+-- tasks_guard, which checks the values.
 CREATE OR REPLACE TRIGGER tasks_keep_dead
 BEFORE UPDATE ON orchestrator.tasks_dead
 FOR EACH ROW

@@ -1,4 +1,4 @@
--- Only hands name the root; a worker's DELETE names tasks_live, and its task keeps its key.
+-- Only manual statements name the root. A worker's DELETE names tasks_live, and its task keeps its key.
 CREATE OR REPLACE TRIGGER tasks_record_delete
 AFTER DELETE ON orchestrator.tasks
 REFERENCING OLD TABLE AS old_tasks

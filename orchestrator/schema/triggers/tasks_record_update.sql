@@ -1,4 +1,4 @@
--- Only hands name the root, so only their statements are recorded.
+-- Only manual statements name the root, so only they are recorded.
 CREATE OR REPLACE TRIGGER tasks_record_update
 AFTER UPDATE ON orchestrator.tasks
 REFERENCING OLD TABLE AS old_tasks NEW TABLE AS new_tasks

@@ -1,4 +1,4 @@
--- A declaration that changes nothing writes nothing, and comes here never.
+-- A declaration that changes nothing writes nothing, so it does not fire this trigger.
 CREATE OR REPLACE TRIGGER types_guard
 BEFORE INSERT OR UPDATE ON orchestrator.types
 FOR EACH ROW

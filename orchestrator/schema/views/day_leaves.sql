@@ -1,5 +1,5 @@
--- The leaves of tasks_done, one a UTC day: which finished tasks lie in which table.
--- By their names, since a bound is printed in the reader's time zone. Whoever drops one asks the bound itself.
+-- The leaves of tasks_done, one for each UTC day: the table that holds the tasks finished on that day.
+-- The day comes from the name, because a bound is printed in the reader's time zone. A drop must read the bound itself.
 CREATE OR REPLACE VIEW orchestrator.day_leaves
 WITH (security_invoker = true) AS
 SELECT

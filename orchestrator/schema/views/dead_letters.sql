@@ -1,4 +1,4 @@
--- What was given up, newest first. The payload stays in orchestrator.tasks: a list should not carry it.
+-- The dead letters, newest first. The payload stays in orchestrator.tasks: a list should not carry it.
 CREATE OR REPLACE VIEW orchestrator.dead_letters
 WITH (security_invoker = true) AS
 SELECT

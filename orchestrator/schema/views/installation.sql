@@ -1,5 +1,5 @@
--- Where these tables are at home, and whether that is here. More than one row, or a foreign one, is what a restored
--- dump, a cloned database or a replica brings along; none is what TRUNCATE leaves.
+-- Where these tables are at home, and whether that is here. A restored dump, a cloned database or a replica has more
+-- than one row, or a foreign one; after TRUNCATE there is none.
 CREATE OR REPLACE VIEW orchestrator.installation
 WITH (security_invoker = true) AS
 SELECT

@@ -1,4 +1,4 @@
--- The worker that holds the lead, if its term has not run out, nor its beacon gone out.
+-- The worker that leads, if its term has not expired and its beacon is not lost.
 CREATE OR REPLACE VIEW orchestrator.leader
 WITH (security_invoker = true) AS
 SELECT w.id, w.host, w.pid, w.term, w.leader_until

@@ -1,4 +1,4 @@
--- The workers that are alive, as is_alive() defines it. For each it looks through pg_locks.
+-- The workers that are alive, as is_alive() defines it. It searches pg_locks for each worker.
 CREATE OR REPLACE VIEW orchestrator.live_workers
 WITH (security_invoker = true) AS
 SELECT

@@ -1,5 +1,5 @@
--- One row a queue: its state, how many tasks wait, run and were given up, and how long the oldest ready one waits.
--- A queue that only tasks name is listed too.
+-- One row for each queue: its state, how many tasks wait, run and are dead letters, and how long the oldest ready task
+-- has waited. A queue that only tasks name is listed too.
 CREATE OR REPLACE VIEW orchestrator.queue_summary
 WITH (security_invoker = true) AS
 WITH live AS (

@@ -1,4 +1,4 @@
--- Who holds what, longest first: claimed and running tasks with the worker's host and pid.
+-- The claimed and running tasks with their worker's host and pid, the longest first.
 CREATE OR REPLACE VIEW orchestrator.running_tasks
 WITH (security_invoker = true) AS
 SELECT

@@ -1,4 +1,5 @@
--- What happened to a task, one row an event: SELECT * FROM orchestrator.task_history WHERE task_id = 42 ORDER BY at.
+-- The history of a task, one row for each event: SELECT * FROM orchestrator.task_history WHERE task_id = 42 ORDER BY
+-- at.
 CREATE OR REPLACE VIEW orchestrator.task_history
 WITH (security_invoker = true) AS
 SELECT t.id AS task_id, t.created_at AS at, 'created' AS event, NULL::text AS actor, 'in queue ' || t.queue AS detail
@@ -11,7 +12,7 @@ UNION ALL
 SELECT t.id, t.finished_at, t.status, t.worker_id::text, t.error ->> 'message'
 FROM orchestrator.tasks AS t
 WHERE t.finished_at IS NOT NULL
-    -- A cancel by hand is in audit, with its actor and its reason, until retention takes it.
+    -- A manual cancel is in audit, with its actor and its reason, until retention deletes it.
     AND NOT (t.status = 'cancelled' AND EXISTS (
         SELECT
         FROM orchestrator.audit AS u
