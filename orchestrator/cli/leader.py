@@ -23,7 +23,7 @@ def leader(url: str | None, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
     elif found is None:
-        click.echo("nobody leads: no worker runs, or the last leader has just gone")
+        click.echo("no worker leads: none runs, or the last leader has just gone")
     else:
         heard = f"last heard of {formats.span(found.beat_age)} ago"
         click.echo(

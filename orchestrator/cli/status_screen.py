@@ -169,7 +169,7 @@ def of_worker(worker: Worker) -> Mapping[str, Any]:
 def led(status: Status) -> str:
     leader = status.leader
     if leader is None:
-        return "nobody leads"
+        return "no worker leads"
     return f"{leader.host}:{leader.pid} leads, in term {leader.term}"
 
 

@@ -96,8 +96,7 @@ def worker(
 
     The first SIGTERM or Ctrl-C stops claiming and lets running tasks finish. The second gives them back at once.
 
-    With --processes each process is a worker. A worker that dies is started again; a worker that an operator drained
-    is not.
+    With --processes each process is a worker. A worker that dies is started again; a drained worker is not.
 
     \b
     Exit status:

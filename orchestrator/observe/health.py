@@ -54,7 +54,7 @@ def checks(health: Health) -> dict[str, Check]:
     if health.is_registered and silent > health.silent_seconds_max:
         database = Check(False, f"has confirmed no heartbeat for {silent:.0f} s")
     elif not health.is_at_home:
-        database = Check(False, "is a copy that nobody has resumed: nothing runs")
+        database = Check(False, "is a copy that was not resumed: nothing runs")
     return {
         "database": database,
         "schema": schema,

@@ -117,7 +117,7 @@ UNWRITTEN = gauge("worker_unwritten", "Outcomes that are not written yet")
 READY = gauge("worker_ready", "1 if /readyz says so, for each worker, added up")
 SILENT = highest("database_silent_seconds", "For how long the database has confirmed no heartbeat")
 LEADS = highest("is_leader", "1 if this process leads")
-TERM = highest("leader_term", "The term of that; 0 where nobody leads")
+TERM = highest("leader_term", "The term of that; 0 without a leader")
 PROCESSES = gauge("processes", "Worker processes that this port speaks for")
 INFO = gauge("info", "Always 1, for each process, added up: which version runs", "version")
 

@@ -56,7 +56,7 @@ class Server:
             self._socket = socket.create_server((self._host, self._port), family=family, backlog=BACKLOG)
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
-            why = "somebody else listens there" if taken else error.strerror or str(error)
+            why = "another process listens there" if taken else error.strerror or str(error)
             raise ConfigError(
                 f"metrics cannot be served on port {self._port} of {self._host}: {why}; name another with "
                 "--metrics-port or ORCHESTRATOR_METRICS_PORT"

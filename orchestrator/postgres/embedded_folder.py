@@ -96,7 +96,9 @@ def make_private(directory: Path, owner: Account) -> None:
         found = os.fstat(descriptor)
         owner_ids = {os.geteuid()} if owner is None else {os.geteuid(), owner.pw_uid}
         if found.st_uid not in owner_ids or found.st_mode & 0o077:
-            raise EmbeddedServerError(f"{directory} was made by somebody else; remove it and try again.")
+            raise EmbeddedServerError(
+                f"{directory} belongs to another user or is public; remove it and try again."
+            )
         if owner is not None:
             os.fchown(descriptor, owner.pw_uid, owner.pw_gid)
     finally:

@@ -205,7 +205,7 @@ class Bystander:
         """Let it pass."""
 
     async def reported(self, task: Claimed) -> None:
-        """Return: nobody reads it."""
+        """Return: progress has no reader here."""
 
     def logger(self, task: Claimed) -> Logger:
         """Return a logger that names the task."""
