@@ -13,7 +13,7 @@ FROM python:3.13-slim
 RUN useradd --system --uid 10001 --no-create-home --home-dir /app --shell /usr/sbin/nologin orchestrator
 COPY --from=build /wheels /wheels
 RUN pip install --no-cache-dir /wheels/*.whl && rm -r /wheels
-# Nothing is written, so that the file system may be read-only.
+# The process writes no files, so the file system may be read-only.
 ENV PYTHONPATH=/app PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 WORKDIR /app
 USER 10001

@@ -1,4 +1,4 @@
-# Everything a developer runs. `make help` lists it; `make check` is what the continuous integration runs.
+# All commands for developers. `make help` lists them; the continuous integration runs `make check`.
 #
 # A fresh machine needs make, git and a Python of 3.11 or newer; the rest is installed, hash by hash as locked in
 # requirements/dev.txt, into .venv, and installed again only when that lock changes.
@@ -14,8 +14,8 @@ LOCK := requirements/dev.txt
 # How many pytest processes share the machine: three a core, since tests also wait. 0 runs the tests in pytest's own
 # process (for a debugger).
 PYTEST_WORKERS ?= $(shell n=$$(( 3 * $$(getconf _NPROCESSORS_ONLN) )); echo $$(( n < 12 ? n : 12 )))
-# Python keeps what it compiled, and pytest what it rewrote, also where the environment says otherwise: to do it again in
-# each process takes half of the time to collect the tests, and a fifth of that to start a command.
+# Python keeps compiled modules, and pytest keeps rewritten ones, even if the environment disables that. To compile again
+# in each process takes half of the time to collect the tests, and a fifth of the time to start a command.
 export PYTHONDONTWRITEBYTECODE :=
 # What to test and how, for instance: make test PYTEST_ARGS="tests/house -k sql"
 PYTEST_ARGS ?=
@@ -83,7 +83,7 @@ lock:  ## resolve the dependencies again and write requirements/dev.txt
 
 # ------------------------------------------------------------------------------------------------------------ demo
 
-# Replaces the shell, so that Ctrl-C is between you and the demo.
+# exec replaces the shell, so that Ctrl-C reaches only the demo.
 .PHONY: demo
 demo: venv  ## see it work, in ten seconds: a server, two workers, some thousand tasks
 	@exec $(BIN)/orchestrator demo $(DEMO_ARGS)
@@ -169,7 +169,7 @@ SEED ?=
 CHAOS_ARGS ?=
 
 .PHONY: chaos
-chaos: venv  ## strike real processes at random for MINUTES, and check what everybody wrote down
+chaos: venv  ## inject random faults into real processes for MINUTES, and check their records
 	$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(CHAOS_ARGS)
 
 # For instance: make crashpoints CRASHPOINTS_ARGS="--only 'kill -9 claims'"
@@ -183,21 +183,21 @@ crashpoints: venv  ## cut off, kill and freeze workers and producers at every me
 MUTANTS_ARGS ?=
 
 .PHONY: mutants
-mutants: venv  ## break each promise on purpose, and tell which test notices
+mutants: venv  ## break each promise on purpose, and show which test fails
 	$(BIN)/python -m tests.mutants $(MUTANTS_ARGS)
 
 # For instance: make fuzz FUZZ_ARGS="--calls 1000 --seed 7"
 FUZZ_ARGS ?=
 
 .PHONY: fuzz
-fuzz: venv  ## make 100,000 calls with anything in them: equal, or refused by name
+fuzz: venv  ## make 100,000 calls with random values: each returns equal, or is refused with its path
 	$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 # ---------------------------------------------------------------------------------------------------------- checks
 
 # What `docs` checks is a part of `test`.
 .PHONY: check
-check: venv  ## run everything that has to pass before a change is merged
+check: venv  ## run all checks that must pass before a merge
 	@started=$$SECONDS
 	for step in format-check lint types walls test test-oldest wheel; do
 		printf '\n=== %s\n' "$$step"
@@ -217,7 +217,7 @@ format-check: venv  ## refuse code that `make format` would change
 	$(BIN)/ruff format --check $(SOURCES)
 
 .PHONY: lint
-lint: venv  ## look for mistakes, and for what would be a hole
+lint: venv  ## look for mistakes and security holes
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/bandit --quiet --recursive $(filter-out tests,$(SOURCES))
 
@@ -226,7 +226,7 @@ types: venv  ## check the types, strictly
 	$(BIN)/mypy
 
 .PHONY: walls
-walls: venv  ## check which room imports which
+walls: venv  ## check which packages import which
 	$(BIN)/lint-imports
 
 .PHONY: render
@@ -236,7 +236,7 @@ render: venv  ## renew what is generated: lists in SQL, the newest revision, the
 	$(BIN)/python -m tests.docs.reference
 
 .PHONY: docs
-docs: venv  ## check that the documents hold together
+docs: venv  ## check links, generated parts and examples of the documents
 	$(PYTEST) tests/house/test_documents.py $(wildcard tests/docs)
 
 .PHONY: wheel

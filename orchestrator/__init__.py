@@ -16,7 +16,8 @@ from orchestrator.errors import (
     TaskFailed,
 )
 
-# Met when a process starts, and never caught one by one: importable from here, and not among the public names.
+# These two are raised when a process starts, and no program catches them one by one. They can be imported from here,
+# but they are not among the public names.
 from orchestrator.errors import ConfigError as ConfigError
 from orchestrator.errors import SchemaError as SchemaError
 from orchestrator.execute.context import Context

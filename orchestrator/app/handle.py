@@ -1,8 +1,8 @@
-"""What enqueueing returns: the way back to the task.
+"""A handle: what enqueueing returns. It reads the task's status and result.
 
-A handle asks on connections of the application's own pool, so it sees a task only once its transaction is
-committed. Waiting polls, from 10 ms growing to 500 ms: a NOTIFY for each completion would make all commits wait
-for one another.
+A handle reads on connections of the application's own pool. So it sees a task only after the task's transaction has
+committed. To wait, it polls: first after 10 ms, later every 500 ms. A NOTIFY for each completion would make all commits
+wait for one another.
 """
 
 import time
@@ -26,8 +26,8 @@ CONNECTION_SECONDS_MIN = 0.100
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """A task that is in the database once its transaction commits. `created` is false when its key was taken:
-    then it is the handle of the task which has the key."""
+    """A task that is in the database once its transaction commits. `created` is false when another task has the same
+    key: the handle is then that task's."""
 
     id: int
     created: bool
@@ -35,11 +35,11 @@ class Handle:
 
     @classmethod
     def of(cls, enqueued: Enqueued, producer: Producer) -> Self:
-        """Make the handle of what was enqueued."""
+        """Return the handle of an enqueued task."""
         return cls(enqueued.id, enqueued.created, producer)
 
     def refresh(self) -> TaskState:
-        """Return the task as it stands; TaskExpired when it is not there."""
+        """Return the task's current state. Raise TaskExpired when the task does not exist."""
         return self._look(None)
 
     async def arefresh(self) -> TaskState:
@@ -57,8 +57,9 @@ class Handle:
     def result(self, *, timeout: Duration | None = None) -> Any:
         """Wait for the task to finish, and return what its handler returned.
 
-        Raises TaskFailed when it became a dead letter, TaskCancelled, TaskExpired when it is not there (deleted,
-        pruned, or not committed yet), TimeoutError when it is not finished in time; timeout 0 looks once.
+        Raises TaskFailed when the task became a dead letter, TaskCancelled when it was cancelled, TaskExpired when it
+        does not exist (deleted, pruned, or not committed yet), TimeoutError when it does not finish in time. With
+        timeout 0 it looks once.
         """
         patience = Patience(self.id, timeout)
         while (state := self._look(patience.left())).status not in FINISHED:
@@ -73,7 +74,8 @@ class Handle:
         return outcome(self.id, state)
 
     def cancel(self, reason: str | None = None) -> None:
-        """Cancel the task, also while it runs; OperationRefused when it has finished, TaskExpired when it is gone."""
+        """Cancel the task, also while it runs. Raise OperationRefused when the task has finished, TaskExpired when it
+        does not exist."""
         self._producer.cancel(self.id, checked(reason))
 
     async def acancel(self, reason: str | None = None) -> None:
@@ -88,7 +90,7 @@ class Handle:
 
 
 class Handles(Sequence[Handle]):
-    """The handles of a set, in order, made when asked for: a million ids take nine megabytes."""
+    """The handles of a set, in order. Each is made when it is read: a million ids take nine megabytes."""
 
     def __init__(self, many: Many, producer: Producer) -> None:
         self._many = many
@@ -123,13 +125,13 @@ class Patience:
         self._wait_seconds = POLL_SECONDS
 
     def left(self) -> float | None:
-        """Return how long a look may wait for a connection: a moment at least, also for who will not wait."""
+        """Return how long a look may wait for a connection: at least CONNECTION_SECONDS_MIN, also with timeout 0."""
         return (
             None if self._deadline is None else max(CONNECTION_SECONDS_MIN, self._deadline - time.monotonic())
         )
 
     def next_wait(self) -> float:
-        """Return the next wait, never beyond the deadline; TimeoutError once that has passed."""
+        """Return the next wait. It never passes the deadline; after the deadline, raise TimeoutError."""
         wait_seconds, self._wait_seconds = self._wait_seconds, min(self._wait_seconds * 1.5, POLL_SECONDS_MAX)
         if self._deadline is None:
             return wait_seconds
@@ -142,7 +144,7 @@ class Patience:
 
 
 def checked(reason: str | None) -> str | None:
-    """Return a reason that the database can hold."""
+    """Return the reason. Raise ValueError if the database cannot hold it."""
     try:
         return None if reason is None else text("reason", reason)
     except EnqueueRefused as error:
@@ -156,7 +158,7 @@ def present(task_id: int, state: TaskState | None) -> TaskState:
 
 
 def outcome(task_id: int, state: TaskState) -> Any:
-    """Return the result of a finished task, or raise what became of it."""
+    """Return the result of a completed task. Raise TaskCancelled or TaskFailed for any other end."""
     match state.status:
         case "completed":
             return state.result

@@ -1,4 +1,4 @@
-"""One application: its tasks, and the database they live in."""
+"""One application: its tasks, and the database that holds them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, ParamSpec, TypeVar, overload
@@ -19,13 +19,13 @@ from orchestrator.worker import Worker, loop
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# What a bigint can hold.
+# The largest bigint.
 ID_MAX = 2**63 - 1
 S = TypeVar("S", bound=Callable[..., object])
 
 
 class Orchestrator:
-    """An application's tasks and the database they live in. Connects to nothing before it must."""
+    """An application's tasks and the database that holds them. It connects on first use."""
 
     def __init__(self, url: str | None = None, /, **settings: Any) -> None:
         self._settings = settings if url is None else {**settings, "database_url": url}
@@ -35,7 +35,7 @@ class Orchestrator:
 
     @property
     def config(self) -> Config:
-        """The settings, read when first asked for."""
+        """The settings, read on first use."""
         return self._producer.config
 
     @overload
@@ -69,10 +69,10 @@ class Orchestrator:
         backoff: Backoff | None = None,
         executor: Literal["thread", "process"] | None = None,
     ) -> Any:
-        """Declare a function as a task. The name defaults to `module.function`; it is what the database holds.
+        """Declare a function as a task. The database holds the name, which defaults to `module.function`.
 
         An `async def` runs on the event loop, a `def` in a thread. With executor="process" a `def` runs in a child
-        process, which is killed at the timeout and may crash alone.
+        process. The worker kills that process at the timeout, and survives its crash.
         """
 
         def declare(function: Callable[P, R]) -> TaskFunction[P, R]:
@@ -105,8 +105,9 @@ class Orchestrator:
     def on(self, *kinds: type[Event], call: Any = None) -> Any:
         """Call a function for each event of these kinds (`orchestrator.events`) that happens in this process.
 
-        As a decorator, or on(TaskFailed, call=function). It runs on a thread of its own, after the fact: it may be
-        slow, and may raise. If more happens than it can take, it is not told of some. Event stands for all kinds.
+        Use it as a decorator, or as on(TaskFailed, call=function). The function runs on its own thread, after the
+        event: it may be slow, and may raise. If events come faster than it handles them, it misses some. Event stands
+        for all kinds.
         """
         wanted = checked(kinds)
 
@@ -117,13 +118,13 @@ class Orchestrator:
         return add if call is None else add(call)
 
     def off(self, subscriber: Callable[..., object]) -> None:
-        """Call a function that was given to `on` no more."""
+        """Stop calling a function that was given to `on`."""
         self._subscriptions.remove(subscriber)
 
     def enqueue(
         self, name: str, arguments: Mapping[str, Any], *, using: object = None, **options: Any
     ) -> Handle:
-        """Enqueue by name a task whose handler may live in another program."""
+        """Enqueue a task by its name. Its handler may be in another program."""
         request = self.call(name, arguments, **options).request(bytes_max=self.config.payload_bytes_max)
         return Handle.of(self._producer.send(request, using), self._producer)
 
@@ -135,7 +136,7 @@ class Orchestrator:
         return Handle.of(await self._producer.asend(request, using), self._producer)
 
     def call(self, name: str, arguments: Mapping[str, Any], **options: Any) -> Call:
-        """Name a task and its arguments now, enqueue later, with others. A task of our own is checked as ever."""
+        """Name a task and its arguments now, for `enqueue_many`. The arguments of a task declared here are checked."""
         given, handler = options_of(options), self.registry.find(name) if isinstance(name, str) else None
         if handler is None:
             return Call(name, arguments, given)
@@ -167,7 +168,7 @@ class Orchestrator:
         concurrency: int | None = None,
         until_empty: bool = False,
     ) -> None:
-        """Run a worker in this process until it is stopped; installs no signal handlers."""
+        """Run a worker in this process until it is stopped. It installs no signal handlers."""
         loop.run(self.arun_worker(queues=queues, concurrency=concurrency, until_empty=until_empty))
 
     async def arun_worker(
@@ -177,7 +178,7 @@ class Orchestrator:
         concurrency: int | None = None,
         until_empty: bool = False,
     ) -> None:
-        """Run a worker on this loop; when cancelled, it stops cleanly first."""
+        """Run a worker on this loop. On cancellation the worker first stops cleanly."""
         await self.worker(queues=queues, concurrency=concurrency, until_empty=until_empty).run()
 
     def worker(
@@ -188,7 +189,7 @@ class Orchestrator:
         until_empty: bool = False,
         **settings: Any,
     ) -> Worker:
-        """Make a worker without starting it; its own settings beat the application's."""
+        """Return a worker that is not started. The settings given here override the application's."""
         given = {"queues": queues, "concurrency": concurrency, **settings}
         own = {name: value for name, value in given.items() if value is not None}
         config = Config.load(**{**self._settings, **own})

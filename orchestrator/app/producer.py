@@ -1,5 +1,5 @@
-"""Send requests: on what the caller holds, in its transaction, or on a connection of our own, committed at once; and
-look at what became of them."""
+"""Send requests, and read what became of them. A request goes on the caller's connection, in the caller's transaction,
+or on a pooled connection, committed at once."""
 
 import asyncio
 import time
@@ -15,19 +15,19 @@ from orchestrator.postgres.pools import Pools
 
 
 class Producer:
-    """The enqueueing side of one application. Connects to nothing before it must."""
+    """The enqueueing side of one application. It connects on first use."""
 
     def __init__(self, read_config: Callable[[], Config]) -> None:
         self._read_config = read_config
 
     @cached_property
     def config(self) -> Config:
-        """The settings, read when first needed: a module that declares tasks imports without a database."""
+        """The settings, read on first use: a module that declares tasks can be imported without a database."""
         return self._read_config()
 
     @cached_property
     def pools(self) -> Pools:
-        """The connections used where none is handed in."""
+        """The connections for calls that bring none."""
         return Pools(self.config)
 
     def send(self, request: Request, held: object) -> Enqueued:
@@ -73,7 +73,8 @@ class Producer:
         return many
 
     def look(self, task_id: int, within_seconds: float | None = None) -> TaskState | None:
-        """Return a task as it stands; None where there is none. Waits no longer than that for a connection."""
+        """Return a task's current state; None if there is no such task. Waits at most `within_seconds` for a
+        connection."""
         with self.pools.connection(within_seconds) as connection:
             return operate.current(connection, task_id)
 
@@ -93,7 +94,7 @@ class Producer:
             await operate.acancel(connection, task_id, reason=reason)
 
     def pause(self, seconds: float) -> None:
-        """Let some time pass before the next look."""
+        """Sleep before the next look."""
         time.sleep(seconds)
 
     async def apause(self, seconds: float) -> None:
@@ -130,7 +131,7 @@ class Producer:
 
     @contextmanager
     def target(self, held: object) -> Iterator[Target]:
-        """Give what the caller holds, or a connection of our own."""
+        """Yield the caller's connection, or else a pooled one."""
         if held is None:
             with self.pools.connection() as connection:
                 yield enqueue.synchronous(connection)

@@ -1,4 +1,4 @@
-"""Who of an application's functions wants to know what happens in its processes."""
+"""The functions of an application that are called for events of its processes."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -10,19 +10,19 @@ from orchestrator.task.duration import shown
 
 
 class Subscriptions:
-    """The subscribers of one application, each told on a thread of its own (`events.aside`)."""
+    """The subscribers of one application. Each is called on its own thread (`events.aside`)."""
 
     def __init__(self) -> None:
         self._ends: list[tuple[Callable[..., object], Callable[[], None]]] = []
 
     def add(self, subscriber: Callable[..., object], kinds: Sequence[type[events.Event]]) -> None:
-        """Tell a function of these kinds of events from now on."""
+        """Call a function for events of these kinds from now on."""
         check(subscriber)
         wanted = [leaf for kind in kinds for leaf in events.kinds(kind)]
         self._ends.append((subscriber, events.aside(subscriber, to=wanted)))
 
     def remove(self, subscriber: Callable[..., object]) -> None:
-        """Tell it no more; what is on its way still arrives."""
+        """Stop calling it. Events that are queued for it still arrive."""
         ending = [end for one, end in self._ends if one == subscriber]
         if not ending:
             raise ConfigError(f"{name_of(subscriber)} is not subscribed to anything")
@@ -32,7 +32,7 @@ class Subscriptions:
 
 
 def checked(kinds: Sequence[Any]) -> Sequence[type[events.Event]]:
-    """Refuse what is no event, above all the error of the same name."""
+    """Refuse what is not an event, above all the error of the same name."""
     if not kinds:
         raise ConfigError("on() without an event; name one or more, for example on(events.TaskFailed)")
     for kind in kinds:
@@ -47,7 +47,7 @@ def checked(kinds: Sequence[Any]) -> Sequence[type[events.Event]]:
 
 
 def check(subscriber: Callable[..., object]) -> None:
-    """Refuse what could not be called on a thread: a coroutine function would only make a coroutine there."""
+    """Refuse what cannot run on a thread: a call of a coroutine function would only make a coroutine there."""
     if not callable(subscriber):
         raise ConfigError(f"{shown(subscriber)} cannot be called; on() takes a function of one event")
     if any(map(inspect.iscoroutinefunction, (subscriber, getattr(subscriber, "__call__", None)))):  # noqa: B004

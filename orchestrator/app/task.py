@@ -1,4 +1,4 @@
-"""A declared task: still the function it was, and the ways to enqueue it."""
+"""A declared task: it can be called like the function, and enqueued."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,19 +20,19 @@ OPTIONS = {field.name: field for field in dataclasses.fields(Options)}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Call:
-    """A task and its arguments, not enqueued yet: an item for `enqueue_many`."""
+    """A task and its arguments, not enqueued yet: an item of `enqueue_many`."""
 
     kind: str
     arguments: Mapping[str, Any]
     options: Options
 
     def request(self, *, bytes_max: int) -> Request:
-        """Check and write it down."""
+        """Check the call and return it as a request."""
         return enqueue.request(self.kind, self.arguments, self.options, bytes_max=bytes_max)
 
 
 class Sender:
-    """Which task, where and how. Nothing happens before `enqueue`."""
+    """A task, its options, and the connection to use. Nothing happens before `enqueue`."""
 
     __slots__ = ("_envelope", "_origin", "handler", "held", "options", "producer")
 
@@ -49,16 +49,17 @@ class Sender:
         self.handler = handler
         self.options = options
         self.held = held
-        self._origin = origin  # one with the same options, which lasts, and may have written them down before
+        self._origin = origin  # a lasting sender with the same options, whose envelope can be used again
         self._envelope: Envelope | None = None
 
     @property
     def has_options(self) -> bool:
-        """Whether options were named, beside what the task was declared with."""
+        """Whether the caller gave options besides those of the declaration."""
         return self._origin is None
 
     def enqueue(self, /, *args: Any, **arguments: Any) -> Handle:
-        """Enqueue; on what was handed to `using`, in its transaction, or on a connection of our own."""
+        """Enqueue on the connection that was given to `using`, in its transaction, or else on a pooled connection,
+        committed at once."""
         return Handle.of(self.producer.send(self._request(args, arguments), self.held), self.producer)
 
     async def aenqueue(self, /, *args: Any, **arguments: Any) -> Handle:
@@ -66,7 +67,8 @@ class Sender:
         return Handle.of(await self.producer.asend(self._request(args, arguments), self.held), self.producer)
 
     def enqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
-        """Enqueue a set, all or nothing: mappings of arguments, or calls. Reads a thousand items ahead at most."""
+        """Enqueue a set, all or nothing. Items are mappings of arguments, or calls. It reads at most a thousand items
+        ahead."""
         return Handles(self.producer.send_many(self._requests(items), self.held), self.producer)
 
     async def aenqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
@@ -74,12 +76,12 @@ class Sender:
         return Handles(await self.producer.asend_many(self._requests(items), self.held), self.producer)
 
     def call(self, /, *args: Any, **arguments: Any) -> Call:
-        """Name the arguments now, enqueue later, with others."""
+        """Name the arguments now, for `enqueue_many`."""
         self._check(args, arguments)
         return Call(self.handler.type, arguments, self.options)
 
     def envelope(self) -> Envelope:
-        """Write down the options, once where they cannot change."""
+        """Return the options as they are sent. They are written once if they cannot change."""
         if self._envelope is not None:
             return self._envelope
         if self._origin is not None:
@@ -128,7 +130,7 @@ class Sender:
 
 
 class TaskFunction(Generic[P, R]):
-    """A declared task: still the function it was, and the way to enqueue it."""
+    """A declared task: it can be called like the function, and enqueued."""
 
     def __init__(self, producer: Producer, handler: Handler, function: Callable[P, R]) -> None:
         self._producer = producer
@@ -143,14 +145,14 @@ class TaskFunction(Generic[P, R]):
         self.__wrapped__ = function
 
     def __call__(self, /, *args: P.args, **arguments: P.kwargs) -> R:
-        """Call the function, here and now."""
+        """Call the function in this process, without enqueueing."""
         return self._function(*args, **arguments)
 
     def __repr__(self) -> str:
         return f"<task {self.name}>"
 
     def enqueue(self, /, *args: Any, **arguments: Any) -> Handle:
-        """Enqueue with these arguments, on a connection of our own, committed at once."""
+        """Enqueue with these arguments, on a pooled connection, committed at once."""
         return self._sender.enqueue(*args, **arguments)
 
     async def aenqueue(self, /, *args: Any, **arguments: Any) -> Handle:
@@ -158,7 +160,7 @@ class TaskFunction(Generic[P, R]):
         return await self._sender.aenqueue(*args, **arguments)
 
     def enqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
-        """Enqueue a set on a connection of our own, all or nothing."""
+        """Enqueue a set on a pooled connection, all or nothing."""
         return self._sender.enqueue_many(items)
 
     async def aenqueue_many(self, items: Iterable[Mapping[str, Any] | Call]) -> Handles:
@@ -166,13 +168,15 @@ class TaskFunction(Generic[P, R]):
         return await self._sender.aenqueue_many(items)
 
     def call(self, /, *args: Any, **arguments: Any) -> Call:
-        """Name the arguments now, enqueue later, with others."""
+        """Name the arguments now, for `enqueue_many`."""
         return self._sender.call(*args, **arguments)
 
     def using(self, held: object = None, /, **options: Any) -> Sender:
-        """Say on what, and how: queue, priority, run_at, delay, key, key_window, max_attempts, timeout, tags,
-        metadata, trace_context. Holds a psycopg connection or cursor, a session or connection of SQLAlchemy, a Django
-        alias."""
+        """Choose the connection and the options to enqueue with.
+
+        `held` is a psycopg connection or cursor, a SQLAlchemy session or connection, or a Django alias. Options are
+        queue, priority, run_at, delay, key, key_window, max_attempts, timeout, tags, metadata, trace_context.
+        """
         if held is not None:
             enqueue.target_of(held)
         if options:
@@ -182,7 +186,7 @@ class TaskFunction(Generic[P, R]):
 
 
 def options_of(given: Mapping[str, Any]) -> Options:
-    """Read options by name, refusing what is none."""
+    """Read options by name. Refuse an unknown name."""
     for name in given:
         if name not in OPTIONS:
             close = did_you_mean(name[:200], OPTIONS)
@@ -194,7 +198,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
 
 
 def defaulted(options: Options, handler: Handler) -> Options:
-    """Let the decorator's word hold also where no worker has declared the type to the database yet."""
+    """Add the decorator's options: they hold also while no worker has declared the type to the database yet."""
     return dataclasses.replace(
         options,
         queue=handler.queue if options.queue is None else options.queue,
@@ -205,7 +209,7 @@ def defaulted(options: Options, handler: Handler) -> Options:
 
 
 def requests_of(calls: Iterable[Call], *, bytes_max: int) -> Iterator[Request]:
-    """Write calls down one by one; a refusal names the item."""
+    """Make requests of calls, one by one. A refusal names the item."""
     for n, call in enumerate(calls):
         if not isinstance(call, Call):
             raise TypeError(f"items[{n}] is a {type(call).__name__}; make it a call, as task.call(…) does")
@@ -217,7 +221,7 @@ def requests_of(calls: Iterable[Call], *, bytes_max: int) -> Iterator[Request]:
 
 
 def at(n: int, error: EnqueueRefused) -> EnqueueRefused:
-    """Say which item was refused."""
+    """Return the error with the number of the refused item."""
     if isinstance(error, PayloadRefused):
         return PayloadRefused(f"items[{n}].{error.path}", error.reason)
     return EnqueueRefused(f"items[{n}]: {error}")

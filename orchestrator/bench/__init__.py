@@ -1,4 +1,4 @@
-"""Measure what orchestrator costs and gives on a server, as ratios to floors that are measured in the same run.
+"""Measure the speed and the cost of Orchestrator on a server, as ratios to floors that are measured in the same run.
 
     run    scratch database → measures, one after the other → table or JSON → scratch database dropped
            Ctrl-C, SIGTERM, SIGHUP: from wherever it is to the last step

@@ -55,7 +55,7 @@ def fill_finished(connection: psycopg.Connection[Any], kind: str, tasks: int) ->
 
 
 def settle(connection: psycopg.Connection[Any]) -> None:
-    """Leave no chore of the filling to be done while somebody measures."""
+    """Do the maintenance after the filling now, so that it does not run during a measure."""
     connection.execute(SQL["settle"])
 
 

@@ -1,4 +1,4 @@
--- Backlogs in the scratch database: made, let go, watched. All in it is the bench's own, so locks matter to nobody.
+-- Backlogs in the scratch database: made, let go, watched. All in it is the bench's own, so its locks do not matter.
 -- name: clear
 TRUNCATE orchestrator.tasks, orchestrator.attempts, orchestrator.audit
 -- name: shut
@@ -7,7 +7,7 @@ ON CONFLICT (name) DO UPDATE SET state = 'paused'
 -- name: let_go
 SELECT orchestrator.resume_queue(name) FROM unnest(%(queues)s::text[]) AS name
 -- name: fill
--- Complete rows, as our own bulk path sends them, and into the leaf: no trigger fires, and nobody is rung.
+-- Complete rows, as our own bulk path sends them, and into the leaf: no trigger fires, and no worker is rung.
 INSERT INTO orchestrator.tasks_live (
     id, type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status
 )

@@ -1,4 +1,4 @@
-"""What a measure stands on: the scratch database, how much to measure, and where to say how far it is."""
+"""The environment of a measure: the scratch database, how much to measure, and where to report the progress."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

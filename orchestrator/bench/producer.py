@@ -23,7 +23,7 @@ GIVEN = {"type": "bench.nothing", "payload": "{}"}
 
 
 def main() -> None:
-    """Connect, then do as told until nobody tells any more."""
+    """Connect, then follow the commands until standard input ends."""
     size = int(sys.stdin.readline())
     info = os.environ[f"{PREFIX}DATABASE_URL"]
     connections = [connect.open_sync(info) for _ in range(size)]

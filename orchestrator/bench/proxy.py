@@ -103,7 +103,7 @@ class Proxy:
         self._counts: dict[str, Count] = {}
 
     async def run(self, ask: asyncio.StreamReader, tell: Callable[[str], None]) -> None:
-        """Serve until nobody asks any more."""
+        """Serve until standard input ends."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         tell(str(server.sockets[0].getsockname()[1]))
         while await ask.readline():

@@ -1,4 +1,4 @@
-"""Take turns: ours, the floor, ours, the floor. A machine that is slower for a while is so for both."""
+"""Measure by turns: ours, the floor, ours, the floor. A machine that is slower for a while slows both."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""The conductor of the bench: a database, one measure after the other, and nothing left."""
+"""The run of the bench: create a database, take one measure after the other, drop the database."""
 
 from collections.abc import Sequence
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What people see: a line for each result as it comes, with a bar for its ratio, and below it what else is to be said.
+"""The output for people: a line for each result as it comes, with a bar for its ratio, and remarks below it.
 
 The widths of the columns are fixed by the width of the terminal, so that lines can be shown one by one. From 76 columns
 on there is everything; below, the costs and the bar go, and the rest stays.

@@ -1,18 +1,18 @@
-"""The command `orchestrator`: translates words into calls, and errors into sentences. Holds no logic.
+"""The command `orchestrator`: turns arguments into calls, and errors into sentences. It holds no other logic.
 
-Exit codes, of every command:
+Exit codes of every command:
 
-    0      done; a list that is empty is done too
-    1      it could not be done, and the message says why: no database, no schema, no right, no such task or queue, a
+    0      done; an empty list is done too
+    1      the command failed, and the message says why: no database, no schema, no right, no such task or queue, a
            check that failed
     2      the command line was wrong, and nothing was tried
-    75     a worker has worn out (`worker.exit_codes`): it has stopped cleanly, and whoever started it should start
-    another 130    interrupted: Ctrl-C, also while it loads, or no to a question. A worker that runs ends with 0 instead
-    141    nobody reads on: `orchestrator … | head -1`
-    128+n  a worker with --processes was killed by signal n, and none has taken its place
+    75     a worker has worn out (`worker.exit_codes`): it has stopped cleanly, and its supervisor should start another
+    130    interrupted: Ctrl-C, also while it loads, or "no" to a question. A running worker ends with 0 instead
+    141    the reader of the output has gone: `orchestrator … | head -1`
+    128+n  a worker with --processes was killed by signal n, and was not replaced
 
-What is printed for people goes to standard output, what went wrong to standard error, and with --json standard output
-holds JSON and nothing else. Every flag has a variable, ORCHESTRATOR_<COMMAND>_<FLAG>; a flag beats it.
+Output for people goes to standard output, errors to standard error. With --json standard output holds JSON and nothing
+else. Every flag has a variable, ORCHESTRATOR_<COMMAND>_<FLAG>. A flag overrides its variable.
 """
 
 import io
@@ -33,7 +33,7 @@ from orchestrator.version import __version__
     cls=CommandLine,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# No variable: ORCHESTRATOR_VERSION is what a deployment calls the version that it wants.
+# No variable: deployments use the name ORCHESTRATOR_VERSION for the version to install.
 @click.version_option(__version__, prog_name="orchestrator", allow_from_autoenv=False)
 def orchestrator() -> None:
     """Background jobs on the PostgreSQL you already have.
@@ -41,20 +41,20 @@ def orchestrator() -> None:
     \b
     Begin with:
       orchestrator demo               see it work, in ten seconds
-      orchestrator dev MODULE:APP     run your tasks, on a server that
-                                      comes along
+      orchestrator dev MODULE:APP     run your tasks, on an embedded
+                                      server
 
     \b
     Then, on your database:
-      orchestrator migrate            bring the tables into it
+      orchestrator migrate            create the tables
       orchestrator worker MODULE:APP  run tasks
 
-    The database is named by ORCHESTRATOR_DATABASE_URL, or by --url:
-    postgresql://user@host:5432/database, or embedded:./pgdata for a
-    server that comes along. demo, dev and embedded: need
+    Set the database with ORCHESTRATOR_DATABASE_URL or --url:
+    postgresql://user@host:5432/database, or embedded:./pgdata for an
+    embedded server. demo, dev and embedded: need
     pg-orchestrator[embedded].
 
-    Every flag has a variable: ORCHESTRATOR_WORKER_GRACE is that of
+    Every flag can be set by a variable: ORCHESTRATOR_WORKER_GRACE sets
     worker --grace.
     """
     refuse_slips(orchestrator, os.environ)
@@ -64,9 +64,9 @@ orchestrator.commands = LazyCommands(COMMANDS)
 
 
 def main() -> None:
-    """Run the command; what goes wrong is said in a sentence, not in a traceback."""
+    """Run the command. An error prints a sentence, not a traceback."""
     try:
-        # A terminal that cannot show a letter shows its number.
+        # A terminal that cannot show a character shows its code.
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")

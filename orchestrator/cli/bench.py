@@ -1,4 +1,4 @@
-"""`orchestrator bench`: measure it on a server, beside what the server could do at all."""
+"""`orchestrator bench`: measure Orchestrator on a server, and compare with a plain loop on the same server."""
 
 import difflib
 
@@ -14,20 +14,18 @@ NAMES = {measure.name: measure for measure in measuring.MEASURES}
 
 
 @click.command()
-@click.option("--url", help="A database of the server to measure; else a throw-away server.")
-@click.option("--quick", "size", flag_value="quick", help="Under a minute in all, and rough.")
-@click.option(
-    "--full", "size", flag_value="full", help="Millions of rows, minutes under load; takes an hour."
-)
-@click.option("--only", metavar="NAME,…", help="Some measures only.")
-@click.option("--list", "listing", is_flag=True, help="Name the measures, and measure nothing.")
+@click.option("--url", help="A database on the server to measure. Default: a temporary server.")
+@click.option("--quick", "size", flag_value="quick", help="Rough figures in under a minute.")
+@click.option("--full", "size", flag_value="full", help="Millions of rows, minutes of load. Takes an hour.")
+@click.option("--only", metavar="NAME,…", help="Run only these measures.")
+@click.option("--list", "listing", is_flag=True, help="List the measures, and run none.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document at the end.")
 def bench(url: str | None, size: str | None, only: str | None, *, listing: bool, as_json: bool) -> None:
-    """Measure how fast it is, and what it costs, beside a plain loop.
+    """Measure speed and cost, and compare with a plain loop.
 
-    Works in a database of its own on the server that --url names, and drops it at the end, also after Ctrl-C. The role
-    must be allowed to create databases. Without --url it starts a server in a temporary folder (needs
-    pg-orchestrator[embedded]); ORCHESTRATOR_DATABASE_URL is not looked at.
+    It creates a new database on the server of --url and drops it at the end, also after Ctrl-C. The role must be
+    allowed to create databases. Without --url it starts a server in a temporary folder (needs
+    pg-orchestrator[embedded]). It does not read ORCHESTRATOR_DATABASE_URL.
     """
     if listing:
         width = max(map(len, NAMES))
@@ -44,7 +42,7 @@ def bench(url: str | None, size: str | None, only: str | None, *, listing: bool,
 
 
 def chosen(only: str | None) -> list[Measure]:
-    """Return the measures that were named, in their own order; all where none is."""
+    """Return the named measures, in the order of the bench; all of them without --only."""
     if only is None:
         return list(NAMES.values())
     names = [name.strip() for name in only.split(",") if name.strip()]

@@ -1,9 +1,9 @@
-"""The way from a command to the database: one option, one connection, and a sentence for all that can be in between.
+"""How a command connects to the database: one option, one connection, and a sentence for each error on the way.
 
     with connected(url, "queues pause", writes=True) as connection:
         operate.pause(connection, …)
 
-What is raised in the block, and what cannot be reached, is worded by `error_messages`, once for all commands.
+`error_messages` words every error that is raised in the block or while connecting, once for all commands.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,27 +21,27 @@ from orchestrator.schema import compatibility
 
 SESSION = statement.load(__file__, "database.sql")
 
-# A person waits for it, and may ask again; a statement that is forgotten would hold the horizon back.
+# An operator waits for the answer, and can repeat the command. A forgotten statement would hold back the xmin horizon.
 STATEMENT_SECONDS = 60
-# Who changes things by hand gives way to who works: a queue behind our lock would be a queue of workers.
+# An operator's statement gives way to workers: while it waits for a lock, workers would queue behind it.
 LOCK_SECONDS = 5
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def database_option(command: Command) -> Command:
-    """Give a command the option --url; it comes as `url`, None where it is not given."""
-    return click.option("--url", help="The database; else ORCHESTRATOR_DATABASE_URL.")(command)
+    """Give a command the option --url. It is passed as `url`, or None without the option."""
+    return click.option("--url", help="The database. Default: ORCHESTRATOR_DATABASE_URL.")(command)
 
 
 def json_option(command: Command) -> Command:
-    """Give a command the option --json; it comes as `as_json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+    """Give a command the option --json. It is passed as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
 
 
 def reason_option(command: Command) -> Command:
-    """Give a command the option --reason; it comes as `reason`."""
-    return click.option("--reason", metavar="TEXT", help="Why; kept in orchestrator.audit.")(command)
+    """Give a command the option --reason. It is passed as `reason`."""
+    return click.option("--reason", metavar="TEXT", help="The reason; kept in orchestrator.audit.")(command)
 
 
 @contextmanager
@@ -53,10 +53,11 @@ def connected(
     checks: bool = True,
     statement_seconds: float = STATEMENT_SECONDS,
 ) -> Iterator[psycopg.Connection[Any]]:
-    """Open a session, in autocommit, for a command of this name, on a database that has our schema.
+    """Open a session, in autocommit, for the command of this name, on a database that has our schema.
 
-    Whoever `writes` is refused at once by what takes no writes. A copy that nobody has resumed is let by: it can be
-    looked at, and nothing runs there. Without `checks` the schema is not looked at, which a producer may not.
+    A command that `writes` is refused at once on a standby or a read-only session. A restored copy that was not
+    resumed is accepted: it can be read, and nothing runs there. Without `checks` the schema is not read: a producer's
+    role has no right to read it.
     """
     url = url or Config.load().database_url
     try:
@@ -73,7 +74,7 @@ def connected(
 
 
 def settle(connection: psycopg.Connection[Any], statement_seconds: float) -> tuple[bool, bool]:
-    """Bound what a statement may take; tell whether the session takes no writes, and whether it is a standby's."""
+    """Set the session's timeouts. Return whether the session is read-only, and whether the server is a standby."""
     given = {
         "backend": connection.info.backend_pid,
         "statement_timeout": f"{round(statement_seconds * 1000)}ms",
@@ -84,7 +85,7 @@ def settle(connection: psycopg.Connection[Any], statement_seconds: float) -> tup
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     read_only, standby, settings = row
     if settings is None:
-        # What is prepared behind a pooler is unknown to the session of the next transaction.
+        # Behind a pooler the next transaction may get another server session, which lacks the prepared statement.
         connection.prepare_threshold = None
     return read_only, standby
 

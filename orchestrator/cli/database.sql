@@ -1,7 +1,7 @@
--- What the session of a person's command sets for itself, and what it finds. In: backend: the number we were told when we
--- connected; statement_timeout, lock_timeout. Out: one row: whether it takes no writes; whether the server is a standby.
--- Behind a pooler (PgBouncer) another number answers, and nothing is set: the next transaction may be somebody else's, and
--- would have our timeouts.
+-- Set up the session of an operator's command, and report its state. In: backend: the backend pid received at connect;
+-- statement_timeout, lock_timeout. Out: one row: whether the session is read-only; whether the server is a standby.
+-- Behind a pooler (PgBouncer) the pid differs, and nothing is set: another client's transaction may be next in this
+-- server session, and would get our timeouts.
 SELECT
     current_setting('transaction_read_only')::boolean AS read_only,
     pg_is_in_recovery() AS standby,

@@ -18,12 +18,12 @@ DATA = Path(".orchestrator/pgdata")
 
 @click.command()
 @click.argument("app")
-@click.option("--url", help="An existing database, instead of a server of its own.")
+@click.option("--url", help="An existing database, instead of an embedded server.")
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
-    help=f"The folder of the server.  [default: {DATA}]",
+    help=f"The folder of the embedded server.  [default: {DATA}]",
 )
 @click.option(
     "-q",
@@ -36,17 +36,17 @@ DATA = Path(".orchestrator/pgdata")
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="debug",
     show_default=True,
-    help="The least level of lines on standard error; successes are debug.",
+    help="The lowest level to log on standard error. Successes are logged at debug.",
 )
 def dev(
     app: str, url: str | None, data: Path | None, queues: str | None, concurrency: int | None, log_level: str
 ) -> None:
-    """Run APP (MODULE:APP) and a server, for daily work.
+    """Run APP (MODULE:APP) and a server, for development.
 
-    Starts a PostgreSQL in a folder, brings the tables to this version, and runs a worker. The database is the one that
-    --url or --data names, else the one that APP was made with, else ORCHESTRATOR_DATABASE_URL, else a server in the
-    default folder, which keeps its data from day to day (needs pg-orchestrator[embedded]). Ctrl-C stops the worker,
-    and then the server, unless another process uses it.
+    It starts a PostgreSQL server in a folder, upgrades the tables, and runs a worker. It takes the first database that
+    is set: --url or --data, the URL in APP, ORCHESTRATOR_DATABASE_URL, an embedded server in the default folder (needs
+    pg-orchestrator[embedded]). The folder keeps its data between runs. Ctrl-C stops the worker, and then the server,
+    unless another process uses it.
     """
     if url and data:
         raise click.UsageError("--url and --data name two databases; give one of them")
@@ -63,7 +63,7 @@ def dev(
 
 
 def named_by(application: Orchestrator, data: Path | None) -> str:
-    """Return the URL of the database to use where --url names none."""
+    """Return the URL of the database to use without --url."""
     if data is None and application.config.database_url:
         return application.config.database_url
     return f"embedded:{(data or DATA).expanduser().resolve()}"
@@ -75,9 +75,9 @@ def shown(url: str) -> str:
 
 
 def prepare(url: str) -> None:
-    """Bring the tables to this version, if they are behind, and say how to get at them.
+    """Upgrade the tables if they are behind, and print how to reach them.
 
-    A newer schema is for the worker to judge.
+    The worker checks a schema that is newer.
     """
     before, newest = schema.state(url)
     if schema.is_behind(before):

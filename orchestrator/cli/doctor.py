@@ -1,4 +1,4 @@
-"""`orchestrator doctor`: look the server over, and say what to do."""
+"""`orchestrator doctor`: check the server, and say what to do."""
 
 import shutil
 import sys
@@ -17,7 +17,7 @@ from orchestrator.operate import doctor as examining
 from orchestrator.operate.doctor import Finding
 from orchestrator.postgres import connect, embedded_stop
 
-# What needs somebody comes first.
+# The most urgent comes first.
 MARKS = {"fail": ("✗", "red"), "warn": ("!", "yellow"), "skipped": ("–", "cyan"), "ok": ("✓", "green")}
 ORDER = list(MARKS)
 
@@ -27,10 +27,10 @@ ORDER = list(MARKS)
 @json_option
 @click.option("--strict", is_flag=True, help="Exit with 1 for warnings too.")
 def doctor(url: str | None, *, as_json: bool, strict: bool) -> None:
-    """Examine the server, the tables and the workers, and say what to do.
+    """Check the server, the tables and the workers, and say what to do.
 
-    Changes nothing. ✗ needs somebody now, ! should be looked into, – could not be looked at with this role's rights,
-    ✓ is well. Exits with 1 if something fails.
+    It changes nothing. ✗ failed: act now. ! is a warning. – was skipped: this role lacks the right to check it.
+    ✓ is well. The exit status is 1 if a check fails.
     """
     findings = examined(url or Config.load().database_url)
     if as_json:
@@ -43,7 +43,7 @@ def doctor(url: str | None, *, as_json: bool, strict: bool) -> None:
 
 
 def examined(url: str) -> list[Finding]:
-    """Make all checks on a database, whether or not it has our schema."""
+    """Run all checks on a database, with or without our schema."""
     try:
         info = connect.conninfo(url, application_name="orchestrator doctor")
         with closing(connect.open_sync(info)) as connection:
@@ -55,7 +55,7 @@ def examined(url: str) -> list[Finding]:
 
 
 def show(findings: Sequence[Finding]) -> None:
-    """Print a line a check, the worst first, and below it what to do."""
+    """Print one line for each check, the worst first, and below it what to do."""
     indent = 4 + max(len(found.name) for found in findings)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else ENDLESS
     if width < 2 * indent:
@@ -66,7 +66,7 @@ def show(findings: Sequence[Finding]) -> None:
         click.echo(f"{click.style(mark, fg=colour)} {lines[0][2:]}")
         for line in lines[1:] + wrapped(found.advice or "", indent, width, first=indent):
             click.echo(line)
-        # Whole, to be copied.
+        # Not wrapped, so that it can be copied.
         for line in (found.statement or "").splitlines():
             click.echo(" " * indent + printable(line))
     counts = {verdict: sum(found.verdict == verdict for found in findings) for verdict in ORDER}
@@ -75,7 +75,7 @@ def show(findings: Sequence[Finding]) -> None:
 
 
 def wrapped(text: str, indent: int, width: int, *, first: int = 2) -> list[str]:
-    """Break a sentence where the terminal ends, so that what follows stands below it."""
+    """Wrap a sentence at the terminal's width, and indent its further lines."""
     return textwrap.wrap(
         printable(text),
         width,

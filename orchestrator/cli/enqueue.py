@@ -1,4 +1,4 @@
-"""`orchestrator enqueue TYPE JSON`: a task by hand, checked as Python's own enqueue checks it."""
+"""`orchestrator enqueue TYPE JSON`: enqueue a task manually, with the checks of enqueue in Python."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -49,7 +49,7 @@ def flag(option: Option) -> Callable[[F], F]:
 
 
 def number_or_word(text: str) -> int | str:
-    """Read a number, or leave a word to who knows the words."""
+    """Read a number. Return a word as it is: `enqueue.request` checks it."""
     return int(text) if text.lstrip("-").isdecimal() else text
 
 
@@ -62,8 +62,8 @@ def number_or_word(text: str) -> int | str:
 def enqueue(kind: str, payload: dict[str, Any], url: str | None, *, as_json: bool, **given: Any) -> None:
     """Enqueue a task of this TYPE, with this JSON object as its payload.
 
-    JSON is what the handler takes, by name: '{"user_id": 1}'. `-` reads it from standard input; left out, it is {}.
-    Prints the task's id.
+    JSON holds the handler's arguments by name: '{"user_id": 1}'. The default is {}; `-` reads standard input. The
+    command prints the task's id.
     """
     if given["delay"] is not None and given["run_at"] is not None:
         raise click.UsageError("--delay and --run-at name two moments; give one of them")
@@ -82,6 +82,6 @@ def enqueue(kind: str, payload: dict[str, Any], url: str | None, *, as_json: boo
 
 
 def tell(notice: psycopg.errors.Diagnostic) -> None:
-    """Pass on what the database remarks: that nobody has declared the type, for example."""
+    """Print a notice of the database, for example that no worker has declared the type."""
     said = ". ".join(filter(None, (notice.message_primary, notice.message_hint)))
     click.echo("notice: " + printable(said), err=True)

@@ -1,8 +1,8 @@
-"""Every flag has a variable: that of `tasks list --status` is ORCHESTRATOR_TASKS_LIST_STATUS. A slip is told.
+"""Every flag has a variable: `tasks list --status` has ORCHESTRATOR_TASKS_LIST_STATUS. A misspelt variable is an error.
 
-They are named here, by the flag as one types it; click's own `auto_envvar_prefix` would name them by our parameters
-(--json is `as_json` there). And it reads only what some flag is called by, so that a slip would be silence: it is
-looked for here, as `Config.load` looks among the settings.
+This module names the variables after the flags as they are typed. click's `auto_envvar_prefix` would name them after
+our parameters (--json is `as_json` there). click also ignores a variable that belongs to no flag, so a misspelling
+would have no effect and no message. This module finds it, as `Config.load` does for the settings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,8 @@ from orchestrator.errors import ConfigError
 
 
 def name_variables(command: click.Command, prefix: str) -> None:
-    """Give every flag of this command, and of those below it, its variable; one that it has already comes second."""
+    """Give every flag of this command and of its subcommands a variable. A variable that the flag already has comes
+    second."""
     for option in flags(command):
         given = [option.envvar] if isinstance(option.envvar, str) else list(option.envvar or ())
         option.envvar = [prefix + variable_of(option), *given]
@@ -24,7 +25,7 @@ def name_variables(command: click.Command, prefix: str) -> None:
 
 
 def refuse_slips(whole: click.Group, environment: Mapping[str, str]) -> None:
-    """Raise what was probably meant by the variables that belong to a command and to no flag of it."""
+    """Raise ConfigError for variables that name a command and none of its flags, with the names probably meant."""
     faults = [
         f"{name} is not a flag's variable; did you mean {close}?"
         for name, text in sorted(environment.items())
@@ -37,21 +38,21 @@ def refuse_slips(whole: click.Group, environment: Mapping[str, str]) -> None:
 
 
 def meant(command: click.Command, name: str, prefix: str) -> str | None:
-    """Return the variable that was probably meant; None where the name is right, or like none."""
+    """Return the variable that was probably meant; None if the name is right, or resembles none."""
     if isinstance(command, click.Group):
         for word in command.commands:
             if name.startswith(below(prefix, word)):
                 return meant(command.commands[word], name, below(prefix, word))
         return None
-    # The flag alone is compared: what stands before it is equal, and would make anything look alike.
+    # Only the flag is compared: the equal prefix would make all names look alike.
     close = did_you_mean(name.removeprefix(prefix), map(variable_of, flags(command)))
     return None if close is None or prefix + close == name else prefix + close
 
 
 def flags(command: click.Command) -> Iterator[click.Option]:
-    """Yield the options that a person may give, and a deployment may want to."""
+    """Yield the options that may be set by a variable."""
     for option in command.params:
-        # --version: so is called what a deployment says which version it wants.
+        # Not --version: deployments use ORCHESTRATOR_VERSION for the version to install.
         if isinstance(option, click.Option) and option.allow_from_autoenv:
             yield option
 

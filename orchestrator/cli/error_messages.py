@@ -1,6 +1,6 @@
-"""Say in a sentence what went wrong, and with which code to leave. All that a person reads when it could not be done.
+"""The sentence and the exit code for each error that a command reports.
 
-Of what PostgreSQL says the primary message alone is shown, and a hint that is ours: DETAIL may print a row.
+Of a PostgreSQL error only the primary message is shown, and a hint if it is ours: DETAIL may print a row.
 """
 
 import errno
@@ -16,11 +16,11 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.observe import printable
 
 INTERRUPTED_CODE = 130
-# Our own SQLSTATEs: their hints are ours as well, and say what to do instead.
+# The class of our own SQLSTATEs. Their hints are ours too, and say what to do instead.
 OURS = "OR"
-# What may keep a disk, or whatever stands for one, from taking what is printed.
+# The errors of a disk, or of another device, that cannot take the output.
 UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-# A part of a command line that may be a part of a URL, and so of a password: a space in it makes arguments of both.
+# Text that may be part of a URL, and so of a password: a space in an unquoted URL splits it into arguments.
 URL = re.compile(r"://|\S@\S")
 NOT_REPEATED = (
     "the command line cannot be read. It is not repeated, since a URL in it may hold a password; write a URL in "
@@ -33,7 +33,7 @@ ROLES = (
 
 
 def report_error(error: Exception) -> int:
-    """Print what a user should read, and return the exit code; raise again what nobody foresaw."""
+    """Print the message for the user, and return the exit code. Raise an unexpected error again."""
     match error:
         case click.exceptions.Abort():
             return INTERRUPTED_CODE
@@ -50,7 +50,7 @@ def report_error(error: Exception) -> int:
             say(worded(error))
             return 1
         case UnicodeEncodeError() if "\udc80" <= error.object[error.start] <= "\udcff":
-            # Not the text itself, which may be a URL and its password.
+            # The text itself is not printed: it may be a URL with its password.
             where = f"at character {error.start + 1} of it"
             say(f"what was given is no text in UTF-8 ({where}), and PostgreSQL takes no other")
             return 1
@@ -63,12 +63,12 @@ def report_error(error: Exception) -> int:
 
 
 def write_nowhere() -> None:
-    """Let what is still buffered go nowhere: the interpreter would complain of it at its end."""
+    """Send buffered output to /dev/null: the interpreter would report an error when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def worded(error: psycopg.Error) -> str:
-    """Say what PostgreSQL, or the way to it, has against it, and what to do next where that is known."""
+    """Return the message of an error of PostgreSQL or of the connection, and what to do next where that is known."""
     said = f"PostgreSQL: {error.diag.message_primary or str(error).strip()}"
     match error:
         case errors.InsufficientPrivilege():
@@ -92,5 +92,5 @@ def worded(error: psycopg.Error) -> str:
 
 
 def say(message: str) -> None:
-    """Print a message, which may quote what a stranger has written."""
+    """Print a message. It may quote untrusted text, so control characters are escaped."""
     click.echo("error: " + printable(message, keeping="\n"), err=True)

@@ -16,7 +16,7 @@ from orchestrator.operate import filters
 def explain(task_id: int, url: str | None, *, as_json: bool) -> None:
     """Say why a task is not running, and what helps.
 
-    One answer: the first thing that is in its way. In SQL: SELECT orchestrator.explain(42). Exits with 1 where there is
+    It reports the first cause that it finds. In SQL: SELECT orchestrator.explain(42). The exit status is 1 if there is
     no such task.
     """
     with connected(url, "explain") as connection:

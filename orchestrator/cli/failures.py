@@ -1,4 +1,4 @@
-"""`orchestrator failures`: what goes wrong, by fault, and something to do about each."""
+"""`orchestrator failures`: failures grouped by fault, and commands to requeue or discard a group."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -29,11 +29,11 @@ COLUMNS = (
 )
 newest_option = click.option(
     "--newest", type=click.IntRange(1, 10_000_000), default=operate.NEWEST, show_default=True,
-    help="How many dead letters and failed attempts to look at.",
+    help="How many dead letters and failed attempts to read.",
 )  # fmt: skip
 
 older_than_option = click.option(
-    "--older-than", metavar="AGE", help="Only what ended before: 2h, 7d, 2026-11-18T02:30Z."
+    "--older-than", metavar="AGE", help="Only tasks that ended before: 2h, 7d, 2026-11-18T02:30Z."
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -47,8 +47,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def failures(context: click.Context, newest: int, url: str | None, *, as_json: bool) -> None:
     """Count dead letters and failing tasks by fault: type, error class, message.
 
-    Numbers, uuids, paths and quoted text in a message do not count. It looks at the newest failures only, and counts
-    these. `orchestrator tasks show SAMPLE` shows the newest task of a group.
+    Messages that differ only in numbers, uuids, paths or quoted text are one group. Only the newest failures are
+    counted. `orchestrator tasks show SAMPLE` shows the newest task of a group.
     """
     if context.invoked_subcommand is not None:
         return
@@ -67,7 +67,7 @@ def failures(context: click.Context, newest: int, url: str | None, *, as_json: b
 
 
 def on_group(command: Command) -> Command:
-    """Give a command what an act on a group takes."""
+    """Give a command the options of an action on a group."""
     for option in (
         database_option, reason_option, many_options, older_than_option, newest_option, click.argument("group"),
     ):  # fmt: skip
@@ -78,9 +78,9 @@ def on_group(command: Command) -> Command:
 @failures.command()
 @on_group
 def requeue(**given: Any) -> None:
-    """Run the dead letters of a GROUP again, also older ones than the list looked at.
+    """Requeue the dead letters of a GROUP, also those older than the list.
 
-    Tasks of the group that wait for a retry are left to it.
+    Tasks of the group that wait for a retry are not changed.
     """
     run(Action.REQUEUE, **given)
 
@@ -88,9 +88,9 @@ def requeue(**given: Any) -> None:
 @failures.command()
 @on_group
 def discard(**given: Any) -> None:
-    """Delete the dead letters of a GROUP, also older ones than the list looked at.
+    """Delete the dead letters of a GROUP, also those older than the list.
 
-    They cannot be had back. Tasks of the group that wait for a retry are left to it.
+    Deleted tasks cannot be restored. Tasks of the group that wait for a retry are not changed.
     """
     run(Action.DELETE, **given)
 
@@ -98,7 +98,7 @@ def discard(**given: Any) -> None:
 def run(
     action: Action, *, group: str, newest: int, older_than: str | None, url: str | None, **how: Any
 ) -> None:
-    """Show the group, and do it to its dead letters."""
+    """Show the group, and apply the action to its dead letters."""
     many = Many(action, None, **how)
     with typed():
         filters.check_age(older_than)

@@ -1,4 +1,4 @@
-"""How figures are written for people: spans of time, moments, counts. One way each, on every screen."""
+"""How spans of time, moments and counts are written for people: each in one way, on every screen."""
 
 import json
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def span(value: timedelta | float | None) -> str:
-    """Write how long: 0.3s, 42s, 3m 20s, 5h 1m, 12d 4h. Two units say enough."""
+    """Write how long, in at most two units: 0.3s, 42s, 3m 20s, 5h 1m, 12d 4h."""
     if value is None:
         return NOTHING
     seconds = value.total_seconds() if isinstance(value, timedelta) else float(value)
@@ -29,12 +29,12 @@ def span(value: timedelta | float | None) -> str:
 
 
 def moment(value: datetime | None) -> str:
-    """Write when, by UTC, as the server's logs have it."""
+    """Write a moment in UTC, as the server's logs do."""
     return NOTHING if value is None else f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z"
 
 
 def rate(per_second: float | None) -> str:
-    """Write how many a second; a minute where that is few."""
+    """Write a rate per second; per minute below one a second."""
     if per_second is None:
         return NOTHING
     if per_second == 0:
@@ -48,7 +48,7 @@ def count(value: int | None) -> str:
 
 
 def shown(value: Any) -> str:
-    """Write any value; who knows better what it is says so."""
+    """Write any value, by its type. A column that needs another form gives its own function."""
     match value:
         case None:
             return NOTHING

@@ -1,7 +1,7 @@
-"""What all commands have in common: a slip is told from what was meant, and a reader who has gone is no fault.
+"""What all commands share: an unknown command gets a suggestion, and a closed pipe is no error.
 
-`orchestrator tasks list | head -1` closes the pipe under us. As with every other tool of Unix that is an end and no
-error: nothing is said, and the status is that of a process that SIGPIPE has ended.
+`orchestrator tasks list | head -1` closes our standard output. As in other Unix tools that is no error: the command
+prints nothing more, and its status is that of a process that SIGPIPE has ended.
 """
 
 import difflib
@@ -18,15 +18,15 @@ NOBODY_READS_CODE = 141
 
 
 class Commands(click.Group):
-    """A group that answers an unknown name with the one that was probably meant, wherever that is."""
+    """A group that suggests a command for an unknown name, at any depth."""
 
-    # What a group is asked for below it (`@tasks.group()`) is of this kind as well.
+    # Groups that are made below this one (`@tasks.group()`) have this class too.
     group_class = type
 
     def resolve_command(
         self, context: click.Context, words: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is named; not click's, which looks among its neighbours only, and that since 8.4."""
+        """Find the named command. click's own suggestion covers only the same group, and exists only since 8.4."""
         if self.get_command(context, words[0]) is None and not words[0].startswith("-"):
             message = f"No such command {shown(words[0])}."
             if meant := self.meant(words[0]):
@@ -35,19 +35,19 @@ class Commands(click.Group):
         return super().resolve_command(context, words)
 
     def meant(self, name: str) -> list[str]:
-        """Return the commands that may have been meant: those with a name like this here, else those below."""
+        """Return the commands that may have been meant: similar names in this group, else equal names below it."""
         here = difflib.get_close_matches(name, self.commands, n=2)
         return here or [path for path, _ in walked(self) if path.split()[-1] == name][:3]
 
 
 class CommandLine(Commands):
-    """The whole: the group that everything is below."""
+    """The root group of all commands."""
 
     def invoke(self, context: click.Context) -> Any:
-        """Run the command, and end quietly where nobody reads what it prints."""
+        """Run the command. If the reader of its output has gone, end without a message."""
         try:
             result = super().invoke(context)
-            # At the end of the interpreter it would be too late to say in a sentence that it cannot be written.
+            # An error of writing must come up here: at the interpreter's exit it could not be reported in a sentence.
             sys.stdout.flush()
             return result
         except BrokenPipeError:
@@ -56,7 +56,7 @@ class CommandLine(Commands):
 
 
 def walked(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:
-    """Yield every command below a group with the words that name it, groups as well."""
+    """Yield every command and group below a group, with its path."""
     for name, command in sorted(group.commands.items()):
         yield above + name, command
         if isinstance(command, click.Group):

@@ -1,6 +1,6 @@
-"""The commands by their words, each taken out of its module when it is first asked for.
+"""The commands by name. Each is imported on first use.
 
-To load all of them takes as long as most of them run: the bench, Alembic, what draws at a terminal.
+To import all of them takes as long as most of them run: the bench, Alembic, the terminal library.
 """
 
 from collections.abc import Iterable, Iterator, MutableMapping
@@ -13,7 +13,7 @@ from orchestrator.config import PREFIX
 
 
 class LazyCommands(MutableMapping[str, click.Command]):
-    """What a group of click's holds as its commands: `word` is `word` in the module `orchestrator.cli.word`."""
+    """The commands of a click group: `word` is the object `word` in the module `orchestrator.cli.word`."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._commands: dict[str, click.Command | None] = dict.fromkeys(sorted(words))

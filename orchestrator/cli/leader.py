@@ -1,4 +1,4 @@
-"""`orchestrator leader`: who does the maintenance."""
+"""`orchestrator leader`: which worker does the maintenance."""
 
 import click
 
@@ -13,17 +13,17 @@ from orchestrator.operate.status import leader as look
 @database_option
 @json_option
 def leader(url: str | None, *, as_json: bool) -> None:
-    """Say which worker leads, and in which term.
+    """Show which worker leads, and its term.
 
-    The leader takes back what dead workers held, enforces timeouts, keeps the tables in order. Any worker can: when it
-    goes, another follows within seconds.
+    The leader takes back the tasks of dead workers, enforces timeouts, and maintains the tables. Any worker can lead:
+    when the leader ends, another takes over within seconds.
     """
     with connected(url, "leader") as connection:
         found = look(connection)
     if as_json:
         print_json(found)
     elif found is None:
-        click.echo("nobody leads: no worker runs, or the last leader has just gone")
+        click.echo("no worker leads: none runs, or the last leader has just gone")
     else:
         heard = f"last heard of {formats.span(found.beat_age)} ago"
         click.echo(

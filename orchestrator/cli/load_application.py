@@ -1,4 +1,4 @@
-"""Find the application that a person names on the command line as MODULE:NAME."""
+"""Find the application that the command line names as MODULE:NAME."""
 
 import difflib
 import importlib
@@ -12,7 +12,7 @@ from orchestrator.task.duration import shown
 
 
 def load_app(spec: str) -> Orchestrator:
-    """Import MODULE and take NAME (default `app`) from it; the current folder is on the path, as with python -m."""
+    """Import MODULE and return its NAME (default `app`). The current folder is on the path, as with python -m."""
     module_name, _, name = spec.partition(":")
     name = name or "app"
     if "/" in module_name or module_name.endswith(".py"):

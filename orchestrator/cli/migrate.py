@@ -1,4 +1,4 @@
-"""`orchestrator migrate`: bring the schema to where this version needs it."""
+"""`orchestrator migrate`: bring the schema to the version that this program needs."""
 
 from contextlib import closing
 
@@ -16,22 +16,22 @@ from orchestrator.schema import migrate as schema
 
 @click.command()
 @click.argument("app", required=False)
-@click.option("--url", help="The database; else ORCHESTRATOR_DATABASE_URL.")
+@click.option("--url", help="The database. Default: ORCHESTRATOR_DATABASE_URL.")
 @click.option(
     "--to",
     default="head",
     show_default=True,
     metavar="REVISION",
-    help="Where to go; `base` removes everything that nobody else uses.",
+    help="The revision to migrate to. `base` removes the schema, but nothing that other programs use.",
 )
 @click.option("--check", is_flag=True, help="Change nothing; exit 1 if the database is behind.")
-@click.option("--sql", is_flag=True, help="Change nothing; print the SQL, for somebody else to run.")
-@click.option("--yes", is_flag=True, help="Do not ask before removing things.")
+@click.option("--sql", is_flag=True, help="Change nothing; print the SQL, for another role or tool to run.")
+@click.option("--yes", is_flag=True, help="Do not ask before deleting tables.")
 def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool, yes: bool) -> None:
-    """Bring the database's schema to this version. Safe to run from many hosts at once.
+    """Migrate the database's schema to this version. Several hosts may run it at once.
 
-    With APP (MODULE:APP) it also declares that application's task types, so that SQL enqueues get their defaults
-    before the first worker starts.
+    With APP (MODULE:APP) it also declares that application's task types. Tasks that SQL enqueues then get their
+    defaults before the first worker starts.
     """
     if sql:
         click.echo(schema.script())
@@ -58,7 +58,7 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
             declare(connection, application.registry)
             click.echo(f"declared {len(application.registry)} task types")
         if after == newest and (came_from := compatibility.origins(connection)) is not None:
-            # Said, and not settled: whose tasks these are is a person's to say, and not a deploy's.
+            # A warning only: an operator decides whose tasks these are, not a deployment.
             click.echo("warning: " + observe.printable(str(DatabaseRestored(came_from))), err=True)
 
 

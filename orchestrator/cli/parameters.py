@@ -1,4 +1,4 @@
-"""What a person may write for a value: spans of time, moments, JSON. A slip gets a sentence with an example."""
+"""The values that a command line may hold: spans of time, moments, JSON. An error message gives an example."""
 
 import sys
 from datetime import UTC, datetime, timedelta
@@ -9,7 +9,7 @@ import click
 from orchestrator.errors import PayloadRefused
 from orchestrator.task import duration, payload
 
-# Sixty times what a payload may have: more is not read to be refused.
+# Sixty times the largest payload. Longer input is refused without being read to its end.
 INPUT_BYTES_MAX = 16_000_000
 
 
@@ -24,7 +24,7 @@ def span(text: str) -> timedelta:
 
 
 def time(text: str) -> datetime:
-    """Read a point in time in ISO 8601; without a zone it would be another one in every session."""
+    """Read a moment in ISO 8601. A zone is required: without one, the moment depends on the session."""
     example = f"write for example {datetime.now(UTC):%Y-%m-%dT%H:%M}Z"
     try:
         read = datetime.fromisoformat(text)
@@ -55,7 +55,7 @@ def read_input() -> str:
 
 
 def number_or_text(text: str) -> float | str:
-    """Take a bare number for seconds."""
+    """Return a bare number, which means seconds, as a float."""
     try:
         return float(text)
     except ValueError:

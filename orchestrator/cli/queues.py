@@ -1,4 +1,4 @@
-"""`orchestrator queues …`: look at the queues, and steer them."""
+"""`orchestrator queues …`: list the queues, and change their state and settings."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -34,22 +34,22 @@ SETTINGS = (
     Column("keep_finished", "finished kept", right=True),
     Column("keep_dead", "dead kept", right=True),
 )
-# Of strict priority: as good as for ever.
+# An aging this long means strict priority.
 STRICT = timedelta(days=300_000)
 
 
 @click.group(cls=Commands)
 def queues() -> None:
-    """Look at the queues, and pause, resume, drain or set them."""
+    """List, pause, resume, drain or configure queues."""
 
 
 @queues.command("list")
 @database_option
 @json_option
-@click.option("--settings", is_flag=True, help="Show what their tasks get, and how long they are kept.")
-@click.option("--exact", is_flag=True, help="Count every task, however long it takes.")
+@click.option("--settings", is_flag=True, help="Show their defaults for tasks, and how long they keep tasks.")
+@click.option("--exact", is_flag=True, help="Count every task, even if that is slow.")
 def list_queues(url: str | None, *, as_json: bool, settings: bool, exact: bool) -> None:
-    """All queues: their state, and what waits in them."""
+    """List all queues: their state, and their numbers of tasks."""
     with connected(url, "queues list") as connection:
         found = operating.queues(connection, exact=exact)
     if settings and not as_json:
@@ -64,10 +64,10 @@ def list_queues(url: str | None, *, as_json: bool, settings: bool, exact: bool) 
 @database_option
 @reason_option
 def pause(names: Sequence[str], url: str | None, reason: str | None) -> None:
-    """Hand out no tasks of these queues.
+    """Stop claiming tasks from these queues.
 
-    Takes effect with the next claim, and lasts until somebody resumes, through restarts as well. What runs goes on,
-    what is new waits.
+    It takes effect at the next claim, and lasts until `queues resume`, also over restarts. Running tasks go on; new
+    tasks wait.
     """
     set_all(names, "paused", url, reason)
 
@@ -77,7 +77,7 @@ def pause(names: Sequence[str], url: str | None, reason: str | None) -> None:
 @database_option
 @reason_option
 def resume(names: Sequence[str], url: str | None, reason: str | None) -> None:
-    """Let paused or draining queues go on."""
+    """Make paused or draining queues active again."""
     set_all(names, "active", url, reason)
 
 
@@ -86,34 +86,34 @@ def resume(names: Sequence[str], url: str | None, reason: str | None) -> None:
 @database_option
 @reason_option
 def drain(names: Sequence[str], url: str | None, reason: str | None) -> None:
-    """Take no new tasks into these queues, and finish the old.
+    """Refuse new tasks in these queues, and finish those they hold.
 
-    Whoever enqueues into a draining queue is refused with an error.
+    Enqueueing into a draining queue raises an error.
     """
     set_all(names, "draining", url, reason)
 
 
 @queues.command("set")
 @click.argument("name", metavar="QUEUE")
-@click.option("--priority", type=click.IntRange(0, 100), help="Of tasks for which nobody says another.")
-@click.option("--max-attempts", type=click.IntRange(1, 32_767), help="Executions, in all.")
-@click.option("--timeout", type=span, help="What an attempt may take.")
+@click.option("--priority", type=click.IntRange(0, 100), help="The default priority of new tasks.")
+@click.option("--max-attempts", type=click.IntRange(1, 32_767), help="The default number of attempts.")
+@click.option("--timeout", type=span, help="The default time limit of an attempt.")
 @click.option(
-    "--aging", type=span, help="The waiting that a point of priority is worth; cleared, it is strict."
+    "--aging", type=span, help="The waiting time that equals one point of priority. Cleared: strict priority."
 )
 @click.option("--keep-finished", type=span, help="How long completed and cancelled tasks are kept.")
 @click.option("--keep-dead", type=span, help="How long dead letters are kept.")
-@click.option("--clear", type=click.Choice(CLEARABLE), multiple=True, help="Back to the house's default.")
+@click.option("--clear", type=click.Choice(CLEARABLE), multiple=True, help="Return to the built-in default.")
 @database_option
 @json_option
 @reason_option
 def set_queue(
     name: str, url: str | None, reason: str | None, clear: Sequence[str], *, as_json: bool, **given: Any
 ) -> None:
-    """Say what new tasks of a queue get, and how long it keeps what has ended.
+    """Set a queue's defaults for new tasks, and how long it keeps finished tasks.
 
-    What a type or whoever enqueues says comes before this; tasks that are there keep what they have. Without an option
-    it shows what holds. A span is 90s, 5m, 1h30m, 2d or 1w.
+    Options of the type and of the enqueue override these defaults. Existing tasks keep their values. Without options
+    the command shows the settings. A span is 90s, 5m, 1h30m, 2d or 1w.
     """
     if both := [each for each in clear if given[each] is not None]:
         raise click.UsageError(f"--clear {both[0]} and --{both[0].replace('_', '-')} contradict each other")
@@ -134,7 +134,7 @@ DONE: Mapping[State, str] = {
 
 
 def set_all(names: Sequence[str], state: State, url: str | None, reason: str | None) -> None:
-    """Set the state of some queues, one after the other; the first that is unknown ends it."""
+    """Set the state of some queues, one after the other. The first unknown queue ends the command."""
     command = {"paused": "queues pause", "active": "queues resume", "draining": "queues drain"}[state]
     with connected(url, command, writes=True) as connection:
         for name in dict.fromkeys(names):
@@ -143,7 +143,7 @@ def set_all(names: Sequence[str], state: State, url: str | None, reason: str | N
 
 
 def note(queue: Queue) -> str:
-    """Say since when a queue is not active, by whom and why."""
+    """Return since when a queue is not active, who changed it, and the reason."""
     if queue.state == "active":
         return ""
     by = f" by {queue.state_by}" if queue.state_by else ""

@@ -13,13 +13,13 @@ from orchestrator.postgres import connect
 @click.option("--after-restore", is_flag=True, help="Resume in a restored dump or a cloned database.")
 @reason_option
 @database_option
-@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+@click.option("--yes", is_flag=True, help="Do not ask; required without a terminal.")
 def resume(reason: str | None, url: str | None, *, after_restore: bool, yes: bool) -> None:
-    """Let tasks run where nothing runs before a person says so.
+    """Let tasks run in a restored or cloned database.
 
-    A restored dump or a cloned database runs nothing: the original may be running the same tasks. Resuming there gives
-    claimed and running tasks back, declares the original's workers dead, and lets workers start. In a database that is
-    no copy it changes nothing.
+    A restored dump or a cloned database runs no tasks, because the original may run the same tasks. This command gives
+    back claimed and running tasks, declares the original's workers dead, and lets workers start. In a database that is
+    not a copy it changes nothing.
     """
     if not after_restore:
         raise click.UsageError("say after what: --after-restore")
@@ -43,7 +43,7 @@ def resume(reason: str | None, url: str | None, *, after_restore: bool, yes: boo
 
 
 def described(copy: operate.Copy, here: str) -> list[str]:
-    """Tell a person what resuming will do."""
+    """Return lines that say what resuming will do."""
     return [
         f"The tasks in {here} are a copy: {copy.origins}.",
         "To resume will",
@@ -57,7 +57,7 @@ def described(copy: operate.Copy, here: str) -> list[str]:
 
 
 def confirm() -> None:
-    """Ask at a terminal; elsewhere nobody would answer."""
+    """Ask at a terminal; without one, raise UsageError."""
     if not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask at; add --yes")
     click.confirm("Resume?", abort=True)

@@ -1,4 +1,4 @@
-"""Let a command that is told to end do as after Ctrl-C: what it has to say and to put in order is said and done."""
+"""Make SIGTERM and SIGHUP act like Ctrl-C, so that a command prints its last message and cleans up."""
 
 import signal
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import NoReturn
 
 @contextmanager
 def sigterm_as_interrupt() -> Iterator[None]:
-    """Take SIGTERM and SIGHUP for Ctrl-C, within the block."""
+    """Raise KeyboardInterrupt for SIGTERM and SIGHUP within the block."""
 
     def leave(_number: int, _frame: FrameType | None) -> NoReturn:
         raise KeyboardInterrupt

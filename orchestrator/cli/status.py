@@ -1,4 +1,4 @@
-"""`orchestrator status`: the whole on one screen, once or live."""
+"""`orchestrator status`: queues, workers and leader on one screen, once or live."""
 
 import json
 import sys
@@ -26,17 +26,17 @@ REDRAWN_PER_SECOND = 4
 @click.command()
 @database_option
 @json_option
-@click.option("-w", "--watch", is_flag=True, help="Go on, live; Ctrl-C ends it.")
+@click.option("-w", "--watch", is_flag=True, help="Update the screen until Ctrl-C.")
 @click.option(
     "--every", type=click.FloatRange(0.2, 3600), default=2.0, show_default=True, metavar="SECONDS",
-    help="How often to look, with --watch.",
+    help="The interval of --watch.",
 )  # fmt: skip
-@click.option("--exact", is_flag=True, help="Count every task, however long it takes.")
+@click.option("--exact", is_flag=True, help="Count every task, even if that is slow.")
 def status(url: str | None, every: float, *, as_json: bool, watch: bool, exact: bool) -> None:
-    """Queues, workers, the leader, and what needs attention.
+    """Show queues, workers, the leader, and what needs attention.
 
-    Where there are many tasks the queues' figures are those of the leader's last count, and it says how old they are.
-    With --json and --watch it prints one document a line.
+    With many tasks the queues' figures are from the leader's last count, and the screen shows their age. With --json
+    and --watch each line is one JSON document.
     """
     if watch and not as_json and not sys.stdout.isatty():
         raise click.UsageError(
@@ -54,8 +54,8 @@ def status(url: str | None, every: float, *, as_json: bool, watch: bool, exact: 
 
 
 def follow(url: str | None, every: float, *, as_json: bool, exact: bool) -> None:
-    """Look again and again, until interrupted; a database that is away is waited for."""
-    # That, and being told to end, is the way to leave here, with the screen in order.
+    """Look at each interval until interrupted. While the database is away, wait for it."""
+    # Ctrl-C, SIGTERM and SIGHUP end the loop here, so that the screen is restored.
     with suppress(KeyboardInterrupt), sigterm_as_interrupt():
         if as_json:
             for each in looks(url, every, exact=exact):
@@ -67,13 +67,13 @@ def follow(url: str | None, every: float, *, as_json: bool, exact: bool) -> None
                 for last in looks(url, every, exact=exact):
                     live.update(last, refresh=True)
         finally:
-            # The live screen is gone with all that was on it; what was seen last stays to be read.
+            # The live screen is erased at the end. Print its last state, so that it can still be read.
             if last is not None:
                 table.show(Overview(last.status, last.title))
 
 
 def looks(url: str | None, every: float, *, exact: bool) -> Iterator[Overview]:
-    """Yield a look at each interval; while the database is away, the last one, and why. Ends: never."""
+    """Yield a look at each interval. While the database is away, yield the last one with the error. Ends: never."""
     last: Overview | None = None
     trends = Trends()
     while True:

@@ -1,7 +1,7 @@
-"""One screen of the whole, as `orchestrator status` draws it: what needs attention first, then queues, workers, leader.
+"""The screen of `orchestrator status`: first what needs attention, then queues, workers and leader.
 
-Drawn for the width and the height there are, each time anew, so that a live screen follows a terminal that is resized.
-Where there is no room for all, the idle queues and the less telling columns go first, and it says what is not shown.
+Each drawing fits the current width and height, so a live screen follows a resized terminal. If the room is too small,
+idle queues and spare columns are left out first, and the screen says what is missing.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ from orchestrator.operate.workers import Worker
 
 BARS = "▁▂▃▄▅▆▇█"
 TREND_LOOKS = 12
-# Of a table, where nothing limits it: the rest is what the lists are for.
+# The rows of a table when the screen does not limit it. `queues list` and `workers list` show the rest.
 ROWS_MAX = 40
 ROWS_MIN = 3
 
@@ -50,12 +50,12 @@ WORKERS = (
 
 @dataclass(slots=True)
 class Trends:
-    """The last few counts of each queue, for the little curves of a live screen."""
+    """The last few counts of each queue, for the curves of a live screen."""
 
     ready: dict[str, deque[int]] = field(default_factory=dict)
 
     def note(self, status: Status) -> None:
-        """Take in one look; what is gone is forgotten."""
+        """Add the counts of one look. Queues that no longer exist are dropped."""
         kept = {each.name: self.ready.get(each.name, deque(maxlen=TREND_LOOKS)) for each in status.queues}
         for each in status.queues:
             kept[each.name].append(each.ready or 0)
@@ -67,7 +67,7 @@ class Trends:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The screen. `title`: where this is. `trends`: of a live one. `trouble`: why it shows an old look."""
+    """The screen. `title`: the database. `trends`: for a live screen. `trouble`: why the figures are old."""
 
     status: Status
     title: str
@@ -92,7 +92,7 @@ class Overview:
         yield Text(printable(led(self.status)))
 
     def attention(self) -> Iterator[RenderableType]:
-        """Say what to do something about, and the command."""
+        """Draw each concern and the command that helps."""
         if not self.status.attention:
             yield Text("nothing needs attention", style="green")
         for concern in self.status.attention:
@@ -100,7 +100,7 @@ class Overview:
             yield Padding(Text(printable(concern.command), style="cyan"), (0, 0, 0, 2))
 
     def queues(self, width: int, room: int) -> Iterator[RenderableType]:
-        """Draw the queues: those with something to do first chosen, then by name."""
+        """Draw the queues by name. If there are too many, the busiest are chosen."""
         every = self.status.queues
         shown = sorted(sorted(every, key=idleness)[:room], key=lambda each: each.name)
         columns = [each for each in QUEUES if each.name != "trend" or self.trends is not None]
@@ -119,7 +119,7 @@ class Overview:
         return "" if self.trends is None else self.trends.curve(queue.name)
 
     def workers(self, width: int, room: int) -> Iterator[RenderableType]:
-        """Draw the workers: those that hold most first."""
+        """Draw the workers: silent ones first, then those that hold most."""
         every = self.status.workers
         if not every:
             yield Text("no workers")
@@ -130,7 +130,7 @@ class Overview:
 
 
 def rows_for(lines: int | None, *, taken: int) -> int:
-    """Share what is left of the screen between the two tables."""
+    """Return the rows for each of the two tables."""
     return ROWS_MAX if lines is None else max(ROWS_MIN, (lines - taken) // 2)
 
 
@@ -140,7 +140,7 @@ def rest(number: int, what: str) -> Iterator[RenderableType]:
 
 
 def idleness(queue: Queue) -> tuple[bool, int, str]:
-    """Order queues by how much there is to see."""
+    """Return the sort key that puts queues that are not active first, then those with most tasks."""
     return (
         queue.state == "active",
         -sum(n or 0 for n in (queue.ready, queue.held, queue.dead_letters)),
@@ -169,12 +169,12 @@ def of_worker(worker: Worker) -> Mapping[str, Any]:
 def led(status: Status) -> str:
     leader = status.leader
     if leader is None:
-        return "nobody leads"
+        return "no worker leads"
     return f"{leader.host}:{leader.pid} leads, in term {leader.term}"
 
 
 def sparkline(numbers: Iterable[int]) -> str:
-    """Draw a row of numbers as bars, the highest of them full."""
+    """Draw numbers as bars. The highest number gets the full bar."""
     counts: Sequence[int] = list(numbers)
     top = max(counts, default=0)
     return "".join(BARS[0 if top == 0 else round(n / top * (len(BARS) - 1))] for n in counts)

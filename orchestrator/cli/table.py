@@ -1,9 +1,9 @@
-"""Lists, for people and for programs, that hold wherever they are printed.
+"""Lists for people and for programs.
 
-At a terminal a table takes the width there is: columns that say so fold, and where even that does not fit (40 columns,
-a long error) each row is written line by line, as psql does with \\x. Elsewhere, in a pipe or a file, every row is one
-line, whole, for grep and awk. With --json it is one array of objects with all that is known, times in ISO 8601, spans
-in seconds. What strangers have written is escaped in each.
+At a terminal a table fits the width: some columns fold. If it still does not fit (40 columns, a long error), each row
+is written as one line per column, as psql does with \\x. In a pipe or a file every row is one whole line, for grep and
+awk. With --json the list is one array of objects with all fields, times in ISO 8601, spans in seconds. Untrusted text
+is escaped in all three.
 """
 
 import dataclasses
@@ -25,16 +25,16 @@ from orchestrator.cli import formats
 from orchestrator.observe import printable
 
 GAP = 2
-# Narrower than this a folded column is a ladder of syllables.
+# A narrower folded column cannot be read.
 FOLDED_WIDTH_MIN = 20
-# What is not cut anywhere: no terminal, or a pager that scrolls.
+# The width without a terminal: nothing is cut.
 ENDLESS = 10**6
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: the field of a row, its heading, how a value is written. `folds`: its text may be broken. `spare`: on
-    a screen of many things it is left out where there is no room."""
+    """One column: the field of a row, its heading, how a value is written. `folds`: its text may be wrapped. `spare`:
+    the status screen leaves it out when there is no room."""
 
     name: str
     heading: str | None = None
@@ -49,7 +49,7 @@ class Column:
 
 
 def table(rows: Iterable[Any], columns: Sequence[Column], *, as_json: bool, empty: str) -> None:
-    """Print rows, dataclasses or mappings; where there are none, say in a sentence what is not there."""
+    """Print rows, which are dataclasses or mappings. Without rows, print the sentence `empty`."""
     found = [fields_of(row) for row in rows]
     if as_json:
         print_json(found)
@@ -60,7 +60,7 @@ def table(rows: Iterable[Any], columns: Sequence[Column], *, as_json: bool, empt
 
 
 def cells_of(rows: Iterable[Any], columns: Sequence[Column]) -> list[list[str]]:
-    """Write what the columns show of these rows, so that it can be printed."""
+    """Return the text of each cell, with control characters escaped."""
     return [
         [printable(column.shown(fields.get(column.name))) for column in columns]
         for fields in map(fields_of, rows)
@@ -68,27 +68,27 @@ def cells_of(rows: Iterable[Any], columns: Sequence[Column]) -> list[list[str]]:
 
 
 def print_json(value: Any) -> None:
-    """Print one JSON document. Only ASCII: a control sequence of a stranger's stays an escape."""
+    """Print one JSON document in ASCII: an untrusted control sequence stays an escape."""
     click.echo(json.dumps(plain(value), indent=2))
 
 
 def show(what: RenderableType) -> None:
-    """Print something of rich's: coloured and as wide as the terminal, or plain and whole where there is none."""
+    """Print a rich renderable: in colour and at the terminal's width, or plain and uncut without a terminal."""
     console = screen()
     with console.capture() as captured:
         console.print(what)
-    # By click and not by rich, which would leave with a status of its own where nobody reads on.
+    # click prints it: on a closed pipe rich would exit with its own status.
     click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def screen() -> Console:
-    """Return the terminal as rich sees it, without anything in texts meaning anything to it."""
+    """Return a rich console for the terminal. It interprets no markup, emoji or patterns in texts."""
     width = None if sys.stdout.isatty() else ENDLESS
     return Console(highlight=False, markup=False, emoji=False, width=width, soft_wrap=False)
 
 
 def laid_out(columns: Sequence[Column], cells: Sequence[Sequence[str]], *, width: int | None = None) -> Table:
-    """Return a table that fits into the width, or the same as records where none does."""
+    """Return a table that fits the width, without spare columns if needed; records if no table fits."""
     width = width or screen().width
     if least_width(columns, cells) <= width:
         return as_table(columns, cells)
@@ -112,7 +112,7 @@ def least_width(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> in
 
 
 def as_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Table:
-    """Return each row as a line; what folds takes what the others leave."""
+    """Return each row as a line. Columns that fold share the width that the others leave."""
     made = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), collapse_padding=True, header_style="bold")
     for column in columns:
         justify: Literal["left", "right"] = "right" if column.right else "left"
@@ -123,7 +123,7 @@ def as_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Table
 
 
 def as_records(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> Table:
-    """Return each row as lines of a name and a value."""
+    """Return each row as lines, each with a name and a value."""
     made = Table.grid(padding=(0, GAP, 0, 0))
     made.add_column(no_wrap=True, style="bold")
     made.add_column(overflow="fold")
@@ -142,7 +142,7 @@ def fields_of(row: Any) -> Mapping[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON has it."""
+    """Return a value as JSON types."""
     match value:
         case datetime():
             return value.isoformat()

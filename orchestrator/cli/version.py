@@ -1,4 +1,4 @@
-"""`orchestrator version`: of this program, and of what it talks to."""
+"""`orchestrator version`: the versions of this program, of the schema and of the server."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from orchestrator.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What meets what; None: no database was named."""
+    """The versions. The last two are None without a database."""
 
     orchestrator: str
     brings_schema: str
@@ -25,9 +25,9 @@ class Versions:
 @database_option
 @json_option
 def version(url: str | None, *, as_json: bool) -> None:
-    """Say the versions of this program, of the schema and of the server.
+    """Show the versions of this program, of the schema and of the server.
 
-    Without a database it says its own.
+    Without a database it shows its own version only.
     """
     found = versions(url or Config.load().database_url)
     if as_json:

@@ -1,4 +1,4 @@
-"""`orchestrator worker`: run tasks in this process until told to stop, or keep several processes that do."""
+"""`orchestrator worker`: run tasks in this process until it is stopped, or keep several worker processes."""
 
 import os
 import sys
@@ -24,7 +24,7 @@ PROCESSES_MAX = 256
 
 @click.command()
 @click.argument("app")
-@click.option("--url", help="The database; else what APP was made with, else ORCHESTRATOR_DATABASE_URL.")
+@click.option("--url", help="The database. Default: the URL in APP, else ORCHESTRATOR_DATABASE_URL.")
 @click.option(
     "-q",
     "--queues",
@@ -34,7 +34,7 @@ PROCESSES_MAX = 256
     "-c",
     "--concurrency",
     type=click.IntRange(min=1),
-    help="Tasks at once, in each process.  [default: 20]",
+    help="Tasks at once in each process.  [default: 20]",
 )
 @click.option(
     "-p",
@@ -43,38 +43,38 @@ PROCESSES_MAX = 256
     default=1,
     show_default=True,
     envvar="ORCHESTRATOR_PROCESSES",
-    help="Worker processes; from two on this one only keeps them. Else ORCHESTRATOR_PROCESSES.",
+    help="Worker processes. With two or more, this process only supervises them. Also: ORCHESTRATOR_PROCESSES.",
 )
+@click.option("--until-empty", is_flag=True, help="End when no task is ready, held or waiting for a retry.")
 @click.option(
-    "--until-empty", is_flag=True, help="End when the queues hold nothing ready, held or waiting for a retry."
-)
-@click.option(
-    "--grace", type=click.FloatRange(min=0), help="Seconds running tasks get at shutdown.  [default: 30]"
+    "--grace",
+    type=click.FloatRange(min=0),
+    help="Seconds to let running tasks finish at shutdown.  [default: 30]",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
     show_default=True,
-    help="The least level of lines on standard error; successes are debug.",
+    help="The lowest level to log on standard error. Successes are logged at debug.",
 )
 @click.option(
     "--metrics-port",
     type=click.IntRange(0, PORT_MAX),
     envvar=["ORCHESTRATOR_WORKER_METRICS_PORT", "ORCHESTRATOR_METRICS_PORT"],
-    help="Serve /metrics, /healthz and /readyz on this port; of all processes together. 0: one that is free.",
+    help="Serve /metrics, /healthz and /readyz on this port, for all processes together. 0: any free port.",
 )
 @click.option(
     "--metrics-host",
     envvar=["ORCHESTRATOR_WORKER_METRICS_HOST", "ORCHESTRATOR_METRICS_HOST"],
-    help="The address to serve them on.  [default: 127.0.0.1, this host alone]",
+    help="The address for --metrics-port.  [default: 127.0.0.1, this host only]",
 )
 @click.option(
     "--tether",
     type=int,
     hidden=True,
     allow_from_autoenv=False,
-    help="The descriptor of the line to the parent.",
+    help="The descriptor of the tether to the parent.",
 )
 @click.pass_context
 def worker(
@@ -94,19 +94,19 @@ def worker(
 ) -> None:
     """Run the tasks of APP (MODULE:APP, as in shop.jobs:app).
 
-    The first SIGTERM or Ctrl-C stops claiming and lets running tasks finish; the second gives them back at once.
+    The first SIGTERM or Ctrl-C stops claiming and lets running tasks finish. The second gives them back at once.
 
-    With --processes each is a worker of its own. One that dies is started again; one that was drained by hand is not.
+    With --processes each process is a worker. A worker that dies is started again; a drained worker is not.
 
     \b
     Exit status:
-      0      told to stop, drained by hand, or (--until-empty) done
-      1      it could not be done, and the message says why
+      0      stopped, drained by an operator, or (--until-empty) done
+      1      failed; the message says why
       2      the command line was wrong
       75     too many handlers ignored their timeout: start it again
-             (with --processes this is done here)
+             (--processes does this itself)
       128+n  with --processes: a worker was killed by signal n, and
-             none has taken its place
+             was not replaced
     """
     names = named(queues)
     if processes > 1:
@@ -130,7 +130,7 @@ def worker(
 
 
 def named(queues: str | None) -> tuple[str, ...] | None:
-    """Read the names of --queues; an empty list is a slip, not a wish for all."""
+    """Read the names of --queues. An empty list is an error: it does not mean all queues."""
     if queues is None:
         return None
     names = tuple(name.strip() for name in queues.split(",") if name.strip())
@@ -140,13 +140,13 @@ def named(queues: str | None) -> tuple[str, ...] | None:
 
 
 def keep(context: click.Context, processes: int, host: str | None, port: int | None) -> int:
-    """Keep several worker processes, serve their numbers, and return the exit code."""
+    """Keep several worker processes, serve their metrics, and return the exit code."""
     with family(host, port) as numbers:
         return Parent(lambda line: again(context, line), processes=processes, family=numbers).run()
 
 
 def held(descriptor: int | None) -> ParentConnection | None:
-    """Take the line to the parent, if there is one."""
+    """Take the tether to the parent, if there is one."""
     if descriptor is None:
         return None
     line = ParentConnection(descriptor)
@@ -156,7 +156,7 @@ def held(descriptor: int | None) -> ParentConnection | None:
 
 @contextmanager
 def family(host: str | None, port: int | None) -> Iterator[observe.Processes | None]:
-    """Serve the numbers of several processes, and those of their parent, while the block lasts."""
+    """Serve the metrics of several processes and of their parent, within the block."""
     if port is None:
         yield None
         return
@@ -171,7 +171,7 @@ def family(host: str | None, port: int | None) -> Iterator[observe.Processes | N
 
 
 def served_by_parent(made: Worker, port: int | None) -> None:
-    """Let the parent speak for this worker. It has not read the application's settings, so it must have been told."""
+    """Leave the metrics to the parent. The parent does not read the application's settings, so it needs the flag."""
     if made.config.metrics_port is not None and port is None:
         raise ConfigError(
             "metrics_port is set in the application, and with --processes it is the parent that serves: "
@@ -181,12 +181,12 @@ def served_by_parent(made: Worker, port: int | None) -> None:
 
 
 def again(context: click.Context, line: int) -> list[str]:
-    """Return the command line of a child: what was given to this one, for one process, on a tether.
+    """Return the command line of a child: the arguments of this process, for one process, with a tether.
 
-    What was given by variables it finds where this one has found it.
+    The child reads variables itself, from the same environment.
     """
-    # The current folder comes first with -m, before Python's own modules. Not if it does not here: an email.py there
-    # is an application's business.
+    # -m puts the current folder first on the path, before Python's own modules. -P prevents that if this process does
+    # not have the folder on its path either: an email.py of the application must not replace Python's.
     safe = [] if os.getcwd() in sys.path else ["-P"]
     words = [sys.executable, *safe, "-m", "orchestrator", "worker", "--processes=1", f"--tether={line}"]
     for option in context.command.params:
@@ -198,7 +198,7 @@ def again(context: click.Context, line: int) -> list[str]:
 
 
 def run(made: Worker, line: ParentConnection | None = None, *, metrics_port: int | None = None) -> int:
-    """Run a worker that stops on signals, or when its parent says so or is gone; return the exit code."""
+    """Run a worker that stops on a signal, or when its parent asks for it or is gone. Return the exit code."""
     if line is not None:
         served_by_parent(made, metrics_port)
     with Watchdog(made) as watchdog:
@@ -225,8 +225,8 @@ async def serve(made: Worker, line: ParentConnection | None, watchdog: Watchdog)
     if line is not None and code in exit_codes.CLEAN:
         line.announce_stop()
     if made.left_behind:
-        # Handlers that ignored their timeout: asyncio.run would wait for the coroutines, the interpreter for the
-        # threads, for ever.
+        # Handlers have ignored their timeout. asyncio.run would wait for their coroutines, and the interpreter for
+        # their threads, for ever.
         sys.stderr.flush()
         sys.stdout.flush()
         os._exit(code)
@@ -234,7 +234,7 @@ async def serve(made: Worker, line: ParentConnection | None, watchdog: Watchdog)
 
 
 async def reported(made: Worker, line: ParentConnection | None) -> None:
-    """Run a worker; however it ends, its parent learns its last numbers."""
+    """Run a worker. At any end of it, its parent gets its last metrics."""
     try:
         await made.run()
     finally:

@@ -1,4 +1,4 @@
-"""`orchestrator workers …`: look at the workers, and let one end."""
+"""`orchestrator workers …`: list the workers, and drain or stop some."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from orchestrator.operate.workers import Worker
 
 WORKERS = (
     Column("name", "worker"),
-    # The beginning will do wherever a worker is named; with --json it is whole.
+    # Every command accepts the beginning of an id; --json shows the whole id.
     Column("id", shown=lambda worker_id: str(worker_id)[:8]),
     Column("version"),
     Column("state"),
@@ -31,17 +31,20 @@ LOOK_SECONDS = 0.25
 
 @click.group(cls=Commands)
 def workers() -> None:
-    """Look at the workers, and drain or stop one."""
+    """List, drain or stop workers."""
 
 
 @workers.command("list")
 @database_option
 @json_option
 @click.option(
-    "--all", "everyone", is_flag=True, help="Also those that have stopped or died, while on record."
+    "--all",
+    "everyone",
+    is_flag=True,
+    help="Also workers that have stopped or died, while they are on record.",
 )
 def list_workers(url: str | None, *, as_json: bool, everyone: bool) -> None:
-    """The workers: where they run, what they hold, when they were last heard of."""
+    """List the workers: where they run, what they hold, when they last beat."""
     with connected(url, "workers list") as connection:
         found = operating.workers(connection, everyone=everyone)
     rows: Sequence[Any] = found if as_json else [shown(each) for each in found]
@@ -53,10 +56,10 @@ def list_workers(url: str | None, *, as_json: bool, everyone: bool) -> None:
 @database_option
 @reason_option
 def drain(names: Sequence[str], url: str | None, reason: str | None) -> None:
-    """Let workers finish what they run, and end.
+    """Let workers finish their running tasks, and end.
 
-    They claim nothing more, and give back what is not done after their grace. WORKER is an id or the beginning of one,
-    a pid, host:pid, or a host, which names all that run there. One under --processes is not started again.
+    They stop claiming. After their grace they give back unfinished tasks. WORKER is an id or its beginning, a pid,
+    host:pid, or a host, which means all workers on it. `worker --processes` does not replace a drained worker.
     """
     with connected(url, "workers drain", writes=True) as connection:
         for each in chosen(connection, names):
@@ -70,15 +73,16 @@ def drain(names: Sequence[str], url: str | None, reason: str | None) -> None:
 @click.argument("names", metavar="WORKER...", nargs=-1, required=True)
 @click.option(
     "--grace", type=click.FloatRange(min=0), default=10.0, show_default=True, metavar="SECONDS",
-    help="Wait so long for what runs.",
+    help="How long to wait for running tasks.",
 )  # fmt: skip
 @database_option
 @reason_option
 def stop(names: Sequence[str], url: str | None, reason: str | None, grace: float) -> None:
-    """Let workers end, and give what they still hold to others.
+    """End workers, and give the tasks they still hold to other workers.
 
-    Like drain; but what is not done after --grace is taken from them, and runs elsewhere with fresh attempts, while
-    what their handlers still write counts for nothing. It works through the database, and kills no process.
+    It begins like drain. After --grace it takes unfinished tasks from the workers. The tasks run elsewhere with fresh
+    attempts, and outcomes that the old handlers still write are dropped. The command works through the database, and
+    kills no process.
     """
     with connected(url, "workers stop", writes=True) as connection:
         ending = chosen(connection, names)
@@ -90,7 +94,7 @@ def stop(names: Sequence[str], url: str | None, reason: str | None, grace: float
         deadline = time.monotonic() + grace
         for each in ending:
             if not each.live:
-                # Nobody is there who could end, and be waited for.
+                # The worker is dead: there is no process to wait for.
                 given_back = operating.stop(connection, each, reason=reason)
                 click.echo(f"{described(each)} is gone: it had to give back {tasks(given_back)}")
                 continue
@@ -104,13 +108,13 @@ def stop(names: Sequence[str], url: str | None, reason: str | None, grace: float
 
 
 def chosen(connection: psycopg.Connection[Any], names: Sequence[str]) -> list[Worker]:
-    """Return whom the names mean; all of them, before anything is done to one."""
+    """Return the workers of all names. A wrong name raises before any worker is changed."""
     found = operating.workers(connection)
     return list({each.id: each for name in names for each in operating.named(found, name)}.values())
 
 
 def ended(connection: psycopg.Connection[Any], worker: Worker, deadline: float) -> bool:
-    """Wait until the worker has ended, at most until then; tell whether it has."""
+    """Wait until the worker has ended, at most until the deadline. Return whether it has."""
     while operating.workers(connection, worker_id=worker.id):
         left = deadline - time.monotonic()
         if left <= 0:

@@ -1,6 +1,6 @@
 """Run the command `orchestrator` for as long as standard input stays open: a process that ends with its parent.
 
-A signal tells a child nothing when its parent is killed; the kernel closes the parent's end of a pipe all the same.
+No signal reaches a child when its parent is killed, but the kernel closes the parent's end of the pipe.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the tables say of the demo: while it runs, and at its end."""
+"""The demo's figures, read from the tables: while it runs, and at its end."""
 
 from dataclasses import dataclass
 from typing import Any

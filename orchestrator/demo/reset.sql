@@ -1,4 +1,4 @@
--- Take away what the demo before left, whatever version of orchestrator made it.
--- Locks: ACCESS EXCLUSIVE on every table of the schema; gives up after 3 s, since a person's open transaction may last.
+-- Drop the schema that an earlier demo left, of any version of orchestrator.
+-- Locks: ACCESS EXCLUSIVE on every table of the schema; gives up after 3 s, since an open transaction may hold a lock.
 SET lock_timeout = '3s';
 DROP SCHEMA IF EXISTS orchestrator CASCADE;

@@ -1,4 +1,4 @@
-"""The conductor of the demo: one step after the other, and the last one whatever happens."""
+"""The run of the demo: one step after the other. The last step, the cleanup, always runs."""
 
 import asyncio
 import os

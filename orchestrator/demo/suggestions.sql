@@ -1,6 +1,6 @@
 -- Statements that the demo shows at its end, with a dead letter's id for :id. Nothing here runs them.
 
--- What was given up, and why
+-- The dead letters, and why they failed
 SELECT id, type, attempt, error_class, error_message FROM orchestrator.dead_letters LIMIT 5;
 
 -- Run one of them again, with fresh attempts

@@ -1,14 +1,19 @@
-"""Turn events into lines and numbers, serve the numbers, and sum them up in the database. The only room that knows
-structlog, prometheus-client and OpenTelemetry; stations emit, they neither log nor count nor trace.
+"""Turn events into log lines and metrics, serve the metrics, and add up statistics in the database. Only this package
+imports structlog, prometheus-client and OpenTelemetry. The other packages emit events; they do not log, count or trace.
 
-    log       which event is a line, at which level        lines      where lines go: the user's way, or ours
-    metrics   which event counts for which number          masking    what of a line nobody should read
-    catalogue every number there is                        names      how many names a label may have
-    numbers   the numbers of this process                  cluster    what the leader has sampled
-    vitals    whether a worker is ready                    family     the numbers of several processes
-    server    HTTP                                         pages      what is served by it
-    tracing   whether to trace                             spans      what is told of a trace
-    statistics   what was done, by the minute, in the database
+    log                  which event is a line, at which level
+    log_output           where lines go: as the application configures it, or to standard error
+    masking, printable   hide secrets in lines; escape control characters
+    metric_definitions   every metric
+    metrics              which event counts for which metric
+    metric_values        the metrics of this process
+    label_names          how many names a label may have
+    multiprocess         the metrics of several processes
+    cluster              the leader's sample of the cluster
+    health               whether a worker is ready
+    server, pages        HTTP, and the pages that it serves
+    tracing, spans       whether to trace, and the spans
+    statistics           the outcomes of a worker, by the minute, in the database
 """
 
 from orchestrator.observe.log import follow

@@ -1,7 +1,7 @@
-"""What the leader has told of the whole cluster: kept while it leads, so that a scrape asks the database nothing.
+"""The leader's sample of the whole cluster. The leader keeps it, so that a scrape sends no query to the database.
 
-A worker that leads no more knows nothing of the cluster any more, and drops the sample: an old number is worse than
-none. The sample of a reign that ended while it was taken is not taken in, and one that nothing followed ages visibly.
+A worker drops the sample when it stops leading: an old number is worse than none. A sample is ignored if the term ended
+while it was taken. If no newer sample follows, the metric of its age shows that.
 """
 
 import threading
@@ -15,7 +15,7 @@ from orchestrator.observe.metric_values import Reading
 
 
 class Cluster:
-    """The reigns of this process's workers, and their last sample."""
+    """The terms in which this process's workers lead, and their last sample."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,7 +23,7 @@ class Cluster:
         self._sample: tuple[events.GaugesSampled, float] | None = None
 
     def learn(self, event: events.Event) -> None:
-        """Take note of what concerns us."""
+        """Update the terms and the sample from an event."""
         with self._lock:
             match event:
                 case events.LeaderElected(worker_id=worker_id, term=term):
@@ -42,7 +42,7 @@ class Cluster:
                 self._sample = None
 
     def readings(self) -> Iterator[Reading]:
-        """Return whether we lead, and if so what was sampled."""
+        """Yield whether this process leads, and if so the sample."""
         with self._lock:
             term, kept = max(self._terms.values(), default=0), self._sample
         yield metric_definitions.LEADS, (), float(term > 0)
@@ -73,7 +73,7 @@ def of_sample(sample: events.GaugesSampled, at: float) -> Iterator[Reading]:
         yield metric_definitions.DEAD, (queue,), count
     for state, count in sample.workers:
         yield metric_definitions.WORKERS, (state,), count
-    # Nobody holds a snapshot: that is the best of news, and no gap in a graph.
+    # Without any snapshot the age is 0, not a gap in the graph.
     yield metric_definitions.HORIZON, (), sample.oldest_snapshot_seconds or 0.0
     yield metric_definitions.HORIZON_XIDS, (), sample.oldest_snapshot_transactions or 0
     yield metric_definitions.NOTIFY_USAGE, (), sample.notification_queue_usage

@@ -1,11 +1,11 @@
-"""What a worker shows of itself at a moment, and what follows from that: may it be called ready?
+"""The state of a worker at a moment, and whether it is ready.
 
-    database        it has confirmed a heartbeat not long ago, and is no copy that waits for a person
+    database        it has confirmed a recent heartbeat, and is not a copy that waits for an operator
     schema          it was compared at the start, and fits
-    notifications   listened to, or polled for where none arrive: slower, and still ready
-    loop            it turns: it is not late by more than a second
+    notifications   the worker listens, or polls if none arrive: slower, and still ready
+    loop            it is at most one second late
 
-No name, address or error of the database is told: whoever asks may be anybody.
+The answer holds no name, address or error of the database: any client may ask.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ LOOP_LAG_SECONDS_MAX = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """One look at a worker; any thread may take it, also while the loop is blocked."""
+    """The state of a worker. Any thread may read it, also while the loop is blocked."""
 
     is_registered: bool
     is_stopping: bool
@@ -38,14 +38,14 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One of the things that readiness is made of."""
+    """One check of readiness."""
 
     ok: bool
     says: str
 
 
 def checks(health: Health) -> dict[str, Check]:
-    """Say what is well and what is not."""
+    """Return all checks."""
     silent, lag = health.silent_seconds, health.loop_lag_seconds
     if not health.is_registered:
         database, schema = Check(False, "the worker has not registered yet"), Check(False, "not compared yet")
@@ -54,7 +54,7 @@ def checks(health: Health) -> dict[str, Check]:
     if health.is_registered and silent > health.silent_seconds_max:
         database = Check(False, f"has confirmed no heartbeat for {silent:.0f} s")
     elif not health.is_at_home:
-        database = Check(False, "is a copy that nobody has resumed: nothing runs")
+        database = Check(False, "is a copy that was not resumed: nothing runs")
     return {
         "database": database,
         "schema": schema,
@@ -65,7 +65,7 @@ def checks(health: Health) -> dict[str, Check]:
 
 
 def readiness(health: Health) -> dict[str, Any]:
-    """Return what /readyz says of one worker."""
+    """Return the /readyz document of one worker."""
     found = checks(health)
     return {
         "ready": all(check.ok for check in found.values()),

@@ -1,7 +1,7 @@
-"""What a queue or a type is called in a label: bounded in number and length, and harmless to show.
+"""The names of queues and types in labels: bounded in number and length, and safe to show.
 
-Anybody may make names up, and each would be a series that Prometheus keeps for weeks. The first 200 of a kind keep
-theirs, all others are counted together; a worker's own come before anybody's.
+Any producer may invent names, and each name is a series that Prometheus keeps for weeks. The first 200 of a kind keep
+their names; all others are counted together. A worker's own names are reserved first.
 """
 
 import threading

@@ -1,6 +1,7 @@
-"""One line a state change; successes at DEBUG. Where lines go says `log_output`.
+"""One log line for each state change; successes at DEBUG. `log_output` decides where lines go.
 
-No payload is in a line: no event carries it, but `TaskPayload`, which is told only with the setting `log_payloads`.
+No line holds a payload: only the event `TaskPayload` carries one, and it is emitted only with the setting
+`log_payloads`.
 """
 
 import dataclasses
@@ -56,7 +57,7 @@ LEVELS: dict[type[events.Event], str] = {
 }
 
 
-# Of these there are many a second, whatever happens: they are for numbers.
+# These occur many times a second. They only count for metrics.
 NEVER: frozenset[type[events.Event]] = frozenset(
     {
         events.TasksEnqueued,
@@ -68,13 +69,13 @@ NEVER: frozenset[type[events.Event]] = frozenset(
     }
 )
 
-# No trace, no handler that ran, no worker that it was: nothing to say.
+# These fields are left out when they are None.
 MAY_LACK = ("trace_id", "duration_seconds", "worker_id")
 
-# Of so many different lines it is known when they were said last.
+# For how many different lines the time of the last one is remembered.
 SAID_MAX = 100
-# While the database is away each connection says so at each try: a line in so many seconds tells as much. By what
-# else must differ for it to be news.
+# While the database is away, each connection emits an event at each try. One line in so many seconds is enough, unless
+# the named field differs.
 SPARING: dict[type[events.Event], tuple[float, str | None]] = {
     events.ConnectionLost: (20.0, "reason"),
     events.ConnectionRestored: (20.0, None),
@@ -86,7 +87,7 @@ SPARING: dict[type[events.Event], tuple[float, str | None]] = {
 
 
 def follow(*, minimum: str = "info") -> Callable[[], None]:
-    """Write a line for every event of at least this level from now on; returns what ends it."""
+    """Write a line for every event of at least this level from now on. Return the function that ends it."""
     configure()
     ranks = ("debug", "info", "warning", "error")
     loud = frozenset(ranks[ranks.index(minimum) :])
@@ -105,19 +106,19 @@ def level_of(kind: type[events.Event]) -> str:
 
 
 def has_line(kind: type[events.Event]) -> bool:
-    """Tell whether there is a line for such events, at whatever level."""
+    """Return whether such events are logged at any level."""
     return kind not in NEVER
 
 
 class Repeats:
-    """Remembers what was said lately, of the events that come in swarms."""
+    """Remembers the last lines of the events that repeat often."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._said: dict[tuple[type[events.Event], object], tuple[float, int]] = {}
 
     def of(self, event: events.Event) -> int | None:
-        """Return how many like this one were left out since the last line, or None to leave this one out too."""
+        """Return how many similar events were left out since the last line, or None to leave this one out too."""
         if type(event) not in SPARING:
             return 0
         seconds, differing = SPARING[type(event)]
@@ -141,7 +142,7 @@ def name_of(event: events.Event) -> str:
 
 
 def fields_of(event: events.Event) -> dict[str, Any]:
-    """Return what a line says: all that the event does, but for what there is none of."""
+    """Return the fields of a line: those of the event, without the empty ones of MAY_LACK."""
     values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
     return {
         name: said(name, value) for name, value in values.items() if value is not None or name not in MAY_LACK

@@ -1,12 +1,12 @@
-"""Where lines go, and what they look like.
+"""Where log lines go, and their form.
 
-    structlog is configured            as that says; it is the user's
-    logging is configured: a handler   through `logging`, as records of the logger "orchestrator", the fields in the
-    on the root logger or on           message and as the attribute `orchestrator`; its levels and handlers decide
+    structlog is configured            as the application configured it
+    logging is configured: a handler   through `logging`, as records of the logger "orchestrator", with the fields in
+    on the root logger or on           the message and as the attribute `orchestrator`; its levels and handlers apply
     "orchestrator"
     neither                            to standard error: JSON, one object a line; in colour at a terminal
 
-Only the command line configures structlog, and only where nobody has. In every case the secrets are masked first.
+Only the command line configures structlog, and only if the application has not. Secrets are masked first in every case.
 """
 
 import logging
@@ -26,13 +26,13 @@ MULTI_LINE = ("exception", "stack")
 
 
 def logger(**fields: Any) -> Any:
-    """Return a logger that says these with each line, as the user's own configuration has it, secrets masked."""
+    """Return a logger with these fields in each line, as the application has configured it, with secrets masked."""
     processors = [mask, *structlog.get_config()["processors"]]
     return structlog.wrap_logger(None, processors=processors, logger_factory_args=(NAME,)).bind(**fields)
 
 
 def configure() -> None:
-    """Decide how lines are written, unless the user has."""
+    """Configure how lines are written, unless the application has."""
     if structlog.is_configured():
         return
     if logging_is_configured():
@@ -46,19 +46,20 @@ def configure() -> None:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            # As text, here: the renderer for terminals would print each frame's variables, payloads and passwords too.
+            # Formatted here: the renderer for terminals would also print each frame's variables, with payloads and
+            # passwords.
             structlog.processors.format_exc_info,
             mask_exception,
             *([harmless, console()] if terminal else [structlog.processors.JSONRenderer()]),
         ],
-        # Writes a line and its end at once; print() writes them apart where Python is unbuffered (as in our image), and
-        # the lines of several processes would mix.
+        # It writes a line and its newline at once. With unbuffered Python (as in our image) print() writes them apart,
+        # and the lines of several processes would mix.
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
 
 
 def logging_is_configured() -> bool:
-    """Tell whether a record of ours would reach a handler that somebody has set; libraries set NullHandler."""
+    """Return whether our records would reach a handler. NullHandler does not count: libraries set it."""
     at: logging.Logger | None = logging.getLogger(NAME)
     while at is not None:  # ends: at the root
         if any(not isinstance(handler, logging.NullHandler) for handler in at.handlers):
@@ -68,7 +69,7 @@ def logging_is_configured() -> bool:
 
 
 def mask(_logger: object, _method: str, line: Line) -> Line:
-    """Mask what looks secret."""
+    """Mask the values that look like secrets."""
     return masked_fields(line)
 
 
@@ -80,7 +81,7 @@ def mask_exception(_logger: object, _method: str, line: Line) -> Line:
 
 
 def record(_logger: object, _method: str, line: Line) -> tuple[tuple[str], dict[str, Any]]:
-    """Make the arguments of `logging`'s methods: a message for whoever prints no more, and the fields beside it."""
+    """Return the arguments for `logging`'s methods: a message that holds the fields as text, and the fields."""
     event = str(line.pop("event", ""))
     known = {name: line.pop(name) for name in ("exc_info", "stack_info") if name in line}
     said = " ".join(f"{name}={shown(value)}" for name, value in line.items())
@@ -88,7 +89,7 @@ def record(_logger: object, _method: str, line: Line) -> tuple[tuple[str], dict[
 
 
 def shown(value: Any) -> str:
-    """Write a value so that one sees where it ends."""
+    """Return a value as text, quoted if its end would be unclear."""
     text = str(value)
     return text if text and text.isprintable() and not set(text) & {" ", '"', "="} else repr(text)
 
@@ -98,7 +99,7 @@ def console() -> Callable[..., Any]:
 
 
 def harmless(_logger: object, _method: str, line: Line) -> Line:
-    """Escape what a terminal would obey. JSON does so by itself."""
+    """Escape control characters for the terminal. JSON output escapes them anyway."""
     return {
         printable(name): printable(value, keeping="\n" if name in MULTI_LINE else "")
         if isinstance(value, str)

@@ -1,6 +1,7 @@
-"""Keep secrets out of lines: the value of a field whose name says that it is one, and passwords inside of text.
+"""Mask secrets in log lines: the values of fields with a secret's name, and passwords inside text.
 
-A net, not a wall: it knows a secret by its name alone. What has none, in a payload or an exception's message, is shown.
+This is no guarantee: a secret is recognised only by its name. A secret without a name, in a payload or in an
+exception's message, is shown.
 """
 
 import re
@@ -18,7 +19,7 @@ NAMES = (
     r"database[-_]?url|dsn"
 )
 SECRET = re.compile(NAMES, re.IGNORECASE)
-# All bounded, so that a long text of a stranger's costs no more than its length.
+# All repetitions are bounded, so that the cost of a long untrusted text grows only with its length.
 IN_URL = re.compile(r"(://[^\s:/@]{0,200}:)[^\s@]{1,200}@")
 IN_TEXT = re.compile(
     rf"((?:{NAMES})\w{{0,40}}[\"']?\s{{0,3}}[=:]\s{{0,3}})"
@@ -29,12 +30,12 @@ BEARER = re.compile(r"\b(bearer|basic) [A-Za-z0-9+/=._~-]{8,500}", re.IGNORECASE
 
 
 def masked_fields(fields: Mapping[Any, Any], depth: int = 0) -> dict[Any, Any]:
-    """Return the fields of a line, or of an object in one, with what looks secret masked."""
+    """Return the fields of a line, or of an object in a line, with secrets masked."""
     return {name: masked(value, name=str(name), depth=depth) for name, value in fields.items()}
 
 
 def masked(value: Any, *, name: str = "", depth: int = 0) -> Any:
-    """Return a value as a line may show it."""
+    """Return a value with its secrets masked."""
     if SECRET.search(name) and value not in (None, ""):
         return MASK
     match value:
@@ -51,7 +52,7 @@ def masked(value: Any, *, name: str = "", depth: int = 0) -> Any:
 
 
 def masked_text(text: str) -> str:
-    """Return a text with the passwords of URLs masked, and what follows the name of a secret."""
+    """Return a text with masked passwords in URLs, and masked values after the names of secrets."""
     if "://" in text:
         text = IN_URL.sub(rf"\1{MASK}@", text)
     if SECRET.search(text):
@@ -67,7 +68,7 @@ def masked_value(found: re.Match[str]) -> str:
 
 
 def masked_payload(text: str) -> str:
-    """Return a payload, JSON text, as a line may show it: its secrets masked, and no longer than so much."""
+    """Return a payload, as JSON text, with its secrets masked, and cut to PAYLOAD_CHARACTERS_MAX."""
     try:
         shown = msgspec.json.encode(masked(msgspec.json.decode(text))).decode()
     except (ValueError, RecursionError):  # PostgreSQL stores JSON that Python refuses

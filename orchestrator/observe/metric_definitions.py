@@ -1,11 +1,12 @@
-"""Every number that a worker tells Prometheus: its name, what it means, under which labels.
+"""Every metric that a worker serves to Prometheus: its name, its meaning, its labels.
 
-The one list. What is served is made from it, and so are the reference, and the test of the alerts and the dashboard.
-Labels are bounded: never an id, nor anything that a payload could hold; of queues and types so many names each
+This is the only list. The served metrics, the reference, and the test of the alerts and the dashboard are made from it.
+Labels are bounded: never an id, nor anything that a payload could hold, and a limited number of queues and types
 (`label_names`).
 
-`across` says what a gauge of several processes is that one port speaks for: added up; the highest; or told by the one
-of them that leads, the highest if for a moment two do. Counters and histograms are added up.
+`across` says how the gauges of several processes on one port are combined: "sum" adds them, "max" takes the highest,
+"leader" takes that of the process that leads, or the highest if two lead for a moment.
+Counters and histograms are added.
 """
 
 from dataclasses import dataclass
@@ -13,14 +14,15 @@ from typing import Literal
 
 PREFIX = "orchestrator_"
 Kind = Literal["counter", "gauge", "histogram"]
-# Where the buckets of histograms end, in seconds: up to one second each is twice the last, up to five hours four times.
-# Ends of the finer buckets of a batch (`task.buckets`), too, so that nothing is guessed when those are put in here.
+# The upper bounds of histogram buckets, in seconds: up to one second each is twice the last, up to five hours four
+# times. The finer buckets of a batch (`task.buckets`) have these bounds too, so each fits into one bucket here without
+# an estimate.
 MOMENTS = tuple(2**power / 1e6 for power in (*range(10, 21), *range(22, 36, 2)))
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number, or one for each combination of its labels."""
+    """One metric: a value, or a value for each combination of its labels."""
 
     kind: Kind
     name: str
@@ -30,7 +32,7 @@ class Metric:
 
     @property
     def full_name(self) -> str:
-        """Its name as it is served, but for the suffixes of a histogram."""
+        """The name as it is served, without the suffixes of a histogram."""
         return PREFIX + self.name + ("_total" if self.kind == "counter" else "")
 
 
@@ -115,7 +117,7 @@ UNWRITTEN = gauge("worker_unwritten", "Outcomes that are not written yet")
 READY = gauge("worker_ready", "1 if /readyz says so, for each worker, added up")
 SILENT = highest("database_silent_seconds", "For how long the database has confirmed no heartbeat")
 LEADS = highest("is_leader", "1 if this process leads")
-TERM = highest("leader_term", "The term of that; 0 where nobody leads")
+TERM = highest("leader_term", "The term of that; 0 without a leader")
 PROCESSES = gauge("processes", "Worker processes that this port speaks for")
 INFO = gauge("info", "Always 1, for each process, added up: which version runs", "version")
 

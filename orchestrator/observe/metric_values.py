@@ -1,8 +1,8 @@
-"""The numbers of one process, and how prometheus-client asks for them.
+"""The metrics of one process, and how prometheus-client reads them.
 
-A collector of our own instead of its counters and histograms: a batch of outcomes brings whole histograms, which those
-cannot take, and the same numbers are added up across processes. Any thread may add; each does so under one lock, once a
-batch.
+This is our own collector instead of prometheus-client's counters and histograms. A batch of outcomes brings whole
+histograms, which those cannot take, and the same metrics are added up across processes. Any thread may add, under one
+lock, once a batch.
 """
 
 import threading
@@ -23,7 +23,7 @@ Source = Callable[[], Iterable[Reading]]
 
 
 class Spread:
-    """One histogram: how many fell into each bucket, the last one without a bound, and their sum."""
+    """One histogram: the count of each bucket, the last one without an upper bound, and the sum of all values."""
 
     __slots__ = ("buckets", "total")
 
@@ -33,12 +33,12 @@ class Spread:
 
 
 class MetricValues(Collector):
-    """Counters and histograms of one process, and its gauges, which are asked for when somebody looks."""
+    """Counters and histograms of one process, and its gauges, which are read at each scrape."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._names = {"queue": Names(), "type": Names()}
-        # What has no labels is there from the start, at zero: a rate needs a value to begin with.
+        # A metric without labels exists from the start, at zero: a rate needs a first value.
         self._counts: dict[Metric, dict[Labels, float]] = {
             metric: {} if metric.labels else {(): 0.0} for metric in METRICS if metric.kind == "counter"
         }
@@ -50,13 +50,13 @@ class MetricValues(Collector):
         self._sources: list[Source] = []
 
     def know(self, queues: Iterable[str], types: Iterable[str]) -> None:
-        """Keep labels for these, before others take them."""
+        """Reserve labels for these names, before other names take them."""
         for label, names in (("queue", queues), ("type", types)):
             for name in names:
                 self._names[label].of(name)
 
     def add(self, metric: Metric, *labels: str, count: float = 1) -> None:
-        """Count some."""
+        """Increase a counter."""
         values = self._bounded(metric, labels)
         with self._lock:
             counts = self._counts[metric]
@@ -67,7 +67,7 @@ class MetricValues(Collector):
         self.spread(metric, [(bisect_left(MOMENTS, seconds), 1)], seconds, *labels)
 
     def spread(self, metric: Metric, places: Iterable[tuple[int, int]], total: float, *labels: str) -> None:
-        """Add many to a histogram: how many fell into which of the buckets that MOMENTS end, and their sum."""
+        """Add many values to a histogram: the counts of the buckets that MOMENTS bound, and the sum of the values."""
         values = self._bounded(metric, labels)
         with self._lock:
             spreads = self._spreads[metric]
@@ -79,7 +79,7 @@ class MetricValues(Collector):
             found.total += total
 
     def ask(self, source: Source) -> Callable[[], None]:
-        """Ask this for gauges whenever somebody looks; returns what ends it."""
+        """Read gauges from this source at each scrape. Return the function that ends it."""
         self._sources.append(source)
 
         def end() -> None:
@@ -89,11 +89,11 @@ class MetricValues(Collector):
         return end
 
     def describe(self) -> Iterator[Family]:
-        """Name what may come, without asking anybody: for the registry."""
+        """Return all families for the registry, without reading the sources."""
         return iter([family(metric) for metric in METRICS])
 
     def collect(self) -> Iterator[Family]:
-        """Yield all numbers as they are."""
+        """Yield the current values of all metrics."""
         gauges = self._gauges()
         with self._lock:
             counts = {metric: dict(of) for metric, of in self._counts.items()}
@@ -111,7 +111,7 @@ class MetricValues(Collector):
                 yield made
 
     def _gauges(self) -> dict[Metric, dict[Labels, float]]:
-        """Ask all sources. Two workers in one process are told together, like two processes."""
+        """Read all sources. The gauges of two workers in one process are combined, like those of two processes."""
         gauges: dict[Metric, dict[Labels, float]] = {}
         for source in tuple(self._sources):
             for metric, labels, value in source():
@@ -135,7 +135,7 @@ class MetricValues(Collector):
 
 
 def family(metric: Metric) -> Family:
-    """Return a metric as prometheus-client has it, without values."""
+    """Return a metric as prometheus-client's family, without values."""
     return Family(PREFIX + metric.name, metric.what, metric.kind)
 
 
@@ -144,7 +144,7 @@ def named(metric: Metric, labels: Labels) -> dict[str, str]:
 
 
 def fill(made: Family, metric: Metric, labels: dict[str, str], buckets: Sequence[int], total: float) -> None:
-    """Write one histogram as Prometheus has it: each bucket with all that is in the ones below."""
+    """Write one histogram as Prometheus defines it: each bucket includes the counts of the lower ones."""
     for bound, count in zip((*MOMENTS, inf), accumulate(buckets), strict=True):
         made.add_sample(
             f"{metric.full_name}_bucket", {**labels, "le": "+Inf" if bound == inf else str(bound)}, count

@@ -1,4 +1,4 @@
-"""Count what happens, for Prometheus: each event under the number that stands for it (`metric_definitions`)."""
+"""Count events for Prometheus, each under its metric (`metric_definitions`)."""
 
 import threading
 from bisect import bisect_left
@@ -45,7 +45,7 @@ COUNTED: frozenset[type[events.Event]] = frozenset(
 
 
 class Counts:
-    """What is counted in one registry."""
+    """The counts in one registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.numbers = MetricValues()
@@ -58,7 +58,7 @@ class Counts:
         registry.register(self.numbers)
 
     def begin(self) -> Callable[[], None]:
-        """Count from now on, if nobody has asked for that yet; returns what ends it when the last one says so."""
+        """Count from now on. Return the function that ends it; counting stops when the last user has called its own."""
         user = object()
         with self._lock:
             if not self._users:
@@ -152,12 +152,12 @@ class Counts:
                 add(metric_definitions.CHILDREN_DIED)
 
 
-# Of each bucket of a batch: into which of ours it goes, whole.
+# For each bucket of a batch, the Prometheus bucket that contains it whole.
 PLACES = [bisect_left(metric_definitions.MOMENTS, bounds(number)[1]) for number in range(len(BOUNDS))]
 
 
 def folded(buckets: Mapping[int, int]) -> list[tuple[int, int]]:
-    """Say which of Prometheus's buckets those of a batch go into."""
+    """Return the Prometheus buckets for those of a batch."""
     return [(PLACES[number], count) for number, count in buckets.items()]
 
 
@@ -168,15 +168,16 @@ _beginning = threading.Lock()
 def count(
     registry: CollectorRegistry = REGISTRY, *, queues: Iterable[str] = (), types: Iterable[str] = ()
 ) -> Callable[[], None]:
-    """Count every event from now on, once, in this registry, until everybody who asked for it has called what this
-    returns. These queues and types have labels of their own, whoever comes."""
+    """Count every event from now on, once, in this registry, until every caller has called the function that this
+    returns. These queues and types always have their own labels."""
     counts = counts_of(registry)
     counts.numbers.know(queues, types)
     return counts.begin()
 
 
 def ask(source: Source, registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
-    """Ask this for gauges, too, when somebody looks; returns what ends it. Nobody looks where nothing is counted."""
+    """Read gauges from this source at each scrape. Return the function that ends it. Without counting it does
+    nothing."""
     counts = _counting.get(registry)
     return counts.numbers.ask(source) if counts is not None else lambda: None
 

@@ -1,12 +1,11 @@
-"""The numbers of several processes as one: each tells its own once a second, and one port speaks for all.
+"""The metrics of several processes on one port: each child sends its own once a second.
 
-    child ── snapshot, as JSON, over the line to its parent ──► Family ──► /metrics of the parent
+    child ── snapshot, as JSON, over the tether to its parent ──► Processes ──► /metrics of the parent
 
-Counters and histograms are added up, and what a process had counted stays when it is gone: if the sum went down, that
-would look to Prometheus like a restart, and all of the rest would count again. A gauge of ours is combined as the
-catalogue says, and one of the application's own, or of Python's, is told for each process; of a process that hangs none
-is told. Who is killed takes along what it counted in its last second. Nothing is kept in a file: nobody has to clean
-up, and nobody counts one twice.
+Counters and histograms are added up, and the counts of a process stay when it is gone: if the sum went down, Prometheus
+would take it for a restart, and count all the rest again. A gauge of ours is combined as `metric_definitions` says. A
+gauge of the application or of Python is served for each process. A process that hangs has no gauges. A killed process
+loses the counts of its last second. No files are used, so there is nothing to clean up, and nothing is counted twice.
 """
 
 import threading
@@ -26,17 +25,17 @@ ACROSS = {
     for metric in metric_definitions.METRICS
     if metric.kind == "gauge"
 }
-# Older than this, a process hangs, or what it says does not arrive.
+# With an older snapshot, a process hangs, or its snapshots do not arrive.
 SILENT_SECONDS_MAX = 10.0
 
 Snapshot = Sequence[Any]
-"""What a registry holds, as JSON can: name, help, kind and samples of each family; name, labels and value of each."""
+"""A registry as JSON values: name, help, kind and samples of each family; name, labels and value of each sample."""
 
 Labels = tuple[tuple[str, str], ...]
 
 
 def snapshot(registry: CollectorRegistry = REGISTRY, *, ours: bool = False) -> Snapshot:
-    """Return all that a registry holds, or of that only what is ours; not when each began, which cannot be added up."""
+    """Return all metrics of a registry, or only ours. The `_created` samples are left out: they cannot be added up."""
     return [
         [
             family.name,
@@ -50,14 +49,14 @@ def snapshot(registry: CollectorRegistry = REGISTRY, *, ours: bool = False) -> S
 
 
 class Sums:
-    """Families that are being put together."""
+    """The sums of metric families."""
 
     def __init__(self) -> None:
         self.heads: dict[str, tuple[str, str]] = {}
         self.values: dict[str, dict[tuple[str, Labels], float]] = {}
 
     def add(self, reported: Snapshot, *, process: str | None = None) -> None:
-        """Add what one process has told; without its gauges, where it is not said who it is."""
+        """Add the snapshot of one process. Without `process`, its gauges are left out."""
         for name, what, kind, samples in reported:
             if kind not in ADDED and process is None:
                 continue
@@ -72,7 +71,7 @@ class Sums:
                 values[key] = value if old is None else old + value if across == "sum" else max(old, value)
 
     def reported(self) -> Snapshot:
-        """Return the sum as if one process had told it."""
+        """Return the sum in the form of one process's snapshot."""
         return [
             [
                 name,
@@ -85,7 +84,7 @@ class Sums:
 
 
 class Processes(Collector):
-    """What the children of one parent have told. `own` is what the parent has counted itself."""
+    """The snapshots of the children of one parent. `own` returns the parent's own metrics."""
 
     def __init__(self, own: Callable[[], Snapshot] = list) -> None:
         self._own = own
@@ -95,17 +94,17 @@ class Processes(Collector):
         self._expected: set[int] = set()
 
     def begin(self, place: int) -> None:
-        """A process is to take this place, and expected to become ready."""
+        """A process is about to start in this place, and must become ready."""
         with self._lock:
             self._expected.add(place)
 
     def heard(self, place: int, reported: Mapping[str, Any]) -> None:
-        """Take in what a process has told of itself."""
+        """Store the snapshot of a process."""
         with self._lock:
             self._reported[place] = reported["numbers"], reported["ready"], time.monotonic()
 
     def gone(self, place: int, *, for_good: bool) -> None:
-        """A process has ended; another may take its place. What it had counted has been counted."""
+        """A process has ended; another may take its place. Its counts stay in the sum."""
         with self._lock:
             if place in self._reported:
                 self._past.add(self._reported.pop(place)[0])
@@ -113,14 +112,14 @@ class Processes(Collector):
                 self._expected.discard(place)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the numbers of all of them."""
+        """Yield the metrics of all processes."""
         sums = Sums()
         with self._lock:
             sums.add(self._past.reported())
             reported = dict(self._reported)
         sums.add(self._own(), process="parent")
         for place, (numbers, _, at) in sorted(reported.items()):
-            # What it was when it last spoke it may not be any more: neither ready nor the leader.
+            # The gauges of a silent process are left out: it may no longer be ready, or the leader.
             sums.add(numbers, process=str(place) if silent_seconds(at) <= SILENT_SECONDS_MAX else None)
         processes = len(reported)
         sums.add([own_count(processes)], process="parent")
@@ -131,7 +130,7 @@ class Processes(Collector):
             yield metric
 
     def readiness(self) -> dict[str, Any]:
-        """Say whether every process that is to serve does."""
+        """Return whether every expected process is ready."""
         with self._lock:
             reported, expected = dict(self._reported), sorted(self._expected)
         processes = {str(place): said(reported.get(place)) for place in expected}

@@ -1,4 +1,4 @@
-"""What is served: /metrics, /healthz, /readyz."""
+"""The pages that are served: /metrics, /healthz, /readyz."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -14,19 +14,19 @@ from orchestrator.observe.server import Answer, Page
 
 
 def own_pages(health: Callable[[], Health], registry: CollectorRegistry = REGISTRY) -> dict[str, Page]:
-    """Return the pages of a worker that speaks for itself alone."""
+    """Return the pages of a single worker."""
     return pages(registry, lambda: readiness(health()))
 
 
 def multiprocess_pages(processes: Processes) -> dict[str, Page]:
-    """Return the pages of a parent, which speaks for its children."""
+    """Return the pages of a parent, for all its children."""
     registry = CollectorRegistry()
     registry.register(processes)
     return pages(registry, processes.readiness)
 
 
 def pages(registry: CollectorRegistry, ready: Callable[[], Mapping[str, Any]]) -> dict[str, Page]:
-    """Return the pages of whoever has these numbers, and knows whether all is ready."""
+    """Return the pages for this registry and this check of readiness."""
 
     def metrics(accept: str) -> Answer:
         encoder, content_type = choose_encoder(accept)

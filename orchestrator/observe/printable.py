@@ -1,12 +1,12 @@
-"""Text as a terminal may show it.
+"""Text that is safe on a terminal.
 
-What a task is called and what its handler raised are a stranger's words. At a terminal they could clear the screen, set
-its title, forge a line or turn the letters around; so what does not print is written as Python would write it.
+The name of a task and the error of its handler are untrusted text. At a terminal it could clear the screen, set the
+title, forge a line or reverse the direction of letters. So characters that do not print are written as Python escapes.
 """
 
 
 def printable(text: str, *, keeping: str = "") -> str:
-    """Return the text with everything escaped that does not print, or that turns what does; `keeping` stays."""
+    """Return the text with all characters escaped that do not print or change direction, except those in `keeping`."""
     if text.isprintable():
         return text
     return "".join(each if each.isprintable() or each in keeping else escaped(each) for each in text)

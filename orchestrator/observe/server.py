@@ -1,8 +1,8 @@
-"""A very small HTTP server, on a thread of its own: pages that are asked for now and then, by Prometheus and by probes.
+"""A very small HTTP server on its own thread, for occasional requests by Prometheus and by probes.
 
-Whoever can reach the port may be clumsy or mean, and must not cost a task anything: a request has so many bytes and so
-long in all, there are so many at once, each connection is closed after its answer, and nothing of what was sent is
-looked at but the first line and `Accept`. It shares the interpreter with the handlers: who holds that makes this wait.
+A client may be faulty or hostile, and must not slow down a task. So the size and time of a request and the number of
+requests at once are limited, each connection is closed after its answer, and only the first line and `Accept` of a
+request are read. The server shares the interpreter with the handlers: a handler that holds the GIL delays it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from orchestrator.errors import ConfigError
 REQUEST_BYTES_MAX = 8_192
 REQUEST_SECONDS = 5.0
 REQUESTS_MAX = 32
-# For the caller to take the answer; else what it still sends would reset the connection under it.
+# The time for the client to read the answer. Without it, data that the client still sends would reset the connection.
 LINGER_SECONDS = 1.0
 BACKLOG = 64
 STOP_SECONDS = 5.0
@@ -28,7 +28,7 @@ STOP_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is sent back."""
+    """The answer to a request."""
 
     body: bytes
     content_type: str = "text/plain; charset=utf-8"
@@ -36,7 +36,7 @@ class Answer:
 
 
 Page = Callable[[str], Answer]
-"""Makes an answer; it is told what the caller accepts."""
+"""Makes an answer. Its argument is the client's `Accept` header."""
 
 
 class Server:
@@ -50,13 +50,13 @@ class Server:
         self._thread = threading.Thread(target=self._run, name="orchestrator metrics", daemon=True)
 
     def start(self) -> None:
-        """Take the port, and serve; ConfigError if it is not to be had."""
+        """Bind the port, and serve. Raises ConfigError if the port cannot be bound."""
         family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
         try:
             self._socket = socket.create_server((self._host, self._port), family=family, backlog=BACKLOG)
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
-            why = "somebody else listens there" if taken else error.strerror or str(error)
+            why = "another process listens there" if taken else error.strerror or str(error)
             raise ConfigError(
                 f"metrics cannot be served on port {self._port} of {self._host}: {why}; name another with "
                 "--metrics-port or ORCHESTRATOR_METRICS_PORT"
@@ -69,11 +69,11 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port that was taken."""
+        """The port that is bound."""
         return int(self._socket.getsockname()[1])
 
     def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join(STOP_SECONDS)
@@ -89,7 +89,7 @@ class Server:
 
     async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._open >= REQUESTS_MAX:
-            # Not a word: to say it, and to wait until it is read, would cost as much as to answer.
+            # No answer is sent: a refusal, and the wait until it is read, would cost as much as an answer.
             writer.transport.abort()
             return
         self._open += 1
@@ -104,8 +104,8 @@ class Server:
                 while await reader.read(REQUEST_BYTES_MAX):  # ends: with the caller, or its second
                     pass
         except (OSError, TimeoutError, EOFError, asyncio.CancelledError):
-            # Gone, or too slow, or we end: nobody is there to be told. Nobody waits for this task either, and of one
-            # that ends as cancelled Python 3.11 prints a traceback.
+            # The client is gone or too slow, or the server ends: no answer is possible. A cancellation is not raised
+            # again: no code awaits this task, and Python 3.11 prints a traceback for one that ends as cancelled.
             pass
         finally:
             self._open -= 1
@@ -132,7 +132,7 @@ class Server:
         try:
             return page(accept)
         except Exception as error:
-            # Metrics of the application's own stand in the same registry, and may raise anything.
+            # The application's own metrics are in the same registry, and may raise any error.
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR, f"{type(error).__name__} while this was made")
 
 
@@ -149,7 +149,7 @@ def refusal(status: HTTPStatus, sentence: str) -> Answer:
 
 
 def written(answer: Answer, *, method: str) -> bytes:
-    """Write an answer down; to HEAD without its body."""
+    """Return an answer as bytes; for HEAD without its body."""
     status = answer.status
     lines = [
         f"HTTP/1.1 {status.value} {status.phrase}",

@@ -1,15 +1,15 @@
 """Spans, by OpenTelemetry's conventions for messaging: `send` where tasks are enqueued, `process` for each attempt.
 
-    send mail     PRODUCER   its context is what the row keeps (W3C traceparent and tracestate)
+    send mail     PRODUCER   the row keeps its context (W3C traceparent and tracestate)
     process mail  CONSUMER   one for each attempt; a child of that context, and linked to it
 
-The conventions have a link as the rule, and a parent as what may be, for one message processed outside of any other
-span (messaging-spans, "Message creation context as parent"). So it is here: one attempt is one task, and the loop of a
-worker is nobody's span. As a child an attempt is found in the trace of the request that has enqueued it, and so are its
-retries. A set is sent in one span without one for each item: its tasks are its children.
+The conventions require a link. They allow a parent for one message processed outside of any other span
+(messaging-spans, "Message creation context as parent"). That is the case here: one attempt is one task, and the loop of
+a worker has no span. As a child, an attempt and its retries appear in the trace of the request that enqueued the task.
+A set is sent in one span, not one for each item: its tasks are children of that span.
 
-Baggage is not kept: it may be private, and a row is read by many. What stands in a row anybody may have written; what
-is no trace context begins a new trace. Nothing here raises: a tracer that fails is not asked again.
+Baggage is not stored: it may be private, and many roles read a row. Any producer may have written the context in a row;
+a value that is not a trace context begins a new trace. Nothing here raises: after an error tracing is switched off.
 """
 
 import functools
@@ -37,7 +37,7 @@ P = ParamSpec("P")
 
 
 def harmless(act: Callable[P, None]) -> Callable[P, None]:
-    """Let an act fail without anybody but the tracing feeling it."""
+    """Let a function fail without an effect outside tracing."""
 
     @functools.wraps(act)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -58,11 +58,11 @@ class Open:
         self._span: Span = INVALID_SPAN
         self._token: Any = None
         self.carrier: str | None = None
-        """The context in which what comes of it goes on, as JSON text."""
+        """The span's context for the tasks that it enqueues, as JSON text."""
 
     @harmless
     def start(self, operation: str, kind: SpanKind, known: Mapping[str, Any], origin: Context | None) -> None:
-        """Start it: in this context, or in the current one."""
+        """Start the span in this context, or in the current one."""
         attributes = {
             "messaging.system": SYSTEM,
             "messaging.operation.name": operation,
@@ -90,7 +90,7 @@ class Open:
 
     @harmless
     def failed(self, fault: Fault) -> None:
-        """Say what went wrong, with the exception, if there was one. record_exception would make its text anew."""
+        """Record the fault, with the exception if there was one. record_exception would format its text again."""
         if fault.traceback:
             self._span.add_event(
                 "exception",
@@ -105,18 +105,18 @@ class Open:
 
     @harmless
     def end(self, outcome: str) -> None:
-        """End it: an attempt, by a word for what became of it."""
+        """End the span of an attempt, with the name of its outcome."""
         self._span.set_attribute("messaging.orchestrator.outcome", outcome)
         self._span.end()
 
     @harmless
     def sent(self, task_id: int) -> None:
-        """Say which task was enqueued."""
+        """Record the id of the enqueued task."""
         self._span.set_attribute("messaging.message.id", str(task_id))
 
     @harmless
     def sent_many(self, count: int, queue: str | None) -> None:
-        """Say how many were enqueued, and where, if that was one queue."""
+        """Record how many tasks were enqueued, and the queue if all are in one."""
         self._span.set_attribute("messaging.batch.message_count", count)
         if queue is not None:
             self._span.set_attribute("messaging.destination.name", queue)
@@ -124,7 +124,7 @@ class Open:
 
     @harmless
     def close(self, error: BaseException | None) -> None:
-        """End it: an enqueue, which may have failed."""
+        """End the span of an enqueue, which may have failed."""
         if error is not None:
             self._span.record_exception(error)
             self._span.set_attribute("error.type", type(error).__qualname__)
@@ -133,7 +133,7 @@ class Open:
 
 
 class Spans:
-    """Makes them, for as long as the tracer does not fail."""
+    """Makes spans until the tracer fails."""
 
     def __init__(self) -> None:
         self.works = True
@@ -141,14 +141,14 @@ class Spans:
         self._tracer: trace.Tracer = trace.NoOpTracer()
 
     def tracer(self) -> trace.Tracer:
-        """Return the tracer of the provider that is set up: made once, since the SDK makes a new one each time."""
+        """Return the tracer of the current provider. It is kept, since the SDK makes a new one at each call."""
         provider = trace.get_tracer_provider()
         if provider is not self._provider:
             self._tracer, self._provider = provider.get_tracer("orchestrator", __version__), provider
         return self._tracer
 
     def give_up(self, error: Exception) -> None:
-        """Trace no more in this process: a tracer that fails for each task would only cost."""
+        """Switch tracing off in this process: a tracer that fails for each task only costs time."""
         if self.works:
             self.works = False
             sys.stderr.write(
@@ -183,7 +183,7 @@ class Spans:
 
     @contextmanager
     def continued(self, trace_context: str | None) -> Iterator[None]:
-        """Go on, in the block, where the trace context says."""
+        """Continue the trace of this context within the block."""
         token = context.attach(origin_of(trace_context))
         try:
             yield
@@ -195,8 +195,8 @@ SPANS = Spans()
 
 
 def origin_of(trace_context: str | None) -> Context:
-    """Return the context that a row holds, which anybody may have written; an empty one if it is none. Never the one in
-    which the worker was started: that is no part of anybody's trace."""
+    """Return the context that a row holds, or an empty one if its text is invalid: any producer may have written it.
+    The context in which the worker was started is never used: it belongs to no task's trace."""
     try:
         said = msgspec.json.decode(trace_context or "null")
     except (ValueError, RecursionError):
@@ -210,7 +210,7 @@ def origin_of(trace_context: str | None) -> Context:
     }
     try:
         return PROPAGATOR.extract(carrier, context=Context())
-    except Exception:  # what it makes of a stranger's words is its own business, and costs nobody a task
+    except Exception:  # the text is untrusted; an error of the propagator must not cost a task
         return Context()
 
 

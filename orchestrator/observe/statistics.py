@@ -1,15 +1,15 @@
-"""Add up what a worker has written, and put it into the database once in a while: one statement for all of it.
+"""Add up the outcomes that a worker has written, and write the sums to the database at intervals, in one statement.
 
-    told ──► waiting ──► sending ──► in the database
-                ▲           │
-                └───────────┘   refused (a lock, a timeout): with the next
+    event ──► waiting ──► sending ──► in the database
+                ▲            │
+                └────────────┘   refused (a lock, a timeout): sent with the next
 
-Written on the thread and the connection of the heartbeat, behind a beat, so that neither claims nor outcomes wait for
-it, and a worker for which nothing happened says nothing. What is counted was written under its lease, by whomever: so
-it may be told late, by a worker that was declared dead meanwhile, and is true.
+They are written on the thread and the connection of the heartbeat, after a beat, so that neither claims nor outcomes
+wait for them. A worker without outcomes writes nothing. Every counted outcome was written under its lease. So the
+counts are true even if they are late, from a worker that was declared dead meanwhile.
 
-Nothing is counted twice, and little is missed: where the connection breaks under the statement nobody knows whether it
-was done, and it is not sent again; a worker that is killed has not told of its last interval.
+Nothing is counted twice, and little is missed. If the connection breaks during the statement, its effect is unknown,
+and it is not sent again. A killed worker loses its last interval.
 """
 
 import random
@@ -28,10 +28,10 @@ from orchestrator.task.buckets import Histogram
 
 STATISTICS = statement.load(__file__, "statistics.sql")
 
-# Of so many types between two writes, and no more: what a task is called, anybody may say, and the next beat waits
-# until all is written (1,000 new ones took 2.2 s).
+# At most so many types between two writes: any producer may invent types, and the next beat waits until all are written
+# (1,000 new ones took 2.2 s).
 KEYS_MAX = 200
-# Then one for all others of a queue, of so many queues; then one for all.
+# Beyond that, one key for all other types of a queue, for so many queues. Beyond that, one key for everything.
 QUEUES_MAX = 50
 OTHER_TYPES = "(other)"
 JITTER = 0.1
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Sum:
-    """What is known of one type in one queue. Added to in place: a batch changes few of its buckets."""
+    """The sums of one type in one queue. They are changed in place: a batch changes few buckets."""
 
     __slots__ = ("counts", "run", "run_seconds", "wait", "wait_seconds")
 
@@ -51,7 +51,7 @@ class Sum:
         self.wait_seconds = self.run_seconds = 0.0
 
     def add(self, counts: Mapping[Any, int], wait: Histogram, run: Histogram) -> None:
-        """Add some more."""
+        """Add the counts and times of a batch."""
         increase(self.counts, counts)
         increase(self.wait, wait.buckets)
         increase(self.run, run.buckets)
@@ -64,7 +64,7 @@ Sums = dict[Key, Sum]
 
 
 class Statistics:
-    """What the workers of some ids have written: those of one process's one worker, whatever its id was."""
+    """The outcomes that one worker has written, under all the ids that it has had."""
 
     def __init__(self, *, every_seconds: float) -> None:
         self._every_seconds = every_seconds
@@ -75,26 +75,26 @@ class Statistics:
         self._unsubscribe: Callable[[], None] = lambda: None
 
     def start(self) -> None:
-        """Begin to count; nothing is counted that is not to be written."""
+        """Begin to count, unless the interval is 0 and nothing is to be written."""
         if self._every_seconds > 0:
             self._unsubscribe = events.subscribe(self._add, to=[events.OutcomesWritten])
             self._put_off(random.random())  # nosec B311 # noqa: S311 - workers that start at once do not write at once
 
     def stop(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         self._unsubscribe()
 
     def answer_for(self, worker_id: UUID) -> None:
-        """Count what is written under this id, too. There may be other workers in this process, on other databases."""
+        """Also count outcomes under this id. Other workers in this process may use other databases."""
         self._ids.add(worker_id)
 
     def write_if_due(self, connection: psycopg.Connection[Any]) -> None:
-        """Write what has been counted, if it is time and there is anything."""
+        """Write the counts if there are any and the interval is over."""
         if self._waiting and time.monotonic() >= self._due_at:
             self.write(connection)
 
     def write(self, connection: psycopg.Connection[Any]) -> None:
-        """Write what has been counted. Raises only what broke the connection."""
+        """Write the counts. Raises only an error that broke the connection."""
         self._put_off(random.uniform(1 - JITTER, 1 + JITTER))  # nosec B311 # noqa: S311 - a jitter is no secret
         with self._lock:
             sending, self._waiting = self._waiting, {}
@@ -133,7 +133,7 @@ def increase(known: dict[T, int], more: Mapping[T, int]) -> None:
 
 
 def sum_of(sums: Sums, key: Key) -> Sum:
-    """Return what is known of a queue and type; when there are too many, of the rest under one name."""
+    """Return the sum of a queue and type. If there are too many, return the sum of the rest."""
     if key not in sums and len(sums) >= KEYS_MAX:
         key = (key[0], OTHER_TYPES) if len(sums) < KEYS_MAX + QUEUES_MAX else (OTHER_TYPES, OTHER_TYPES)
     known = sums.get(key)
@@ -143,7 +143,7 @@ def sum_of(sums: Sums, key: Key) -> Sum:
 
 
 def rows(sums: Sums) -> list[dict[str, Any]]:
-    """Say them as record_statistics() takes them."""
+    """Return the sums in the form that record_statistics() takes."""
     return [
         {
             "queue": queue,

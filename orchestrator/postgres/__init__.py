@@ -1,5 +1,5 @@
-"""How we talk to PostgreSQL: connections, the errors worth retrying, statements kept in files, LISTEN.
+"""The access to PostgreSQL: connections, the list of transient errors, statements loaded from files.
 
-Nothing outside this room opens a connection. It knows no task and no table; what a statement means is the
-business of the station beside which it lies.
+Only this package opens connections. It knows no task and no table. The package that holds a statement's file knows
+what the statement means.
 """

@@ -1,8 +1,8 @@
-"""Open connections, all with the same guards, to whatever a user wrote as a URL.
+"""Open connections to any form of database URL, all with the same guards.
 
-A black hole with a query outstanding is found by tcp_user_timeout alone, one on an idle LISTEN by keepalives
-alone (measured: over 25 s of silence with either, 3 s with both), so every connection has both. Together they find
-one within 6 s, less than a sixth of the silence after which a worker is declared dead.
+A peer that vanishes during a query is found only by tcp_user_timeout, and one that vanishes on an idle LISTEN only by
+keepalives (measured: over 25 s of silence with either alone, 3 s with both). So every connection has both. Together
+they find it within 6 s, less than a sixth of the silence after which a worker is declared dead.
 """
 
 import os
@@ -40,10 +40,10 @@ NO_URL = (
 
 
 def conninfo(url: str, *, application_name: str = "orchestrator") -> str:
-    """Turn what a user wrote into a libpq connection string; start the embedded server if it names one.
+    """Turn a URL into a libpq connection string. For an embedded: URL, start the server.
 
     Takes postgresql:// and postgres://, SQLAlchemy's postgresql+driver://, libpq's key=value, and embedded:PATH.
-    The user's own parameters win over the guards.
+    The URL's parameters override the guards.
     """
     if not url:
         raise ConfigError(NO_URL)
@@ -58,11 +58,11 @@ def conninfo(url: str, *, application_name: str = "orchestrator") -> str:
 
 
 def open_sync(info: str, *, safe_path: bool = True) -> psycopg.Connection[Any]:
-    """Connect, in autocommit: each statement of ours is its own transaction unless it says otherwise.
+    """Connect, in autocommit: each statement is its own transaction unless the caller opens one.
 
-    Without `safe_path` the session keeps the search_path of its user, for statements that are not ours.
-    Close it with `closing`. In a `with` of its own, psycopg rolls back what a signal has interrupted, and warns when
-    the statement still runs.
+    Without `safe_path` the session keeps its user's search_path, for statements that are not ours. Close the connection
+    with `closing`: as a context manager itself, psycopg's connection rolls back after a signal, and warns when the
+    statement still runs.
     """
     try:
         connection = forks.keep(psycopg.connect(info, autocommit=True))
@@ -75,7 +75,7 @@ def open_sync(info: str, *, safe_path: bool = True) -> psycopg.Connection[Any]:
         return connection
     except psycopg.OperationalError as error:
         said = unavailable(info, error)
-    # Outside, so that it has no cause: psycopg's error holds the whole connection string, password and all.
+    # Raised outside `except`, so that it has no cause: psycopg's error holds the connection string with the password.
     raise said
 
 
@@ -96,7 +96,7 @@ async def open_async(info: str, *, safe_path: bool = True) -> psycopg.AsyncConne
 
 
 def set_safe_path(connection: psycopg.Connection[Any]) -> None:
-    """Let a new session of ours call nothing but PostgreSQL's own functions, operators and types."""
+    """Limit a new session to PostgreSQL's own functions, operators and types."""
     connection.execute(SAFE_PATH, {"backend": connection.info.backend_pid})
 
 
@@ -106,7 +106,7 @@ async def set_safe_path_async(connection: psycopg.AsyncConnection[Any]) -> None:
 
 
 def unavailable(info: str, error: psycopg.OperationalError) -> DatabaseUnavailable:
-    """Say where we tried to connect and what came back, without the password."""
+    """Return the error with the address and the server's answer, without the password."""
     # libpq breaks the line before its advice, and indents it.
     said = str(error).strip().replace("\n\t", ". ")
     return DatabaseUnavailable(f"cannot connect to {describe(info)}: {said}")
@@ -121,9 +121,9 @@ def describe(info: str) -> str:
 
 
 def answers(info: str) -> bool:
-    """Ask whether a server answers there, be it with a refusal; not while it starts up or shuts down.
+    """Return whether a server answers there; a refusal counts, a server that starts up or shuts down does not.
 
-    Without TLS, or a certificate that does not fit would look like silence; so neither user nor database is named.
+    The ping uses no TLS: a wrong certificate would look like silence. So it sends neither the user nor the database.
     """
     place: dict[str, Any] = {name: value for name, value in conninfo_to_dict(info).items() if name in WHERE}
     asked = make_conninfo(user="ping", dbname="ping", sslmode="disable", **place)
@@ -131,10 +131,10 @@ def answers(info: str) -> bool:
 
 
 def hang_up(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """End a connection under whoever waits on it, from any thread: the wait ends with an error.
+    """End a connection from any thread. A thread that waits on it gets an error.
 
-    The kernel finds a peer that is gone. One that acknowledges and never answers (a frozen backend, a paused pooler)
-    only we can give up. Not by close(), which would free the descriptor under the waiting thread.
+    The kernel detects a peer that is gone. A peer that acknowledges and never answers (a frozen backend, a paused
+    pooler) must be detected here. close() cannot be used: it would free the descriptor under the waiting thread.
     """
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.fileno())) as line:
         line.shutdown(socket.SHUT_RDWR)

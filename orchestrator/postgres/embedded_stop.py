@@ -1,13 +1,13 @@
-"""Leave an embedded server, and see it gone: for a command that promises to leave nothing running.
+"""Stop using an embedded server, and wait for its end: for a command that promises to leave nothing running.
 
-Without this the server goes all the same, a moment after its last user (`embedded` tells how). Nothing here stops it;
-that is the guardian's, whose locks are only looked at:
+Without this module the server ends too, a moment after its last user (see `embedded`). The guardian stops the server;
+this module only reads the locks:
 
-    guardian.lock taken    the guardian waits: for others, or has not noticed yet that there are none
-    users.lock taken       it stops the server, and holds this one until its own end
-    server.lock taken      the server or a child of it is there
+    guardian.lock taken    the guardian waits for other users, or has not noticed yet that there are none
+    users.lock taken       the guardian stops the server; it holds this lock until it exits
+    server.lock taken      the server or a child of it lives
 
-They are looked at in this order, in which the guardian changes from the first to the second: both free, it is gone.
+They are read in this order, because the guardian moves from the first to the second: when both are free, it is gone.
 """
 
 import fcntl
@@ -17,14 +17,15 @@ from pathlib import Path
 from orchestrator.postgres import embedded
 
 STOP_SECONDS = 10.0
-"""A fast stop writes a checkpoint, 0.1 s after a demo. Whatever takes longer goes on without being waited for."""
+"""A fast stop writes a checkpoint, 0.1 s after a demo. After this long the stop goes on without our waiting."""
 
 NOTICE_SECONDS = 0.5
-"""The kernel wakes the guardian at once; by then it has let guardian.lock go, or others use the server."""
+"""The kernel wakes the guardian at once. After this long it has released guardian.lock, or others use the server."""
 
 
 def leave(url: str) -> bool:
-    """Stop using the server of an embedded: URL, and wait for its end; tell whether it is gone, or none is meant."""
+    """Stop using the server of an embedded: URL, and wait for its end. Return whether it is gone; True for other
+    URLs."""
     if not url.startswith("embedded:"):
         return True
     home = Path(url.removeprefix("embedded:")).expanduser().resolve()
@@ -39,7 +40,7 @@ def leave(url: str) -> bool:
 
 
 def is_free(lock: Path) -> bool:
-    """Tell whether nobody holds a lock; one that was never made is held by nobody."""
+    """Return whether a lock is free. A lock file that does not exist is free."""
     try:
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

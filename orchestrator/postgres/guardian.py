@@ -1,13 +1,11 @@
-"""Wait until nobody uses an embedded server any more, then stop it.
+"""Wait until no process uses an embedded server, then stop it.
 
-A small process of its own, started together with the server by `embedded`, whose essay tells the whole
-protocol. It is run as a script with nothing but the standard library, so that it starts in 0.02 s and needs
-no memory to speak of.
+The guardian is a small process. `embedded` starts it together with the server; the essay there describes the whole
+protocol. It runs as a script that needs only the standard library, so it starts in 0.02 s and needs hardly any memory.
 
-It stops the server by the postmaster's own signals, which is what `pg_ctl stop` sends, and not by that
-program: the wheel may have been upgraded or removed meanwhile. It sends them only while server.lock shows
-that a server lives, and only to a process that stands in the cluster's directory: a pid alone may be stale
-and belong to anybody.
+It stops the server with the signals that `pg_ctl stop` sends, but not with that program: the wheel may have been
+upgraded or removed meanwhile. It sends a signal only while server.lock shows that a server lives, and only to a process
+whose current directory is the cluster's: a pid alone may be stale and belong to another process.
 """
 
 import fcntl
@@ -20,14 +18,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FAST_SECONDS = 60
-"""A fast stop writes a checkpoint; after this long that is left to the next start's recovery."""
+"""A fast stop writes a checkpoint. After this long the guardian stops the server at once, and the next start
+recovers."""
 
 IMMEDIATE_SECONDS = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Postmaster:
-    """What postmaster.pid says of a server; it may be stale."""
+    """The content of postmaster.pid. It may be stale."""
 
     pid: int
     socket_dir: Path
@@ -35,20 +34,19 @@ class Postmaster:
 
 
 def postmaster(cluster: Path) -> Postmaster | None:
-    """Read a cluster's postmaster.pid; None without a whole one of this very cluster."""
+    """Read a cluster's postmaster.pid. Return None if it is missing, incomplete or of another cluster."""
     try:
         lines = (cluster / "postmaster.pid").read_text().splitlines()
         pid, directory, port, socket_dir = int(lines[0]), lines[1], int(lines[3]), lines[4]
     except (FileNotFoundError, ValueError, IndexError):
         return None
-    # A copy of a running server's directory brings the original's file along.
+    # A copy of a running server's directory contains the original's file.
     return Postmaster(pid, Path(socket_dir), port) if Path(directory) == cluster else None
 
 
 def main(home: Path, guardian_lock: int, socket_dir: Path) -> None:
-    """Leave the caller, who waits for that only; then guard, to the end."""
-    # Everybody may be signalled at once (Ctrl-C, a service's stop): the server is stopped after its users,
-    # not before.
+    """Fork, so that the caller continues. Then wait for the last user, and stop the server."""
+    # Ctrl-C or a service's stop may signal all processes at once. The server must stop after its users, not before.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     users_lock = os.open(home / "users.lock", os.O_RDWR)
@@ -57,7 +55,7 @@ def main(home: Path, guardian_lock: int, socket_dir: Path) -> None:
         return
 
     fcntl.flock(users_lock, fcntl.LOCK_EX)
-    # Before the stop: the next user gets its share of users.lock only after it, and must then find no
+    # Released before the stop: the next user gets its share of users.lock after the stop, and must then find no
     # guardian.
     os.close(guardian_lock)
     if not _stopped(home / "cluster", server_lock):
@@ -72,7 +70,7 @@ def _stopped(cluster: Path, server_lock: int) -> bool:
         with suppress(BlockingIOError):
             fcntl.flock(server_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
-        # Repeated, because a starting server has no postmaster.pid yet; a stopping one takes no notice.
+        # Repeated, because a starting server has no postmaster.pid yet. A stopping server ignores the signal.
         _signal(cluster, signal.SIGINT if elapsed < FAST_SECONDS else signal.SIGQUIT)
         time.sleep(0.02)
     return False

@@ -1,11 +1,11 @@
-"""The connections an application enqueues with when it hands none in: one pool for threads, one a loop.
+"""The connections for enqueues that bring none: one pool for all threads, and one for each event loop.
 
-Opened when first needed, so that importing an application connects to nothing. A process that was forked begins with
-none: the sockets are its parent's, and so are the threads that would serve them. A loop that has ended leaves none
-behind: whoever calls `asyncio.run` again and again would else use up the server's connections.
+A pool is opened on first use, so importing an application does not connect. A forked process begins without pools: the
+sockets belong to its parent, and so do the threads that serve them. The connections of a loop that has ended are
+closed: a program that calls `asyncio.run` again and again would otherwise use up the server's connections.
 
 All pools are closed when the interpreter begins to exit (`close_at_exit`). A call after that, or in a process that can
-start no thread, gets a connection of its own.
+start no thread, opens a new connection for itself.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect
 
-# Held for a moment only, and in the process it is asked in.
+# Held for a moment only, by the process that calls.
 FORKED = threading.Lock()
-# How long the exit of the interpreter waits for a thread of a pool. All but one that is about to connect end at once.
+# How long the interpreter's exit waits for a pool's thread. Every thread ends at once, except one that is connecting.
 EXIT_SECONDS = 1.0
 EXITING = threading.Event()
 
@@ -42,13 +42,13 @@ class Pools:
         self._pid = os.getpid()
         self._sync: ConnectionPool[psycopg.Connection[Any]] | None = None
         self._async: dict[asyncio.AbstractEventLoop, AsyncConnectionPool[psycopg.AsyncConnection[Any]]] = {}
-        # What a parent had open: never closed here, since that would end its sessions, and never let go of.
+        # The parent's pools. They are never closed here, since that would end the parent's sessions, and never freed.
         self._inherited: list[object] = []
         ALL.add(self)
 
     @contextmanager
     def connection(self, within_seconds: float | None = None) -> Iterator[psycopg.Connection[Any]]:
-        """Borrow a connection for this thread; TimeoutError when none is free within the caller's own patience."""
+        """Borrow a connection for this thread. Raises TimeoutError if none is free within `within_seconds`."""
         with ExitStack() as stack:
             try:
                 pool = self.sync()
@@ -59,7 +59,7 @@ class Pools:
             except PoolTimeout as error:
                 if within_seconds is not None and not failed_to_connect(pool):
                     raise TimeoutError(impatient(within_seconds)) from error
-                # The pool does not say why it has none: one try of our own does.
+                # The pool does not report why it has none. A connection outside of it raises the reason.
                 connect.open_sync(self._info()).close()
                 if not gave_up(pool):
                     raise self._exhausted() from error
@@ -70,7 +70,7 @@ class Pools:
     async def aconnection(
         self, within_seconds: float | None = None
     ) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
-        """Borrow one for this coroutine."""
+        """Borrow a connection for this coroutine."""
         async with AsyncExitStack() as stack:
             try:
                 pool = await self.on_loop()
@@ -89,7 +89,7 @@ class Pools:
             yield connection
 
     def sync(self) -> ConnectionPool[psycopg.Connection[Any]]:
-        """Return the pool for threads. Raises PoolClosed where it cannot be opened."""
+        """Return the pool for threads. Raises PoolClosed if it cannot be opened."""
         self._begin_anew_if_forked()
         with self._guard:
             if self._sync is None:
@@ -104,7 +104,8 @@ class Pools:
                         **self._settings(),
                     )
                 except RuntimeError as error:
-                    # Python 3.12 starts no thread after the main one has ended, a machine none beyond its limits.
+                    # Python 3.12 starts no thread after the main one has ended; a machine starts none beyond its
+                    # limits.
                     raise PoolClosed(str(error)) from error
             return self._sync
 
@@ -143,13 +144,13 @@ class Pools:
             await pool.close()
 
     def abandon(self) -> None:
-        """Close the connections of all loops that have ended; for who has no loop to close them on."""
+        """Close the connections of all loops that have ended, without a loop."""
         with self._guard:
             for ended in [loop for loop in self._async if loop.is_closed()]:
                 finish(self._async.pop(ended))
 
     def close_at_exit(self) -> None:
-        """Close what this process has open, for threads and for loops that do not run."""
+        """Close this process's pools: that for threads and those of loops that do not run."""
         if self._pid != os.getpid():
             return  # a fork that has used no pool: the sessions are its parent's
         self.abandon()
@@ -165,7 +166,7 @@ class Pools:
     def _begin_anew_if_forked(self) -> None:
         with FORKED:
             if self._pid != os.getpid():
-                # The old guard may have been held at the moment of the fork, and would be so for ever.
+                # The old guard may have been held at the moment of the fork, and would then be held for ever.
                 self._guard = threading.Lock()
                 for pool in (self._sync, *self._async.values()):
                     if pool is not None:
@@ -188,8 +189,9 @@ class Pools:
             "min_size": 0,
             "max_size": self._config.pool_size,
             "timeout": self._config.pool_timeout_seconds,
-            # Its tries to connect wait twice as long each time, until then, and begin anew with the next caller.
-            # With the pool's own 300 s, a database that was away for two minutes would be so for two more.
+            # The pool doubles the wait between its tries to connect up to this limit, and starts again with the next
+            # caller. With its own default of 300 s, a database that was away for two minutes would stay out of reach
+            # for two more.
             "reconnect_timeout": self._config.pool_timeout_seconds,
             # No prepared statements: PgBouncer in transaction mode hands each transaction another session.
             "kwargs": {"autocommit": True, "prepare_threshold": None},
@@ -200,14 +202,14 @@ class Pools:
 ALL: weakref.WeakSet[Pools] = weakref.WeakSet()
 
 
-# Registered by the import, so that the functions which an application registers run before it, and have pools.
+# Registered at import, so that an application's own exit functions run before it, and still have pools.
 @atexit.register
 def close_at_exit() -> None:
     """Close all pools of this process while their threads still run.
 
-    A pool that is open later waits for its threads when it is freed. From Python 3.13 on such a thread never ends: it
-    takes 5 s each and a warning (psycopg's issue 954), and Python 3.14 raises. Functions of atexit run before
-    that, and after all threads that an exit waits for.
+    A pool that is still open waits for its threads when it is freed. From Python 3.13 on such a thread never ends: each
+    costs 5 s and a warning (psycopg's issue 954), and Python 3.14 raises. Functions of atexit run before that, and
+    after all threads that an exit waits for.
     """
     log = logging.getLogger("psycopg.pool")
 
@@ -223,7 +225,7 @@ def close_at_exit() -> None:
 
 
 def failed_to_connect(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> bool:
-    """Whether a pool has seen the database refuse or be away, so that a wait is not for others to finish."""
+    """Return whether a pool failed to connect. If it did, a wait is not for other users of the pool."""
     return pool.get_stats().get("connections_errors", 0) > 0
 
 
@@ -232,7 +234,7 @@ def impatient(seconds: float) -> str:
 
 
 def idle(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> list[Any]:
-    """Return the connections that lie in a pool; it has no public word for them."""
+    """Return the idle connections of a pool. psycopg_pool has no public name for them."""
     return list(getattr(pool, "_pool", ()))
 
 
@@ -243,8 +245,8 @@ def finish(pool: AsyncConnectionPool[Any]) -> None:
 
 
 def disconnect(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> None:
-    """Turn a forked process's copies of its parent's sockets into /dev/null: whatever is written to them at its
-    end, a goodbye in the parent's name among it, goes there."""
+    """Replace a forked process's copies of its parent's sockets by /dev/null. At its exit libpq writes to them, for
+    example the message that would end the parent's session."""
     void = os.open(os.devnull, os.O_RDWR)
     for connection in idle(pool):
         os.dup2(void, connection.fileno())
@@ -252,16 +254,16 @@ def disconnect(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> None:
 
 
 def gave_up(pool: ConnectionPool[Any] | AsyncConnectionPool[Any]) -> bool:
-    """Whether a pool has stopped trying to connect; it does when its last try failed, and whoever waited by then
-    is not told."""
+    """Return whether a pool has stopped trying to connect. It stops after its last failed try, and its waiters get no
+    error."""
     return pool.get_stats()["pool_size"] == 0
 
 
 def check(connection: psycopg.Connection[Any]) -> None:
-    """Find out that a pooled connection was ended while it lay idle, at no round trip.
+    """Detect without a round trip that the server has ended an idle connection.
 
-    The server's last word, or the end of the stream, then lies unread in the socket. Without this look, the first
-    enqueue after a restart of the server would be told as in doubt.
+    The server's last message, or the end of the stream, is then unread in the socket. Without this check the first
+    enqueue after a restart of the server would be in doubt.
     """
     if unread(connection.fileno()):
         ConnectionPool.check_connection(connection)

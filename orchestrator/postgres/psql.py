@@ -1,8 +1,8 @@
-"""Open psql on a database, for a person or a script, and keep an embedded server alive meanwhile.
+"""Open psql on a database, and keep an embedded server running meanwhile.
 
-Two psql may be there: an installed one, which can edit lines and knows this machine, and the wheel's, which has the
-embedded server's version and no line editing. The installed one is taken, unless it is older than the embedded
-server: \\d would then stumble over a catalog that it does not know.
+There may be two psql: an installed one, which has line editing and the machine's configuration, and the wheel's, which
+has the embedded server's version and no line editing. The installed one is used unless it is older than the embedded
+server: its \\d may then fail on an unknown catalog.
 """
 
 import os
@@ -27,10 +27,10 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
 
 
 def run(url: str, arguments: Sequence[str] = ()) -> int:
-    """Run psql to its end, its arguments unread; return its exit status, 128 and the signal if one ended it."""
+    """Run psql with these arguments until it ends. Return its exit status, or 128+n if signal n ended it."""
     program = find(embedded=url.startswith("embedded:"))
     address, environment = without_secrets(connect.conninfo(url, application_name="orchestrator sql"))
-    # The address last: a -d among the arguments would take the place of host and port as well.
+    # The address comes last: a later -d among the arguments would replace host and port as well.
     command = [str(program), *arguments, f"--dbname={address}"]
     try:
         started = subprocess.Popen(command, env={**os.environ, **environment})  # nosec B603 # noqa: S603 - psql
@@ -58,7 +58,7 @@ def find(*, embedded: bool) -> Path:
 
 
 def major(program: str) -> int:
-    """Return a psql's major version; 0 where it does not say."""
+    """Return a psql's major version; 0 if its output has none."""
     command = [program, "--version"]
     said = subprocess.run(command, capture_output=True, text=True, check=False).stdout  # nosec B603 # noqa: S603 - psql
     found = MAJOR_VERSION.search(said)
@@ -66,7 +66,8 @@ def major(program: str) -> int:
 
 
 def without_secrets(info: str) -> tuple[str, dict[str, str]]:
-    """Split a connection string: what everybody may read in the list of processes, and the password as environment.
+    """Split a connection string into the part without secrets, which the process list shows, and the password as an
+    environment variable.
 
     The other secrets have no variable; psql asks for them.
     """
@@ -78,10 +79,10 @@ def without_secrets(info: str) -> tuple[str, dict[str, str]]:
 
 @contextmanager
 def signals_for(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Let signals be psql's business: Ctrl-C cancels a statement there; what ends us ends it."""
+    """Let psql handle signals: Ctrl-C cancels its statement, and a signal that ends us is passed on to it."""
 
     def leave_it(_number: int, _frame: FrameType | None) -> None:
-        """Do nothing: the terminal has told psql as well."""
+        """Do nothing: the terminal signals psql as well."""
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
         with suppress(ProcessLookupError):

@@ -1,8 +1,9 @@
-"""What a database's error quotes: the row in DETAIL, parameters in CONTEXT, the statement itself, which holds them
-where the client binds them (as Django's cursors do), and whatever SQLAlchemy adds.
+"""Hide the values that a database error quotes: the row in DETAIL, parameters in CONTEXT, the statement itself, which
+holds parameters if the client binds them (as Django's cursors do), and what SQLAlchemy adds.
 
-A row may hold a payload, or a password of the application's own table. An error is stored with its task, listed, and
-logged, where people read it who may not read that table. The server's message itself names the constraint, and stays.
+A row may hold a payload, or a password of the application's own table. An error is stored with its task, listed and
+logged, where people without access to that table read it. The server's primary message, which names the constraint,
+stays.
 """
 
 import re
@@ -13,7 +14,7 @@ LINKS_MAX = 100
 
 
 def hide_values(error: BaseException) -> None:
-    """Take that out of an error's text, whichever driver or framework made it."""
+    """Remove these values from an error's text, for every known driver and framework."""
     if hasattr(error, "hide_parameters"):  # SQLAlchemy's
         error.hide_parameters = True
     if hasattr(error, "sqlstate") and isinstance(getattr(error, "detail", None), str):  # asyncpg's
@@ -23,15 +24,15 @@ def hide_values(error: BaseException) -> None:
 
 
 def hide_all_values(error: BaseException) -> None:
-    """Do so with an error and with every other that a traceback shows beside it."""
+    """Do so for an error and for every other error in its traceback."""
     waiting, met = [error], set[int]()
-    # Ends: each is met once, and no more than so many.
+    # Ends: each error is visited once, and at most LINKS_MAX.
     while waiting and len(met) < LINKS_MAX:
         link = waiting.pop()
         if id(link) in met:
             continue
         met.add(id(link))
-        with suppress(Exception):  # a link that will not be changed keeps the others from nothing
+        with suppress(Exception):  # an error that cannot be changed must not stop the others
             hide_values(link)
         inside = link.exceptions if isinstance(link, BaseExceptionGroup) else ()
         waiting += [near for near in (link.__cause__, link.__context__, *inside) if near is not None]

@@ -1,7 +1,7 @@
-"""Whether the database can be reached: one answer for all connections of a worker, be they of threads or of the loop.
+"""Whether the database can be reached: one answer for all connections of a worker, on threads and on the loop.
 
-While it cannot, one connection at a time is tried, more and more slowly, and the others wait for that one: a fleet
-does not stampede a server that comes back, and a server that is back is noticed within LONGEST_WAIT_SECONDS.
+While it cannot be reached, only one connection at a time is tried, at growing intervals, and the others wait. So a
+fleet does not overload a server that comes back, and the worker notices its return within LONGEST_WAIT_SECONDS.
 """
 
 import os
@@ -14,9 +14,9 @@ from orchestrator.postgres import transient
 
 FIRST_WAIT_SECONDS = 0.5
 LONGEST_WAIT_SECONDS = 2.5
-# Longer than a try may take (connect_timeout): one that never came back, since it was cancelled, blocks no other.
+# Longer than a try may take (connect_timeout). A cancelled try reports no result; after this time another may begin.
 TRY_SECONDS = 12.0
-# How often those who wait look whether the one who tries got through.
+# How often the waiting connections check whether the try has succeeded.
 LOOK_SECONDS = 0.05
 
 
@@ -34,8 +34,8 @@ class Reconnect:
         self._pid: int | None = None
 
     def may_try(self) -> bool:
-        """Tell whether to try a connection now; who is told so says afterwards how it went. A forked copy of a process
-        that had connections never may: it would act in the worker's name."""
+        """Return whether the caller may try to connect now. If so, it calls `succeeded` or `failed` afterwards. A
+        forked copy of a process that had connections never may: it would act in the worker's name."""
         if self._pid not in (None, os.getpid()):
             return False
         with self._lock:
@@ -48,7 +48,7 @@ class Reconnect:
             return True
 
     def broke(self) -> None:
-        """A connection broke: the next try goes first, alone."""
+        """A connection broke: from now on one connection at a time is tried, the first at once."""
         with self._lock:
             if self._waits is None:
                 self._waits = transient.waits(FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS)
@@ -62,7 +62,7 @@ class Reconnect:
             self._next_at = time.monotonic() + next(self._waits)
 
     def succeeded(self) -> None:
-        """A try got through: everybody may."""
+        """A try succeeded: all connections may try."""
         self._pid = os.getpid()
         with self._lock:
             self._waits = None

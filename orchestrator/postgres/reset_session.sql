@@ -1,3 +1,3 @@
--- Undo what the last user of a connection has set for its session: settings, a role, advisory locks, temporary tables,
--- LISTEN. A tenant that was set for one task must not hold for the next. Out: nothing. Locks: none.
+-- Undo what the last user of a connection has set in its session: settings, a role, advisory locks, temporary tables,
+-- LISTEN. A tenant that one task has set must not apply to the next task. Out: nothing. Locks: none.
 DISCARD ALL

@@ -1,9 +1,9 @@
-"""One connection that comes back: the reconnect policy, for everything on the event loop.
+"""One connection that reconnects: the policy for everything on the event loop.
 
-`run` hands the connection to a piece of work, and hands it a new one for as long as the work fails in a way
-that may pass. The work must bear being run twice: after a lost connection nobody knows how far it came.
+`run` calls the work with the connection. After a transient failure it calls the work again, on a new connection if the
+old one broke. The work must be safe to run twice: after a lost connection its progress is unknown.
 
-What is prepared on it is planned anew at times: a worker may have idled on empty tables that are full now.
+Prepared statements are planned again from time to time: a worker may have idled on empty tables that are full now.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ REPLAN = statement.load(__file__, "replan.sql")
 
 # Longer than any statement of ours takes.
 ANSWER_SECONDS = 15.0
-# So long may a plan be out of date, of a session at work: to plan a handful of statements takes a millisecond. One that
-# has hardly anything to do is left its plans for longer, since it would pay for new ones when it is in a hurry.
+# How old the plans of a working session may become: planning a handful of statements takes a millisecond. A session
+# with hardly any work keeps its plans longer, because it would pay for new ones just when a task arrives.
 REPLAN_EVERY_SECONDS = 1.0
 REPLAN_AFTER_WORK_SECONDS = 0.25
 
@@ -33,7 +33,7 @@ Connection = psycopg.AsyncConnection[Any]
 
 
 class Session:
-    """A connection of the worker's own, opened when first needed and again whenever it breaks."""
+    """A connection of the worker. It is opened on first use, and again after each break."""
 
     def __init__(self, info: str, *, purpose: str, reach: Reconnect | None = None) -> None:
         self._info = info
@@ -43,7 +43,7 @@ class Session:
         self._turn = asyncio.Lock()
         self._replan_at = 0.0
         self._worked_seconds = 0.0
-        # What a statement takes that does nothing: by the last time that one was sent.
+        # The time of the last statement that does no work.
         self.round_trip_seconds = 0.0
         self._failures = 0
 
@@ -54,13 +54,13 @@ class Session:
         give_up_on: Callable[[Exception], bool],
         answer_seconds: float | None = ANSWER_SECONDS,
     ) -> T:
-        """Run the work until it succeeds, fails for good, or fails in the way the caller wants to see itself. Work that
-        gets no answer for so long loses its connection, and is done again. Who comes while another's is done waits."""
+        """Run the work until it succeeds, fails for good, or fails in a way for which `give_up_on` is true. Work
+        without an answer for `answer_seconds` loses its connection, and runs again. Calls are serialised."""
         async with self._turn:
             return await self._run(work, give_up_on, answer_seconds)
 
     def hang_up(self) -> None:
-        """End the connection under whoever waits on it; the work is then done, or given up, as after any break."""
+        """End the connection while work waits on it. The work then runs again, or is given up, as after any break."""
         if self._connection is not None and not self._connection.closed:
             connect.hang_up(self._connection)
 
@@ -81,7 +81,7 @@ class Session:
             try:
                 answer = await self._answer(work, await self._ready(give_up_on), answer_seconds)
             except NotNow:
-                # Another connection of this worker is being tried, and says so if it fails.
+                # Another connection of this worker is being tried, and emits the event if it fails.
                 raise
             except Exception as error:
                 survives, gives_up = transient.connection_survives(error), give_up_on(error)
@@ -96,7 +96,7 @@ class Session:
                     raise
                 await asyncio.sleep(wait_seconds)
             except BaseException:
-                # Cancelled in the middle of a statement: its answer would be read by the next one.
+                # Cancelled in the middle of a statement: the next statement would read its answer.
                 await self.close()
                 raise
             else:
@@ -109,7 +109,7 @@ class Session:
     async def _answer(
         self, work: Callable[[Connection], Awaitable[T]], connection: Connection, seconds: float | None
     ) -> T:
-        # Not asyncio.timeout: psycopg meets a cancellation by waiting for the server once more.
+        # asyncio.timeout cannot be used: on a cancellation psycopg waits for the server once more.
         if seconds is None:
             return await work(connection)
         deadline = asyncio.get_running_loop().call_later(seconds, connect.hang_up, connection)
@@ -155,7 +155,7 @@ class Session:
 
 
 def settle(connection: Connection | psycopg.Connection[Any], settings: tuple[Any, ...] | None) -> None:
-    """Prepare no statements behind a pooler: the next transaction may have another session of the server, where such
-    a name is unknown, or a statement of somebody else's."""
+    """Prepare no statements behind a pooler: the next transaction may get another server session, where the name is
+    unknown, or is another client's statement."""
     if settings is None or settings[-1] != connection.info.backend_pid:
         connection.prepare_threshold = None

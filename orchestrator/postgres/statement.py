@@ -1,7 +1,7 @@
 """Load a statement from the `.sql` file beside its caller.
 
-As bytes: that is what psycopg takes without a claim about literals, and their hash is kept, so that looking up a
-prepared statement costs nothing.
+It is loaded as bytes: psycopg accepts bytes without the type check for literals, and Python caches their hash, so
+looking up a prepared statement costs nothing.
 """
 
 from functools import cache
@@ -10,5 +10,5 @@ from pathlib import Path
 
 @cache
 def load(caller: str, name: str) -> bytes:
-    """Return the text of `name`, which lies in the folder of `caller` (its `__file__`)."""
+    """Return the text of the file `name` in the folder of `caller` (its `__file__`)."""
     return Path(caller).with_name(name).read_bytes()

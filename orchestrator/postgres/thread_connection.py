@@ -1,4 +1,4 @@
-"""One connection of a thread's own that comes back: what session.py is for the event loop."""
+"""One connection of a thread that reconnects: what session.py is for the event loop."""
 
 import threading
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ from orchestrator.postgres import connect, transient
 from orchestrator.postgres.reconnect import NotNow, Reconnect
 from orchestrator.postgres.session import SETTINGS, settle
 
-# Longer than any statement of ours takes; sooner than a worker that hears nothing is declared dead.
+# Longer than any statement of ours takes; shorter than the silence after which a worker is declared dead.
 ANSWER_SECONDS = 10.0
 
 
 class ThreadConnection:
-    """Opened when first needed, and again whenever it broke and the database can be reached."""
+    """A connection that is opened on first use, and again after a break, when the database can be reached."""
 
     def __init__(self, info: str, *, purpose: str, reach: Reconnect) -> None:
         self._info = info
@@ -27,7 +27,7 @@ class ThreadConnection:
         self._failures = 0
 
     def open(self) -> psycopg.Connection[Any]:
-        """Return the connection. Raises NotNow while another one is being tried."""
+        """Return the connection. Raises NotNow while another connection is being tried."""
         if self._connection is None or self._connection.closed:
             if not self._reach.may_try():
                 raise NotNow
@@ -36,7 +36,7 @@ class ThreadConnection:
 
     @contextmanager
     def within(self, seconds: float) -> Iterator[None]:
-        """Give whatever is done here so long; then the connection is hung up under it, which it takes for a break."""
+        """Limit the time of the block. After it the connection is hung up, and the block sees a broken connection."""
         timer = threading.Timer(seconds, self._hang_up)
         timer.daemon = True
         timer.start()
@@ -44,7 +44,7 @@ class ThreadConnection:
             yield
         finally:
             timer.cancel()
-            # So that none is left when its worker has ended.
+            # Joined, so that no timer is left when the worker has ended.
             timer.join()
 
     def _hang_up(self) -> None:
@@ -53,8 +53,9 @@ class ThreadConnection:
             connect.hang_up(connection)
 
     def failed(self, error: Exception) -> bool:
-        """Something failed on it: keep a connection that is whole; give up one that broke, or leads nowhere any more
-        (to a primary that is none now), and say so. Return whether that was all there is to say."""
+        """Handle an error of the connection's user. Keep the connection if it still works. Close it, and emit
+        ConnectionLost, if it broke or leads to a server that is no longer the primary. Return whether the error needs
+        no further report."""
         whole = self._connection is not None and not self._connection.closed
         if isinstance(error, NotNow):
             return True

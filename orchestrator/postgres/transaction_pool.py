@@ -1,13 +1,14 @@
-"""Lend connections to handlers, to coroutines and threads alike: so many at once, opened when first needed.
+"""Lend connections to handlers, both coroutines and threads. The number is bounded; each is opened on first use.
 
-Not psycopg_pool, which serves the producers (pools.py). Being cancelled is how a handler learns of its timeout and of a
-hand, and there a waiter that is cancelled stays in the queue, and may not even notice: with 3.3.3, two connections and
-6,000 cancellations, 5,335 waiters were left over and two cancellations were lost. It also keeps to itself why it cannot
-connect until its patience is over, and takes two pools for two colours, where one bound is wanted.
+This is not psycopg_pool, which serves the producers (pools.py). A cancellation is how a handler learns of its timeout
+or of an operator's statement. In psycopg_pool a cancelled waiter stays in the queue, and may miss the cancellation:
+with 3.3.3, two connections and 6,000 cancellations, 5,335 waiters were left over and two cancellations were lost. It
+also reports why it cannot connect only at its timeout. And it needs two pools, sync and async, where one bound is
+wanted.
 
-The handler's own statements run on it, so it keeps the search_path of its user; ours on it are fully qualified.
-A connection that is lent again is as new: what its last user set, locked or prepared is gone (DISCARD ALL). Whether the
-server has ended it while it lay idle is seen without a round trip.
+The handler's own statements run on these connections, so each keeps its user's search_path; our statements on them are
+fully qualified. Before a connection is lent again, DISCARD ALL removes what its last user has set, locked or prepared.
+The pool detects without a round trip that the server has ended an idle connection.
 """
 
 import asyncio
@@ -33,9 +34,9 @@ from orchestrator.postgres.reconnect import LOOK_SECONDS, NotNow, Reconnect
 
 RESET_SESSION = statement.load(__file__, "reset_session.sql")
 
-# A restart or a failover of the server takes seconds; a handler that waits through it fails no attempt.
+# A restart or a failover of the server takes seconds. A handler that waits so long does not fail its attempt.
 PATIENCE_SECONDS = 5.0
-# How often a thread that waits for a connection looks whether it is still wanted.
+# How often a thread that waits for a connection checks that its attempt still goes on.
 THREAD_LOOKS_SECONDS = 0.2
 
 Sync = psycopg.Connection[tuple[Any, ...]]
@@ -44,7 +45,7 @@ C = TypeVar("C", Sync, Async)
 
 
 class TransactionPool:
-    """At most `size` connections, lent and idle ones together."""
+    """At most `size` connections, lent and idle together."""
 
     def __init__(self, info: str, *, purpose: str, size: int, reach: Reconnect) -> None:
         self._info = info
@@ -59,7 +60,7 @@ class TransactionPool:
         self._closed = False
 
     async def aborrow(self) -> Async:
-        """Lend one to a coroutine, once one is free. Raises DatabaseUnavailable."""
+        """Lend a connection to a coroutine, as soon as one is free. Raises DatabaseUnavailable."""
         place = self._place()
         try:
             await asyncio.wrap_future(place)
@@ -74,9 +75,9 @@ class TransactionPool:
             raise
 
     def borrow(self, is_wanted: Callable[[], bool]) -> Sync | None:
-        """Lend one to this thread; None if it is wanted no longer before one is free. Raises DatabaseUnavailable."""
+        """Lend a connection to this thread; None if `is_wanted` becomes false first. Raises DatabaseUnavailable."""
         place = self._place()
-        # Ends: somebody gives one back, or the attempt ends.
+        # Ends: a connection is given back, or the attempt ends.
         while not place.done():
             with suppress(NotYet):
                 place.result(THREAD_LOOKS_SECONDS)
@@ -89,7 +90,7 @@ class TransactionPool:
             raise
 
     async def atake_back(self, connection: Async) -> None:
-        """Take one back; one that is not idle is closed."""
+        """Take a connection back. If it is not idle, close it."""
         with self._guard:
             self._lent.discard(connection)
             keep = not self._closed and is_idle(connection)
@@ -111,7 +112,7 @@ class TransactionPool:
         self._leave_place()
 
     async def close(self) -> None:
-        """Close all; what is lent still is hung up, and its transaction rolled back by the server."""
+        """Close all connections. Those still lent are hung up, and the server rolls their transactions back."""
         with self._guard:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -143,7 +144,7 @@ class TransactionPool:
                     self._free += 1
                     return
                 place = self._waiting.popleft()
-            # Whoever waited may have been cancelled.
+            # The waiter may have been cancelled.
             if place.set_running_or_notify_cancel():
                 place.set_result(None)
                 return
@@ -153,7 +154,7 @@ class TransactionPool:
             self._lent.add(connection)
         return connection
 
-    # Who has a place gets an idle connection, or a new one. Ends: one is there, or patience is over.
+    # The holder of a place gets an idle connection, or a new one. Ends: a connection is ready, or the patience is over.
 
     async def _aready(self) -> Async:
         trying = Trying(self._reach)
@@ -182,7 +183,8 @@ class TransactionPool:
                     return as_new(connect.open_sync(self._info, safe_path=False))
 
     def _pop(self, idle: list[Any]) -> Any:
-        """Return an idle connection that is still good, or None; then one of the other colour makes room."""
+        """Return an idle connection that still works, or None. With None, one idle connection of the other kind (sync
+        or async) is closed to make room."""
         while True:
             with self._guard:
                 others: list[Any] = self._idle if idle is self._idle_async else self._idle_async
@@ -220,14 +222,14 @@ class TransactionPool:
 
 
 class Trying:
-    """Connecting again and again, for as long as patience lasts, in turns with the worker's other connections."""
+    """Repeated tries to connect until the patience is over, in turns with the worker's other connections."""
 
     def __init__(self, reach: Reconnect) -> None:
         self._reach = reach
         self._deadline = time.monotonic() + PATIENCE_SECONDS
 
     def pause_seconds(self) -> float:
-        """Return how long to wait before the next look; 0: try now. Raises NotNow when patience is over."""
+        """Return how long to wait before the next look; 0: try now. Raises NotNow when the patience is over."""
         if self._reach.may_try():
             return 0.0
         if time.monotonic() > self._deadline:
@@ -247,8 +249,8 @@ class Trying:
 
 
 def as_new(connection: C) -> C:
-    """Forget what its last user has set on the object. Nothing is prepared on it: behind a pooler the next transaction
-    may have another session of the server."""
+    """Reset what the last user has set on the object. No statements are prepared on it: behind a pooler the next
+    transaction may get another server session."""
     connection.row_factory = tuple_row
     connection.prepare_threshold = None
     return connection

@@ -1,6 +1,6 @@
-"""The one list of database errors worth trying again, and the one policy of how long to wait between tries.
+"""The only list of transient database errors, and the only policy of how long to wait between tries.
 
-What is not on the list is a mistake of ours or of the user's, and trying again would only hide it.
+An error that is not on the list is a mistake in our code or the user's. A retry would only hide it.
 """
 
 import random
@@ -16,8 +16,8 @@ from orchestrator.errors import DatabaseUnavailable
 TRANSIENT = frozenset(
     {
         "08",  # connection exception
-        "53",  # out of memory, disk or connections: somebody will make room
-        "57P01",  # the backend was told to go
+        "53",  # out of memory, disk or connections: these may become free
+        "57P01",  # the backend was terminated
         "57P02",  # another backend crashed
         "57P03",  # starting up, shutting down, or in recovery
         "57P05",  # idle session timeout
@@ -29,14 +29,14 @@ TRANSIENT = frozenset(
         "25P03",  # idle in transaction timeout
     }
 )
-# A person's lock is in the way, or a hand changes the same rows.
+# An operator's statement holds a lock, or changes the same rows.
 IN_THE_WAY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
-# These leave the connection whole; after any other it is opened again.
+# After these the connection still works. After any other it is opened again.
 CONNECTION_SURVIVES = frozenset({"57014", "55P03", "40001", "40P01"})
 
 
 def is_transient(error: BaseException) -> bool:
-    """Tell whether the same work may succeed later. No SQLSTATE at all means that the connection broke."""
+    """Return whether the same work may succeed later. An error without SQLSTATE means that the connection broke."""
     if isinstance(error, DatabaseUnavailable | PoolTimeout):
         return True
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError | psycopg.InternalError):
@@ -49,7 +49,7 @@ def matches(sqlstate: str | None) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """Say in one line what went wrong: the server's primary message alone, since DETAIL may print a row."""
+    """Return the error as one line: only the server's primary message, since DETAIL may print a row."""
     said = error.diag.message_primary if isinstance(error, psycopg.Error) else None
     lines = (said or str(error)).strip().splitlines()
     return lines[0] if lines else type(error).__name__
@@ -62,8 +62,8 @@ def connection_survives(error: BaseException) -> bool:
 def waits(first_seconds: float = 0.1, longest_seconds: float = 2.5) -> Iterator[float]:
     """Yield for ever how long to wait before each new try: doubling, capped, with jitter.
 
-    The jitter is the whole lower half, so that fifty workers do not come back in step after a restart. Connections
-    wait for one another besides (reconnect.py).
+    The jitter covers the lower half of each wait, so that fifty workers do not reconnect in step after a restart. In
+    addition, the connections of a worker wait for one another (reconnect.py).
     """
     wait = first_seconds
     while True:

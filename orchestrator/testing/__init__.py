@@ -1,13 +1,13 @@
-"""Helpers for the tests of an application that enqueues: a door, which holds no logic of a station.
+"""Helpers for the tests of an application that enqueues.
 
     with testing.inline(app): …                     handlers run at once, without a database
     testing.assert_enqueued(welcome, user_id=1)     reads the database, also inside your open transaction
-    testing.run_tasks(app)                              runs what is ready, as a worker would, on a real database
-    with testing.frozen_clock(app) as clock: …      the database's time stands still, and moves when told to
-    with testing.use_database(app, url): …          the application lives in another database for a while
+    testing.run_tasks(app)                          runs ready tasks, as a worker would, on a real database
+    with testing.frozen_clock(app) as clock: …      the database's time stops, and moves only by clock.set or advance
+    with testing.use_database(app, url): …          the application uses another database within the block
 
-`fixtures` has the same for pytest, with a server of its own and a fresh database for each test. It is no plugin that
-registers itself: who does not name it in `pytest_plugins` has none of it, and only it imports pytest.
+`fixtures` offers these to pytest, with its own server and a fresh database for each test. It does not register itself
+as a plugin: name it in `pytest_plugins` to use it. Only that module imports pytest.
 """
 
 from orchestrator.testing.application import use_database

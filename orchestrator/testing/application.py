@@ -1,4 +1,4 @@
-"""What a test may reach of an application: its producer, and the database it lives in. No other module here does."""
+"""Access to the internals of an application: its producer and its database. No other module of testing has it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,10 +14,10 @@ APPLICATION_NAME = "orchestrator testing"
 
 @contextmanager
 def use_database(app: Orchestrator, url: str) -> Iterator[None]:
-    """Let an application live in this database for a while: what it enqueues, looks at, drains, and its workers."""
+    """Let an application use this database within the block: for enqueues, handles, run_tasks and workers."""
     producer = producer_of(app)
     with mock.patch.dict(app._settings, database_url=url), mock.patch.dict(vars(producer)):
-        # Both were made for the database of before, if they were made.
+        # If these exist, they were made for the previous database.
         for name in ("config", "pools"):
             vars(producer).pop(name, None)
         try:
@@ -29,12 +29,12 @@ def use_database(app: Orchestrator, url: str) -> Iterator[None]:
 
 
 def producer_of(what: Orchestrator | TaskFunction[..., Any] | Sender) -> Producer:
-    """Return what enqueues for an application, or for a task of it."""
+    """Return the producer of an application, of a task or of a sender."""
     return what.producer if isinstance(what, Sender) else what._producer
 
 
 def sender_of(task: TaskFunction[..., Any] | Sender) -> Sender:
-    """Return a task as it is enqueued: with what it holds."""
+    """Return the sender of a task, or the sender itself with its connection."""
     return task if isinstance(task, Sender) else task.using()
 
 

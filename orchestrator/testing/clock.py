@@ -1,8 +1,9 @@
-"""The database's clock in the hands of a test: it stands still, and moves when it is told to.
+"""Stop the database's clock for a test, and move it.
 
-Everything of ours asks the one function `orchestrator.clock()`; this replaces it, for all sessions of the database, and
-puts it back. It is no setting, since any role could change that. Only the owner of the schema can replace it, and only
-in a database whose name says that it is a test's: a clock that stands would stop everything in another.
+All our statements read the time from one function, `orchestrator.clock()`. This module replaces the function for all
+sessions of the database, and restores it. The clock is not a setting, since any role could change a setting. Only the
+schema's owner can replace the function, and only in a database whose name marks it as a test's: in another database a
+stopped clock would stop everything.
 """
 
 from collections.abc import Iterator
@@ -28,28 +29,28 @@ MARK = "test"
 
 
 class ClockRefused(OrchestratorError):
-    """The clock of this database is not to be replaced, or not by this role."""
+    """The clock of this database may not be replaced, or not by this role."""
 
 
 class Clock:
-    """Stands, for every session of a database."""
+    """A stopped clock, for every session of a database."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
 
     @property
     def now(self) -> datetime:
-        """What every statement takes for the present."""
+        """The time that every statement sees."""
         return moment_of(self._connection.execute(NOW).fetchone())
 
     def set(self, moment: datetime) -> None:
-        """Move it to a moment, before or behind."""
+        """Set the clock to a moment, in the past or in the future."""
         if moment.utcoffset() is None:
             raise ValueError("the moment has no time zone; give it one, for example datetime.now(UTC)")
         self._connection.execute(SET, {"moment": moment})
 
     def advance(self, **by: float) -> None:
-        """Move it by so many `days`, `hours`, `minutes`, `seconds`, as `timedelta` takes them."""
+        """Move the clock by `days`, `hours`, `minutes` or `seconds`, the arguments of `timedelta`."""
         self.set(self.now + timedelta(**by))
 
 
@@ -57,9 +58,9 @@ class Clock:
 def frozen_clock(
     where: Orchestrator | str, *, at: datetime | None = None, any_name: bool = False
 ) -> Iterator[Clock]:
-    """Let the time of an application's database, or of that of a URL, stand for the block, at `at` or now.
+    """Stop the clock of an application's database, or of the database of a URL, within the block, at `at` or now.
 
-    The database's name must hold "test"; any_name=True is your word that nothing real runs there.
+    The database's name must contain "test". any_name=True confirms that nothing real runs there.
     """
     with connect.open_sync(info_of(where)) as connection:
         name = connection.info.dbname
@@ -89,7 +90,7 @@ def stopped(connection: psycopg.Connection[Any]) -> Clock:
 
 
 def go_on(connection: psycopg.Connection[Any]) -> None:
-    """Put the schema's own clock back."""
+    """Restore the schema's own clock."""
     with connection.transaction():
         connection.execute(
             resources.files("orchestrator.schema").joinpath("functions", "clock.sql").read_bytes()

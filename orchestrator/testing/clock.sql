@@ -1,6 +1,6 @@
--- The database's time in a test's hands: clock() answers what stands in a table. The table is of one row, and readable by
--- who may use the schema. What is prepared is planned anew, since the function was replaced. Needs the schema's owner.
--- One that a test left standing, which was killed, makes way: in the same transaction, all being one message.
+-- Stop the database's clock for a test: clock() returns the moment in a table. The table has one row, and every role
+-- that may use the schema can read it. Prepared statements are planned again, since the function is replaced. Needs the
+-- schema's owner. A table that a killed test left behind is dropped, in the same transaction: all this is one message.
 DROP TABLE IF EXISTS orchestrator.test_clock;
 CREATE TABLE orchestrator.test_clock AS
 SELECT pg_catalog.clock_timestamp() AS now;

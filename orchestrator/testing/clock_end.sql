@@ -1,2 +1,2 @@
--- Nobody looks at the table any more: clock() is the schema's own again.
+-- Drop the table of the stopped clock: clock() is the schema's own again, and no longer reads it.
 DROP TABLE IF EXISTS orchestrator.test_clock

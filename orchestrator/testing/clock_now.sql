@@ -1,2 +1,2 @@
--- What every statement takes for the present. Out: one moment.
+-- The time that every statement sees. Out: one moment.
 SELECT orchestrator.clock()

@@ -1,4 +1,4 @@
-"""Databases for tests: a server that lasts as long as a block, a database with the tables in it, copies of that one."""
+"""Databases for tests: a server for the time of a block, a template database with the tables, copies of it."""
 
 import shutil
 import time
@@ -22,21 +22,21 @@ DROP = statement.load(__file__, "drop.sql")
 SETTLE = statement.load(__file__, "set_home.sql")
 SESSIONS = statement.load(__file__, "sessions.sql")
 
-# Nobody pulls the plug on a test.
+# A test's data need not survive a power cut.
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
-# The name says what it is: a clock may be stopped in it.
+# The name contains "test", so the clock may be stopped in these databases.
 PREFIX = "orchestrator_test_"
 MEMORY = Path("/dev/shm")  # noqa: S108 # nosec B108 - the folder itself gets a random name, and is private
-# A container's default of 64 MB is no room.
+# A container's default of 64 MB is too small.
 MEMORY_BYTES_MIN = 4_000_000_000
 LOOKS = 50
 
 
 @contextmanager
 def server() -> Iterator[str]:
-    """Run an embedded server for the block, in memory where there is room; give its superuser's URL."""
+    """Run an embedded server within the block, in memory if there is room. Yield its superuser's URL."""
     roomy = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > MEMORY_BYTES_MIN
-    # A short path, since a socket is made in it.
+    # The path must be short, since it holds the socket.
     with TemporaryDirectory(prefix="orchestrator-test-", dir=MEMORY if roomy else None) as folder:
         try:
             yield embedded.start(Path(folder), settings=SETTINGS)
@@ -46,7 +46,7 @@ def server() -> Iterator[str]:
 
 @contextmanager
 def template(server_url: str) -> Iterator[str]:
-    """Make a database with the tables in it; give its name; drop it afterwards."""
+    """Make a database with the tables in it, yield its name, and drop it afterwards."""
     with database(server_url, like="template0") as url:
         migrate.upgrade(url)
         yield make_url(url).database or ""
@@ -54,7 +54,7 @@ def template(server_url: str) -> Iterator[str]:
 
 @contextmanager
 def copy(server_url: str, like: str) -> Iterator[str]:
-    """Make a copy of a template, give its URL, drop it afterwards."""
+    """Make a copy of a template, yield its URL, and drop it afterwards."""
     with database(server_url, like=like) as url:
         with connect.open_sync(connect.conninfo(url)) as connection:
             connection.execute(SETTLE)
@@ -63,7 +63,7 @@ def copy(server_url: str, like: str) -> Iterator[str]:
 
 @contextmanager
 def database(server_url: str, *, like: str) -> Iterator[str]:
-    """Make a database that is like another; give its URL; drop it afterwards, whoever uses it still."""
+    """Make a copy of a database, yield its URL, and drop it afterwards, even if sessions still use it."""
     name = f"{PREFIX}{uuid4().hex}"
     with connect.open_sync(connect.conninfo(server_url)) as administrator:
         try:
@@ -82,8 +82,8 @@ def database(server_url: str, *, like: str) -> Iterator[str]:
 
 
 def let_sessions_end(administrator: psycopg.Connection[Any], name: str) -> None:
-    """Give what has just been closed a moment: where a DROP finds a session it sleeps for 100 ms, and this takes 1. Who
-    is still there after so many looks was left open, and FORCE ends it."""
+    """Wait for sessions that have just been closed: a DROP that finds a session sleeps for 100 ms, and a look here
+    takes 1 ms. A session that remains after LOOKS looks was left open, and FORCE ends it."""
     for _ in range(LOOKS):
         if not administrator.execute(SESSIONS, {"name": name}).fetchall():
             return

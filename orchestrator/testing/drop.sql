@@ -1,2 +1,2 @@
--- The end of a test's database, whoever is connected still. In: its name.
+-- Drop a test's database, even if sessions are connected. In: its name.
 DROP DATABASE IF EXISTS {} WITH (FORCE)

@@ -1,8 +1,8 @@
-"""Say what must be enqueued, and what must not be: read from the database, as committed, or as an open transaction has
-it (`assert_enqueued(welcome.using(session), user_id=1)`).
+"""Assertions about enqueued tasks. They read the committed state of the database, or that of an open transaction
+(`assert_enqueued(welcome.using(session), user_id=1)`).
 
-Enqueued is what waits or runs; what has finished is not. Of the arguments those count that are named, and each as the
-payload's JSON has it, so that a date or a dataclass may be given as to `enqueue`.
+A task is enqueued while it waits or runs; a finished task is not. Only the named arguments are compared, each in its
+JSON form, so a date or a dataclass may be given as to `enqueue`.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class EnqueuedTask:
-    """A task that waits or runs, as the database has it."""
+    """A task that waits or runs, as stored in the database."""
 
     id: int
     type: str
@@ -47,7 +47,7 @@ class EnqueuedTask:
 
 
 def all_enqueued(what: Orchestrator | Task, /, *, using: object = None) -> list[EnqueuedTask]:
-    """Return what is enqueued, of one task or of all, the oldest first; `using` what you hold, in its transaction."""
+    """Return the enqueued tasks, of one type or of all, the oldest first. With `using`, read in that transaction."""
     kind, held = named(what, using)
     with producer_of(what).target(held) as target:
         return list(map(task_of, rows(target, given(kind))))
@@ -61,7 +61,7 @@ async def aall_enqueued(what: Orchestrator | Task, /, *, using: object = None) -
 
 
 def assert_enqueued(task: Task, /, **arguments: Any) -> EnqueuedTask:
-    """Return the oldest such task; AssertionError says what is enqueued instead."""
+    """Return the oldest matching task. Otherwise raise AssertionError, which lists the enqueued tasks."""
     sender, parameters = sought(task, arguments)
     with sender.producer.target(sender.held) as target:
         found = rows(target, parameters)
@@ -77,7 +77,7 @@ async def aassert_enqueued(task: Task, /, **arguments: Any) -> EnqueuedTask:
 
 
 def refute_enqueued(task: Task, /, **arguments: Any) -> None:
-    """AssertionError names such tasks, if there are any."""
+    """Raise AssertionError if there are matching tasks, and list them."""
     sender, parameters = sought(task, arguments)
     with sender.producer.target(sender.held) as target:
         refuse(parameters, rows(target, parameters))
@@ -108,7 +108,7 @@ def named(what: Orchestrator | Task, using: object) -> tuple[str | None, object]
 
 
 def sought(task: Task, arguments: Mapping[str, Any]) -> tuple[Sender, dict[str, str | None]]:
-    """Say what is looked for; TypeError for an argument that the task does not take, since nothing could match it."""
+    """Return the search. Raise TypeError for an argument that the task does not take, since nothing can match it."""
     sender = sender_of(task)
     handler = sender.handler
     if isinstance(task, Sender) and task.has_options:
@@ -156,7 +156,7 @@ def described(parameters: Mapping[str, str | None]) -> str:
 
 
 def listed(found: list[Row]) -> str:
-    """Show tasks, a line each, the newest last; a payload is a stranger's words, and may be long."""
+    """Return tasks as lines, the newest last. A payload is untrusted text: it is cut and escaped."""
     lines = [f"  … and {len(found) - SHOWN_MAX} before these"] if len(found) > SHOWN_MAX else []
     for id_, kind, queue, body, status, *_ in found[-SHOWN_MAX:]:
         shown = body if len(body) <= SHOWN_CHARACTERS_MAX else f"{body[:SHOWN_CHARACTERS_MAX]}…"

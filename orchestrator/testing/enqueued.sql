@@ -1,6 +1,6 @@
--- What waits or runs, the oldest first. In: type, or NULL for all; expected, a JSON object or NULL: members that the
+-- The tasks that wait or run, the oldest first. In: type, or NULL for all; expected, a JSON object or NULL: members the
 -- payload must have, each equal as jsonb is equal (1 is 1.0, and true is not 1); row_limit. Out: one row a task.
--- In the caller's own transaction, so it sees what that has enqueued. Locks nothing.
+-- It runs in the caller's transaction, so it sees the tasks that this transaction has enqueued. Locks nothing.
 SELECT t.id, t.type, t.queue, CAST(t.payload AS text), t.status, t.priority, t.run_at, t.attempt, t.max_attempts,
     t.idempotency_key, CAST(to_jsonb(t.tags) AS text), CAST(t.metadata AS text)
 FROM orchestrator.tasks AS t

@@ -1,11 +1,11 @@
-"""Fixtures for pytest, on a PostgreSQL of their own: one server a pytest process, a fresh database a test.
+"""Fixtures for pytest: one PostgreSQL server per pytest process, a fresh database per test.
 
     # conftest.py
     pytest_plugins = ["orchestrator.testing.fixtures"]
 
-The tables are made once, in a template, which each test gets a copy of: some ten milliseconds a test. With pytest-xdist
-each of its processes has a server, and nothing to share or to agree on. To use a server that runs already, override
-`orchestrator_server_url` with the URL of a role that may create databases.
+The tables are made once, in a template. Each test gets a copy of it, in some ten milliseconds. With pytest-xdist each
+process has its own server, and shares nothing. To use a running server, override `orchestrator_server_url` with the URL
+of a role that may create databases.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ def orchestrator_server_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def orchestrator_template(orchestrator_server_url: str) -> Iterator[str]:
-    """The name of a database with the tables in it, to be copied."""
+    """The name of the template database with the tables in it."""
     with database.template(orchestrator_server_url) as name:
         yield name
 
@@ -39,6 +39,6 @@ def orchestrator_database_url(orchestrator_server_url: str, orchestrator_templat
 
 @pytest.fixture
 def orchestrator_clock(orchestrator_database_url: str) -> Iterator[Clock]:
-    """The clock of the test's database: it stands still, and moves when it is told to."""
+    """The stopped clock of the test's database, which the test can move."""
     with frozen_clock(orchestrator_database_url) as clock:
         yield clock

@@ -1,13 +1,11 @@
-"""Run handlers at once, in the test's own process, without a database: for tests of what an application does, not of
-when it does it.
+"""Run handlers at once, in the test's process, without a database: for tests of what an application does, not of when.
 
-What is enqueued is checked and written down as JSON as ever, and its handler is called with what comes out of that. It
-runs when `enqueue` is called, also with a run_at or a delay, and also on a transaction that is handed in, whose end
-nobody waits for. A task that a handler enqueues runs when that handler has returned, as it would with a worker, and
-not in the middle of it. Nothing runs twice: a failure is raised where the task was enqueued, Retry and Snooze leave it
-waiting for ever.
+The payload is checked and written as JSON as always, and the handler gets the arguments read from that JSON. It runs
+inside the call of `enqueue`, also with a run_at or a delay, and also on the caller's transaction, before that commits.
+A task that a handler enqueues runs after that handler has returned, as with a worker. Nothing runs twice: a failure is
+raised where the task was enqueued; after Retry or Snooze the task waits for ever.
 
-Where commits, retries, keys that expire or the order of priorities matter, use `run_tasks` on a real database.
+To test commits, retries, keys that expire or the order of priorities, use `run_tasks` on a real database.
 """
 
 import asyncio
@@ -39,20 +37,20 @@ from orchestrator.task.status import FINISHED
 from orchestrator.testing.application import producer_of
 from orchestrator.testing.recorded_attempt import RecordedAttempt
 
-# One that enqueues itself would go on for ever.
+# The limit for a task that enqueues itself.
 RUNS_MAX = 1000
 
 T = TypeVar("T")
 Waiting = deque[Claimed]
-# What the handlers of one enqueue have enqueued, and what is to run after them.
+# The tasks that the handlers of one enqueue have enqueued. They run after these handlers.
 BACKLOG: ContextVar[Waiting | None] = ContextVar("orchestrator_testing_backlog", default=None)
 
 
 @contextmanager
 def inline(app: Orchestrator, *, raising: bool = True) -> Iterator[None]:
-    """Run what this application enqueues in the block at once, and let its handles tell how it ended.
+    """Run at once the tasks that this application enqueues in the block. Their handles return the results.
 
-    A handler's error is raised by `enqueue`; with raising=False it is the handle's, as after a last attempt.
+    `enqueue` raises a handler's error. With raising=False the handle raises it, as after a last attempt.
     """
     runner = Inline(app, raising=raising)
     names = [
@@ -72,7 +70,7 @@ def inline(app: Orchestrator, *, raising: bool = True) -> Iterator[None]:
 
 
 class Inline:
-    """Stands where the producer of an application stood."""
+    """Replaces the producer of an application."""
 
     def __init__(self, app: Orchestrator, *, raising: bool) -> None:
         self._registry = app.registry
@@ -83,7 +81,7 @@ class Inline:
         self._states: dict[int, TaskState] = {}
 
     def send(self, request: Request, _held: object) -> Enqueued:
-        """Take one task, and run it."""
+        """Run one task."""
         return self.send_many([request], None)[0]
 
     async def asend(self, request: Request, _held: object) -> Enqueued:
@@ -91,7 +89,7 @@ class Inline:
         return (await self.asend_many([request], None))[0]
 
     def send_many(self, requests: Iterable[Request], _held: object) -> list[Enqueued]:
-        """Take a set, and run it in order."""
+        """Run a set of tasks in order."""
         taken, backlog = self._taken(requests)
         with upcoming(backlog) as tasks:
             for task in tasks:
@@ -110,7 +108,7 @@ class Inline:
         return taken
 
     def look(self, task_id: int, _within_seconds: float | None = None) -> TaskState | None:
-        """Return a task as it stands."""
+        """Return a task's current state."""
         return self._states.get(task_id)
 
     async def alook(self, task_id: int, _within_seconds: float | None = None) -> TaskState | None:
@@ -129,7 +127,7 @@ class Inline:
         self.cancel(task_id, reason)
 
     def pause(self, _seconds: float) -> NoReturn:
-        """Refuse to wait for what will not come."""
+        """Raise: the task will never finish, so a wait would never end."""
         raise OrchestratorError(
             "this task has not finished, and inline nothing runs later: it asked for Retry or Snooze, its handler "
             "is in another program, or it waits for the handler that asks; use testing.run_tasks, on a real database"
@@ -140,8 +138,8 @@ class Inline:
         self.pause(seconds)
 
     def _taken(self, requests: Iterable[Request]) -> tuple[list[Enqueued], Waiting]:
-        """Give the tasks their ids; return what is to run now: nothing, inside of a handler."""
-        # All of them first: a set is refused as a whole.
+        """Give the tasks their ids, and return those to run now. Inside a handler these are none."""
+        # All requests are read first: a set is refused as a whole.
         tasks = [self._task(request) for request in list(requests)]
         fresh = [task for task, created in tasks if created]
         taken = [Enqueued(task.id, created) for task, created in tasks]
@@ -192,7 +190,7 @@ class Inline:
 
 
 class Bystander:
-    """What a handler's context offers where there is no database."""
+    """The parts of a handler's context that work without a database."""
 
     def __init__(self, result_bytes_max: int) -> None:
         self.result_bytes_max = result_bytes_max
@@ -207,7 +205,7 @@ class Bystander:
         """Let it pass."""
 
     async def reported(self, task: Claimed) -> None:
-        """Return: nobody reads it."""
+        """Return: progress has no reader here."""
 
     def logger(self, task: Claimed) -> Logger:
         """Return a logger that names the task."""
@@ -219,7 +217,7 @@ class Bystander:
 
 @contextmanager
 def upcoming(backlog: Waiting) -> Iterator[Iterator[Claimed]]:
-    """Give what is to run, and then what that has enqueued."""
+    """Yield the tasks to run, and then those that they have enqueued."""
     token = BACKLOG.set(backlog)
     try:
         yield taken_from(backlog)
@@ -237,12 +235,12 @@ def taken_from(backlog: Waiting) -> Iterator[Claimed]:
 
 
 def in_place(handler: Handler) -> Handler:
-    """Let a `def` be called where its task is enqueued, in that thread and its transaction."""
+    """Call a `def` where its task is enqueued, in that thread and its transaction."""
     return handler if handler.is_async else as_coroutine(handler, immediately)
 
 
 def in_thread(handler: Handler) -> Handler:
-    """Let a `def` be called in a thread, beside the loop."""
+    """Call a `def` in a thread, beside the loop."""
     return handler if handler.is_async else as_coroutine(handler, asyncio.to_thread)
 
 
@@ -257,8 +255,8 @@ async def immediately(function: Callable[..., T], **arguments: Any) -> T:
 
 
 def here(work: Coroutine[Any, Any, T], *, on_loop: bool) -> T:
-    """Run a coroutine to its end where nobody can await it: one that waits for nothing without a loop, so that a `def`
-    finds none running; beside a loop that runs in this thread, in a thread of its own."""
+    """Run a coroutine to its end in code that cannot await it. A coroutine that never waits runs without a loop, so
+    that a `def` finds no running loop. If a loop runs in this thread, the coroutine runs in another thread."""
     if not on_loop:
         try:
             work.send(None)

@@ -1,4 +1,4 @@
-"""An attempt whose exception can be seen afterwards: a test wants the one that the handler raised, not its text."""
+"""An attempt that keeps its exception: a test needs the handler's exception itself, not its text."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,24 +7,24 @@ from typing import Any, TypeVar
 from orchestrator.execute import Attempt
 from orchestrator.task.outcome import End
 
-# How long a handler may take to end, when its time is over.
+# How long a handler may take to end after its timeout.
 CANCEL_SECONDS = 5.0
 
 T = TypeVar("T")
 
 
 class RecordedAttempt(Attempt, eq=False):
-    """Keeps what was raised, and ends in time, as the worker's look at its slots would have it."""
+    """Keeps the exception, and enforces the timeout, as a worker does for its slots."""
 
     raised: BaseException | None = None
 
     def broke(self, error: BaseException) -> End:
-        """Return the end of an attempt that raised where nothing should."""
+        """Return the end of an attempt that raised unexpectedly."""
         self.raised = error
         return Attempt.broke(self, error)
 
     async def apart(self, function: Callable[..., T], *arguments: Any, seconds: float | None = None) -> T:
-        """Run it here: a test has a debugger, and no other tasks to keep from waiting."""
+        """Run the function in this thread: that suits a debugger, and no other tasks wait."""
         return function(*arguments)
 
     async def ended(self) -> End:

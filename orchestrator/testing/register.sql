@@ -1,4 +1,4 @@
--- Who drains is a worker while it does: claims are given to living workers alone. In: id, host, pid, version.
--- It serves no queue by its row, so that nobody waits for it or counts on it.
+-- Register run_tasks() as a worker while it runs: only living workers may claim. In: id, host, pid, version.
+-- Its row names no queue, so that no other worker counts on it.
 INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity)
 VALUES (%(id)s, %(host)s, %(pid)s, %(version)s, '{}', 1)

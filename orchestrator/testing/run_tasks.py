@@ -1,8 +1,8 @@
-"""Run what is ready, here and now, on a real database: each task is claimed, run and finished by the statements of a
-worker, one after another, in their order. So retries, keys, dead letters and transactions are the real ones.
+"""Run the ready tasks now, on a real database. A worker's statements claim, run and finish each task, one after
+another, in order. So retries, keys, dead letters and transactions are the real ones.
 
-What is not committed is not seen, as by any worker. Nothing is waited for: a retry that is due in a second stays where
-it is, unless `until` reaches so far.
+As with any worker, uncommitted tasks are not seen. There is no waiting: a retry that is due in a second is not run,
+unless `until` includes it.
 """
 
 import asyncio
@@ -61,7 +61,7 @@ UNKNOWN_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True)
 class TaskCounts:
-    """How many attempts came to which end."""
+    """The number of attempts by their outcome."""
 
     completed: int = 0
     failed: int = 0  # and will be tried again
@@ -69,11 +69,11 @@ class TaskCounts:
     cancelled: int = 0
     snoozed: int = 0
     unknown: int = 0  # of a type that the application does not know: put back
-    stale: int = 0  # somebody else had changed or deleted the task meanwhile
+    stale: int = 0  # another transaction changed or deleted the task meanwhile
 
     @property
     def total(self) -> int:
-        """How many attempts there were."""
+        """The number of all attempts."""
         return sum(dataclasses.astuple(self))
 
 
@@ -95,11 +95,11 @@ def run_tasks(
     raising: bool = True,
     limit: int = LIMIT,
 ) -> TaskCounts:
-    """Run all that is ready, and what that makes ready; return how it ended.
+    """Run all ready tasks, and those that become ready by this. Return the counts of outcomes.
 
-    `until` runs also what is due by then: a moment, or a span from now ("1h", or seconds). An attempt that fails
-    raises what its handler raised, once that is written down; with raising=False it is only counted. Beyond `limit`
-    attempts it raises, since a task may enqueue itself.
+    With `until`, a moment or a span from now ("1h", or seconds), it also runs tasks that are due by then. After a
+    failed attempt is written, it raises the handler's exception; with raising=False the failure is only counted. Beyond
+    `limit` attempts it raises, since a task may enqueue itself.
     """
     try:
         asyncio.get_running_loop()
@@ -240,7 +240,7 @@ def deregister(info: str, worker_id: UUID) -> None:
 
 
 def always(_error: Exception) -> bool:
-    """A test hears of a connection that breaks."""
+    """Give up on every error: a test must see a broken connection."""
     return True
 
 
@@ -266,8 +266,8 @@ def name_of(end: End) -> str:
 
 
 def error_of(task: Claimed, end: End) -> TaskFailed | None:
-    """Return what to raise for an attempt that failed without an exception of its handler's: beyond its timeout, or its
-    payload does not fit. Who raised Retry or Discard has said what is to be done, and that is no error."""
+    """Return the error for an attempt that failed without an exception of its handler: after its timeout, or because
+    its payload does not fit. Retry and Discard are decisions of the handler, not errors."""
     if isinstance(end, Failed | DeadLettered) and end.fault.class_name not in ("Retry", "Discard"):
         return TaskFailed(task.id, end.fault.class_name, end.fault.message, end.fault.traceback)
     return None

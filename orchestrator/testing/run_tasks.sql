@@ -1,12 +1,12 @@
--- Make what is due, or will be until some moment, pending, and say which queues hold anything, in the order in which their
--- first tasks are to run. In: queues, or NULL for all; ahead, an interval, or NULL; until, a moment, or NULL.
--- Out: one row a queue. Locks: the rows that were not pending yet. As in sweep.sql run_at stays, and with it the place.
+-- Make scheduled tasks pending that are due now or by a given moment. Return the queues that hold ready tasks, in the
+-- order of their first tasks. In: queues, or NULL for all; ahead, an interval, or NULL; until, a moment, or NULL.
+-- Out: one row a queue. Locks: the rows that become pending. As in sweep.sql run_at stays, and so does the position.
 WITH due AS (
     UPDATE orchestrator.tasks_live AS t
     SET status = 'pending'
     WHERE t.status = 'scheduled'
-        AND t.run_at <= greatest(orchestrator.clock(), %(until)s::timestamptz, orchestrator.clock() + %(ahead)s::interval)
-        AND (%(queues)s::text[] IS NULL OR t.queue = ANY (%(queues)s::text[]))
+        AND t.run_at <= greatest(orchestrator.clock(), %(until)s::timestamptz, orchestrator.clock() +
+        %(ahead)s::interval) AND (%(queues)s::text[] IS NULL OR t.queue = ANY (%(queues)s::text[]))
     RETURNING t.queue, t.position, t.id
 ),
 ready AS (
@@ -17,5 +17,5 @@ ready AS (
     WHERE t.status = 'pending' AND (%(queues)s::text[] IS NULL OR t.queue = ANY (%(queues)s::text[]))
 )
 SELECT first.queue
-FROM (SELECT DISTINCT ON (r.queue) r.queue, r.position, r.id FROM ready AS r ORDER BY r.queue, r.position, r.id) AS first
-ORDER BY first.position, first.id
+FROM (SELECT DISTINCT ON (r.queue) r.queue, r.position, r.id FROM ready AS r ORDER BY r.queue, r.position, r.id) AS
+first ORDER BY first.position, first.id

@@ -1,2 +1,2 @@
--- A copy is not at home, and nothing would run in it: this one is no copy but a place of its own.
+-- Mark a copied database as at home. Otherwise it would count as a copy, and no task would run in it.
 SELECT orchestrator.set_home()

@@ -72,7 +72,7 @@ def test_a_list_says_why_nothing_is_there(say: Any, connection: psycopg.Connecti
     said = say("tasks", "list", "-q", "defualt", "payload.user_id=42")
 
     assert 0 == said.status
-    assert "no task matches. Nobody has declared a queue 'defualt'; did you mean 'default'?" in said.printed
+    assert "no task matches. There is no queue 'defualt'; did you mean 'default'?" in said.printed
     assert "for text write payload.user_id='\"42\"'" in said.printed
 
 
@@ -252,7 +252,7 @@ def test_what_somebody_has_locked_is_told(
 
     assert 1 == said.status
     assert "7 tasks requeued" in said.printed
-    assert "3 more are locked by somebody else's transaction" in said.told
+    assert "3 more are locked by another transaction" in said.told
 
 
 def test_a_task_is_shown_without_its_secrets(say: Any, connection: psycopg.Connection) -> None:

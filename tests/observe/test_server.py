@@ -182,7 +182,7 @@ def test_a_process_that_a_handler_forks_does_not_keep_the_port() -> None:
 @pytest.mark.parametrize(
     ("host", "sentence"),
     [
-        ("127.0.0.1", "somebody else listens there"),
+        ("127.0.0.1", "another process listens there"),
         ("192.0.2.1", "--metrics-host"),
         ("nowhere.invalid", "--metrics-host"),
     ],

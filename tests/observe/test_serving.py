@@ -109,7 +109,7 @@ def test_a_port_that_is_taken_is_said_before_anything_is_claimed(
 
     for end in (*ends, by_variable):
         assert 1 == end.returncode
-        assert "somebody else listens there" in end.stderr
+        assert "another process listens there" in end.stderr
         assert "Traceback" not in end.stderr
     assert before == value(connection, "SELECT count(*) FROM orchestrator.workers")
 
@@ -246,7 +246,7 @@ def test_who_does_not_get_the_port_counts_nothing() -> None:
     before = events.wanted(events.ClaimAnswered)
 
     async def show(port: int) -> None:
-        with pytest.raises(ConfigError, match="somebody else listens there"):
+        with pytest.raises(ConfigError, match="another process listens there"):
             await Orchestrator("postgresql://nowhere/x", metrics_port=port).worker().run()
 
     with socket.create_server(("127.0.0.1", 0)) as taken:

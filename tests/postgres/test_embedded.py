@@ -399,7 +399,7 @@ def test_socket_directory_made_by_somebody_else_is_refused(home: Path) -> None:
     sockets.mkdir(mode=0o755)
     (sockets / "bait").touch()
     try:
-        with pytest.raises(EmbeddedServerError, match="made by somebody else"):
+        with pytest.raises(EmbeddedServerError, match="belongs to another user"):
             embedded.start(long)
     finally:
         shutil.rmtree(sockets)

@@ -1,4 +1,4 @@
-"""How fast one producer enqueues, beside plain INSERTs and COPY, with nobody working the tasks off."""
+"""How fast one producer enqueues, beside plain INSERTs and COPY, while no worker runs the tasks."""
 
 from collections.abc import Callable, Iterator
 

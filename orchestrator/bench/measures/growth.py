@@ -21,7 +21,7 @@ from orchestrator.bench.workers import Workers
 GOALS = (Goal(least=0.9), Goal(of="claim ×", most=1.3))
 A_YEAR = 365 * 86_400.0
 KIND = "bench.nothing"
-# So many rows in one statement: it takes so long that somebody may want to see it go on.
+# So many rows in one statement: it takes so long that the progress must be shown.
 PART = 250_000
 
 

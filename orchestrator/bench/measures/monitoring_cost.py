@@ -1,4 +1,4 @@
-"""What it costs to be watched: the same drain by a worker that counts for statistics and serves metrics, and by one
+"""The cost of monitoring: the same drain by a worker that counts for statistics and serves metrics, and by one
 that does neither.
 
 Two workers, each with a queue of its own, drain by turns. Rates tell little where a worker shares the cores with its

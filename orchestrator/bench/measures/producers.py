@@ -1,4 +1,4 @@
-"""Whether many producers wait for each other, beside the same INSERTs into a table that nobody watches.
+"""Whether many producers wait for each other, beside the same INSERTs into a table without workers.
 
 The workers are there while the floor is measured, too, and in the same state; only the table differs.
 """

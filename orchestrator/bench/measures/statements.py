@@ -1,4 +1,4 @@
-"""How much a worker says: statements a task under load, statements a second when there is nothing to do."""
+"""How many statements a worker sends: per task under load, and per second when idle."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`orchestrator tasks`: find tasks, look at one, and do something to one or to a million."""
+"""`orchestrator tasks`: find tasks, show one, and change one or a million."""
 
 import click
 
@@ -11,7 +11,7 @@ from orchestrator.cli.tasks.show import show
 
 @click.group(cls=Commands)
 def tasks() -> None:
-    """Find tasks, look at one, requeue, cancel or delete them.
+    """List, show, requeue, cancel or delete tasks.
 
     \b
       orchestrator tasks list --status dead_letter --newer-than 2h

@@ -18,7 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def action_options(command: Command) -> Command:
-    """Give a command what all acts have."""
+    """Give a command the options of all actions."""
     for option in (database_option, reason_option, many_options, filter_options):
         command = option(command)
     return command
@@ -27,10 +27,10 @@ def action_options(command: Command) -> Command:
 @click.command()
 @action_options
 def requeue(**given: Any) -> None:
-    """Run tasks again, with fresh attempts: those named, or all that match.
+    """Requeue tasks, with fresh attempts: those with these ids, or all that match.
 
-    Filters mean dead letters unless --status says otherwise. A task that is running, named or by --status, is taken
-    from its worker.
+    Filters select dead letters unless --status is given. A running task that is selected, by its id or by --status, is
+    taken from its worker.
     """
     run(Action.REQUEUE, given)
 
@@ -38,10 +38,10 @@ def requeue(**given: Any) -> None:
 @click.command()
 @action_options
 def cancel(**given: Any) -> None:
-    """Cancel tasks: those named, or all that match.
+    """Cancel tasks: those with these ids, or all that match.
 
-    Filters mean tasks that wait unless --status says otherwise. A task that is running, named or by --status, is taken
-    from its worker.
+    Filters select waiting tasks unless --status is given. A running task that is selected, by its id or by --status,
+    is taken from its worker.
     """
     run(Action.CANCEL, given)
 
@@ -49,9 +49,10 @@ def cancel(**given: Any) -> None:
 @click.command()
 @action_options
 def delete(**given: Any) -> None:
-    """Delete tasks: those named, or all that match.
+    """Delete tasks: those with these ids, or all that match.
 
-    Filters need a --status. What is deleted cannot be had back; its idempotency key is free again, its records stay.
+    Filters require --status. A deleted task cannot be restored. Its idempotency key can be used again; its records in
+    the audit and history stay.
     """
     run(Action.DELETE, given)
 
@@ -60,9 +61,9 @@ def delete(**given: Any) -> None:
 @click.argument("level")
 @action_options
 def priority(level: str, **given: Any) -> None:
-    """Change the priority of tasks that wait: those named, or all that match.
+    """Change the priority of waiting tasks: those with these ids, or all that match.
 
-    LEVEL is a number from 0 to 100, or low (25), normal (50), high (75), critical (100); more is sooner.
+    LEVEL is a number from 0 to 100, or low (25), normal (50), high (75), critical (100). A higher number runs sooner.
     """
     with typed():
         to = level_of(level)
@@ -70,7 +71,7 @@ def priority(level: str, **given: Any) -> None:
 
 
 def run(action: Action, given: dict[str, Any], *, priority: int | None = None) -> None:
-    """Do it to the tasks that the command line means."""
+    """Apply the action to the tasks that the command line selects."""
     ask = asked(given)
     many = Many(action, priority, *(given[name] for name in ("limit", "reason", "yes", "dry_run")))
     if ask.search.ids:
@@ -87,7 +88,7 @@ def run(action: Action, given: dict[str, Any], *, priority: int | None = None) -
 
 
 def named(many: Many, ids: tuple[int, ...], url: str | None) -> None:
-    """Do it to each of these, one by one; what is refused, or locked, does not keep it from the others."""
+    """Apply the action to each of these tasks, one by one. A refused or locked task does not stop the others."""
     refused = 0
     with connected(url, f"tasks {many.action}", writes=not many.dry_run) as connection:
         for task_id in ids:

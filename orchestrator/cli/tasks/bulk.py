@@ -1,8 +1,8 @@
-"""Do something to many tasks: show how many and which, ask, do it, and tell how far it has come.
+"""Apply an action to many tasks: show how many and which, ask, act, and show the progress.
 
-Nothing is done before a person has seen the number and some of the tasks, and has said yes, at a terminal or by --yes.
-The bar is drawn on standard error, and only where that is a terminal. Interrupted, it says how to go on; and before it
-begins as well, since who is killed says nothing.
+The command acts only after it has shown the number and some of the tasks, and the operator has agreed, at a terminal
+or by --yes. The progress bar goes to standard error, and only to a terminal. An interrupted command prints how to
+continue. It prints that before it begins as well, because a killed process prints nothing.
 """
 
 import sys
@@ -36,7 +36,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """What is to be done, and what was said about how."""
+    """An action on many tasks, and its options."""
 
     action: Action
     priority: int | None
@@ -47,19 +47,19 @@ class Many:
 
 
 def many_options(command: Command) -> Command:
-    """Give a command the flags of an act on many tasks; they come as `limit`, `yes` and `dry_run`."""
+    """Give a command the flags of an action on many tasks. They are passed as `limit`, `yes` and `dry_run`."""
     for option in (
-        click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal."),
-        click.option("--dry-run", is_flag=True, help="Show how many and which, and do nothing."),
-        click.option("--limit", type=click.IntRange(min=1), help="At most so many, the oldest first."),
+        click.option("--yes", is_flag=True, help="Do not ask; required without a terminal."),
+        click.option("--dry-run", is_flag=True, help="Show how many and which tasks, and change nothing."),
+        click.option("--limit", type=click.IntRange(min=1), help="At most this many, the oldest first."),
     ):
         command = option(command)
     return command
 
 
 def do(connection: psycopg.Connection[Any], many: Many, wanted: Search) -> None:
-    """Show, ask, act and tell."""
-    # Both before anybody is asked: what is done is what was counted.
+    """Show, ask, act and report."""
+    # The search is pinned and counted before the question: the action then covers exactly what was counted.
     search = bulk.pinned(connection, wanted)
     number = find.count(connection, search)
     if number.count == 0 and number.exact:
@@ -74,28 +74,28 @@ def do(connection: psycopg.Connection[Any], many: Many, wanted: Search) -> None:
 
 
 def preview(connection: psycopg.Connection[Any], many: Many, search: Search, number: Number) -> None:
-    """Say how many, and show some of them."""
+    """Print how many tasks match, and the first of them."""
     found = find.first(connection, search, most=min(SAMPLE, many.limit or SAMPLE))
     click.echo(f"{counted(number, many.limit)} will {WORDS[many.action][0]}; the first:")
     table(lines(found, find.now(connection)), COLUMNS, as_json=False, empty="-")
 
 
 def counted(number: Number, limit: int | None) -> str:
-    """Write how many tasks there are, and how many of them are meant."""
+    """Return how many tasks match, and how many of them the limit allows."""
     roughly = "" if number.exact else "at least " if number.at_least else "about "
     tasks = f"{roughly}{number.count:,} task{'' if number.count == 1 else 's'}"
     return f"{limit:,} of {tasks}" if limit is not None and limit < number.count else tasks
 
 
 def confirm() -> None:
-    """Ask at a terminal; elsewhere nobody would answer."""
+    """Ask at a terminal; without one, raise UsageError."""
     if not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask at; add --yes")
     click.confirm("Go on?", abort=True, err=True)
 
 
 def act(connection: psycopg.Connection[Any], many: Many, search: Search, number: Number) -> None:
-    """Do it, and say what was done, also where it was cut short."""
+    """Act, and print what was done, also after an interruption."""
     step, began = bulk.Step(0, 0), time.monotonic()
     total = min(number.count, many.limit or number.count)
     walk = bulk.walk(
@@ -119,12 +119,12 @@ def act(connection: psycopg.Connection[Any], many: Many, search: Search, number:
     click.echo(f"{step.done:,} task{'' if step.done == 1 else 's'} {WORDS[many.action][1]} in {took}")
     if step.locked:
         raise click.ClickException(
-            f"{step.locked:,} more are locked by somebody else's transaction, and were left; run the same again"
+            f"{step.locked:,} more are locked by another transaction and were not changed; run the same command again"
         )
 
 
 def going_on(search: Search) -> str:
-    """Say how to go on after an interruption; what has run and failed again since is not taken twice so."""
+    """Return how to continue after an interruption. The moment keeps out tasks that have run and failed again since."""
     if search.before is None:
         return "the same command goes on"
     return f"to go on, the same command with --older-than {search.before.isoformat().replace('+00:00', 'Z')}"

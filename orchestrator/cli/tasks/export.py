@@ -1,4 +1,4 @@
-"""`orchestrator tasks export`: tasks whole, a line each, to be taken elsewhere."""
+"""`orchestrator tasks export`: whole tasks, one per line, for other programs."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ from orchestrator.cli.tasks.filters import asked, filter_options
 from orchestrator.operate import find
 
 FIELDS = find.EXPORTED_FIELDS
-# A spreadsheet runs what begins so; a number may.
+# A spreadsheet runs text that begins with one of these. Numbers may begin so.
 FORMULA = re.compile(r"[=+\-@\t\r]")
 NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 
@@ -26,16 +26,16 @@ Row = Sequence[Any]
 @click.command()
 @filter_options
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv"]), default="jsonl", show_default=True)
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many, the oldest first.")
-@click.option("--unmasked", is_flag=True, help="With the values of keys that look like secrets.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most this many, the oldest first.")
+@click.option("--unmasked", is_flag=True, help="Show the values of keys that look like secrets.")
 @database_option
 def export(
     form: Literal["jsonl", "csv"], limit: int | None, url: str | None, *, unmasked: bool, **given: Any
 ) -> None:
-    """Write tasks whole to standard output, a line each.
+    """Write whole tasks to standard output, one per line.
 
-    JSON lines, or CSV, in which text that a spreadsheet would run is quoted by '. It reads page by page, so what
-    changes meanwhile may be in it or not. Values whose key looks like a secret are masked.
+    The format is JSON lines, or CSV. In CSV, text that a spreadsheet would run gets a leading '. The export reads page
+    by page, so it may or may not contain changes made meanwhile. Values whose key looks like a secret are masked.
     """
     ask = asked(given)
     write = {"jsonl": json_line, "csv": csv_line}[form]
@@ -47,7 +47,7 @@ def export(
 
 
 def json_line(row: Row, *, unmasked: bool) -> str:
-    """Return a task as one line of JSON; unmasked its payload is as the database has it, to the last digit."""
+    """Return a task as one line of JSON. Unmasked, its payload has every digit that the database has."""
     parts = (
         f"{masked_json.json(name)}: {json_of(name, value, unmasked=unmasked)}"
         for name, value in zip(FIELDS, row, strict=True)

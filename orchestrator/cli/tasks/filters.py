@@ -1,4 +1,4 @@
-"""The flags that say which tasks, the same for every command below `tasks`; read before there is a connection."""
+"""The flags that select tasks, the same for every command below `tasks`. They are checked before the connection."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,21 +14,24 @@ WORDS = "[ID | payload.PATH=VALUE]..."
 OPTIONS = (
     click.argument("words", nargs=-1, metavar=WORDS),
     click.option(
-        "-s", "--status", multiple=True, help="scheduled, pending, dead_letter, …; several by commas."
+        "-s",
+        "--status",
+        multiple=True,
+        help="scheduled, pending, dead_letter, …; separate several by commas.",
     ),
-    click.option("-q", "--queue", multiple=True, help="In this queue; * stands for any text."),
+    click.option("-q", "--queue", multiple=True, help="In this queue; * matches any text."),
     click.option("-t", "--type", "kind", multiple=True, help="Of this type, for example 'mail.*'."),
-    click.option("--tag", multiple=True, help="With this tag; given twice, with both."),
+    click.option("--tag", multiple=True, help="With this tag. Given twice: with both tags."),
     click.option("--key", multiple=True, help="With this idempotency key."),
-    click.option("--error-class", multiple=True, help="Whose last error is of this class."),
-    click.option("--error", metavar="TEXT", help="Whose last error's message contains this."),
+    click.option("--error-class", multiple=True, help="With a last error of this class."),
+    click.option("--error", metavar="TEXT", help="With this text in the last error's message."),
     click.option(
-        "--worker", metavar="ID|HOST", help="Last held by this worker; the beginning of an id will do."
+        "--worker", metavar="ID|HOST", help="Last held by this worker; the beginning of an id is enough."
     ),
     click.option(
-        "--older-than", metavar="AGE", help="Ended (else created) before: 2h, 7d, 2026-11-18T02:30Z."
+        "--older-than", metavar="AGE", help="Ended, or else created, before: 2h, 7d, 2026-11-18T02:30Z."
     ),
-    click.option("--newer-than", metavar="AGE", help="Ended (else created) since."),
+    click.option("--newer-than", metavar="AGE", help="Ended, or else created, since."),
 )
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -36,7 +39,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What was asked for; ages are the database's to tell."""
+    """The search that the flags describe. The database turns ages into moments."""
 
     search: Search
     older_than: str | None
@@ -44,7 +47,7 @@ class Asked:
 
     @classmethod
     def of_ids(cls, ids: tuple[int, ...]) -> "Asked":
-        """Return what asks for these tasks, and for nothing else of them."""
+        """Return a search for these ids without other conditions."""
         return cls(Search(ids=ids), None, None)
 
     @property
@@ -61,14 +64,14 @@ class Asked:
 
 
 def filter_options(command: Command) -> Command:
-    """Give a command the flags; they come as keywords for `asked`."""
+    """Give a command the flags. They are passed as keywords for `asked`."""
     for option in reversed(OPTIONS):
         command = option(command)
     return command
 
 
 def asked(given: Mapping[str, Any]) -> Asked:
-    """Read what the flags say; a wrong word ends the command, and says what to type instead."""
+    """Read the flags. A wrong value ends the command with a message that says what to type."""
     with typed():
         filters.check_age(given["older_than"])
         filters.check_age(given["newer_than"])
@@ -91,7 +94,7 @@ def asked(given: Mapping[str, Any]) -> Asked:
 
 @contextmanager
 def typed() -> Iterator[None]:
-    """Take what cannot be read for a wrong command line."""
+    """Turn a ValueError into a usage error."""
     try:
         yield
     except ValueError as error:

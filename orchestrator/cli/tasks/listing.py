@@ -1,4 +1,4 @@
-"""`orchestrator tasks list`: the newest tasks that somebody asks for, a page at a time."""
+"""`orchestrator tasks list`: the newest tasks that match, page by page."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,28 +23,28 @@ COLUMNS = (
     Column("age", right=True, shown=formats.span),
     Column("error", folds=True),
 )
-# A list that looks at more than this finds it too slowly to be waited for.
+# A search that takes longer is ended: it reads too many rows.
 LIST_SECONDS = 15.0
 
 
 @click.command(name="list")
 @filter_options
 @click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many."
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most this many."
 )
 @click.option(
     "--after",
     type=click.IntRange(1, filters.ID_MAX),
     metavar="ID",
-    help="Go on with those older than this one.",
+    help="Continue after this task: list those with lower ids.",
 )
 @json_option
 @database_option
 def listing(limit: int, after: int | None, url: str | None, *, as_json: bool, **given: Any) -> None:
-    """List tasks, those with the highest ids first.
+    """List tasks, the highest ids first.
 
-    Without filters all of them. What is given twice (--queue a --queue b) means either; different filters all hold.
-    The age is since the task ended, or since it was created.
+    Without filters it lists all tasks. A filter given twice (--queue a --queue b) matches either value; different
+    filters must all match. The age counts from the end of the task, or else from its creation.
 
     \b
       payload.user_id=42           the number 42
@@ -66,7 +66,7 @@ def listing(limit: int, after: int | None, url: str | None, *, as_json: bool, **
 
 
 def lines(tasks: Sequence[Found], now: datetime) -> list[dict[str, Any]]:
-    """Return the rows as people read them."""
+    """Return the rows of the table."""
     return [
         {
             "id": task.id,

@@ -1,4 +1,4 @@
-"""Say why nothing was found, where that can be told: no such queue, or a number that is text in the payload."""
+"""The message for an empty list, with a likely cause: an unknown queue, or a number that is text in the payload."""
 
 import difflib
 from collections.abc import Iterator
@@ -21,9 +21,7 @@ def hints(connection: psycopg.Connection[Any], search: Search) -> Iterator[str]:
         for name in given:
             if "*" not in name and name not in names:
                 near = difflib.get_close_matches(name, names, n=1)
-                yield f"Nobody has declared a {word} {name!r}" + (
-                    f"; did you mean {near[0]!r}?" if near else ""
-                )
+                yield f"There is no {word} {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
     for condition in search.payload:
         path = ".".join(condition.path)
         if not condition.value.startswith(('"', "{", "[")):

@@ -1,4 +1,4 @@
-"""`orchestrator tasks show`: all that is known of one task."""
+"""`orchestrator tasks show`: everything on record about one task."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -25,15 +25,15 @@ JSON_FIELDS = ("payload", "metadata", "result", "progress", "trace_context")
 
 @click.command()
 @click.argument("task", metavar="ID")
-@click.option("--full", is_flag=True, help="Whole payloads, results and tracebacks, however long.")
-@click.option("--unmasked", is_flag=True, help="With the values of keys that look like secrets.")
+@click.option("--full", is_flag=True, help="Show whole payloads, results and tracebacks.")
+@click.option("--unmasked", is_flag=True, help="Show the values of keys that look like secrets.")
 @json_option
 @database_option
 def show(task: str, url: str | None, *, full: bool, unmasked: bool, as_json: bool) -> None:
     """Show a task: payload, timeline, every failed attempt, traceback.
 
-    Of a task that is gone it shows what is still on record. Values whose key looks like a secret (password, token, …)
-    are masked.
+    For a deleted task it shows what is still on record. Values whose key looks like a secret (password, token, …) are
+    masked.
     """
     with typed():
         task_id = filters.task_id(task)
@@ -48,7 +48,7 @@ def show(task: str, url: str | None, *, full: bool, unmasked: bool, as_json: boo
 
 
 def screens(task_id: int, detail: Detail, *, full: bool, unmasked: bool) -> None:
-    """Print what matters most last, where a terminal ends: the error."""
+    """Print the task, and the error last, where the terminal shows it."""
     if detail.task is None:
         click.echo(f"task {task_id} is gone: deleted, or removed by retention; this is on record")
     else:
@@ -108,7 +108,7 @@ def error(failed: Task | Attempt, *, full: bool, unmasked: bool) -> None:
 
 
 def repeated(detail: Detail) -> bool:
-    """Tell whether the last attempt on record says what the task does."""
+    """Return whether the last attempt on record has the task's error."""
     assert detail.task is not None  # nosec B101 # noqa: S101 - for the type checker: the caller has looked
     last = detail.attempts[-1] if detail.attempts else None
     return last is not None and last.error_message == detail.task.error_message
@@ -129,7 +129,7 @@ def heading(text: str) -> None:
 
 
 def shown(text: str, *, full: bool) -> None:
-    """Print a long text, its middle left out unless all of it is wanted: the ends of a traceback say the most."""
+    """Print a text. Without --full, leave out the middle of a long one: the ends of a traceback say the most."""
     if not full and len(text) > CHARACTERS_MAX:
         half = CHARACTERS_MAX // 2
         left_out = f"… {len(text) - CHARACTERS_MAX:,} characters left out; --full shows them …"
@@ -138,7 +138,7 @@ def shown(text: str, *, full: bool) -> None:
 
 
 def as_document(detail: Detail, *, unmasked: bool) -> dict[str, Any]:
-    """Return all of it as one JSON object."""
+    """Return the whole detail as one JSON object."""
     task = None if detail.task is None else dataclasses.asdict(detail.task)
     if task is not None:
         for name in JSON_FIELDS:
@@ -152,7 +152,7 @@ def as_document(detail: Detail, *, unmasked: bool) -> dict[str, Any]:
 
 
 def masked(fields: dict[str, Any] | None, *, unmasked: bool) -> dict[str, Any] | None:
-    """Mask what stands in the text of errors; the fields of JSON are masked by then."""
+    """Mask secrets in the text of errors. The JSON fields are masked already."""
     if fields is None or unmasked:
         return fields
     return {
