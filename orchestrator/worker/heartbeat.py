@@ -204,8 +204,8 @@ class Heartbeat:
     def _wait(self) -> None:
         """Wait until a look or a beat is due, and check the loop meanwhile."""
         until = min(self._beat_at, time.monotonic() + self._look_seconds())
-        # Ends: at `until`, or when a part of the worker calls.
-        while (seconds := until - time.monotonic()) > 0:
+        # Ends: at `until`, or when a part of the worker calls. The call of stop() may have been cleared as one for a look.
+        while (seconds := until - time.monotonic()) > 0 and not self._stop.is_set():
             if self._called.wait(min(seconds, STALL_LOOK_SECONDS)):
                 return
             self._stall.look(self.worker_id)

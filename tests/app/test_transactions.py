@@ -189,7 +189,7 @@ def test_a_refusal_leaves_the_transaction_as_psycopg_says(
         with pytest.raises(EnqueueRefused, match="queue 'default' is draining"):
             double.using(mine).enqueue(number=1)
         assert "INERROR" == state(mine)
-        with pytest.raises(EnqueueRefused, match="failed before"):
+        with pytest.raises(EnqueueRefused, match="has failed"):
             double.using(mine).enqueue(number=1)
         mine.rollback()
         assert "IDLE" == state(mine)

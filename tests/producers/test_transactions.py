@@ -187,7 +187,7 @@ def test_a_refusal_is_an_error_in_their_transaction_like_any_other(
             await holding.execute(OWN_ROW)
             with pytest.raises(EnqueueRefused, match="queue 'default' is draining") as refusal:
                 await enqueue(kind, note.using(holding.held))
-            with pytest.raises(EnqueueRefused, match="failed before"):
+            with pytest.raises(EnqueueRefused, match="has failed"):
                 await enqueue(kind, note.using(holding.held))
             await holding.rollback()
             await holding.execute(OWN_ROW)
