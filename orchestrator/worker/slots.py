@@ -85,7 +85,9 @@ class Slots:
 
     def running(self) -> list[Claimed]:
         """Return the tasks whose attempts have begun and not ended."""
-        return [slot.attempt.task for slot in list(self.busy) if slot.attempt is not None]
+        # Another thread may end one meanwhile: each is asked once.
+        attempts = [slot.attempt for slot in list(self.busy)]
+        return [attempt.task for attempt in attempts if attempt is not None]
 
     def held(self) -> list[Claimed]:
         """Return the tasks that wait for a slot, or are in one. Any thread may ask."""

@@ -15,16 +15,22 @@ from tests.worker.running import until
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
 
 
+# Threads of earlier tests, which may still be ending.
+OTHERS: set[threading.Thread] = set()
+
+
 @pytest.fixture(autouse=True)
 def none_left() -> Iterator[None]:
     """Every thread of a test is gone soon after it."""
-    before = set(runners())
+    OTHERS.update(runners())
     yield
-    asyncio.run(until(lambda: set(runners()) <= before, "the threads have ended"))
+    asyncio.run(until(lambda: not runners(), "the threads have ended"))
+    OTHERS.clear()
 
 
 def runners() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "orchestrator-handler"]
+    named = [thread for thread in threading.enumerate() if thread.name == "orchestrator-handler"]
+    return [thread for thread in named if thread not in OTHERS]
 
 
 def run(size: int, work: Callable[[Threads], Awaitable[None]]) -> None:
