@@ -84,8 +84,7 @@ class Slots:
         return self._executors.abandoned
 
     def running(self) -> list[Claimed]:
-        """Return the tasks whose attempts have begun and not ended."""
-        # Another thread may end one meanwhile: each is asked once.
+        """Return the tasks whose attempts have begun and not ended. Any thread may ask, so each slot is asked once."""
         attempts = [slot.attempt for slot in list(self.busy)]
         return [attempt.task for attempt in attempts if attempt is not None]
 
