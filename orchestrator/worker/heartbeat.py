@@ -204,7 +204,7 @@ class Heartbeat:
     def _wait(self) -> None:
         """Wait until a look or a beat is due, and check the loop meanwhile."""
         until = min(self._beat_at, time.monotonic() + self._look_seconds())
-        # Ends: at `until`, or when a part of the worker calls. The call of stop() may have been cleared as one for a look.
+        # Ends: at `until`, or when a part of the worker calls. A look may have cleared the call of stop().
         while (seconds := until - time.monotonic()) > 0 and not self._stop.is_set():
             if self._called.wait(min(seconds, STALL_LOOK_SECONDS)):
                 return
