@@ -26,7 +26,7 @@ WATCH_SECONDS = 0.25
 # After so long without a turn the loop counts as blocked: well above the delays of a busy machine.
 STALLED_SECONDS = 1.0
 LOOK_SECONDS = 0.5
-# The most that counts between two looks: the time in which the process itself was stopped is not blocked time.
+# A look later than this counts nothing: the process itself was stopped, and that is not blocked time.
 LOOK_SECONDS_MAX = 2 * LOOK_SECONDS
 TYPES_NAMED_MAX = 5
 
@@ -92,7 +92,9 @@ class Stall:
         now, turn = time.monotonic(), self._seen_at
         if turn != self._last_turn:
             self._last_turn, self._blocked_for, self._patience = turn, 0.0, 0.0
-        self._blocked_for += min(now - self._looked_at, LOOK_SECONDS_MAX)
+        # A late look shows that the process was stopped. The loop then gets until the next look to turn.
+        if now - self._looked_at <= LOOK_SECONDS_MAX:
+            self._blocked_for += now - self._looked_at
         self._looked_at = now
         if self.is_on:
             # Keep the maximum: the handler that blocks may just have ended before the loop has turned.

@@ -167,6 +167,23 @@ def test_a_loop_that_lags_between_two_looks_is_not_hung(monkeypatch: pytest.Monk
     assert not stall.is_hung
 
 
+def test_a_process_that_was_stopped_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time in which nothing of it ran is not the loop's, however short the worker's own dead_after is."""
+    now = 100.0
+    monkeypatch.setattr("orchestrator.worker.stall.time.monotonic", lambda: now)
+    stall = Stall(cast(Slots, NoSlots()), set, dead_after_seconds=0.8)
+    worker_id = uuid4()
+    stall.seen(worker_id)
+    stall.look(worker_id)
+    now += 20.0
+
+    assert not stall.look(worker_id)
+    now += 0.5
+    assert not stall.look(worker_id)
+    now += 0.5
+    assert stall.look(worker_id)
+
+
 class NoSlots:
     """Slots in which nothing runs."""
 

@@ -12,7 +12,7 @@ from tests.worker.running import statuses
 
 SMALL, LARGE = 4_000, 300
 # Twice what may wait for a slot, since the next claim is on its way; and what runs.
-HELD_BYTES_MAX = 40_000_000
+HELD_BYTES_MAX = 2 * 16_000_000 + 20 * 4 * 192_000 + 2_000_000
 
 
 def fill(connection: psycopg.Connection, payload: dict[str, str]) -> None:
