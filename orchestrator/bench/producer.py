@@ -1,7 +1,8 @@
-"""A process of producers: threads that insert tasks one by one, each on a connection and in transactions of its own.
+"""A process of producers: threads that insert tasks one by one, each thread on its own connection, each task in its own
+transaction.
 
-stdin   how many threads; then a line a round: a table ("tasks" or "floor") and how many each thread inserts
-stdout  a line when all are connected; then a line a round: when the first began and when the last was done
+stdin   the number of threads; then a line per round: a table ("tasks" or "floor") and the number of tasks per thread
+stdout  a line when all threads are connected; then a line per round: the time of the first begin and of the last end
 """
 
 import os

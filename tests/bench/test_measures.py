@@ -61,7 +61,7 @@ def test_only_what_this_server_cannot_do_is_skipped(take: Take) -> None:
     (result,) = take(BY_NAME["throughput-commit"]).results
 
     assert isinstance(result, Skipped)
-    assert "fsync is off on this server, and commit_delay counts only with it" == result.reason
+    assert "fsync is off on this server, and commit_delay has no effect without it" == result.reason
 
 
 def test_the_setting_is_told(take: Take) -> None:
