@@ -28,7 +28,7 @@ def main() -> None:
     size = int(sys.stdin.readline())
     info = os.environ[f"{PREFIX}DATABASE_URL"]
     connections = [connect.open_sync(info) for _ in range(size)]
-    tell("connected")
+    write_line("connected")
     together = threading.Barrier(size)
     with ThreadPoolExecutor(size) as threads:
         while words := sys.stdin.readline().split():
@@ -44,10 +44,10 @@ def main() -> None:
                 return began, time.monotonic_ns()
 
             spans = list(threads.map(produce, connections))
-            tell(f"{min(began for began, _ in spans)} {max(ended for _, ended in spans)}")
+            write_line(f"{min(began for began, _ in spans)} {max(ended for _, ended in spans)}")
 
 
-def tell(text: str) -> None:
+def write_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -100,12 +100,12 @@ class Proxy:
         self._delay_seconds = delay_seconds
         self._counts: dict[str, Count] = {}
 
-    async def run(self, ask: asyncio.StreamReader, tell: Callable[[str], None]) -> None:
+    async def run(self, ask: asyncio.StreamReader, write_line: Callable[[str], None]) -> None:
         """Serve until standard input ends."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        tell(str(server.sockets[0].getsockname()[1]))
+        write_line(str(server.sockets[0].getsockname()[1]))
         while await ask.readline():
-            tell(json.dumps({name: vars(count) for name, count in self._counts.items()}))
+            write_line(json.dumps({name: vars(count) for name, count in self._counts.items()}))
 
     async def _serve(self, near_in: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
         try:
@@ -153,10 +153,10 @@ async def main() -> None:
     ask = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(ask), sys.stdin)
     given: dict[str, Any] = json.loads(await ask.readline())
-    await Proxy(given["host"], given["port"], given["delay_seconds"]).run(ask, tell)
+    await Proxy(given["host"], given["port"], given["delay_seconds"]).run(ask, write_line)
 
 
-def tell(text: str) -> None:
+def write_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

@@ -146,7 +146,7 @@ def test_what_a_full_queue_drops_is_counted_and_told(monkeypatch: pytest.MonkeyP
         for _ in range(12):
             aside.take(GONE)
         assert [1] == [event.count for event in told]
-        monkeypatch.setattr("orchestrator.events.subscriber.TELL_EVERY_SECONDS", -1.0)
+        monkeypatch.setattr("orchestrator.events.subscriber.REPORT_EVERY_SECONDS", -1.0)
         wake.set()
         assert aside.settle(PATIENCE_SECONDS)
         aside.end()
