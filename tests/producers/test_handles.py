@@ -240,8 +240,14 @@ def test_what_runs_is_cancelled_and_its_outcome_counts_no_more(app: Orchestrator
 @pytest.mark.parametrize(
     ("end", "sentence"),
     [
-        ("completes", r"task \d+ is completed and cannot become cancelled by hand. It has already finished"),
-        ("fails", r"task \d+ is dead_letter and cannot become cancelled by hand. It will not run again"),
+        (
+            "completes",
+            r"task \d+ is completed, and a manual change cannot make it cancelled. It has already finished",
+        ),
+        (
+            "fails",
+            r"task \d+ is dead_letter, and a manual change cannot make it cancelled. It will not run again",
+        ),
     ],
 )
 def test_what_has_finished_cannot_be_cancelled(

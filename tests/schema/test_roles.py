@@ -60,7 +60,7 @@ def test_a_role_may_do_its_work_and_nothing_else(login: Login, role: str) -> Non
     session = login(role)
     may = [statement for group in MAY.get(role, []) for statement in group]
     if role == "reader":
-        # Who can read a beacon can light it.
+        # A login that can read a beacon can take it.
         may = [s for s in may if s != "TABLE orchestrator.workers"]
         may.append(
             "SELECT id, host, pid, state, beat_at, is_leader, term, leader_until FROM orchestrator.workers"

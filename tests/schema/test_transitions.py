@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from orchestrator.task.status import FINISHED, LEASED, TRANSITIONS, Status, Who, may
+from orchestrator.task.status import FINISHED, LEASED, TRANSITIONS, ChangedBy, Status, may
 from tests.schema.rows import FUTURE, WORKER, insert, one, put, read, refusal, rings, sleeping_worker
 
 PAIRS = [(old, new) for old, new in product(Status, Status) if old is not new]
@@ -23,12 +23,12 @@ def test_the_database_lets_a_hand_do_exactly_what_transitions_say(connection: ps
         task_id = put(connection, old)
         # `scheduled` is asked for together with its time.
         params = [new, FUTURE if new is Status.SCHEDULED else None, task_id]
-        if may(Who.HAND, old, new):
+        if may(ChangedBy.MANUAL, old, new):
             connection.execute(STEP, params)
             assert new == read(connection, task_id, "status")
         else:
             said = refusal(connection, STEP, params)
-            assert ("OR001", f"task {task_id} is {old} and cannot become {new} by hand") == (
+            assert ("OR001", f"task {task_id} is {old}, and a manual change cannot make it {new}") == (
                 said.sqlstate,
                 said.message_primary,
             )
@@ -38,7 +38,7 @@ def test_the_database_lets_a_hand_do_exactly_what_transitions_say(connection: ps
 
 def test_only_a_hand_leads_back_from_an_end() -> None:
     """No worker ever writes to a finished task."""
-    assert not any(Who.WORKER in who for end in FINISHED for who in TRANSITIONS[end].values())
+    assert not any(ChangedBy.WORKER in who for end in FINISHED for who in TRANSITIONS[end].values())
 
 
 @pytest.mark.parametrize("status", Status)

@@ -320,7 +320,9 @@ def test_a_completed_task_is_not_cancelled_but_may_run_again(
 
     enqueued = count.enqueue()
     run_until_empty(app)
-    with pytest.raises(psycopg.Error, match="completed and cannot become cancelled by hand") as refused:
+    with pytest.raises(
+        psycopg.Error, match="completed, and a manual change cannot make it cancelled"
+    ) as refused:
         connection.execute("UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s", [enqueued.id])
     connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [enqueued.id])
     run_until_empty(app)
