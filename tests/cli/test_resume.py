@@ -73,7 +73,7 @@ def test_at_home_there_is_nothing_to_do(database_url: str, connection: psycopg.C
 
     assert (0, "running") == (done.returncode, read(connection, task_id, "status"))
     assert done.stdout.startswith("nothing to do: the tasks in ")
-    assert "SELECT orchestrator.hold_after_restore() comes first" in done.stdout
+    assert "run SELECT orchestrator.hold_after_restore() first" in done.stdout
 
 
 def test_after_what_has_to_be_said(database_url: str) -> None:

@@ -130,7 +130,7 @@ def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     family.gone(2, for_good=True)
     assert family.readiness()["ready"]
     monkeypatch.setattr(module, "SILENT_SECONDS_MAX", -1.0)
-    assert "has said nothing" in family.readiness()["processes"]["1"]["says"]
+    assert "has sent nothing" in family.readiness()["processes"]["1"]["says"]
 
 
 @pytest.mark.parametrize(

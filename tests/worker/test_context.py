@@ -41,15 +41,15 @@ def test_a_cancel_is_seen_by_every_thread_and_that_it_was_seen_is_known() -> Non
     context = of(TASK)
     seen: list[bool] = []
     assert not context.cancelled
-    assert not context.was_told
+    assert not context.cancel_was_seen
 
     context.cancel()
-    assert not context.was_told
+    assert not context.cancel_was_seen
     thread = threading.Thread(target=lambda: seen.append(context.cancelled))
     thread.start()
     thread.join()
 
-    assert ([True], True) == (seen, context.was_told)
+    assert ([True], True) == (seen, context.cancel_was_seen)
 
 
 @pytest.mark.parametrize("process", [False, True], ids=["here", "in another process"])

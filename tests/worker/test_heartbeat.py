@@ -46,7 +46,7 @@ def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Ite
         app.registry,
         line,
         held=list,
-        told=lambda _report: None,
+        on_report=lambda _report: None,
         look_seconds=lambda: 3600.0,
         stall=Stall(None, abandon=set, dead_after_seconds=10800),  # type: ignore[arg-type] # never stalled
     )
