@@ -39,7 +39,7 @@ def test_after_success(take: Take, left_over: Ask) -> None:
     assert ([1], set()) == ([len(names) for names in seen], left_over())
 
 
-def test_a_measure_that_went_wrong_is_told_and_the_others_go_on(server_url: str, left_over: Ask) -> None:
+def test_a_failed_measure_is_reported_and_the_others_go_on(server_url: str, left_over: Ask) -> None:
     """The exit status tells it, too."""
 
     def fail(_environment: Environment) -> Iterator[Result]:

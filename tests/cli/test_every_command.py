@@ -212,7 +212,7 @@ def test_of_what_is_unknown(words: str, command: click.Command, database_url: st
 
 
 @every_command
-def test_nobody_reads_on(words: str, command: click.Command, database_url: str) -> None:
+def test_a_closed_pipe_ends_a_command_quietly(words: str, command: click.Command, database_url: str) -> None:
     """Quiet, with the status of a process that SIGPIPE ended; or it had nothing to print there."""
     reading, writing = os.pipe()
     os.close(reading)

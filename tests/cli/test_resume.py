@@ -76,7 +76,7 @@ def test_at_home_there_is_nothing_to_do(database_url: str, connection: psycopg.C
     assert "run SELECT orchestrator.hold_after_restore() first" in done.stdout
 
 
-def test_after_what_has_to_be_said(database_url: str) -> None:
+def test_the_option_after_restore_is_required(database_url: str) -> None:
     """There will be other things to resume."""
     done = run("resume", "--yes", url=database_url)
 

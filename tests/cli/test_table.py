@@ -123,7 +123,7 @@ def test_json_is_one_array_of_all_that_is_known(screen: Screen) -> None:
     )
 
 
-def test_nothing_is_said_in_a_sentence(screen: Screen) -> None:
+def test_an_empty_table_is_one_sentence(screen: Screen) -> None:
     """An empty screen would leave one wondering."""
     assert "there is nothing\n" == screen.printed([])
 

@@ -67,7 +67,7 @@ def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, pag
 
 
 @pytest.mark.parametrize("page", [long(page) if page in LONG else page for page in PAGES])
-def test_a_page_does_what_it_says(page: str, session: Session) -> None:
+def test_the_examples_of_a_page_work(page: str, session: Session) -> None:
     """A reader who follows it from the top sees what is printed there."""
     for block in blocks(PAGES[page]):
         if block.not_run is None:
@@ -89,7 +89,7 @@ def test_what_is_not_run_is_listed_here() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_block_says_what_it_is(page: str) -> None:
+def test_every_block_has_a_language(page: str) -> None:
     """A block without a language, or in one that nobody runs, would never be checked."""
     assert [] == [
         f"{page}:{b.line}: {b.language!r}" for b in blocks(PAGES[page]) if b.language not in LANGUAGES

@@ -71,7 +71,7 @@ def test_what_is_committing_is_waited_for(committed: bool) -> None:
     thread.join()
 
 
-def test_who_waits_may_be_cancelled_and_ask_again() -> None:
+def test_a_waiter_may_be_cancelled_and_wait_again() -> None:
     """The wait changes nothing."""
     completion = Completion(7)
     completion.open()

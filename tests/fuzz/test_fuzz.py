@@ -51,7 +51,7 @@ def test_whatever_a_function_is_given_it_answers_or_refuses_by_name(shop: Shop) 
 
 @settings(SETTINGS, max_examples=60)
 @given(edit=EDITS, does=values.endings)
-def test_whatever_somebody_writes_into_a_task_breaks_no_claim(shop: Shop, edit: Edit, does: Any) -> None:
+def test_no_content_of_a_task_breaks_a_claim(shop: Shop, edit: Edit, does: Any) -> None:
     """Not even an owner's UPDATE, which no grant and few checks stand in the way of."""
     shop.edit(edit, does)
 

@@ -146,12 +146,12 @@ def lock_faults(text: str) -> list[str]:
     return found + ([f"{without} has no hash"] if without else [])
 
 
-def test_nothing_runs_what_it_is_told() -> None:
+def test_no_code_runs_its_input() -> None:
     """Whoever may write a row, a payload or a result must not thereby run code."""
     assert [] == runs_data(REPOSITORY)
 
 
-def test_who_imports_by_name_still_does() -> None:
+def test_the_modules_that_import_by_name_still_do() -> None:
     """An exception that nobody needs is an open door."""
     assert sorted(IMPORTERS) == [
         name

@@ -120,7 +120,7 @@ def test_two_leaders_at_once_are_one(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_somebody_has_locked_waits_for_another_round(
+def test_a_locked_row_waits_for_the_next_round(
     connection: psycopg.Connection, database_url: str, clock: Clock, kind: Kind
 ) -> None:
     """The others go."""

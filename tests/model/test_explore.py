@@ -41,7 +41,7 @@ class Counter:
         return shared == 2
 
 
-def test_the_shortest_way_to_a_broken_invariant_is_told() -> None:
+def test_the_shortest_way_to_a_broken_invariant_is_reported() -> None:
     """Both read, one writes, and the write of the other is the wrong one."""
     found = Explorer(Counter(careful=False)).run().found
 

@@ -167,7 +167,7 @@ def test_a_name_forges_no_line(kind: str) -> None:
     assert all(line.isprintable() and len(line) < 600 for line in text.split("\n"))
 
 
-def test_it_is_counted_for_as_long_as_anybody_counts() -> None:
+def test_counting_goes_on_while_there_is_a_subscriber() -> None:
     """Two workers in one process count each event once, and when the first has stopped the second counts on."""
     registry = CollectorRegistry()
     first, second = observe.count(registry), observe.count(registry)
@@ -186,7 +186,7 @@ SAMPLE = events.GaugesSampled(
 )
 
 
-def test_the_leader_tells_of_the_cluster_and_nobody_else_does() -> None:
+def test_only_the_leader_reports_the_cluster() -> None:
     """Who leads no more drops what it had sampled: an old number is worse than none."""
     worker_id = uuid4()
     elected = events.LeaderElected(worker_id, 41)
@@ -212,7 +212,7 @@ def test_queues_beyond_two_hundred_are_added_up() -> None:
     assert 30.0 == lines['orchestrator_queue_tasks{queue="other",status="pending"}']
 
 
-def test_every_number_in_the_catalogue_is_told_as_it_is_described() -> None:
+def test_every_metric_in_the_catalogue_is_served_as_described() -> None:
     """By name, kind and labels; a worker and a leader tell all of them."""
     registry = CollectorRegistry()
     stop = observe.count(registry)

@@ -78,7 +78,7 @@ def test_what_is_gone_was_counted_and_is_counted_once() -> None:
     assert {"orders_total shop=a": 6.0, "orchestrator_processes": 0.0} == numbers(family)
 
 
-def test_gauges_of_ours_are_combined_and_others_are_told_for_each() -> None:
+def test_our_gauges_are_combined_and_others_are_shown_per_process() -> None:
     """Busy slots add up, a leader among them leads, and what another gauge means nobody knows."""
     family = Processes()
     for place, (busy, leads, own) in {1: (2, 0, 10), 2: (3, 1, 20)}.items():
@@ -101,7 +101,7 @@ def test_gauges_of_ours_are_combined_and_others_are_told_for_each() -> None:
     } == numbers(family)
 
 
-def test_who_says_nothing_any_more_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_process_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that hangs is neither ready nor leads, whatever it said last; what it counted stays counted."""
     family = Processes()
     hear(

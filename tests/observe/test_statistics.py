@@ -118,7 +118,7 @@ def test_only_what_was_written_under_its_own_ids_is_a_workers(connection: psycop
     assert 2 == one(connection, "SELECT sum(completed) FROM orchestrator.statistics")
 
 
-def test_nothing_is_said_before_it_is_time_nor_when_nothing_happened(connection: psycopg.Connection) -> None:
+def test_no_statistics_are_written_too_early_or_without_outcomes(connection: psycopg.Connection) -> None:
     """And where it is switched off, nothing is counted: nobody need make the numbers."""
     with counting(every_seconds=3600) as statistics:
         told(tally(completed=1))

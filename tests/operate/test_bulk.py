@@ -102,7 +102,7 @@ def test_a_deed_that_makes_no_sense_is_refused_with_advice(
 
 
 @pytest.mark.parametrize("action", [Action.REQUEUE, Action.CANCEL, Action.DELETE])
-def test_what_can_be_said_can_be_done(connection: psycopg.Connection, action: Action) -> None:
+def test_an_action_applies_to_each_named_status(connection: psycopg.Connection, action: Action) -> None:
     """With a status named, also to what a worker holds."""
     for status in Status:
         put(connection, status)
@@ -167,9 +167,7 @@ def test_two_at_once_share_the_work(connection: psycopg.Connection, database_url
     assert [1] * 300 == list(requeues(connection).values())
 
 
-def test_what_somebody_has_locked_is_passed_over_and_told(
-    connection: psycopg.Connection, database_url: str
-) -> None:
+def test_locked_tasks_are_skipped_and_reported(connection: psycopg.Connection, database_url: str) -> None:
     """And done the next time."""
     connection.execute(DEAD_LETTERS, [30])
     with psycopg.connect(database_url) as hand:

@@ -122,7 +122,7 @@ def test_an_installation_in_order_is_well(private_server: Server) -> None:
 
 
 @pytest.mark.parametrize(("words", "status"), [((), 0), (("--strict",), 1)])
-def test_what_is_wrong_is_said_first_with_what_to_do(
+def test_failures_come_first_with_their_advice(
     inmate: Examination, words: tuple[str, ...], status: int
 ) -> None:
     """A warning is no failure unless one is strict. What strangers have written is escaped."""
@@ -149,7 +149,7 @@ def test_what_is_wrong_is_said_first_with_what_to_do(
 # The server.
 
 
-def test_an_old_server_is_told(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_server_is_reported(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if more were needed: none that is older runs here."""
     assert "ok" == make(server.server_version, database).verdict
     monkeypatch.setattr(server, "OLDEST_SERVER", 99)
@@ -425,7 +425,7 @@ def test_a_role_that_is_missing(inmate: Examination) -> None:
     assert "this server has no role orchestrator_reader" in found.says
 
 
-def test_a_copy_that_nobody_has_resumed(database: Examination) -> None:
+def test_a_copy_that_no_operator_has_resumed(database: Examination) -> None:
     """Nothing runs there."""
     database.connection.execute("SELECT orchestrator.hold_after_restore('a drill')")
 
@@ -569,7 +569,7 @@ def test_no_worker_lives(database: Examination) -> None:
     assert ("warn", "warn", "fail") == (idle.verdict, nobody.verdict, make(workers.workers, database).verdict)
 
 
-def test_nobody_leads(database: Examination) -> None:
+def test_there_is_no_leader(database: Examination) -> None:
     """Though there are workers, and for longer than an election takes."""
     hired(database.connection)
     started = make(workers.leader, database)
@@ -636,7 +636,7 @@ def test_a_blocked_event_loop(database: Examination) -> None:
 # What waits.
 
 
-def test_a_queue_that_nobody_serves(database: Examination) -> None:
+def test_a_queue_that_no_worker_serves(database: Examination) -> None:
     """Among those that have ready tasks; a paused one is another matter."""
     hired(database.connection, "default")
     for queue in ("default", "mial", "held"):
@@ -699,7 +699,7 @@ def test_a_task_that_kills_workers(database: Examination, state: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["operator", "reader", "worker", "producer", "public"])
-def test_a_role_that_may_not_look_is_told_so(
+def test_a_role_without_the_right_gets_a_message(
     database: Examination, administrator: psycopg.Connection, database_url: str, role: str
 ) -> None:
     """A check that cannot be made is skipped with the reason, whoever asks, and the rest is made."""

@@ -83,7 +83,7 @@ def test_much_is_not_counted_at_a_look(connection: psycopg.Connection, clock: Cl
     assert [MUCH // 2] == [each.ready for each in exact.queues if each.name == "mail"]
 
 
-def test_an_old_sample_is_told_as_one(connection: psycopg.Connection, clock: Clock) -> None:
+def test_an_old_sample_shows_its_age(connection: psycopg.Connection, clock: Clock) -> None:
     """Nobody leads, and nobody counts: that is to be seen."""
     connection.execute(BULK, [MUCH])
     do(connection, sample)
@@ -234,7 +234,7 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
         (mixed, "workers run 2 versions: 1, 2", "workers list"),
     ],
 )  # fmt: skip
-def test_what_needs_attention_is_said_with_the_command_that_helps(
+def test_what_needs_attention_is_shown_with_the_command_that_helps(
     connection: psycopg.Connection,
     clock: Clock,
     overview: Callable[[psycopg.Connection, Clock], None],
@@ -275,7 +275,7 @@ def test_a_leader_that_was_killed_does_not_lead(connection: psycopg.Connection, 
     assert [] == connection.execute("TABLE orchestrator.leader").fetchall()
 
 
-def test_a_copy_is_the_first_thing_that_is_said(connection: psycopg.Connection, clock: Clock) -> None:
+def test_a_copy_is_the_first_concern(connection: psycopg.Connection, clock: Clock) -> None:
     """It may be looked at; nothing runs there."""
     connection.execute("SELECT orchestrator.hold_after_restore()")
 

@@ -107,7 +107,7 @@ def test_a_thread_that_is_wanted_no_longer_stops_waiting(database_url: str) -> N
 @pytest.mark.parametrize(
     "ask", [lambda made: made.borrow(lambda: True), lambda made: asyncio.run(made.aborrow())]
 )
-def test_a_database_that_is_away_is_told_after_some_patience(
+def test_an_unreachable_database_is_reported_after_a_limited_time(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[TransactionPool], object]
 ) -> None:
     """And the place is free again."""

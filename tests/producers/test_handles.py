@@ -266,7 +266,7 @@ def test_what_has_finished_cannot_be_cancelled(
 
 @COLOURS
 @pytest.mark.parametrize("method", ["status", "cancel"])
-def test_who_may_not_look_is_told_what_it_takes(
+def test_the_error_for_a_missing_right_names_the_right(
     colour: str, method: str, ends: dict[str, Any], database_url: str, connection: psycopg.Connection
 ) -> None:
     """A producer's role enqueues, and no more."""
@@ -331,7 +331,7 @@ LOOKS: list[Callable[[Any], object]] = [
 ]
 
 
-def test_a_database_that_is_away_is_said_in_our_words(
+def test_an_unreachable_database_raises_our_error(
     ends: dict[str, Any], app: Orchestrator, database_url: str
 ) -> None:
     """Whatever one asks."""

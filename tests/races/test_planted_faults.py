@@ -126,7 +126,7 @@ def test_a_charge_for_what_has_not_begun_is_caught(arena: Arena) -> None:
         )
 
 
-def test_who_stopped_and_is_forgotten_is_caught(arena: Arena) -> None:
+def test_a_stopped_worker_that_recovery_skips_is_caught(arena: Arena) -> None:
     """Its last claim committed after it had deregistered."""
     forgetful = broken(recover(later=True), "OR w.id IN (SELECT h.worker_id FROM holder AS h)")
 

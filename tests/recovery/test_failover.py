@@ -98,7 +98,7 @@ def test_a_failover_to_an_asynchronous_standby_loses_what_postgres_lost(
     assert [(0, 0)] == here.losses([again])
 
 
-def test_a_server_that_has_just_taken_over_condemns_nobody(both: Pair, here: Environment) -> None:
+def test_a_server_that_has_just_taken_over_declares_no_worker_dead(both: Pair, here: Environment) -> None:
     """Beacons do not come along in a failover, all are dark at once, and nobody could beat meanwhile; also where the
     standby has been up for long."""
     with psycopg.connect(both.standby.url(), autocommit=True) as connection:

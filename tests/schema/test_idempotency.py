@@ -252,7 +252,7 @@ def test_a_rolled_back_enqueue_leaves_the_key_free(connection: psycopg.Connectio
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_who_comes_second_waits_for_the_first(
+def test_the_second_transaction_waits_for_the_first(
     connection: psycopg.Connection, database_url: str, commits: bool
 ) -> None:
     """After its commit he gets its id, after its rollback he makes the task."""

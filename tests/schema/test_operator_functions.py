@@ -180,7 +180,7 @@ def test_a_queue_that_only_tasks_or_types_name_is_known(connection: psycopg.Conn
         assert "paused" == one(connection, "SELECT orchestrator.pause_queue(%s)", [queue])
 
 
-def test_every_view_loads_and_tells_what_is_there(connection: psycopg.Connection) -> None:
+def test_every_view_loads_and_shows_the_rows(connection: psycopg.Connection) -> None:
     """One task in each status, a worker that leads, and what they look like from above."""
     for status in (
         "scheduled",
@@ -218,7 +218,7 @@ def test_every_view_loads_and_tells_what_is_there(connection: psycopg.Connection
     } == rows
 
 
-def test_the_history_of_a_task_is_told_in_order(connection: psycopg.Connection) -> None:
+def test_the_history_of_a_task_is_in_order(connection: psycopg.Connection) -> None:
     """Creation, a failed attempt, the end, and what hands did."""
     task_id = put(
         connection,

@@ -170,7 +170,7 @@ def test_a_worker_cannot_delete_what_is_not_due(login: Login, connection: psycop
     assert before == one(connection, counts)
 
 
-def test_what_a_hand_does_is_recorded_under_its_own_name(
+def test_a_manual_change_is_recorded_under_the_name_of_its_role(
     login: Login, connection: psycopg.Connection
 ) -> None:
     """Not under the owner's, although the trigger and the functions run as the owner."""

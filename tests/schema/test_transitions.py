@@ -17,7 +17,7 @@ CHANGE: LiteralString = "UPDATE orchestrator.tasks SET {}"
 CANCEL = "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s"
 
 
-def test_the_database_lets_a_hand_do_exactly_what_transitions_say(connection: psycopg.Connection) -> None:
+def test_the_database_allows_exactly_the_manual_transitions(connection: psycopg.Connection) -> None:
     """All pairs of two different statuses: done where TRANSITIONS has a hand, refused everywhere else."""
     for old, new in PAIRS:
         task_id = put(connection, old)
@@ -36,7 +36,7 @@ def test_the_database_lets_a_hand_do_exactly_what_transitions_say(connection: ps
             assert old == read(connection, task_id, "status")
 
 
-def test_only_a_hand_leads_back_from_an_end() -> None:
+def test_only_a_manual_change_leads_back_from_an_end() -> None:
     """No worker ever writes to a finished task."""
     assert not any(ChangedBy.WORKER in who for end in FINISHED for who in TRANSITIONS[end].values())
 
@@ -253,7 +253,7 @@ def test_a_delete_frees_the_key_and_is_recorded(connection: psycopg.Connection) 
     assert [("delete", first, True)] == audit
 
 
-def test_what_a_hand_does_is_recorded(connection: psycopg.Connection) -> None:
+def test_a_manual_change_is_recorded(connection: psycopg.Connection) -> None:
     """Action, actor, from and to, and the reason where a function took one; once each."""
     task_id = put(connection)
 
@@ -311,7 +311,7 @@ def test_only_sleepers_are_rung_for(connection: psycopg.Connection) -> None:
     assert (["mail", "reports"], ["mail"]) == (after_insert, rings(connection))
 
 
-def test_nobody_is_rung_for_what_comes_after_his_sleep(connection: psycopg.Connection) -> None:
+def test_no_worker_is_woken_for_a_task_that_is_due_after_its_sleep(connection: psycopg.Connection) -> None:
     """A task due tomorrow leaves a worker that wakes within the minute asleep; one due in ten seconds does not."""
     sleeping_worker(connection, "default", seconds=60)
     connection.execute("LISTEN orchestrator")
@@ -331,7 +331,7 @@ def test_nobody_is_rung_for_what_comes_after_his_sleep(connection: psycopg.Conne
         "DELETE FROM orchestrator.tasks",
     ],
 )
-def test_who_runs_what_is_taken_away_is_told_at_once(
+def test_a_worker_is_notified_at_once_when_it_loses_a_running_task(
     connection: psycopg.Connection, statement: LiteralString
 ) -> None:
     """Its worker, by its id, and nobody for what only waits: else the handler would run on until the next beat."""
@@ -345,7 +345,7 @@ def test_who_runs_what_is_taken_away_is_told_at_once(
     assert [str(WORKER)] == rings(connection)
 
 
-def test_a_rolled_back_enqueue_rings_for_nobody(connection: psycopg.Connection) -> None:
+def test_a_rolled_back_enqueue_wakes_no_worker(connection: psycopg.Connection) -> None:
     """Nor does one whose savepoint was rolled back; and neither leaves a task."""
     sleeping_worker(connection, "default")
     connection.execute("LISTEN orchestrator")

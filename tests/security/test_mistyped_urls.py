@@ -135,7 +135,7 @@ def test_no_url_that_cannot_be_read_is_repeated() -> None:
         (f"dbname=postgresql://jane:{WORD}@db/shop", "the name of the database is a URL"),
     ],
 )
-def test_it_says_what_is_wrong_and_where_and_what_to_write(url: str, says: str) -> None:
+def test_the_error_names_the_fault_its_place_and_the_remedy(url: str, says: str) -> None:
     """The setting or the argument, the kind of the part that is wrong, and how it is written."""
     with pytest.raises(ConfigError) as in_environment:
         Config.load({"ORCHESTRATOR_DATABASE_URL": url})

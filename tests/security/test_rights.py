@@ -111,7 +111,7 @@ def test_a_leaf_that_differs_from_the_others_is_found(connection: psycopg.Connec
         matrix(granted(connection))
 
 
-def test_nobody_else_has_a_right_and_nobody_hands_one_on(connection: psycopg.Connection) -> None:
+def test_no_other_role_has_a_right_and_no_role_can_grant_one(connection: psycopg.Connection) -> None:
     """Neither PUBLIC nor a stranger, and no grant has the grant option."""
     four = [(f"orchestrator_{role}", False) for role in sorted(ROLES) if role != "public"]
 

@@ -74,7 +74,7 @@ def test_the_last_attempt_is_not_used_up_before_it_has_begun(
     assert ("pending", 2, 2) == read(connection, suspect, "status", "attempt", "losses")
 
 
-def test_nobody_is_late_on_a_server_that_has_just_come_back(
+def test_no_worker_is_late_on_a_server_that_has_just_come_back(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """While it was down nobody could beat; who still does not when it has been up for long enough is dead."""
@@ -92,7 +92,7 @@ def test_nobody_is_late_on_a_server_that_has_just_come_back(
     assert Recovered(returned=1, dead_lettered=0, workers=1) == back_for_long
 
 
-def test_a_beacon_tells_nothing_of_who_has_not_beaten_for_long(
+def test_a_beacon_does_not_save_a_worker_that_has_not_beaten_for_long(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """After an outage that took long all beacons are out: who then does not beat while it is watched is dead."""

@@ -162,7 +162,7 @@ def test_a_stretch_grows_at_both_ends(clock: Clock) -> None:
     assert [((40, 1), (70, 9))] == trail.stretches
 
 
-def test_equal_positions_are_told_apart_by_their_ids(clock: Clock) -> None:
+def test_equal_positions_are_ordered_by_their_ids(clock: Clock) -> None:
     """Tasks of one transaction share their position: what was claimed of them ends at an id."""
     made = dear([Spot(LOW, 10), Spot(LOW, 20)])
 

@@ -64,7 +64,7 @@ def test_a_queue_that_fills_again_has_its_share_at_once() -> None:
     assert [{"a": 5, "b": 5}] * 3 == [served(shares, waiting, 10) for _ in range(3)]
 
 
-def test_a_claim_says_whether_the_queues_may_hold_more() -> None:
+def test_a_claim_shows_whether_the_queues_may_hold_more() -> None:
     """More than was found: where a queue gave all it was asked for, though slots stay free."""
     shares = Shares("ab")
 

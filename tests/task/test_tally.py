@@ -71,7 +71,7 @@ def test_what_did_not_run_is_only_counted(end: End) -> None:
     assert (Tally("mail", "send", {word(end): 1}, EMPTY, EMPTY, EMPTY),) == tallies([outcome])
 
 
-def test_a_type_that_nobody_knows_has_no_name() -> None:
+def test_an_undeclared_type_has_no_name() -> None:
     """What it is called is a stranger's word, and there may be any number of them."""
     outcomes = [Outcome(task(kind=f"x{n}"), PutBack(FAULT, 5.0, 1)) for n in range(100)]
 

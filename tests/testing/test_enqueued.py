@@ -46,7 +46,7 @@ def test_values_are_compared_as_json_has_them(shop: Shop) -> None:
     testing.refute_enqueued(shop.welcome, user_id=True)
 
 
-def test_a_failure_says_what_is_enqueued_instead(shop: Shop) -> None:
+def test_a_failure_shows_what_is_enqueued_instead(shop: Shop) -> None:
     """A stranger's words harmless, and not too many of them."""
     shop.welcome.enqueue(user_id=2)
     shop.fail.enqueue(word="\x1b[2J" + "x" * 500)

@@ -110,7 +110,7 @@ def test_a_task_that_enqueues_itself_comes_to_an_end(shop: Shop) -> None:
         shop.chain.enqueue(left=10_000)
 
 
-def test_the_four_ends_are_told_by_the_handle(shop: Shop) -> None:
+def test_the_handle_shows_the_four_ends(shop: Shop) -> None:
     """What waits is not waited for."""
     handles = {what: shop.ask.enqueue(what=what) for what in ("retry", "snooze", "cancel", "discard")}
 

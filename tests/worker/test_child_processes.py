@@ -215,7 +215,9 @@ def test_the_timeout_kills(
     asyncio.run(until(lambda: not any(map(is_alive, pids)), "both are dead"))
 
 
-def test_a_cancel_by_hand_kills(database_url: str, connection: psycopg.Connection, tmp_path: Path) -> None:
+def test_a_manual_cancel_kills_the_child(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
     """The lease is gone, and with it the process."""
     task_id = enqueue(connection, "process.wait", payload=paths(tmp_path, "here", "gate"))
 
@@ -297,7 +299,7 @@ def test_what_a_child_had_started_goes_with_the_worker_though_a_fork_of_it_lives
             os.kill(forked, signal.SIGKILL)
 
 
-def test_signals_for_everybody_do_not_reach_the_children(
+def test_signals_to_the_process_group_do_not_reach_the_children(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """Ctrl-C and SIGTERM are the worker's to act upon: what runs may finish."""

@@ -110,7 +110,7 @@ def test_another_thread_takes_all_that_is_on_its_way(
     fly(work)
 
 
-def test_what_nobody_will_ask_for_is_a_ghost(
+def test_a_claim_without_a_recipient_is_a_ghost(
     fly: Callable[..., None], connection: psycopg.Connection
 ) -> None:
     """The worker stops: whether the claim was committed is unknown, and nothing of it is in anybody's hands."""

@@ -57,7 +57,7 @@ def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Ite
         beat.stop()
 
 
-def test_the_row_says_after_how_long_a_silence_the_worker_is_dead(
+def test_the_row_has_the_silence_after_which_the_worker_is_dead(
     beating: Heartbeat, connection: psycopg.Connection
 ) -> None:
     """Its own setting, by which every other worker and every view judges it."""
@@ -192,7 +192,7 @@ def test_a_registration_whose_answer_was_lost_is_no_end(
     asyncio.run(main())
 
 
-def test_who_stops_is_off_the_list_whatever_becomes_of_its_statistics(
+def test_a_stopping_worker_deregisters_even_if_its_statistics_fail(
     beating: Heartbeat, connection: psycopg.Connection, line: ThreadConnection
 ) -> None:
     """Somebody has the table locked, and the connection breaks under the one who waits for that."""

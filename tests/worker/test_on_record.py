@@ -148,7 +148,7 @@ WISHES: dict[str, LiteralString] = {
 
 @pytest.mark.parametrize("marked", [True, False], ids=["marked", "unmarked"])
 @pytest.mark.parametrize("wish", WISHES)
-def test_what_is_taken_away_by_hand_while_it_runs_is_on_record_once(
+def test_a_running_task_that_a_manual_change_takes_away_is_recorded_once(
     bench: Bench, other: psycopg.Connection, connection: psycopg.Connection, wish: str, *, marked: bool
 ) -> None:
     """The database records it when it knows that it runs; the worker when it learns of it, in any case."""

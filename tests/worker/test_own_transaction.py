@@ -121,7 +121,7 @@ def test_a_result_is_set_inside(app: Orchestrator, connection: psycopg.Connectio
 
 
 @both_colours
-def test_a_value_returned_after_the_commit_is_told(
+def test_a_value_returned_after_the_commit_is_reported(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
     """It cannot be stored any more, and that is no secret."""

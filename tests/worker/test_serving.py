@@ -161,7 +161,9 @@ def test_scheduled_tasks_start_when_due(app: Orchestrator, connection: psycopg.C
         assert timedelta(0) <= row.started_at - row.run_at < timedelta(milliseconds=400)
 
 
-def test_a_nearer_time_set_by_hand_is_kept(app: Orchestrator, connection: psycopg.Connection) -> None:
+def test_a_nearer_time_from_a_manual_change_is_kept(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
     """UPDATE … SET run_at on a task that waits: the sleeping worker hears of it."""
     app = quiet(app)
 

@@ -102,7 +102,7 @@ def test_tasks_share_their_statements(
     assert int(wal) in WAL_BYTES
 
 
-def test_an_idle_worker_says_little(
+def test_an_idle_worker_sends_few_statements(
     between: ProxyProcess, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """It is rung; its polls and beats are seconds apart. What it does as the leader comes on top. And it holds no more

@@ -228,7 +228,7 @@ def test_a_worker_stops_while_its_database_is_away(
     asyncio.run(main())
 
 
-def test_outcomes_that_could_not_be_written_are_said_aloud(
+def test_outcomes_that_could_not_be_written_are_logged(
     database_url: str, connection: psycopg.Connection, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker ends all the same, with an error; another one recovers the task after a while."""

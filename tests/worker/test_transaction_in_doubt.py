@@ -141,7 +141,7 @@ def committing(connection: psycopg.Connection) -> bool:
 
 @both_colours
 @pytest.mark.parametrize("arrives", [True, False], ids=["arrives", "does not"])
-def test_a_doubt_that_nobody_answers_is_left_to_the_lease(
+def test_a_doubt_without_an_answer_is_left_to_the_lease(
     app: Orchestrator,
     connection: psycopg.Connection,
     proxy: Proxy,

@@ -13,7 +13,7 @@ MUTANTS = (
         "                self._spawn_loss_record(slot, reason)\n",
         "",
         why="A handler whose task was cancelled or taken goes on to its end, and its effects with it.",
-        suites=("worker/test_notified.py::test_a_hand_reaches_a_running_coroutine",),
+        suites=("worker/test_notified.py::test_a_manual_change_reaches_a_running_coroutine",),
     ),
     mutant(
         "declared-dead-and-goes-on",
