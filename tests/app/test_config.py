@@ -162,8 +162,8 @@ def test_queues_of_another_kind_are_refused(wrong: object) -> None:
     assert "queues must be names of 1 to 200 characters" in faults_of(queues=wrong)
 
 
-def test_what_is_not_ours_is_left_alone() -> None:
-    """Variables of others, and those nobody could have meant as one of ours."""
+def test_foreign_variables_are_ignored() -> None:
+    """Variables of other programs, and names that are too different from ours to be a slip."""
     assert Config() == Config.load(
         {"PATH": "/bin", "ORCHESTRATOR_TEST_SERVER": "embedded", "ORCHESTRATOR_HOME": "/x"}
     )

@@ -257,10 +257,10 @@ def test_the_search_path_and_settings_of_the_caller_do_not_matter(
     ],
     ids=["an URL", "a number", "a module"],
 )
-def test_what_is_no_connection_is_refused_before_anything_happens(
+def test_a_value_that_is_no_connection_is_refused_at_once(
     double: Any, database_url: str, held: Callable[[str], object], sentence: str
 ) -> None:
-    """Where it is handed over, with what would do."""
+    """At the call, and the error names what is accepted."""
     with pytest.raises(TypeError, match=sentence):
         double.using(held(database_url))
 

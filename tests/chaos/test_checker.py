@@ -105,8 +105,8 @@ def test_an_honest_life_breaks_nothing(lived: psycopg.Connection[Any]) -> None:
 
 
 @pytest.mark.parametrize("wrong", wrongs(), ids=lambda wrong: wrong.what)
-def test_what_is_wrong_is_found(lived: psycopg.Connection[Any], wrong: Wrong) -> None:
-    """One thing is wrong, and the invariant that it breaks is named."""
+def test_each_violation_is_found(lived: psycopg.Connection[Any], wrong: Wrong) -> None:
+    """One thing is wrong, and the checker names the invariant that it breaks."""
     found = broken(lived, wrong.done)
 
     assert set(wrong.breaks) <= set(found), found

@@ -173,10 +173,10 @@ def test_output_that_cannot_be_written_is_a_sentence(
         ("cancel", "12", "--reason", "\udcff"),
     ],
 )
-def test_what_is_no_text_is_refused_with_a_sentence(
+def test_bytes_that_are_no_text_are_refused_with_a_sentence(
     database_url: str, connection: psycopg.Connection, words: tuple[str, ...]
 ) -> None:
-    """Bytes that are not UTF-8 come in as halves of characters, which no database takes."""
+    """Bytes that are not UTF-8 arrive as surrogates, which no database accepts."""
     put(connection, queue="a")
     given = ("tasks", *words) if words[0] == "cancel" else words
     ran = in_process.run(*given, url=database_url)

@@ -199,8 +199,8 @@ def test_in_a_read_only_session(words: str, command: click.Command, database_url
 
 
 @every_command
-def test_of_what_is_unknown(words: str, command: click.Command, database_url: str) -> None:
-    """An id or a name of nothing is not passed over; a list of nothing is said to be one."""
+def test_an_unknown_id_or_name_is_reported(words: str, command: click.Command, database_url: str) -> None:
+    """No command ignores an unknown id or name. An empty list says that it is empty."""
     ran = run(*of(words, command), url=database_url)
 
     told(ran)

@@ -25,10 +25,10 @@ def copy(connection: psycopg.Connection) -> int:
     return put(connection, "claimed", worker_id=worker_id)
 
 
-def test_a_person_is_shown_what_will_happen_and_asked(
+def test_resume_shows_its_effects_and_asks(
     database_url: str, connection: psycopg.Connection, copy: int
 ) -> None:
-    """No is no; yes resumes, and says what was done."""
+    """A no changes nothing. A yes resumes, and the command shows what it has done."""
     with at_terminal("resume", "--after-restore", url=database_url, cwd=Path.cwd()) as no:
         no.shows("Resume? [y/N]")
         no.types("n\n")

@@ -85,7 +85,7 @@ def test_at_a_terminal_nothing_is_wider_and_nothing_is_lost(screen: Screen, widt
         assert word in text
 
 
-def test_where_a_table_cannot_be_rows_are_records(screen: Screen) -> None:
+def test_a_narrow_terminal_shows_records(screen: Screen) -> None:
     """At 40 columns: name and value, and a line between two rows."""
     lines = [line.rstrip() for line in screen.printed(width=40).splitlines()]
 

@@ -74,8 +74,8 @@ def faults(expression: str, shown: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(("expression", "shown"), list(expressions()))
-def test_what_is_asked_for_is_there(expression: str, shown: str) -> None:
-    """Every metric by its name, every label by its own."""
+def test_every_metric_in_a_query_exists(expression: str, shown: str) -> None:
+    """Every metric and every label."""
     assert [] == faults(expression, shown)
     assert expression.count("(") == expression.count(")")
     assert SELECTOR.search(expression)

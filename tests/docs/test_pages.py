@@ -78,8 +78,8 @@ def test_the_examples_of_a_page_work(page: str, session: Session) -> None:
                 )
 
 
-def test_what_is_not_run_is_listed_here() -> None:
-    """An exemption is seen by whoever reviews this file."""
+def test_every_block_that_does_not_run_is_listed_here() -> None:
+    """A reviewer of this file sees each exemption."""
     exempt = {
         page: [block.not_run for block in blocks(text) if block.not_run is not None]
         for page, text in PAGES.items()
@@ -138,13 +138,13 @@ def test_commands_and_statements_are_taken_apart() -> None:
         ("a … c\n", "a b\nc\n", False),
     ],
 )
-def test_what_was_printed_is_compared_by_its_stable_parts(said: str, printed: str, same: bool) -> None:
-    """Times, ids, rulers and white space may differ; anything else may not."""
+def test_output_is_compared_by_its_stable_parts(said: str, printed: str, same: bool) -> None:
+    """Times, ids, rulers and white space may differ; everything else must be equal."""
     assert same == agrees(said, printed)
 
 
-def test_what_several_processes_print_comes_in_any_order() -> None:
-    """Each line of the page must be there; which process was first does not matter."""
+def test_lines_of_several_processes_may_be_in_any_order() -> None:
+    """Each line of the page must be in the output; the order of the processes does not matter."""
     said = "…child started…place=1\n…worker started…\n…\n"
 
     assert agrees(said, "a worker started\nmore\na child started place=1\n", in_any_order=True)

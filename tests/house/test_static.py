@@ -189,8 +189,8 @@ def test_the_lock_pins_hashes_and_names_no_place() -> None:
         "import pkgutil\npkgutil.resolve_name(row.type)\n",
     ],
 )
-def test_what_would_run_data_is_found(tmp_path: Path, text: str) -> None:
-    """Each of the ways that job queues have been broken into."""
+def test_code_that_runs_data_is_found(tmp_path: Path, text: str) -> None:
+    """Each of the known ways to attack a job queue."""
     (tmp_path / "orchestrator").mkdir()
     (tmp_path / "orchestrator" / "claim.py").write_text(text)
 

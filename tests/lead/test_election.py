@@ -240,10 +240,10 @@ def test_a_late_resignation_touches_no_newer_term(
     assert [(first.id, 3)] == leaders(connection)
 
 
-def test_what_a_duty_wrote_goes_with_a_reign_that_was_over(
+def test_a_duty_after_its_term_writes_nothing(
     connection: psycopg.Connection, candidate: Make, clock: Clock
 ) -> None:
-    """The fence comes first, so there is nothing to take back; a duty that raises leaves nothing either."""
+    """The fence comes first, so no write needs to be undone. A duty that raises an error also leaves no write."""
     worker = candidate()
     leadership = worker.leadership()
 

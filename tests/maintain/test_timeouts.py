@@ -61,8 +61,10 @@ def test_an_attempt_that_its_worker_did_not_end_fails_and_is_retried(
     assert [events.TimeoutsEnforced(retried=1, dead_lettered=0)] == heard
 
 
-def test_the_last_attempt_is_buried(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """A dead letter that says what was wrong."""
+def test_the_last_attempt_makes_a_dead_letter(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """The dead letter has the error."""
     put(connection, attempt=3)
     task = worker.take_one()
     before = row(connection, task.id)
@@ -100,10 +102,10 @@ def test_a_later_outcome_of_its_worker_is_stale(
     ],
     ids=["no timeout", "within the margin", "a century"],
 )
-def test_what_is_not_late_is_left_alone(
+def test_an_attempt_in_time_is_left_alone(
     connection: psycopg.Connection, worker: Mate, clock: Clock, columns: dict[str, Any], seconds: float
 ) -> None:
-    """A timeout of 0 is none, and the worker has its margin."""
+    """A timeout of 0 is no timeout, and the worker has its margin."""
     put(connection, **columns)
     task = worker.take_one()
     before = row(connection, task.id)
@@ -129,8 +131,8 @@ def test_a_worker_that_could_not_reach_the_database_keeps_its_outcome(
     assert worker.finish(task, Completed(None))
 
 
-def test_what_has_not_begun_has_no_timeout(connection: psycopg.Connection, clock: Clock) -> None:
-    """Whatever is still on its row of the attempt before."""
+def test_an_attempt_that_has_not_begun_has_no_timeout(connection: psycopg.Connection, clock: Clock) -> None:
+    """Also if its row still has values of the attempt before."""
     task_id = put(connection, "claimed", started_at=clock.now)
     before = row(connection, task_id)
     go_on(connection, clock, 10**6)

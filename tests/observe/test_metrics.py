@@ -42,8 +42,8 @@ def test_late_writes_are_counted_by_queue() -> None:
     assert {'orchestrator_stale_writes_rejected_total{queue="mail"}': 3.0} == counted(*late)
 
 
-def test_what_was_recovered_is_counted_in_tasks() -> None:
-    """And not in rounds."""
+def test_recovered_tasks_are_counted() -> None:
+    """The metric counts tasks, not rounds of recovery."""
     recovered = [
         events.TasksRecovered(5, 1, 1),
         events.TasksRecovered(2, 0, 1),
@@ -117,8 +117,8 @@ def test_a_bucket_of_a_batch_lies_within_one_of_prometheus(number: int) -> None:
     assert end <= (*MOMENTS, inf)[place]
 
 
-def test_what_has_no_labels_is_there_from_the_start() -> None:
-    """A rate of what appears with a 1 is 0."""
+def test_a_metric_without_labels_exists_from_the_start() -> None:
+    """The rate of a metric that appears with the value 1 would be 0."""
     assert 0.0 == told()["orchestrator_ghost_claims_released_total"]
 
 

@@ -67,8 +67,8 @@ def test_counters_and_histograms_are_added_up() -> None:
     assert (4.0, 11.5) == (found["times_count"], found["times_sum"])
 
 
-def test_what_is_gone_was_counted_and_is_counted_once() -> None:
-    """However often a place is taken anew; its gauges are gone with it."""
+def test_counts_of_an_ended_process_stay_and_count_once() -> None:
+    """Also if several processes follow in its place. Its gauges disappear with it."""
     family = Processes()
     for _ in range(3):
         hear(family, 1, told(counted(2), gauged("orchestrator_worker_busy", 5)))
@@ -145,8 +145,8 @@ def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"is_stopping": True}, {"worker"}),
     ],
 )
-def test_what_makes_a_worker_ready(change: dict[str, object], not_ok: set[str]) -> None:
-    """Each of these alone makes it not so; to poll is slower, and said."""
+def test_the_conditions_of_readiness(change: dict[str, object], not_ok: set[str]) -> None:
+    """Each of these alone makes the worker not ready. A worker that polls is ready, and says so."""
     given = {name: getattr(VITALS, name) for name in Health.__slots__} | change
     health = Health(**given)
 

@@ -195,10 +195,8 @@ class Caller:
         ([events.TaskFailed], "print", "cannot be called"),
     ],
 )
-def test_what_cannot_be_subscribed_is_refused_at_once(
-    kinds: list[Any], subscriber: Any, sentence: str
-) -> None:
-    """With a sentence, where it is written, and not when the first task fails."""
+def test_an_invalid_subscription_is_refused_at_once(kinds: list[Any], subscriber: Any, sentence: str) -> None:
+    """With a sentence, at the subscription and not at the first task."""
     with pytest.raises(ConfigError, match=sentence):
         Orchestrator().on(*kinds, call=subscriber)
 

@@ -395,10 +395,10 @@ def test_a_manually_written_trace_context_costs_no_task(
     assert has_parent is (process.parent is not None)
 
 
-def test_what_is_not_sampled_is_neither_there(
+def test_an_unsampled_trace_stays_unsampled_in_the_worker(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row says that it is not, so that the worker's sampler can go by it."""
+    """The row says that the trace is not sampled, so that the worker's sampler can follow it."""
     provider, exporter = TracerProvider(sampler=ALWAYS_OFF), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     set_up(monkeypatch, provider)

@@ -188,8 +188,8 @@ def test_a_server_that_forgets(database: Examination, inmate: Examination) -> No
         ("default_transaction_isolation", "repeatable read"),
     ],
 )
-def test_a_setting_that_hurts(database: Examination, name: str, value: str) -> None:
-    """The statement takes it away, for this role."""
+def test_a_harmful_setting(database: Examination, name: str, value: str) -> None:
+    """The statement resets it for this role."""
     if name == "transaction_timeout" and database.connection.info.server_version < 170_000:
         pytest.skip("PostgreSQL 17 brought it")
     with with_setting(database, name, value) as hurt:

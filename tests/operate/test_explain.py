@@ -646,8 +646,8 @@ def test_every_role_that_may_read_tasks_may_call_explain(
             assert operate.explain(connection, task_id).reason == operate.explain(person, task_id).reason
 
 
-def test_it_may_be_asked_where_nothing_can_be_written(connection: psycopg.Connection) -> None:
-    """On a standby, say."""
+def test_explain_works_in_a_read_only_session(connection: psycopg.Connection) -> None:
+    """For example on a standby."""
     ready, ended = put(connection), put(connection, "completed")
     with connection.transaction():
         connection.execute("SET TRANSACTION READ ONLY")

@@ -46,10 +46,10 @@ def retrying(connection: psycopg.Connection, message: str) -> int:
         (None, ""),
     ],
 )
-def test_a_message_is_left_with_what_tasks_have_in_common(
+def test_a_message_keeps_only_the_common_words(
     connection: psycopg.Connection, message: str | None, normalised: str
 ) -> None:
-    """Numbers, names and places are taken out, words stay."""
+    """Numbers, names and places are replaced; words stay."""
     assert normalised == one(connection, "SELECT orchestrator.normalised(%s)", [message])
 
 

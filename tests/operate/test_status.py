@@ -241,7 +241,7 @@ def test_what_needs_attention_is_shown_with_the_command_that_helps(
     said: str,
     command: str,
 ) -> None:
-    """One thing is wrong, and that one thing is said."""
+    """One thing is wrong, and the status shows exactly that."""
     overview(connection, clock)
 
     (concern,) = status(connection).attention
@@ -284,8 +284,8 @@ def test_a_copy_is_the_first_concern(connection: psycopg.Connection, clock: Cloc
     assert "orchestrator resume --after-restore" == first.command
 
 
-def test_of_one_kind_five_are_named(connection: psycopg.Connection, clock: Clock) -> None:
-    """A screen has an end; how many more there are is said."""
+def test_five_concerns_of_a_kind_are_listed(connection: psycopg.Connection, clock: Clock) -> None:
+    """A screen is short; a last line has the number of the others."""
     serving(connection, "default")
     for number in range(8):
         put(connection, "dead_letter", queue=f"q{number}")

@@ -46,8 +46,8 @@ def test_an_unknown_queue_is_answered_with_what_was_meant(
     assert ["default"] == [each.name for each in queues.queues(connection)]
 
 
-def test_what_is_set_is_what_new_tasks_get(connection: psycopg.Connection) -> None:
-    """What is not named stays; what is cleared is the house's again."""
+def test_new_tasks_get_the_queues_defaults(connection: psycopg.Connection) -> None:
+    """A setting that is not named stays. A cleared one returns to the built-in default."""
     before = one(connection, "SELECT orchestrator.enqueue('mail')")
     everything = Change(
         priority=75, max_attempts=2, timeout=timedelta(seconds=9), aging=timedelta(hours=1),

@@ -120,8 +120,8 @@ def test_an_unreachable_database_is_reported_after_a_limited_time(
         assert 0.4 < time.monotonic() - begun < 5
 
 
-def test_what_is_lent_when_it_closes_is_hung_up(database_url: str, connection: psycopg.Connection) -> None:
-    """Whoever was left behind with a transaction open holds no locks."""
+def test_closing_closes_lent_connections_too(database_url: str, connection: psycopg.Connection) -> None:
+    """So a transaction that was left open holds no locks."""
     made = lending(database_url, 1)
     lent = made.borrow(lambda: True)
     assert lent is not None

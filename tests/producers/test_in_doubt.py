@@ -89,10 +89,10 @@ def test_with_a_key_a_repeated_enqueue_is_safe_and_returns_the_task(
 
 
 @COLOURS
-def test_what_never_reached_the_server_is_in_doubt_too(
+def test_a_call_that_never_reached_the_server_is_in_doubt_too(
     colour: str, far: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
-    """Who asked cannot know the difference; with a key, asking again creates it."""
+    """The caller cannot know the difference. With a key, a second call creates the task."""
     proxy.cut_before(b"orchestrator.enqueue")
 
     with pytest.raises(EnqueueInDoubt):

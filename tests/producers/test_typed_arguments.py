@@ -177,9 +177,7 @@ def handler_of(annotation: Any, seen: list[Any]) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(("annotation", "value"), TRAVELLERS, ids=names)
-def test_what_was_enqueued_arrives_equal_and_of_its_type(
-    annotation: Any, value: Any, app: Orchestrator
-) -> None:
+def test_arguments_arrive_equal_and_with_their_types(annotation: Any, value: Any, app: Orchestrator) -> None:
     """Through JSON, jsonb, and a worker."""
     seen: list[Any] = []
     traveller = app.task(name="traveller")(handler_of(annotation, seen))

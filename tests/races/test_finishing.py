@@ -79,7 +79,7 @@ TIMED = sorted(ENDS.keys() - {"release"})
 def test_of_a_finish_and_a_manual_change_the_first_wins(
     arena: Arena, wish: Step, expected: dict[str, int]
 ) -> None:
-    """And its neighbour in the batch is finished in any case: at once, or when the outbox tries again."""
+    """Another task in the same batch is finished in any case: at once, or when the outbox tries again."""
     race = arena.explore(TWO_RUN, worker("a", *patiently("a", 1, 2)), hand(*held(wish)))
 
     assert expected == race.outcomes
@@ -184,10 +184,11 @@ def test_another_worker_may_finish_a_task_that_was_requeued_manually(
     ],
     ids=["cancel", "requeue", "delete", "priority"],
 )
-def test_a_finish_that_is_stopped_in_the_middle_sees_what_has_changed(
+def test_a_finish_that_waits_for_a_lock_sees_the_changes(
     arena: Arena, wish: Step, expected: dict[str, int]
 ) -> None:
-    """Somebody's lock on the first task holds it up with its snapshot taken, and the second is taken from it."""
+    """A lock on the first task delays the statement after it has taken its snapshot, and meanwhile the second task
+    is taken away."""
     race = arena.explore(
         TWO_RUN,
         hand(*held(lock(1)), name="forgetful"),
@@ -250,7 +251,7 @@ def test_a_finish_skips_rows_under_an_open_manual_update(arena: Arena) -> None:
 
 
 def test_of_a_finish_and_a_manual_change_in_a_deadlock_one_gives_way(arena: Arena) -> None:
-    """Nothing is lost, nor done by halves."""
+    """Nothing is lost, and nothing is half done."""
     race = arena.explore(
         TWO_RUN,
         worker("a", *patiently("a", 1, 2)),

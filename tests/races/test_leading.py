@@ -59,7 +59,7 @@ def c_beats() -> Actor:
 
 
 def test_of_two_candidates_for_a_vacant_lead_one_wins(arena: Arena) -> None:
-    """They meet at the unique index; the other is told 23505, or finds that somebody leads."""
+    """They meet at the unique index. The other gets 23505, or finds that there is a leader."""
     race = arena.explore([NOW, crew("ab")], candidate("a"), candidate("b"))
 
     assert {
@@ -72,7 +72,7 @@ def test_of_two_candidates_for_a_vacant_lead_one_wins(arena: Arena) -> None:
 
 
 def test_of_two_candidates_after_a_term_one_wins(arena: Arena) -> None:
-    """They meet at the incumbent's row; who waited there finds a new leader, and does not depose it."""
+    """They meet at the old leader's row. The one that waited there finds a new leader, and does not remove it."""
     race = arena.explore([NOW, crew("abc", leader="c"), LATER], candidate("a"), candidate("b"))
 
     assert {
@@ -83,8 +83,8 @@ def test_of_two_candidates_after_a_term_one_wins(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize("start", [crew("abc"), crew("abc", leader="c")], ids=["vacant", "over"])
-def test_of_three_one_gets_the_lead(arena: Arena, start: str) -> None:
-    """Whoever; and each of them does in some order, the old leader too."""
+def test_of_three_candidates_one_wins(arena: Arena, start: str) -> None:
+    """Each of them wins in some order, the old leader too."""
     race = arena.explore([NOW, start, LATER], *map(candidate_at_once, "abc"))
 
     assert race.schedules == sum(race.count(f"{name}.ascend 11") for name in "abc")

@@ -158,8 +158,8 @@ def test_a_worker_that_beats_without_its_beacon_is_left_alone(arena: Arena) -> N
     assert {"a beat for leader", "a listens light for leader", "a listens light for a"} == race.waits
 
 
-def test_what_the_dead_claims_is_taken_back(arena: Arena) -> None:
-    """A claim on its way when its worker is declared dead gets nothing, or loses it to the next round."""
+def test_a_claim_of_a_dead_worker_is_taken_back(arena: Arena) -> None:
+    """A claim during the declaration of death gets no task, or the next round takes its tasks back."""
     race = arena.explore(
         [LATE, task(1), task(2, "running", of="a")],
         leader(*held(recover())),

@@ -60,7 +60,7 @@ def test_a_failover_to_a_synchronous_standby_loses_nothing(both: Pair, here: Env
     assert [None, None] == [process.popen.poll() for process in workers]
 
 
-def test_a_failover_to_an_asynchronous_standby_loses_what_postgres_lost(
+def test_a_failover_to_an_asynchronous_standby_loses_only_postgres_own_loss(
     both: Pair, here: Environment, tmp_path: Path
 ) -> None:
     """Orders and tasks alike, to the last one; what is there is done once. An outcome from before, of a task whose

@@ -94,8 +94,8 @@ def stranger(administrator: psycopg.Connection) -> Iterator[str]:
     administrator.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
 
 
-def test_it_makes_the_database_that_migrate_makes(database_url: str, empty_database_url: str) -> None:
-    """`alembic upgrade head` brings the same objects and the same grants, and prints each revision that it passes."""
+def test_alembic_makes_the_same_database_as_migrate(database_url: str, empty_database_url: str) -> None:
+    """`alembic upgrade head` makes the same objects and the same grants, and prints each revision."""
     said = done(alembic("upgrade", "head", url=empty_database_url))
 
     assert everything(database_url) == everything(empty_database_url)
@@ -126,7 +126,7 @@ def test_the_script_it_prints_has_the_grants(database_url: str, empty_database_u
     assert everything(database_url) == everything(empty_database_url)
 
 
-def test_it_goes_down_and_up_again(database_url: str) -> None:
+def test_alembic_downgrades_and_upgrades_again(database_url: str) -> None:
     """`alembic downgrade base`, then `upgrade head`: the same database."""
     before = everything(database_url)
 

@@ -53,7 +53,7 @@ def test_cancel_is_true_also_the_second_time(connection: psycopg.Connection) -> 
 
 
 @pytest.mark.parametrize("status", ["completed", "dead_letter"])
-def test_what_has_ended_cannot_be_cancelled(connection: psycopg.Connection, status: str) -> None:
+def test_an_ended_task_cannot_be_cancelled(connection: psycopg.Connection, status: str) -> None:
     """The HINT says what to do instead."""
     said = refusal(connection, "SELECT orchestrator.cancel(%s)", [put(connection, status)])
 

@@ -278,8 +278,9 @@ def test_emptied_tables_are_nobodys_home(connection: psycopg.Connection) -> None
     compatibility.require(connection)
 
 
-def test_what_ran_in_the_original_is_on_record(connection: psycopg.Connection) -> None:
-    """An attempt that says why, no loss, and one execution more even for the last attempt; the rest as it was."""
+def test_attempts_in_the_original_are_on_record(connection: psycopg.Connection) -> None:
+    """Each has an attempt with the reason, no loss, and one more execution even after the last attempt. The rest
+    stays the same."""
     worker_id = sleeping_worker(connection, "default")
     task_id = put(connection, "running", worker_id=worker_id, attempt=4, losses=2)
     connection.execute("SELECT orchestrator.hold_after_restore()")

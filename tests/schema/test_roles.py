@@ -138,8 +138,8 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     assert 1 == run("schema/origins.sql")
 
 
-def test_a_worker_cannot_delete_what_is_not_due(login: Login, connection: psycopg.Connection) -> None:
-    """However often and for however much it asks the functions that may; the periods are not its to set."""
+def test_a_worker_cannot_delete_rows_that_are_not_due(login: Login, connection: psycopg.Connection) -> None:
+    """Even with many calls and any arguments. A worker's role cannot set the periods."""
     session = login("worker")
     put(connection, "completed")
     put(connection, "dead_letter")

@@ -191,10 +191,10 @@ def test_the_time_of_what_no_longer_waits_is_refused(connection: psycopg.Connect
         "timeout = '1 s'", "idempotency_key = 'k'", "tags = '{a}'", "metadata = '{}'", "trace_context = '{}'",
     ],
 )  # fmt: skip
-def test_what_a_finished_task_was_enqueued_with_is_kept(
+def test_the_options_of_a_finished_task_do_not_change(
     connection: psycopg.Connection, status: Status, change: LiteralString
 ) -> None:
-    """A change of it is refused and named; the HINT's statement, a requeue with the change, does it."""
+    """A change is refused by name. The statement in the HINT, a requeue with the change, works."""
     task_id = put(connection, status, payload=Jsonb({"a": 1}))
     before = read(connection, task_id, "*")
     column = change.partition(" ")[0]
@@ -290,9 +290,9 @@ def test_a_reason_is_not_left_behind_for_the_next_statement(connection: psycopg.
     assert [("because",), (None,)] == reasons
 
 
-def test_only_sleepers_are_rung_for(connection: psycopg.Connection) -> None:
-    """An insert and a requeue ring once for each queue on which somebody sleeps; busy queues get nothing, nor does who
-    died in its sleep."""
+def test_only_idle_workers_are_notified(connection: psycopg.Connection) -> None:
+    """An insert and a requeue notify once for each queue with an idle worker. There is no notification for busy
+    queues, nor for a worker that died while it was idle."""
     sleeping_worker(connection, "mail", "reports")
     sleeping_worker(connection, "busy", seconds=-1)
     dead = sleeping_worker(connection, "left")

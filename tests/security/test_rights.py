@@ -54,9 +54,11 @@ def login(administrator: psycopg.Connection, database_url: str) -> Iterator[Logi
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_what_is_granted_is_what_can_be_done(login: Login, connection: psycopg.Connection, role: str) -> None:
-    """Each verb on each object is done, and taken back, by a member of one role: where the matrix has a letter, and
-    nowhere else."""
+def test_the_granted_rights_are_exactly_the_usable_ones(
+    login: Login, connection: psycopg.Connection, role: str
+) -> None:
+    """A member of one role does each verb on each object and rolls it back. It works where the matrix has a letter,
+    and nowhere else."""
     rights = granted(connection)
     leaves = [thing for thing in objects(connection) if thing.name == "tasks_done_YYYYMMDD"]
     alike = {thing.oid for thing in leaves} - {leaves[0].oid}

@@ -75,10 +75,10 @@ def go(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(work(), 2 * WAIT_SECONDS))
 
 
-def test_what_is_put_is_written(
+def test_each_outcome_is_written(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
-    """More than one batch of them, each once, each announced."""
+    """More than one batch; each outcome is written once and emits its event once."""
     tasks = taken(connection, worker, 1200)
 
     async def work() -> None:

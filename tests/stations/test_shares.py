@@ -46,8 +46,8 @@ def test_more_queues_than_slots_are_all_served() -> None:
     assert dict.fromkeys("abcdefghij", 1) == taken
 
 
-def test_what_a_short_queue_leaves_goes_to_the_others() -> None:
-    """The first claim divides equally; from the second on no slot stays free while a queue holds a task."""
+def test_the_rest_of_a_short_queues_share_goes_to_the_others() -> None:
+    """The first claim divides equally. From the second on no slot stays free while a queue has a task."""
     shares, waiting = Shares("abc"), {"a": 0, "b": 1000, "c": 2}
 
     assert {"a": 0, "b": 4, "c": 2} == served(shares, waiting, 12)

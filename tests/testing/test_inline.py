@@ -97,8 +97,8 @@ def test_a_handlers_error_can_be_the_handles() -> None:
             handle.result()
 
 
-def test_what_a_handler_enqueues_runs_after_it(shop: Shop) -> None:
-    """And not in the middle of it, as it would not with a worker."""
+def test_a_task_that_a_handler_enqueues_runs_after_it(shop: Shop) -> None:
+    """Not in the middle of the handler, as with a worker."""
     shop.chain.enqueue(left=2)
 
     assert ["begin 2", "end 2", "begin 1", "end 1", "begin 0", "end 0"] == shop.notes

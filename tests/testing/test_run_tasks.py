@@ -60,8 +60,8 @@ def test_failures_may_be_counted_and_their_retries_run(shop: Shop) -> None:
     assert "dead_letter" == handle.status()
 
 
-def test_what_is_scheduled_runs_when_it_is_looked_at_from_its_time(shop: Shop) -> None:
-    """A span or a moment; without one it stays."""
+def test_a_scheduled_task_runs_with_until(shop: Shop) -> None:
+    """`until` is a span or a time. Without it the task stays scheduled."""
     later = datetime.now(UTC) + timedelta(hours=2)
     shop.welcome.using(run_at=later).enqueue(user_id=1)
 

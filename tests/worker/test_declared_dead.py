@@ -89,8 +89,10 @@ def test_a_new_id_is_adopted_only_with_its_row(database_url: str, connection: ps
     ).fetchall()
 
 
-def test_what_a_dead_worker_held_is_run_by_another(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """What it had begun counts a loss and an attempt; what it had only claimed counts neither."""
+def test_another_worker_runs_the_tasks_of_a_dead_one(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """A task that had begun counts a loss and an attempt; a task that was only claimed counts neither."""
     seen: dict[int, tuple[int, int]] = {}
 
     @app.task(name="work")

@@ -134,10 +134,10 @@ def test_a_connection_that_never_answers_is_given_up(
     asyncio.run(main())
 
 
-def test_a_ring_asked_for_while_another_is_sent_is_sent_too(
+def test_a_notification_requested_during_another_is_sent_too(
     beating: Heartbeat, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or a listener that came back would wait in vain, and find itself deaf."""
+    """Otherwise a listener that came back would wait in vain and report that it is deaf."""
     rings: list[bool] = []
 
     def interrupted(*args: object, **options: object) -> object:

@@ -54,8 +54,8 @@ def test_after_a_mark_it_looks_again_a_few_times(naps: list[float]) -> None:
     assert list(LOOKS_SECONDS) == pytest.approx(naps, abs=0.001)
 
 
-def test_then_it_sleeps_for_a_poll(naps: list[float]) -> None:
-    """It is rung meanwhile; the poll is for what was not."""
+def test_an_idle_worker_sleeps_for_a_poll(naps: list[float]) -> None:
+    """A notification wakes it earlier; the poll finds tasks without a notification."""
     tired = resting(len(LOOKS_SECONDS))
     tired.next_due(None)
     asyncio.run(tired.rest())

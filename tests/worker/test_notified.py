@@ -313,10 +313,10 @@ def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
     assert ("pending", 0) == (status(connection, first_id), task(connection, first_id).attempt)
 
 
-def test_a_suspect_has_its_turn_whatever_else_runs(
+def test_a_suspect_gets_its_turn_while_others_run(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What still runs after the grace is given back for it, uncharged and on record, and runs again afterwards."""
+    """Tasks that still run after the grace are given back for it, uncharged and on record, and run again afterwards."""
     monkeypatch.setattr("orchestrator.worker.suspects.PATIENCE_SECONDS", 0.05)
     app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=0.0)
     began: list[int] = []

@@ -185,8 +185,8 @@ def test_a_nearer_time_from_a_manual_change_is_kept(
     assert timedelta(0) <= row.started_at - row.run_at < timedelta(seconds=1)
 
 
-def test_a_ring_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """With a poll once a minute, from the enqueue to the handler's start it takes far less than a second."""
+def test_a_notification_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """With a poll once a minute, the time from the enqueue to the handler's start is far less than a second."""
     app = quiet(app)
     started: list[float] = []
 
@@ -213,8 +213,11 @@ def test_a_ring_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Conn
     assert max(waits) < 1
 
 
-def test_what_falls_due_for_others_is_rung_for(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """A worker frees whatever is due: tasks of queues that it does not serve, and more than it has slots for."""
+def test_tasks_that_become_due_for_others_wake_them(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """A worker makes all due tasks pending: also tasks of queues that it does not serve, and more than it has slots
+    for."""
     app = quiet(app)
 
     @app.task(name="work")

@@ -60,10 +60,10 @@ def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE lease IS NOT NULL")
 
 
-def test_what_was_claimed_ahead_does_not_begin_any_more(
+def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Who stops gives it back, uncharged, before the task that runs has made room for it."""
+    """It gives them back, uncharged, before a running task leaves its slot."""
     tasks, before_the_long_one = 2000, 500
     go_on = asyncio.Event()
     begun: list[int] = []
@@ -295,10 +295,10 @@ def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycop
     assert ("completed", 2, 1) == (row.status, row.result, row.losses)
 
 
-def test_what_has_an_outcome_is_not_given_back(
+def test_a_task_with_an_outcome_is_not_given_back(
     app: Orchestrator, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """A drain leaves alone those which have ended; what waited for room in the outbox goes back."""
+    """A drain leaves ended tasks alone. Tasks that wait for room in the outbox go back."""
 
     @app.task(name="work")
     async def work() -> None: ...

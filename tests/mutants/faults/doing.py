@@ -87,7 +87,7 @@ MUTANTS = (
         "        self._intake.give_back()\n",
         "",
         why="What was claimed ahead waits for the grace to end, or is begun by who stops.",
-        suites=("worker/test_stopping.py::test_what_was_claimed_ahead_does_not_begin_any_more",),
+        suites=("worker/test_stopping.py::test_a_stopping_worker_begins_no_task_that_it_claimed_ahead",),
     ),
     mutant(
         "running-is-never-marked",
