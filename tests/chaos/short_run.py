@@ -31,7 +31,7 @@ def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
     with worker(
         named, folder / "logs" / "w1.1.log", "-c", "4", app="tests.chaos.handlers:app", **who
     ) as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         enqueue(connection, journal)
         eventually(lambda: is_empty(connection), "all have ended")
         manually(connection)

@@ -121,7 +121,7 @@ class Run:
     def _stopped(self) -> list[str]:
         """Tell everybody to stop; return who did not end well."""
         expected = {0}
-        if not self.victim.said("worker started") or not self._tap.struck.is_set():
+        if not self.victim.has_logged("worker started") or not self._tap.struck.is_set():
             # Before it serves, what goes wrong ends it, and is said.
             expected.add(1)
         if self._tap.struck.is_set() and self._tap.fault is Fault.KILL:

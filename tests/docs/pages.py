@@ -75,13 +75,13 @@ def fenced(text: str) -> Iterator[tuple[Block, bool]]:
             if inner.strip() == fence["fence"]:
                 break
             body.append(inner)
-        said, named = NOT_RUN.match(above), FILE.search(above)
+        expected, named = NOT_RUN.match(above), FILE.search(above)
         yield (
             Block(
                 number,
                 fence["indent"] + fence["language"],
                 "\n".join(body) + "\n",
-                not_run=said["reason"] if said else None,
+                not_run=expected["reason"] if expected else None,
                 file=named["file"] if named and fence["language"] == "python" else None,
             ),
             above == "```",
@@ -110,13 +110,15 @@ def statements(text: str) -> list[str]:
     return [part.strip() for part in parts if re.sub(r"--[^\n]*", "", part).strip()]
 
 
-def agrees(said: str, printed: str, *, in_any_order: bool = False) -> bool:
+def agrees(expected: str, printed: str, *, in_any_order: bool = False) -> bool:
     """Tell whether a page says what was printed, up to white space, rulers, times and ids."""
     lines = stable(printed)
     if in_any_order:
-        shown = [line for line in stable(said) if line != "…"]
+        shown = [line for line in stable(expected) if line != "…"]
         return all(any(re.fullmatch(as_pattern(line), there) for there in lines) for line in shown)
-    pattern = "".join(r"(?:[^\n]*\n)*?" if line == "…" else as_pattern(line) + r"\n" for line in stable(said))
+    pattern = "".join(
+        r"(?:[^\n]*\n)*?" if line == "…" else as_pattern(line) + r"\n" for line in stable(expected)
+    )
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in lines)) is not None
 
 

@@ -86,17 +86,17 @@ def judged(run: Run) -> tuple[Verdict, str]:
 def tested(tree: Path, tests: Sequence[str], *, first_only: bool, seconds: float) -> Run:
     """Run these tests of a tree, in this order, until the first one fails or all have been run."""
     with tempfile.TemporaryDirectory() as directory:
-        told, output = Path(directory) / "told", Path(directory) / "output"
-        told.touch()
+        failure_file, output = Path(directory) / "told", Path(directory) / "output"
+        failure_file.touch()
         path = os.pathsep.join(filter(None, [str(tree), os.environ.get("PYTHONPATH")]))
         command = [sys.executable, "-m", "pytest", *OPTIONS, *(["-x"] if first_only else []), *tests]
         with output.open("wb") as out:
             process = subprocess.Popen(
-                command, cwd=tree, env=os.environ | {"PYTHONPATH": path, INTO: str(told)},
+                command, cwd=tree, env=os.environ | {"PYTHONPATH": path, INTO: str(failure_file)},
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
             )  # fmt: skip
             code = ended(process, seconds)
-        lines = told.read_text(encoding="utf-8").splitlines()
+        lines = failure_file.read_text(encoding="utf-8").splitlines()
         return Run([Failure(**json.loads(line)) for line in lines], code, output.read_text(errors="replace"))
 
 

@@ -171,7 +171,7 @@ def tried(session: psycopg.Connection, things: Iterable[Object]) -> dict[tuple[O
     session.execute("DROP FUNCTION pg_temp.verdict")  # it would keep the role
     verdicts = {text: sqlstate for text, (sqlstate,) in zip(attempts.values(), rows, strict=True)}
     # Whatever else goes wrong is no verdict on the right.
-    assert {} == {text: said for text, said in verdicts.items() if said not in (DONE, DENIED)}
+    assert {} == {text: verdict for text, verdict in verdicts.items() if verdict not in (DONE, DENIED)}
     return {key: verdicts[text] == DONE for key, text in attempts.items()}
 
 

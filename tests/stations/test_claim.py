@@ -1,4 +1,4 @@
-"""Claiming: in which order, how many, and never what another one has."""
+"""Claiming: in which order, how many, and never a task of another worker."""
 
 import json
 import secrets

@@ -1,4 +1,4 @@
-"""The application of the tests whose handlers end the process they run in, fork it, or close its descriptors."""
+"""The application of the tests whose handlers end their process, fork it, or close its descriptors."""
 
 import asyncio
 import os

@@ -1,4 +1,5 @@
-"""A table of the user's own, and handlers of both colours that write into it and complete their task with that."""
+"""A table of the user's own, and sync and async handlers that write into it and complete their task in the same
+transaction."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Take one database away from everybody, and give it back: its sessions end, and new ones are refused."""
+"""Make one database unreachable and reachable again: its sessions end, and new ones are refused."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

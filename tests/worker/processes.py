@@ -1,4 +1,4 @@
-"""Run `orchestrator …` as a process of its own, as a person would."""
+"""Run `orchestrator …` as a process of its own."""
 
 import json
 import os
@@ -103,15 +103,15 @@ class Process:
 
     @property
     def log(self) -> str:
-        """Everything it has said so far."""
+        """Its output so far."""
         return self._log.read_text()
 
     def events(self) -> list[dict[str, Any]]:
-        """Return its log as objects, one a line."""
+        """Return its log as objects, one per line."""
         return [json.loads(line) for line in self.log.splitlines()]
 
-    def said(self, event: str) -> bool:
-        """Tell whether it has logged this event."""
+    def has_logged(self, event: str) -> bool:
+        """Return whether it has logged this event."""
         return f'"event": "{event}"' in self.log
 
     def signal(self, number: signal.Signals) -> None:

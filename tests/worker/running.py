@@ -1,4 +1,4 @@
-"""Run workers in this process, and wait for what they do: by conditions with deadlines, never by naps."""
+"""Run workers in this process, and wait for events: by conditions with deadlines, never by sleeps."""
 
 import asyncio
 import time

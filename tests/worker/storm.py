@@ -1,4 +1,4 @@
-"""Several worker processes, told to stop and killed at random, each followed by another, until all tasks are done.
+"""Several worker processes, stopped and killed at random, each replaced by another, until all tasks are done.
 
     python -m tests.worker.storm --tasks 10000 --signals 60
 
@@ -76,7 +76,7 @@ def storm(url: str, directory: Path, *, tasks: int, signals: int, seed: int, sec
             process.signal(signal.SIGTERM)
         for process in (*ending, *hired):
             # One that is still being loaded when it is told to stop just ends.
-            assert 0 == process.wait() or not process.said("worker started"), process.log
+            assert 0 == process.wait() or not process.has_logged("worker started"), process.log
         lost = int(value(connection, "SELECT count(*) FROM orchestrator.attempts WHERE outcome = 'lost'"))
         check(connection, tasks)
     return Storm(signals - stops, stops, lost, time.monotonic() - begun)

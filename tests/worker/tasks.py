@@ -1,5 +1,5 @@
-"""The application of the tests that run workers as processes. A door is an advisory lock: whoever holds it in the test
-keeps the handlers that knock waiting."""
+"""The application of the tests that run workers as processes. A door is an advisory lock: while the test holds it,
+the handlers that want it wait."""
 
 import asyncio
 import ctypes

@@ -1,4 +1,4 @@
-"""Handlers that break where nothing should, cancel themselves, or will not end."""
+"""Handlers that break in unexpected places, cancel themselves, or do not end."""
 
 import asyncio
 import signal

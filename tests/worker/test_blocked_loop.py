@@ -1,4 +1,4 @@
-"""A handler that blocks the event loop: its worker lives on, says so, and keeps nobody else's work."""
+"""A handler that blocks the event loop: its worker stays alive, reports it, and gives the other tasks back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -75,11 +75,11 @@ def test_a_blocked_loop_keeps_no_task_waiting(
         after = enqueue(connection, "shop.work", 1, 0) - 1
         eventually(lambda: status(connection, after) == "completed", "it serves again")
 
-    said = [line for line in blocked.events() if line["event"] in ("loop blocked", "loop free")]
+    lines = [line for line in blocked.events() if line["event"] in ("loop blocked", "loop free")]
     assert ["shop.block"] == [
-        kind for line in said for kind in line.get("running", ()) if kind != "shop.work"
+        kind for line in lines for kind in line.get("running", ()) if kind != "shop.work"
     ]
-    assert said[1]["blocked_seconds"] > 1.0
+    assert lines[1]["blocked_seconds"] > 1.0
 
 
 def test_a_claim_on_its_way_to_a_blocked_loop_goes_back(
@@ -91,7 +91,7 @@ def test_a_claim_on_its_way_to_a_blocked_loop_goes_back(
         Proxy(database_url) as proxy,
         worker(proxy.url, tmp_path / "blocked.log", *LOUD) as blocked,
     ):
-        eventually(lambda: blocked.said("worker started"), "it serves")
+        eventually(lambda: blocked.has_logged("worker started"), "it serves")
         proxy.delay(0.025)
         blocking = enqueue(connection, "shop.nap", 0, 300, after=0.3)
         see_it_blocked(connection, keeper, blocked, tmp_path, blocking)
@@ -105,16 +105,16 @@ def see_it_blocked(
     blocking: int,
 ) -> None:
     """See others run what is behind the task that blocks, while it does; then open the door."""
-    eventually(lambda: blocked.said("loop blocked"), "it says so")
+    eventually(lambda: blocked.has_logged("loop blocked"), "it says so")
     last = beat(connection, blocked)
     with worker(connection_url(connection), directory / "other.log", "-c", "10"):
         eventually(lambda: not unbegun(connection, blocked), "others run what is behind it", seconds=8)
         eventually(lambda: beat(connection, blocked) != last, "it beats")
-        assert ("running", False) == (status(connection, blocking), blocked.said("loop free"))
+        assert ("running", False) == (status(connection, blocking), blocked.has_logged("loop free"))
         open_it(keeper)
         eventually(lambda: statuses(connection).keys() == {"completed"}, "it goes on")
-    eventually(lambda: blocked.said("loop free"), "it says so")
+    eventually(lambda: blocked.has_logged("loop free"), "it says so")
     assert (1, 0) == (task(connection, blocking).attempt, task(connection, blocking).losses)
     assert 1 == value(connection, "SELECT max(attempt) FROM orchestrator.tasks")
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.attempts")
-    assert not blocked.said("stale outcome")
+    assert not blocked.has_logged("stale outcome")

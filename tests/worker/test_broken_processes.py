@@ -54,7 +54,7 @@ def test_a_forked_copy_ends_where_its_handler_ends(
 
     assert {"completed": 21} == statuses(connection)
     assert (code, 20) == (task(connection, task_id).result, value(connection, "SELECT count(*) FROM journal"))
-    assert not process.said("stale outcome")
+    assert not process.has_logged("stale outcome")
 
 
 @pytest.mark.parametrize("kind", FORKS)
@@ -104,7 +104,7 @@ def test_a_forked_copy_does_not_keep_a_worker_from_ending(
             if not is_gone(copy):
                 os.kill(copy, signal.SIGKILL)
 
-    assert process.said("worker stopped")
+    assert process.has_logged("worker stopped")
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_a_worker_without_descriptors_ends_and_is_replaced(
     with worker(database_url, tmp_path / "log", "-p", "2", app=APP) as parent:
         eventually(lambda: serving(connection) == 2, "both serve")
         task_id = enqueue(connection, kind, **payload)
-        eventually(lambda: parent.said("child died"), "one dies")
+        eventually(lambda: parent.has_logged("child died"), "one dies")
         eventually(lambda: status(connection, task_id) == "dead_letter", "its task is given up")
         eventually(lambda: serving(connection) == 2, "its place is taken")
         parent.signal(signal.SIGTERM)
@@ -145,7 +145,7 @@ def test_a_worker_whose_loop_cannot_be_woken_ends_cleanly(
         process.signal(number)
         assert 0 == process.wait(), process.log
 
-    assert process.said("worker stopped")
+    assert process.has_logged("worker stopped")
 
 
 def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(
@@ -154,13 +154,13 @@ def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(
     """Nothing can be given back then: at once, and by force."""
     with worker(database_url, tmp_path / "log", app=APP) as process:
         enqueue(connection, "block")
-        eventually(lambda: process.said("loop blocked"), "it is blocked")
+        eventually(lambda: process.has_logged("loop blocked"), "it is blocked")
         for _ in range(2):
             process.signal(signal.SIGTERM)
             eventually(lambda: not pending(process.pid, signal.SIGTERM), "it is delivered")
         assert 1 == process.wait(), process.log
 
-    assert process.said("process given up")
+    assert process.has_logged("process given up")
 
 
 def test_a_single_signal_ends_a_worker_whose_loop_is_blocked(

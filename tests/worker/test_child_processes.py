@@ -1,4 +1,4 @@
-"""Handlers that run in child processes: what they are told, what comes back, and what their end costs."""
+"""Handlers in child processes: their input, their results, and the effects of their end."""
 
 import asyncio
 import os
@@ -313,7 +313,7 @@ def test_signals_to_the_process_group_do_not_reach_the_children(
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(pid, number)
         process.signal(signal.SIGTERM)
-        eventually(lambda: process.said("worker stopping"), "it drains")
+        eventually(lambda: process.has_logged("worker stopping"), "it drains")
         (tmp_path / "gate").touch()
         assert 0 == process.wait(), process.log
 

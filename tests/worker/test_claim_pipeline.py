@@ -1,4 +1,4 @@
-"""The claims that are on their way: the next leaves before the answer to the last is read, and none is lost of view."""
+"""Concurrent claims: the next is sent before the last is answered, and no claimed task is lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""What a context is: cheap, read-only, and of use in its worker alone."""
+"""The context: cheap, read-only, and useful in its worker only."""
 
 import asyncio
 import pickle

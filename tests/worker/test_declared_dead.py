@@ -1,4 +1,4 @@
-"""A worker is declared dead and comes back; and what a dead worker held is run by others."""
+"""A worker is declared dead and comes back, and others run the tasks of a dead worker."""
 
 import asyncio
 import time
@@ -16,21 +16,21 @@ def test_a_worker_that_was_declared_dead_comes_back_under_a_new_id(
 ) -> None:
     """It drops what it held, its handlers are told, and the tasks run again: lost once, by a cause on record."""
     app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
-    told: list[int] = []
+    cancelled_attempts: list[int] = []
 
     async def on_loop(context: Context) -> int:
         if context.attempt == 1:
             try:
                 await asyncio.Event().wait()
             finally:
-                told.append(context.attempt)
+                cancelled_attempts.append(context.attempt)
         return context.attempt
 
     def in_thread(context: Context) -> int:
         while context.attempt == 1 and not context.cancelled:
             time.sleep(0.005)
         if context.attempt == 1:
-            told.append(context.attempt)
+            cancelled_attempts.append(context.attempt)
         return context.attempt
 
     work = app.task(name="work")(on_loop if colour == "async" else in_thread)
@@ -52,7 +52,7 @@ def test_a_worker_that_was_declared_dead_comes_back_under_a_new_id(
     row = task(connection, task_id)
     assert (2, 1, 2) == (row.attempt, row.losses, row.result)
     assert [(1, "lost")] == attempts(connection, task_id)
-    assert [1] == told
+    assert [1] == cancelled_attempts
     assert [(1, row.worker_id)] == [(event.dropped, event.new_worker_id) for event in died]
     states = connection.execute("SELECT id, state FROM orchestrator.workers ORDER BY started_at").fetchall()
     assert [(died[0].worker_id, "dead"), (died[0].new_worker_id, "stopped")] == states

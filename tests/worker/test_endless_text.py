@@ -1,4 +1,4 @@
-"""What a handler raises or returns is its own code: it may take for ever, and costs its attempt and nothing else."""
+"""The text of an exception or a result is the handler's own code: it may never end, and costs only its attempt."""
 
 import asyncio
 import threading

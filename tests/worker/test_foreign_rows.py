@@ -1,5 +1,5 @@
-"""What the database may hold and this worker cannot run: payloads that do not fit, bodies Python refuses, types that
-name no handler."""
+"""Rows that the database accepts and this worker cannot run: payloads that do not fit, bodies that Python refuses,
+types without a handler."""
 
 import sys
 from typing import Any

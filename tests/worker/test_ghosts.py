@@ -1,4 +1,4 @@
-"""Which tasks are ghosts: ours by the database, in nobody's hands, and named twice."""
+"""Which tasks are ghosts: ours in the database, held by no slot, and named in two reports."""
 
 from orchestrator.task.claimed import Claimed, unknown
 from orchestrator.worker.ghosts import Ghosts
@@ -24,7 +24,7 @@ def test_a_task_that_is_named_again_later_is_no_ghost() -> None:
     """Twice in a row, and under the same lease: or it was another claim."""
     ghosts = Ghosts()
 
-    looks = [ghosts.confirmed(told) for told in ([task(1)], [], [task(1)], [task(1, lease=8)])]
+    looks = [ghosts.confirmed(reported) for reported in ([task(1)], [], [task(1)], [task(1, lease=8)])]
 
     assert [[]] * 4 == looks
 

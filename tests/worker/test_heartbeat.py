@@ -1,4 +1,4 @@
-"""The heartbeat: what is said to it while a statement of its own is on its way is not lost."""
+"""The heartbeat: a message that arrives during one of its statements is not lost."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Whatever a handler throws, its attempt ends, its worker lives, and it never passes for a success."""
+"""For any exception of a handler, its attempt ends, its worker lives, and it never counts as a success."""
 
 import asyncio
 import concurrent.futures

@@ -1,4 +1,4 @@
-"""A handler that blocks the event loop for longer than every timeout: its worker does not pass for alive, and goes."""
+"""A handler that blocks the event loop for longer than every timeout: its worker does not count as alive, and ends."""
 
 import asyncio
 import signal
@@ -52,8 +52,8 @@ def test_a_hung_worker_ends_its_process(
         assert 1 == hung.wait()
         eventually(lambda: value(connection, LIVE) == 0, "it is not among the living")
 
-    (said,) = [line for line in hung.events() if line["event"] == "worker hung"]
-    assert (["shop.block"], True) == (said["running"], said["blocked_seconds"] > 2.0)
+    (logged,) = [line for line in hung.events() if line["event"] == "worker hung"]
+    assert (["shop.block"], True) == (logged["running"], logged["blocked_seconds"] > 2.0)
 
 
 def test_a_parent_replaces_a_hung_worker(
@@ -65,7 +65,7 @@ def test_a_parent_replaces_a_hung_worker(
         worker(database_url, tmp_path / "log", "-c", "2", "--processes", "2") as parent,
     ):
         task_id = enqueue(connection)
-        eventually(lambda: parent.said("child died"), "a child is hung, and ends")
+        eventually(lambda: parent.has_logged("child died"), "a child is hung, and ends")
         open_it(keeper)
         eventually(lambda: status(connection, task_id) == "completed", "the task is run")
         eventually(lambda: value(connection, LIVE) == 2, "two workers live again")
@@ -91,7 +91,7 @@ def test_a_task_without_a_timeout_may_block_for_as_long_as_it_likes(
         eventually(
             lambda: value(connection, "SELECT count(blocked_at) FROM orchestrator.workers") == 0, "so it says"
         )
-        assert not blocked.said("worker hung")
+        assert not blocked.has_logged("worker hung")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""How long a worker sleeps, what wakes it, and for how long it has asked to be rung meanwhile."""
+"""How long a worker sleeps, what wakes it, and for how long it asks for notifications."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Whose loop a worker runs on."""
+"""Which event loop a worker uses."""
 
 import asyncio
 import gc

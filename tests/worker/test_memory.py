@@ -1,4 +1,4 @@
-"""What a worker holds is bounded in bytes, not only in tasks."""
+"""The memory of a worker's tasks is bounded in bytes, not only in their number."""
 
 import asyncio
 import json

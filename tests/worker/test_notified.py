@@ -1,4 +1,4 @@
-"""What becomes of a task, or of its worker, reaches the worker at once: by a notification, or by looking."""
+"""A worker learns of changes of its tasks and of itself at once: by a notification, or by a look."""
 
 import asyncio
 import threading
@@ -42,7 +42,7 @@ def test_a_manual_change_reaches_a_running_coroutine(
     app: Orchestrator, connection: psycopg.Connection, hand: str
 ) -> None:
     """It is cancelled with LeaseLost, which says why; the worker says so too, and no outcome is written."""
-    told: list[Any] = []
+    received: list[Any] = []
     told_after: list[float] = []
     starts: list[int] = []
 
@@ -54,7 +54,7 @@ def test_a_manual_change_reaches_a_running_coroutine(
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError as cancelled:
-            told.extend(cancelled.args)
+            received.extend(cancelled.args)
             told_after.append(time.monotonic())
             assert context.cancelled
             raise
@@ -67,7 +67,7 @@ def test_a_manual_change_reaches_a_running_coroutine(
                 await until(lambda: status(connection, enqueued.id) == "running", "it runs")
                 acted = time.monotonic()
                 connection.execute(HANDS[hand], [enqueued.id])
-                await until(lambda: told, "its handler is told")
+                await until(lambda: received, "its handler is told")
                 if hand == "requeued":
                     await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
         assert [("LeaseLost", enqueued.id)] == [(type(e).__name__, e.task_id) for e in seen]
@@ -77,7 +77,7 @@ def test_a_manual_change_reaches_a_running_coroutine(
 
     task_id, seconds = asyncio.run(main())
 
-    (lost,) = told
+    (lost,) = received
     assert isinstance(lost, LeaseLost)
     assert task_id == lost.task_id
     assert seconds < 1
@@ -115,14 +115,14 @@ def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
     monkeypatch.setattr(listen, "LISTEN_WORKERS", b"SELECT 1")
     monkeypatch.setattr(listen, "DEAF_AFTER_SECONDS", 0.1)
     app = Orchestrator(database_url, heartbeat_seconds=10.0)
-    told: list[float] = []
+    received: list[float] = []
 
     @app.task(name="work")
     async def work() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            told.append(time.monotonic())
+            received.append(time.monotonic())
 
     async def main() -> float:
         with recorded(events.ListenDeaf) as deaf:
@@ -132,10 +132,10 @@ def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
                 await until(lambda: status(connection, enqueued.id) == "running", "it runs")
                 acted = time.monotonic()
                 connection.execute(HANDS["cancelled"], [enqueued.id])
-                await until(lambda: told, "its handler is told")
+                await until(lambda: received, "its handler is told")
                 assert [(None,)] == connection.execute("SELECT beacon FROM orchestrator.workers").fetchall()
         await app.aclose()
-        return told[0] - acted
+        return received[0] - acted
 
     # With room for a busy machine; by the beat alone it would be ten seconds.
     assert asyncio.run(main()) < 3

@@ -1,5 +1,5 @@
-"""Whatever began and did not complete its task leaves one record in attempts, however it ended; also where max_attempts
-is 1, and where the database had not learned yet that it began."""
+"""Every execution that does not complete its task leaves one row in attempts, at any end; also with max_attempts =
+1, and also if the database did not know yet that it had begun."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""How attempts end, through a real worker: what a handler returns, raises and asks for, and what its row then says."""
+"""The ends of attempts, through a real worker: a handler's result, exception or request, and the row after it."""
 
 import asyncio
 import threading

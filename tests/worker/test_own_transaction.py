@@ -1,4 +1,4 @@
-"""A handler that completes its task in a transaction of its own: what is committed with it, and what undoes both."""
+"""A handler that completes its task in its own transaction: what is committed with it, and what undoes both."""
 
 import asyncio
 import threading
@@ -167,21 +167,21 @@ def test_one_transaction_is_committed_and_no_second(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
     """The second is refused in words, before it writes anything; so is one inside another."""
-    said: list[str] = []
+    errors: list[str] = []
 
     async def again(context: Context) -> None:
         try:
             async with context.transaction() as other:
                 await other.execute(ENTRY, [0, 0])
         except RuntimeError as error:
-            said.append(str(error))
+            errors.append(str(error))
 
     def again_in_thread(context: Context) -> None:
         try:
             with context.transaction() as other:
                 other.execute(ENTRY, [0, 0])
         except RuntimeError as error:
-            said.append(str(error))
+            errors.append(str(error))
 
     again_in_colour = again if colour == "async" else again_in_thread
     handle = writing(app, colour, inside=again_in_colour, after=again_in_colour).enqueue()
@@ -189,7 +189,7 @@ def test_one_transaction_is_committed_and_no_second(
 
     assert [(handle.id, 1)] == entries(connection)
     assert [f"a transaction of task {handle.id} is open already", f"task {handle.id} is completed"] == [
-        text.partition(",")[0].partition(":")[0] for text in said
+        text.partition(",")[0].partition(":")[0] for text in errors
     ]
 
 
@@ -218,13 +218,13 @@ def test_one_that_was_rolled_back_may_be_followed_by_another(
 
 def test_the_wrong_colour_is_refused(app: Orchestrator, connection: psycopg.Connection) -> None:
     """With a word about the right one."""
-    said: dict[str, str] = {}
+    errors: dict[str, str] = {}
 
     @app.task(name="blocks")
     async def blocks(context: Context) -> None:
         with pytest.raises(TypeError) as refused, context.transaction():
             pass
-        said["async def"] = str(refused.value)
+        errors["async def"] = str(refused.value)
 
     @app.task(name="loops")
     def loops(context: Context) -> None:
@@ -234,14 +234,14 @@ def test_the_wrong_colour_is_refused(app: Orchestrator, connection: psycopg.Conn
 
         with pytest.raises(TypeError) as refused:
             asyncio.run(loop())
-        said["def"] = str(refused.value)
+        errors["def"] = str(refused.value)
 
     handles = [blocks.enqueue(), loops.enqueue()]
     run_until_empty(app)
 
     assert ["completed"] * 2 == [status(connection, handle.id) for handle in handles]
-    assert "write `async with context.transaction()" in said["async def"]
-    assert "write `with context.transaction()" in said["def"]
+    assert "write `async with context.transaction()" in errors["async def"]
+    assert "write `with context.transaction()" in errors["def"]
 
 
 def test_a_coroutine_may_leave_its_transaction_to_a_thread(
@@ -268,14 +268,14 @@ def test_a_commit_of_the_handlers_own_is_refused(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
     """By psycopg where it can; a COMMIT in words is found at the end, and fails the attempt."""
-    said: list[str] = []
+    errors: list[str] = []
 
     @app.task(name="early", max_attempts=1)
     async def early(context: Context) -> None:
         async with context.transaction() as own:
             with pytest.raises(psycopg.ProgrammingError) as refused:
                 await own.commit()
-            said.append(str(refused.value))
+            errors.append(str(refused.value))
             await own.execute("COMMIT")
 
     @app.task(name="early_in_thread", max_attempts=1)
@@ -283,7 +283,7 @@ def test_a_commit_of_the_handlers_own_is_refused(
         with context.transaction() as own:
             with pytest.raises(psycopg.ProgrammingError) as refused:
                 own.commit()
-            said.append(str(refused.value))
+            errors.append(str(refused.value))
             own.execute("COMMIT")
 
     handle = (early if colour == "async" else early_in_thread).enqueue()
@@ -292,7 +292,7 @@ def test_a_commit_of_the_handlers_own_is_refused(
     row = task(connection, handle.id)
     assert ("dead_letter", "RuntimeError") == (row.status, row.error["class"])
     assert "was ended inside its block" in row.error["message"]
-    assert said[0].startswith("Explicit commit() forbidden")
+    assert errors[0].startswith("Explicit commit() forbidden")
 
 
 @both_colours

@@ -1,4 +1,4 @@
-"""`orchestrator worker --processes N`: killed, told to stop in every way there is, drained, orphaned."""
+"""`orchestrator worker --processes N`: killed, stopped in each way, drained, orphaned."""
 
 import os
 import signal
@@ -80,8 +80,8 @@ def test_each_process_is_a_worker_with_a_row_of_its_own(
         assert 0 == parent.wait(), parent.log
 
     assert sorted((pid, 3, ["mail", "sms"]) for pid in children(parent)) == sorted(rows)
-    told = [line["grace_seconds"] for line in parent.events() if line["event"] == "worker stopping"]
-    assert [7.5] * 3 == told
+    graces = [line["grace_seconds"] for line in parent.events() if line["event"] == "worker stopping"]
+    assert [7.5] * 3 == graces
     assert [("stopped", 3)] == connection.execute(
         "SELECT state, count(*) FROM orchestrator.workers GROUP BY state"
     ).fetchall()
@@ -157,7 +157,7 @@ def test_a_stop_does_not_wait_for_an_application_that_loads(database_url: str, t
         database_url, tmp_path / "log", "-p", "2", settings={**QUICK, "PYTHONPATH": path}, app="slow:app"
     )
     try:
-        eventually(lambda: parent.said("child started"), "one loads it")
+        eventually(lambda: parent.has_logged("child started"), "one loads it")
         parent.signal(signal.SIGTERM)
         assert 0 == parent.wait(10), parent.log
     finally:
@@ -258,7 +258,7 @@ def test_a_manually_drained_worker_is_not_replaced(
     with family(database_url, connection, tmp_path / "log") as parent:
         first, second = children(parent)
         connection.execute(drain, [first])
-        eventually(lambda: parent.said("child ended"), "it ends")
+        eventually(lambda: parent.has_logged("child ended"), "it ends")
         task_id = enqueue(connection, "shop.work")
         eventually(lambda: status(connection, task_id) == "completed", "the other goes on")
         connection.execute(drain, [second])
@@ -299,7 +299,7 @@ def test_a_file_named_like_a_module_of_python_does_not_keep_children_from_starti
 
 
 @pytest.mark.parametrize(
-    ("spec", "code", "said"),
+    ("spec", "code", "message"),
     [
         ("tests.worker.shob:app", 2, "there is no module 'tests.worker.shob'"),
         ("tests.worker.tasks:apq", 2, "did you mean tests.worker.tasks:app?"),
@@ -307,25 +307,25 @@ def test_a_file_named_like_a_module_of_python_does_not_keep_children_from_starti
     ],
 )
 def test_an_error_at_the_start_is_reported_once(
-    empty_database_url: str, spec: str, code: int, said: str
+    empty_database_url: str, spec: str, code: int, message: str
 ) -> None:
     """By the first child, alone; nobody tries again."""
     done = run("worker", spec, "-p", "3", url=empty_database_url)
 
-    assert (code, 1) == (done.returncode, done.stderr.count(said)), done.stderr
+    assert (code, 1) == (done.returncode, done.stderr.count(message)), done.stderr
     assert (1, 1) == (done.stderr.count('"child started"'), done.stderr.count('"child died"'))
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["-p", "0"], "0 is not in the range"),
         (["-p", "two"], "'two' is not a valid integer"),
         (["-p", "2", "-q", ","], "no queue is named"),
     ],
 )
-def test_a_wrong_command_line_starts_no_worker(words: list[str], said: str) -> None:
+def test_a_wrong_command_line_starts_no_worker(words: list[str], message: str) -> None:
     """Exit status 2."""
     done = run("worker", SHOP, *words)
 
-    assert (2, True, False) == (done.returncode, said in done.stderr, "child started" in done.stderr)
+    assert (2, True, False) == (done.returncode, message in done.stderr, "child started" in done.stderr)

@@ -1,4 +1,4 @@
-"""Workers as processes, killed, told to stop, and paused."""
+"""Workers as processes: killed, stopped, and paused."""
 
 import json
 import signal
@@ -93,7 +93,7 @@ def test_a_first_signal_drains(
         first, second = (enqueue(connection, "shop.knock", door=DOOR) for _ in range(2))
         eventually(lambda: status(connection, first) == "running", "one runs")
         process.signal(number)
-        eventually(lambda: process.said("worker stopping"), "it stops")
+        eventually(lambda: process.has_logged("worker stopping"), "it stops")
         eventually(
             lambda: value(connection, "SELECT state FROM orchestrator.workers") == "draining",
             "its row says so",
@@ -116,12 +116,12 @@ def test_a_second_signal_hurries(
         task_id = enqueue(connection, "shop.knock", door=DOOR)
         eventually(lambda: status(connection, task_id) == "running", "it runs")
         process.signal(number)
-        eventually(lambda: process.said("worker stopping"), "it stops")
+        eventually(lambda: process.has_logged("worker stopping"), "it stops")
         process.signal(number)
         assert 0 == process.wait(8), process.log
 
     assert ("pending", 0) == (status(connection, task_id), task(connection, task_id).attempt)
-    assert process.said("task released")
+    assert process.has_logged("task released")
 
 
 def test_a_thread_that_never_ends_does_not_keep_the_process(
@@ -133,7 +133,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_process(
         assert 0 == process.wait(10), process.log
 
     assert "dead_letter" == status(connection, task_id)
-    assert process.said("handler abandoned")
+    assert process.has_logged("handler abandoned")
 
 
 def test_a_paused_process_finds_its_task_taken_and_goes_on_anew(
@@ -260,4 +260,4 @@ def test_log_lines_are_json_and_hold_no_payload(
 
 def lost_its_leases(process: Process) -> bool:
     """Tell whether it has said that its leases are gone: by the database, or by its own clock, whichever was first."""
-    return process.said("worker declared dead") or process.said("worker cut off")
+    return process.has_logged("worker declared dead") or process.has_logged("worker cut off")

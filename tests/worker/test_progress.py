@@ -1,4 +1,4 @@
-"""What a handler says of its progress: shown while it runs, fenced, and never in anybody's way."""
+"""A handler's progress: visible while it runs, fenced, and it never delays the handler."""
 
 import asyncio
 import threading
@@ -220,7 +220,7 @@ def test_a_report_that_is_refused_costs_no_worker(app: Orchestrator, connection:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("unstorable", "why"),
     [
         ("x" * 17_000, "progress takes 17,002 bytes"),
         ({1, 2}, "progress is a set"),
@@ -229,13 +229,13 @@ def test_a_report_that_is_refused_costs_no_worker(app: Orchestrator, connection:
     ids=["long", "set", "nan"],
 )
 def test_progress_that_cannot_be_stored_is_refused_at_the_call(
-    app: Orchestrator, connection: psycopg.Connection, said: object, why: str
+    app: Orchestrator, connection: psycopg.Connection, unstorable: object, why: str
 ) -> None:
     """As a result would be."""
 
     @app.task(name="work", max_attempts=1)
     async def work(context: Context) -> None:
-        context.progress(said)
+        context.progress(unstorable)
 
     handle = work.enqueue()
     run_until_empty(app)

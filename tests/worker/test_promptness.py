@@ -1,8 +1,8 @@
-"""How soon a task starts that matters: before a heap of others, beside slow ones, and at its moment.
+"""How soon an urgent task starts: before a large backlog, beside slow tasks, and at its time.
 
-The bars here are several times what is held elsewhere to be good (`orchestrator bench` measures that): a busy machine
-must not fail them, and a wait for a poll, or behind a long handler, must. What was measured goes into the report of the
-test run (`record_property`).
+The limits here are several times the usual values (`orchestrator bench` measures those): a busy machine must not
+fail them, but a wait for a poll, or behind a long handler, must. The measured times are in the report of the test
+run (`record_property`).
 """
 
 import asyncio
@@ -91,13 +91,13 @@ def test_a_critical_task_starts_soon_before_a_hundred_thousand_low_ones(
 
     waits = asyncio.run(main())
 
-    record_property("critical_ms", told(waits))
+    record_property("critical_ms", described(waits))
     assert LOW // 2 < value(connection, "SELECT count(*) FROM orchestrator.tasks_live")
     assert median(waits) < CRITICAL_SECONDS / 2
     assert max(waits) < CRITICAL_SECONDS
 
 
-def told(seconds: list[float]) -> str:
+def described(seconds: list[float]) -> str:
     ordered = sorted(1000 * s for s in seconds)
     middle, late = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.95)]
     return f"p50 {middle:.1f}, p95 {late:.1f}, max {ordered[-1]:.1f} ms of {len(ordered)}"
@@ -172,7 +172,7 @@ def test_a_delayed_task_starts_at_its_moment(
 
     lateness = asyncio.run(main())
 
-    record_property("late_ms", told(lateness))
+    record_property("late_ms", described(lateness))
     assert min(lateness) > -0.05
     assert median(lateness) < LATE_SECONDS
     assert max(lateness) < LATE_SECONDS_MAX
@@ -200,7 +200,7 @@ def test_a_retry_starts_at_its_moment(
     asyncio.run(main())
 
     late = [after - before - 0.3 for before, after in pairwise(starts)]
-    record_property("late_ms", told(late))
+    record_property("late_ms", described(late))
     assert median(late) < LATE_SECONDS
     assert max(late) < LATE_SECONDS_MAX
 

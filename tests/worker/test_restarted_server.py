@@ -1,4 +1,5 @@
-"""The server restarts in the middle of a drain: what was confirmed stays, and is not run again; nothing is lost."""
+"""The server restarts while workers work off a backlog: confirmed outcomes stay, no completed task runs again, and
+no task is lost."""
 
 import json
 from collections.abc import Iterator
@@ -35,7 +36,7 @@ def server() -> Iterator[servers.Server]:
             server.close()
 
 
-def told(process: Process, event: str) -> list[int]:
+def task_ids(process: Process, event: str) -> list[int]:
     """Return the tasks of which it has said this, in order; the last line may not be whole yet."""
     return [line["task_id"] for line in lines(process) if line["event"] == event]
 
@@ -46,7 +47,7 @@ def lines(process: Process) -> list[dict[str, Any]]:
 
 
 def has_completed(process: Process, enough: int) -> bool:
-    return len(told(process, "task completed")) > enough
+    return len(task_ids(process, "task completed")) > enough
 
 
 def done(server: servers.Server) -> set[int]:
@@ -67,10 +68,10 @@ def test_a_restart_in_the_middle_of_a_drain_undoes_nothing_that_was_confirmed(
         for enough in (TASKS // 6, TASKS // 2):
             eventually(partial(has_completed, process, enough), "some are completed")
             server.stop(mode)
-            confirmed = set(told(process, "task completed"))
+            confirmed = set(task_ids(process, "task completed"))
             server.start()
             assert confirmed <= done(server)
-        eventually(lambda: len(set(told(process, "task completed"))) == TASKS, "all are completed")
+        eventually(lambda: len(set(task_ids(process, "task completed"))) == TASKS, "all are completed")
         assert process.popen.poll() is None
 
     completed = set[int]()
@@ -82,7 +83,7 @@ def test_a_restart_in_the_middle_of_a_drain_undoes_nothing_that_was_confirmed(
             assert line["task_id"] not in completed
     assert completed == done(server)
     # A server that is told to end forgets no claim: then nothing at all runs twice.
-    assert mode == "immediate" or TASKS == len(told(process, "task started"))
+    assert mode == "immediate" or TASKS == len(task_ids(process, "task started"))
     with psycopg.connect(server.url()) as connection:
         assert (TASKS, 0) == connection.execute(
             "SELECT count(*), (SELECT count(*) FROM orchestrator.tasks_live) FROM orchestrator.tasks_done"
@@ -90,4 +91,4 @@ def test_a_restart_in_the_middle_of_a_drain_undoes_nothing_that_was_confirmed(
         # An execution whose claim the crash has forgotten is on record, and no other.
         lost = connection.execute("SELECT outcome FROM orchestrator.attempts").fetchall()
     assert {("lost",)} >= set(lost)
-    assert TASKS + len(lost) == len(told(process, "task started"))
+    assert TASKS + len(lost) == len(task_ids(process, "task started"))

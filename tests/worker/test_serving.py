@@ -1,4 +1,4 @@
-"""What a worker takes, in which order, and when: through real workers."""
+"""Which tasks a worker takes, in which order, and when: through real workers."""
 
 import asyncio
 import time

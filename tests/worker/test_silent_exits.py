@@ -59,7 +59,7 @@ def test_a_worker_that_a_handler_ends_with_success_has_lost_its_tasks(
     with worker(database_url, tmp_path / "second.log", "--until-empty", app=APP) as second:
         assert 0 == second.wait(), second.log
 
-    assert not first.said("worker stopped")
+    assert not first.has_logged("worker stopped")
     assert ("completed", 2, [(1, "lost")]) == (
         status(connection, task_id), task(connection, task_id).result, attempts(connection, task_id),
     )  # fmt: skip

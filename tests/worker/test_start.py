@@ -1,4 +1,4 @@
-"""A worker that is started while its server is away waits for it; what the server refuses is said at once."""
+"""A worker that starts while its server does not answer waits for it; it reports a refusal at once."""
 
 import signal
 from collections.abc import Iterator
@@ -35,13 +35,13 @@ def test_a_worker_waits_for_a_server_that_is_away(
 ) -> None:
     """It says so, and serves as soon as the server is there; with --processes the first child waits for all."""
     with worker(server.url(), tmp_path / "log", "-p", processes) as process:
-        eventually(lambda: process.said("server awaited"), "it waits")
+        eventually(lambda: process.has_logged("server awaited"), "it waits")
         server.start()
         eventually(lambda: process.log.count('"worker started"') == int(processes), "all serve")
         process.signal(signal.SIGTERM)
         assert 0 == process.wait(), process.log
 
-    assert not process.said("child died")
+    assert not process.has_logged("child died")
 
 
 @PROCESSES
@@ -64,12 +64,12 @@ def test_a_worker_that_waits_can_be_stopped(
 ) -> None:
     """Cleanly: there is nothing to finish."""
     with worker(server.url(), tmp_path / "log", "-p", processes) as process:
-        eventually(lambda: process.said("server awaited"), "it waits")
+        eventually(lambda: process.has_logged("server awaited"), "it waits")
         process.signal(number)
         assert 0 == process.wait(), process.log
 
     assert "Traceback" not in process.log
-    assert not process.said("child died")
+    assert not process.has_logged("child died")
 
 
 @PROCESSES
@@ -83,7 +83,7 @@ def test_a_refusal_of_the_server_is_reported_at_once(
     with worker(url, tmp_path / "log", "-p", processes) as process:
         assert 1 == process.wait(), process.log
 
-    assert not process.said("server awaited")
+    assert not process.has_logged("server awaited")
     assert 1 == process.log.count("error: cannot connect to")
     assert "not-there" in process.log
 
@@ -100,6 +100,6 @@ def test_a_wrong_password_is_reported_at_once(server: servers.Server, tmp_path: 
     with worker(url, tmp_path / "log") as process:
         assert 1 == process.wait(), process.log
 
-    assert not process.said("server awaited")
+    assert not process.has_logged("server awaited")
     assert 'password authentication failed for user "jane"' in process.log
     assert "hunter2" not in process.log

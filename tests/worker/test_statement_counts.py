@@ -1,7 +1,7 @@
-"""What a worker says, writes and holds: statements a task, bytes of WAL a task, statements and connections when idle.
+"""The statements, the WAL and the connections of a worker: per task, and when it is idle.
 
-Counted on the line between worker and server, and by the server: these are the same on every machine, where times are
-not. `orchestrator bench` measures the same at length.
+They are counted by a proxy and by the server: counts are the same on every machine, times are not. `orchestrator
+bench` measures the same at length.
 """
 
 import asyncio

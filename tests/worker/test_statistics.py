@@ -1,4 +1,4 @@
-"""Statistics of workers that run: they agree with the tables, whatever became of the tasks."""
+"""The statistics of running workers: they agree with the tables, at any end of the tasks."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""How a worker ends: told to, in a hurry, with its database away, or by a fault; and what it leaves behind."""
+"""The ends of a worker: on request, in a hurry, without its database, or by an error; and the state it leaves."""
 
 import asyncio
 import signal
@@ -97,20 +97,20 @@ def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
 @pytest.mark.parametrize("colour", ["async", "def"])
 def test_a_second_cancel_hurries(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
     """What still runs is given back at once, uncharged and in its old place, and its handler is told."""
-    told, let_go = threading.Event(), threading.Event()
+    was_cancelled, let_go = threading.Event(), threading.Event()
 
     @app.task(name="endless")
     async def on_loop() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            told.set()
+            was_cancelled.set()
 
     @app.task(name="endless-thread")
     def in_thread(context: Context) -> None:
         while not context.cancelled and not let_go.wait(0.005):
             pass
-        told.set()
+        was_cancelled.set()
 
     endless = on_loop if colour == "async" else in_thread
 
@@ -134,7 +134,7 @@ def test_a_second_cancel_hurries(app: Orchestrator, connection: psycopg.Connecti
 
     asyncio.run(main())
 
-    assert told.wait(PATIENCE_SECONDS)
+    assert was_cancelled.wait(PATIENCE_SECONDS)
     let_go.set()
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
 

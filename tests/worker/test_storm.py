@@ -1,4 +1,4 @@
-"""Four worker processes under random signals, beside each other."""
+"""Four worker processes under random signals, side by side."""
 
 from pathlib import Path
 

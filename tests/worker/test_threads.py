@@ -1,4 +1,5 @@
-"""The threads that run `def` handlers: everybody gets one, answers find their callers, and who will not end is left."""
+"""The threads that run `def` handlers: each function gets one, answers reach their callers, and a thread that does
+not end is abandoned."""
 
 import asyncio
 import contextvars

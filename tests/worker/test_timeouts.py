@@ -1,4 +1,4 @@
-"""Handlers that take too long: cancelled, left behind, told; and a TimeoutError of their own."""
+"""Handlers that take too long: cancelled, abandoned, informed; and a TimeoutError of their own."""
 
 import asyncio
 import threading
@@ -41,12 +41,12 @@ def test_a_def_handler_that_ignores_its_timeout_costs_no_slot(
 ) -> None:
     """With one slot, the next task runs while the thread still sits there; the handler can see that it is over."""
     let_go = threading.Event()
-    told: list[bool] = []
+    seen: list[bool] = []
 
     @app.task(name="stuck", timeout=0.1, max_attempts=1)
     def stuck(context: Context) -> None:
         let_go.wait(30)
-        told.append(context.cancelled)
+        seen.append(context.cancelled)
 
     @app.task(name="next")
     def following() -> str:
@@ -56,7 +56,7 @@ def test_a_def_handler_that_ignores_its_timeout_costs_no_slot(
     with recorded(events.HandlerAbandoned) as abandoned:
         run_until_empty(app, concurrency=1)
 
-    assert [] == told
+    assert [] == seen
     let_go.set()
     assert [events.HandlerAbandoned(first.id, "stuck")] == abandoned
     assert ("dead_letter", "Timeout") == (
@@ -65,9 +65,9 @@ def test_a_def_handler_that_ignores_its_timeout_costs_no_slot(
     )
     assert "ran" == task(connection, second.id).result
     deadline = time.monotonic() + 10
-    while not told and time.monotonic() < deadline:
+    while not seen and time.monotonic() < deadline:
         threading.Event().wait(0.005)
-    assert [True] == told
+    assert [True] == seen
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])

@@ -1,4 +1,4 @@
-"""The connection of a handler's own transaction breaks: before the COMMIT, under it, and for longer."""
+"""The connection of a handler's own transaction breaks: before the COMMIT, during it, and for a longer time."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A handler's own transaction, and what comes between: hands, timeouts, a stop, a pool that is used up."""
+"""A handler's own transaction, and what can interrupt it: manual changes, timeouts, a stop, a used-up pool."""
 
 import asyncio
 import threading
@@ -67,18 +67,18 @@ def test_a_manual_change_during_the_transaction_undoes_its_writes(
     handle = writing(app, colour, inside=act).enqueue()
 
     async def main() -> list[Any]:
-        with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as told:
+        with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as emitted:
             async with working(app):
-                await until(lambda: told, "it is told")
+                await until(lambda: emitted, "it is told")
                 if hand == "requeued":
                     await until(lambda: status(connection, handle.id) == "completed", "it ran again")
         await app.aclose()
-        return told
+        return emitted
 
-    told = asyncio.run(main())
+    emitted = asyncio.run(main())
 
-    assert [handle.id] == [event.task_id for event in told]
-    assert events.TaskFailed not in {type(event) for event in told}
+    assert [handle.id] == [event.task_id for event in emitted]
+    assert events.TaskFailed not in {type(event) for event in emitted}
     # Requeued by hand it begins anew, with its first attempt: one entry, and that is the second run's.
     assert ([(handle.id, 1)] if hand == "requeued" else []) == entries(connection)
     # That it ran is on record; an outcome it has none.
@@ -96,11 +96,11 @@ def test_a_completion_waits_for_an_open_manual_change(
         ).enqueue()
 
         async def main() -> None:
-            with recorded(events.StaleOutcome, events.LeaseLost) as told:
+            with recorded(events.StaleOutcome, events.LeaseLost) as emitted:
                 async with working(app):
                     await until(lambda: value(connection, WAITING), "it waits for the hand")
                     hand.commit()
-                    await until(lambda: told, "it is told")
+                    await until(lambda: emitted, "it is told")
 
         asyncio.run(main())
 
@@ -127,11 +127,11 @@ def test_a_manual_change_that_does_not_end_fails_the_attempt_with_a_message(
 
         async def main() -> None:
             async with working(app):
-                with recorded(events.TaskFailed, events.TaskCompleted) as told:
+                with recorded(events.TaskFailed, events.TaskCompleted) as emitted:
                     await until(lambda: value(connection, WAITING), "it waits for the hand")
                     await until(lambda: not value(connection, WAITING), "it gives up")
                     hand.commit()
-                    await until(lambda: len(told) == 2, "it completes")
+                    await until(lambda: len(emitted) == 2, "it completes")
 
         asyncio.run(main())
 

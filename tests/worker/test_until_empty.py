@@ -1,4 +1,4 @@
-"""When a worker that runs until its queues are empty ends, and when it does not."""
+"""When a worker with --until-empty ends, and when it does not."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""A worker that too many handlers have left a thread behind in: it stops, and asks to be replaced."""
+"""A worker with too many threads left behind by handlers: it stops, and asks for a replacement."""
 
 import asyncio
 import threading
@@ -86,6 +86,6 @@ def test_the_process_of_a_worn_out_worker_ends_with_a_code_of_its_own(
     log = tmp_path / "log"
     with worker(database_url, log, ORCHESTRATOR_LEAKED_THREADS_MAX="0") as process:
         assert (75, WORN_OUT_CODE) == (process.wait(), 75)
-        assert process.said("worker worn out"), process.log
+        assert process.has_logged("worker worn out"), process.log
 
     assert {"dead_letter": 1} == statuses(connection)

@@ -1,4 +1,4 @@
-"""Workers that lose what they hold, outlive their leases, or die of a handler."""
+"""Workers that lose their tasks, go on after their leases, or die of a handler."""
 
 from tests.mutants.mutant import mutant
 

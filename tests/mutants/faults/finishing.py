@@ -1,4 +1,4 @@
-"""Outcomes that are written without a right to it, twice, for the wrong price, or not at all."""
+"""Outcomes that are written without a valid lease, twice, with a wrong charge, or not at all."""
 
 from tests.mutants.mutant import mutant
 

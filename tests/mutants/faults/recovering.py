@@ -1,4 +1,4 @@
-"""Recoveries that take from the living, forget the dead, or charge the wrong one."""
+"""Recoveries that take tasks from live workers, miss dead ones, or charge the wrong task."""
 
 from tests.mutants.mutant import mutant
 
