@@ -1,6 +1,6 @@
-"""A short and honest life, for the checker's own tests: some tasks of every kind, run by one worker, with its books.
+"""A short run without faults, for the checker's own tests: some tasks of every kind, run by one worker, with records.
 
-Nothing is struck. What the tests then change in the books by hand is the only thing that is wrong with them.
+The tests then change the records, and that change is the only fault in them.
 """
 
 import json
