@@ -1,8 +1,8 @@
-"""A worker's life: hired, given one task, told to stop; and struck at one point of it.
+"""The run of a worker: start, one task, stop; and a fault at one point.
 
-Who is cut off goes on by itself. Who is killed or stands still is replaced, once, by a worker that takes the straight
-way. Who stands still goes on when the task is completed by another and its row is dead: with what it was just saying,
-which reaches the server first then.
+A worker that is cut off goes on by itself. A worker that is killed or frozen is replaced, once, by a worker without
+faults. A frozen worker goes on when another worker has completed the task and its own row is dead. Its delayed message
+reaches the server first then.
 """
 
 import signal
