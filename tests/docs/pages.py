@@ -1,13 +1,13 @@
-"""Read a page: its blocks of code in order, and what is said about each.
+"""Read a page: its blocks of code in order, and the notes about each.
 
     ```python     run in the page's namespace; written to a file when the line above names one: "Save as `shop.py`:"
     ```sql        run statement by statement, as psql does
     ```console    lines that begin with `$ ` are run, the lines below each are what it prints
     ```text       what the block right above prints; anywhere else it is a drawing
 
-A comment right above a block, `<!-- not run: reason -->`, exempts it, and one test lists all of these. In what is
-printed, `…` stands for anything on its line, and alone on a line for any lines. What several processes print comes in
-no order: with `--processes` each line that the page shows is somewhere in what was printed.
+A comment right above a block, `<!-- not run: reason -->`, exempts it, and one test lists all of these. In expected
+output, `…` stands for anything on its line, and alone on a line for any lines. The output of several processes has no
+order: with `--processes` each line of the page must be somewhere in the output.
 """
 
 import re

@@ -1,9 +1,9 @@
-"""One planted fault on trial: its tests are run in a tree that has it, until the first one fails.
+"""One planted fault on trial: its tests run in a tree with the fault, until the first one fails.
 
 caught     a test that could begin failed
-survived   all of them passed: a test is missing
-hung       no verdict in time: a test without a deadline
-stillborn  the statement or module cannot even be read: that is no fault that anybody would ship
+survived   all tests passed: a test is missing
+hung       no result in time: a test has no deadline
+stillborn  the statement or module cannot be parsed: any run would notice such a fault
 """
 
 import json
