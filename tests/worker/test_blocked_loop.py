@@ -18,7 +18,7 @@ LOUD = ("-c", "10", "--log-level", "debug")
 
 @contextmanager
 def shut(url: str) -> Iterator[psycopg.Connection]:
-    """Keep the handlers that block waiting, until the door is opened."""
+    """Make the handlers that block wait until the door opens."""
     with psycopg.connect(url, autocommit=True) as keeper:
         keeper.execute("SELECT pg_advisory_lock(%s)", [DOOR])
         yield keeper
@@ -31,7 +31,7 @@ def open_it(keeper: psycopg.Connection) -> None:
 def enqueue(
     connection: psycopg.Connection, kind: str, before: int, behind: int, *, after: float = 0.0
 ) -> int:
-    """Enqueue a handler that blocks, with others before and behind it in the order; return its id."""
+    """Enqueue a handler that blocks, with others before and behind it in the order. Return its id."""
     work = "INSERT INTO orchestrator.tasks (type) SELECT %s FROM generate_series(1, %s)"
     with connection.transaction():
         connection.execute(work, [kind, before])
@@ -55,8 +55,8 @@ def beat(connection: psycopg.Connection, process: Process) -> object:
 
 
 def unbegun(connection: psycopg.Connection, blocked: Process) -> set[int]:
-    """Return the tasks that are not completed, and that the blocked worker has not begun; what it has, and outcomes
-    that it could not write any more, have to wait for its loop."""
+    """Return the tasks that are not completed and that the blocked worker has not begun. Its running tasks and
+    unwritten outcomes must wait for its loop."""
     rows = connection.execute("SELECT id FROM orchestrator.tasks WHERE status <> 'completed'").fetchall()
     begun = {line["task_id"] for line in blocked.events() if line["event"] == "task started"}
     return {int(task_id) for (task_id,) in rows} - begun
@@ -66,8 +66,8 @@ def unbegun(connection: psycopg.Connection, blocked: Process) -> set[int]:
 def test_a_blocked_loop_keeps_no_task_waiting(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, before: int
 ) -> None:
-    """What it had claimed ahead is given back, uncharged, and runs elsewhere while the loop is blocked; the worker
-    beats, its row and its log say what is the matter, and it goes on when the loop is free."""
+    """The tasks claimed ahead are given back, uncharged, and run elsewhere while the loop is blocked. The worker
+    still beats, its row and its log report the block, and it goes on when the loop is free."""
     with shut(database_url) as keeper, worker(database_url, tmp_path / "blocked.log", *LOUD) as blocked:
         blocking = enqueue(connection, "shop.work", before, BEHIND)
         see_it_blocked(connection, keeper, blocked, tmp_path, blocking)
@@ -82,10 +82,11 @@ def test_a_blocked_loop_keeps_no_task_waiting(
     assert lines[1]["blocked_seconds"] > 1.0
 
 
-def test_a_claim_on_its_way_to_a_blocked_loop_goes_back(
+def test_a_claim_whose_answer_reaches_a_blocked_loop_goes_back(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """The database has given the tasks away, and nobody reads the answer; on a long line that is so nearly always."""
+    """The database has assigned the tasks, and the worker does not read the answer. With a slow network that is the
+    usual case."""
     with (
         shut(database_url) as keeper,
         Proxy(database_url) as proxy,
@@ -104,7 +105,7 @@ def see_it_blocked(
     directory: Path,
     blocking: int,
 ) -> None:
-    """See others run what is behind the task that blocks, while it does; then open the door."""
+    """Check that others run the tasks behind the blocking one meanwhile; then open the door."""
     eventually(lambda: blocked.has_logged("loop blocked"), "it says so")
     last = beat(connection, blocked)
     with worker(connection_url(connection), directory / "other.log", "-c", "10"):

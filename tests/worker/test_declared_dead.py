@@ -14,7 +14,7 @@ from tests.worker.running import attempts, recorded, run_until_empty, status, ta
 def test_a_worker_that_was_declared_dead_comes_back_under_a_new_id(
     database_url: str, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It drops what it held, its handlers are told, and the tasks run again: lost once, by a cause on record."""
+    """It drops its tasks and informs their handlers. The tasks run again: lost once, with the cause on record."""
     app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
     cancelled_attempts: list[int] = []
 
@@ -59,7 +59,8 @@ def test_a_worker_that_was_declared_dead_comes_back_under_a_new_id(
 
 
 def test_a_new_id_is_adopted_only_with_its_row(database_url: str, connection: psycopg.Connection) -> None:
-    """Declared dead while its new row cannot be written: it tries again, and never claims under an id without one."""
+    """The worker is declared dead while its new row cannot be written. It tries again, and never claims under an id
+    without a row."""
     app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
 
     @app.task(name="work")
@@ -118,7 +119,7 @@ def test_another_worker_runs_the_tasks_of_a_dead_one(
 def test_a_worker_that_comes_back_soon_holds_a_beacon_again(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Its listener hears for the new id, over the connection it has."""
+    """Its listener uses the new id, over the same connection."""
     app = Orchestrator(database_url, heartbeat_seconds=0.2)
 
     @app.task(name="work")

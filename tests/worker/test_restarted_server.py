@@ -22,7 +22,7 @@ LOUD = ("-c", "20", "--log-level", "debug")
 
 @pytest.fixture
 def server() -> Iterator[servers.Server]:
-    """A server of the test's own, with tasks to drain."""
+    """A server of the test's own, with tasks."""
     with servers.temporary_directory() as directory:
         # What was committed without waiting for the disk is in memory until a crash, for certain.
         settings = {"wal_writer_delay": "10s"}
@@ -37,7 +37,7 @@ def server() -> Iterator[servers.Server]:
 
 
 def task_ids(process: Process, event: str) -> list[int]:
-    """Return the tasks of which it has said this, in order; the last line may not be whole yet."""
+    """Return the tasks of this event in the log, in order; the last line may be incomplete."""
     return [line["task_id"] for line in lines(process) if line["event"] == event]
 
 
@@ -51,7 +51,7 @@ def has_completed(process: Process, enough: int) -> bool:
 
 
 def done(server: servers.Server) -> set[int]:
-    """Return the tasks that are completed, by the database."""
+    """Return the tasks that are completed in the database."""
     with psycopg.connect(server.url(), autocommit=True) as connection:
         return {
             task_id for (task_id,) in connection.execute("SELECT id FROM orchestrator.tasks_done").fetchall()
@@ -59,11 +59,11 @@ def done(server: servers.Server) -> set[int]:
 
 
 @pytest.mark.parametrize("mode", ["immediate", long("fast")])
-def test_a_restart_in_the_middle_of_a_drain_undoes_nothing_that_was_confirmed(
+def test_a_restart_under_load_undoes_no_confirmed_outcome(
     server: servers.Server, mode: servers.StopMode, tmp_path: Path
 ) -> None:
-    """Twice. What was said to be completed is, and never starts again; what was on its way is sent again, or refused
-    where the crash has forgotten the claim, and then runs again."""
+    """Twice. A task that was reported as completed is completed, and never starts again. An outcome in progress is
+    sent again; if the crash has lost the claim, it is refused, and the task runs again."""
     with worker(server.url(), tmp_path / "log", *LOUD) as process:
         for enough in (TASKS // 6, TASKS // 2):
             eventually(partial(has_completed, process, enough), "some are completed")

@@ -33,7 +33,7 @@ def server() -> Iterator[servers.Server]:
 def test_a_worker_waits_for_a_server_that_is_away(
     server: servers.Server, tmp_path: Path, processes: str
 ) -> None:
-    """It says so, and serves as soon as the server is there; with --processes the first child waits for all."""
+    """It reports that, and serves as soon as the server answers. With --processes the first child waits for all."""
     with worker(server.url(), tmp_path / "log", "-p", processes) as process:
         eventually(lambda: process.has_logged("server awaited"), "it waits")
         server.start()
@@ -46,7 +46,7 @@ def test_a_worker_waits_for_a_server_that_is_away(
 
 @PROCESSES
 def test_the_wait_has_a_limit(server: servers.Server, tmp_path: Path, processes: str) -> None:
-    """Then it says in one sentence what it waited for, and for how long."""
+    """Then one sentence says what it waited for, and for how long."""
     limit = {"ORCHESTRATOR_START_WAIT_SECONDS": "0.5"}
     with worker(server.url(), tmp_path / "log", "-p", processes, **limit) as process:
         assert 1 == process.wait(), process.log
@@ -62,7 +62,7 @@ def test_the_wait_has_a_limit(server: servers.Server, tmp_path: Path, processes:
 def test_a_worker_that_waits_can_be_stopped(
     server: servers.Server, tmp_path: Path, processes: str, number: signal.Signals
 ) -> None:
-    """Cleanly: there is nothing to finish."""
+    """Cleanly: it has no task to finish."""
     with worker(server.url(), tmp_path / "log", "-p", processes) as process:
         eventually(lambda: process.has_logged("server awaited"), "it waits")
         process.signal(number)
@@ -77,7 +77,7 @@ def test_a_worker_that_waits_can_be_stopped(
 def test_a_refusal_of_the_server_is_reported_at_once(
     database_url: str, tmp_path: Path, processes: str, part: str
 ) -> None:
-    """It answers, so there is nothing to wait for."""
+    """The server answers, so a wait would not help."""
     separator = "&" if "?" in database_url else "?"
     url = f"{database_url}{separator}{part}={quote('not-there')}"
     with worker(url, tmp_path / "log", "-p", processes) as process:
@@ -89,7 +89,7 @@ def test_a_refusal_of_the_server_is_reported_at_once(
 
 
 def test_a_wrong_password_is_reported_at_once(server: servers.Server, tmp_path: Path) -> None:
-    """And not printed."""
+    """And the password is not printed."""
     with psycopg.connect(server.start().url(), autocommit=True) as connection:
         connection.execute("CREATE ROLE jane LOGIN PASSWORD 'right'")
     hba = server.cluster / "pg_hba.conf"

@@ -15,7 +15,7 @@ from tests.worker.running import attempts, recorded, run_until_empty, status, ta
 def test_an_async_handler_that_takes_too_long_is_cancelled(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A timeout is a failure like others, named as one."""
+    """A timeout is a failure like others, with its own name."""
     cancelled: list[bool] = []
 
     @app.task(name="slow", timeout=0.1, max_attempts=1)
@@ -39,7 +39,7 @@ def test_an_async_handler_that_takes_too_long_is_cancelled(
 def test_a_def_handler_that_ignores_its_timeout_costs_no_slot(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """With one slot, the next task runs while the thread still sits there; the handler can see that it is over."""
+    """With one slot, the next task runs while the old thread goes on. The handler can see that its attempt is over."""
     let_go = threading.Event()
     seen: list[bool] = []
 
@@ -74,7 +74,7 @@ def test_a_def_handler_that_ignores_its_timeout_costs_no_slot(
 def test_a_handlers_own_timeout_error_is_an_ordinary_failure(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It is the handler's word about somebody else, and keeps its class, its message and its frames."""
+    """It is an error of the handler, and keeps its class, its message and its frames."""
 
     def ask() -> None:
         raise TimeoutError("the mail server did not answer")
@@ -92,7 +92,7 @@ def test_a_handlers_own_timeout_error_is_an_ordinary_failure(
 
 
 def test_no_timeout_is_no_timeout(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """timeout=0 means: as long as it takes."""
+    """timeout=0 means no limit."""
 
     @app.task(name="patient", timeout=0)
     async def patient() -> str:
