@@ -13,19 +13,19 @@ from math import factorial, prod
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Whose step was taken, of those that could be."""
+    """The chosen actor, and the possible ones."""
 
     taken: str
     available: tuple[str, ...]
 
     @property
     def left(self) -> tuple[str, ...]:
-        """What has not been tried here, all before `taken` having been."""
+        """The actors that have not been tried here; all before `taken` have been."""
         return self.available[self.available.index(self.taken) + 1 :]
 
 
 def following(choices: Sequence[Choice]) -> list[Choice] | None:
-    """Return how the next schedule begins, or None after the last one."""
+    """Return the beginning of the next schedule, or None after the last one."""
     for n in reversed(range(len(choices))):
         if left := choices[n].left:
             return [*choices[:n], replace(choices[n], taken=left[0])]
@@ -33,6 +33,6 @@ def following(choices: Sequence[Choice]) -> list[Choice] | None:
 
 
 def merges(steps: Iterable[int]) -> int:
-    """Return in how many orders so many steps each can be taken, when nobody ever waits."""
+    """Return the number of orders of this many steps each, if no actor ever waits."""
     lengths = list(steps)
     return factorial(sum(lengths)) // prod(map(factorial, lengths))

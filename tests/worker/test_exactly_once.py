@@ -36,7 +36,7 @@ def booked(connection: psycopg.Connection) -> int:
 def test_kill_9_leaves_one_entry_a_task(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """At whatever point: before the entry, between entry and completion, and under the commit."""
+    """At any point: before the entry, between entry and completion, and during the commit."""
     connection.execute(TABLE)
     connection.execute(ENQUEUE, [TOTAL])
     for number in range(1, KILLS + 1):
@@ -56,7 +56,7 @@ def test_kill_9_leaves_one_entry_a_task(
 def test_workers_that_come_and_go_leave_one_entry_a_task(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Two at a time, told to stop at random, hurried at random, each followed by another."""
+    """Two at a time, stopped at random, hurried at random, each followed by another."""
     connection.execute(TABLE)
     connection.execute(ENQUEUE, [TOTAL])
     dice = random.Random(7)  # noqa: S311 - no secret
@@ -87,7 +87,7 @@ def test_workers_that_come_and_go_leave_one_entry_a_task(
 def test_a_restart_of_the_server_leaves_one_entry_a_task(
     mode: servers.StopMode, total: int, tmp_path: Path
 ) -> None:
-    """It is told to end in the middle of a drain, or crashes: what was committed is there, and not run again."""
+    """The server stops under load, or crashes: committed writes stay, and their tasks do not run again."""
     with servers.temporary_directory() as directory:
         server = servers.Server(servers.binaries(servers.choice()), directory / "server")
         try:
@@ -111,7 +111,7 @@ def test_a_restart_of_the_server_leaves_one_entry_a_task(
 
 
 def ask(server: servers.Server, question: Callable[[psycopg.Connection], object]) -> int:
-    """Ask on a session of its own; 0 while there is none."""
+    """Run a query on a session of its own; 0 if there is no session."""
     with suppress(psycopg.OperationalError), psycopg.connect(server.url(), autocommit=True) as connection:
         answer = question(connection)
         return answer if isinstance(answer, int) else 0
