@@ -58,7 +58,7 @@ ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def output_of(ran: Ran) -> str:
-    """Return what was said, having seen that it is a sentence and fits its exit code."""
+    """Return the output, after a check that it is a sentence and fits the exit status."""
     assert "Traceback" not in ran.output
     if ran.code == 0:
         return ran.out
@@ -70,7 +70,7 @@ def output_of(ran: Ran) -> str:
 
 
 def words_of_a_check(ran: Ran) -> bool:
-    """Tell whether this is an answer, which happens to be no: that of `migrate --check`, or of `doctor`."""
+    """Return whether this is a negative answer: of `migrate --check`, or of `doctor`."""
     return ran.code == 1 and ran.err == "" and ran.out != ""
 
 
@@ -80,7 +80,7 @@ def of(words: str, command: click.Command, **more: str) -> list[str]:
 
 @every_command
 def test_without_a_database(words: str, command: click.Command) -> None:
-    """Nobody listens: where it looked, and what came back."""
+    """No server listens: the message has the address and the error."""
     url = "postgresql://jane:hunter2@127.0.0.1:1/shop"
     output = output_of(ran := run(*of(words, command), url=url, ORCHESTRATOR_START_WAIT_SECONDS="0"))
 
@@ -91,7 +91,7 @@ def test_without_a_database(words: str, command: click.Command) -> None:
 
 @every_command
 def test_without_a_name_of_a_database(words: str, command: click.Command) -> None:
-    """The first mistake of all; only `version` has something to say all the same."""
+    """Only `version` prints something all the same."""
     ran = run(*of(words, command))
 
     assert (0 if words == "version" else 1) == ran.code
@@ -118,7 +118,7 @@ def old_url(administrator: psycopg.Connection, server_url: str, template_databas
 
 @every_command
 def test_with_an_old_schema(words: str, command: click.Command, old_url: str) -> None:
-    """Nothing is tried on it; a producer's act alone works, since producers may not look at the revision."""
+    """The commands do nothing. Only a producer's command works, because producers may not read the revision."""
     ran = run(*of(words, command), url=old_url)
 
     assert words in ("enqueue", "migrate", "version") or "this version needs 0001" in output_of(ran)
@@ -129,7 +129,7 @@ BINARIES = debian_binaries("15")
 
 
 class Place:
-    """A server that asks for passwords, and its standby, which takes no writes."""
+    """A server that asks for passwords, and its read-only standby."""
 
     def __init__(self, folder: Path) -> None:
         self.primary = Server(BINARIES, folder / "primary").start()
@@ -171,7 +171,7 @@ def place() -> Iterator[Place]:
 
 @every_command
 def test_with_a_wrong_password(words: str, command: click.Command, place: Place) -> None:
-    """The server's own words, and not the password."""
+    """The server's message, without the password."""
     output = output_of(run(*of(words, command), url=place.wrong_password()))
 
     assert 'password authentication failed for user "jane"' in output
@@ -180,7 +180,7 @@ def test_with_a_wrong_password(words: str, command: click.Command, place: Place)
 
 @every_command
 def test_on_a_standby(words: str, command: click.Command, place: Place) -> None:
-    """A look works there, as far as nothing is unknown; what changes something is refused with where to go."""
+    """Commands that only read work as far as possible. Commands that write are refused with advice."""
     output = output_of(ran := run(*of(words, command), url=place.standby.url()))
 
     assert words in LOOKS or "takes no writes" in output or "read-only" in output, ran
@@ -189,7 +189,7 @@ def test_on_a_standby(words: str, command: click.Command, place: Place) -> None:
 
 @every_command
 def test_in_a_read_only_session(words: str, command: click.Command, database_url: str) -> None:
-    """As an administrator may have it for a login."""
+    """As an administrator may set it for a login."""
     output = output_of(
         ran := run(*of(words, command), url=database_url, PGOPTIONS="-c default_transaction_read_only=on")
     )
@@ -213,7 +213,7 @@ def test_an_unknown_id_or_name_is_reported(words: str, command: click.Command, d
 
 @every_command
 def test_a_closed_pipe_ends_a_command_quietly(words: str, command: click.Command, database_url: str) -> None:
-    """Quiet, with the status of a process that SIGPIPE ended; or it had nothing to print there."""
+    """With the status of a process that SIGPIPE ended, or with 0 if it had nothing to print."""
     reading, writing = os.pipe()
     os.close(reading)
     closed = open(writing, "w")  # noqa: SIM115 - its close is the point: it fails, or not any more
@@ -232,7 +232,7 @@ def test_a_closed_pipe_ends_a_command_quietly(words: str, command: click.Command
 
 @pytest.fixture
 def hostile_url(database_url: str, connection: psycopg.Connection) -> str:
-    """A database in which every text that is a stranger's is an attack on a terminal."""
+    """A database in which every untrusted text is an attack on a terminal."""
     clean = HOSTILE.replace("\x00", "")
     with names_unchecked(connection):
         connection.execute(
@@ -256,7 +256,7 @@ def hostile_url(database_url: str, connection: psycopg.Connection) -> str:
 def test_hostile_text_reaches_no_screen(
     hostile_url: str, connection: psycopg.Connection, width: int | None
 ) -> None:
-    """In no field of any command: what does not print is escaped, and no line is wider than the terminal."""
+    """In any field of any command: unprintable characters are escaped, and no line is wider than the terminal."""
     (task_id,) = connection.execute("SELECT min(id) FROM orchestrator.tasks_dead").fetchone() or (0,)
     for words, command in leaves():
         if words not in LOOKS or words in ("migrate", "version"):
@@ -283,7 +283,7 @@ def test_hostile_text_reaches_no_screen(
 
 @every_command
 def test_json_is_json(words: str, command: click.Command, hostile_url: str) -> None:
-    """Standard output holds one document and nothing else, also where there is nothing."""
+    """Standard output has exactly one document, also if there is no data."""
     if words not in LOOKS or all(each.name != "as_json" for each in command.params):
         pytest.skip("it prints no JSON")
     ran = run(*of(words, command), "--json", url=hostile_url)

@@ -16,7 +16,7 @@ NO_WAIT = "0"
 
 
 def refusal(words: str, url: str | None = None, cwd: Path | None = None, **settings: str) -> tuple[int, str]:
-    """Run a command that must fail, and return its exit code and what it said on standard error."""
+    """Run a command that must fail. Return its exit status and its standard error."""
     done = run(*words.split(), url=url, cwd=cwd or REPOSITORY, **settings)
     assert "Traceback" not in done.stderr, done.stderr
     assert "" == done.stdout
@@ -24,7 +24,7 @@ def refusal(words: str, url: str | None = None, cwd: Path | None = None, **setti
 
 
 def test_no_database_was_named() -> None:
-    """The first mistake of all: the sentence names every way out."""
+    """The sentence names every way to give one."""
     code, output = refusal(f"worker {SHOP}")
 
     assert 1 == code
@@ -35,7 +35,7 @@ def test_no_database_was_named() -> None:
 
 @pytest.mark.parametrize("command", [f"worker {SHOP}", "migrate", "migrate --check"])
 def test_the_server_is_away(command: str) -> None:
-    """Where it looked and what came back, without the password."""
+    """The address and the error, without the password."""
     code, output = refusal(
         command, url="postgresql://jane:hunter2@127.0.0.1:1/shop", ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT
     )
@@ -46,7 +46,7 @@ def test_the_server_is_away(command: str) -> None:
 
 
 def test_the_host_has_no_address() -> None:
-    """A name that resolves to nothing is said too."""
+    """The message names a host that does not resolve."""
     code, output = refusal(
         f"worker {SHOP}",
         url="postgresql://jane:hunter2@nowhere.invalid/shop",
@@ -59,7 +59,7 @@ def test_the_host_has_no_address() -> None:
 
 
 def test_the_url_cannot_be_read() -> None:
-    """Said without quoting it: it may hold a password."""
+    """The message does not quote it, because it may contain a password."""
     code, output = refusal(f"worker {SHOP}", url="postgresql://jane:hunter2@[::1/shop")
 
     assert 1 == code
@@ -75,8 +75,8 @@ def test_there_is_no_schema(empty_database_url: str) -> None:
     assert (1, True) == (code, "no orchestrator schema yet; run `orchestrator migrate`" in output)
 
 
-def test_the_schema_has_grown_away(database_url: str, connection: psycopg.Connection) -> None:
-    """A schema that bears only newer code is served by no older one."""
+def test_the_schema_needs_newer_code(database_url: str, connection: psycopg.Connection) -> None:
+    """Older code does not start on it."""
     connection.execute("UPDATE orchestrator.settings SET oldest_code = 9000")
 
     code, output = refusal(f"worker {SHOP}", url=database_url)
@@ -85,10 +85,10 @@ def test_the_schema_has_grown_away(database_url: str, connection: psycopg.Connec
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.workers")
 
 
-def test_a_newer_schema_that_bears_this_code_is_served(
+def test_a_newer_schema_that_supports_this_code_is_served(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Migrating first and deploying later is the usual order."""
+    """The usual order is to migrate first and to deploy later."""
     connection.execute("UPDATE orchestrator.alembic_version SET version_num = '9000'")
 
     done = run("worker", SHOP, "--until-empty", url=database_url)
@@ -97,7 +97,7 @@ def test_a_newer_schema_that_bears_this_code_is_served(
 
 
 def test_the_schema_is_too_old(database_url: str, connection: psycopg.Connection) -> None:
-    """And the sentence says what to run."""
+    """The sentence says what to run."""
     connection.execute("UPDATE orchestrator.alembic_version SET version_num = '0000'")
 
     code, output = refusal(f"worker {SHOP}", url=database_url)
@@ -109,7 +109,7 @@ def test_the_schema_is_too_old(database_url: str, connection: psycopg.Connection
 
 
 def test_a_role_without_rights_gets_a_message(database_url: str, connection: psycopg.Connection) -> None:
-    """What the server refuses is a sentence as well."""
+    """A refusal of the server is one sentence, too."""
     name = f"stranger_{connection.info.dbname[-12:]}"
     connection.execute(f"CREATE ROLE {name} LOGIN")
     try:
@@ -142,7 +142,7 @@ def test_a_role_without_rights_gets_a_message(database_url: str, connection: psy
     ],
 )
 def test_an_application_that_cannot_be_found(spec: str, sentence: str) -> None:
-    """The command line was wrong: exit code 2, and what was probably meant."""
+    """Exit status 2, and a suggestion."""
     code, output = refusal(f"worker {spec}", url="postgresql://nobody@127.0.0.1:1/x")
 
     assert 2 == code
@@ -150,7 +150,7 @@ def test_an_application_that_cannot_be_found(spec: str, sentence: str) -> None:
 
 
 def test_the_error_for_a_missing_module_names_it(tmp_path: Path) -> None:
-    """The application is there; what it imports is not."""
+    """The application exists, but a module that it imports does not."""
     (tmp_path / "jobs.py").write_text("import no_such_library\n")
 
     code, output = refusal("worker jobs:app", url="postgresql://nobody@127.0.0.1:1/x", cwd=tmp_path)
@@ -159,7 +159,7 @@ def test_the_error_for_a_missing_module_names_it(tmp_path: Path) -> None:
 
 
 def test_a_task_declared_twice_is_reported_at_the_start(tmp_path: Path) -> None:
-    """It would be chance which of the two ran."""
+    """Otherwise it would be chance which of the two runs."""
     (tmp_path / "jobs.py").write_text(
         "from orchestrator import Orchestrator\napp = Orchestrator()\n"
         "for _ in range(2):\n    @app.task(name='mail')\n    def mail() -> None: ...\n"
@@ -185,7 +185,7 @@ def test_a_task_declared_twice_is_reported_at_the_start(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_command_line(words: str, sentence: str) -> None:
-    """Exit code 2, and what was probably meant."""
+    """Exit status 2, and a suggestion."""
     code, output = refusal(words, url="postgresql://nobody@127.0.0.1:1/x")
 
     assert 2 == code
@@ -194,7 +194,7 @@ def test_a_wrong_command_line(words: str, sentence: str) -> None:
 
 
 def test_all_wrong_settings_are_named_together() -> None:
-    """Mending them one at a time costs a deploy each."""
+    """One at a time would cost a deployment each."""
     code, output = refusal(
         f"worker {SHOP}",
         ORCHESTRATOR_CONCURRENCY="many",
@@ -211,7 +211,7 @@ def test_all_wrong_settings_are_named_together() -> None:
 def test_a_worker_that_does_not_wait_at_its_start_fails_with_a_message(
     database_url: str, tmp_path: Path
 ) -> None:
-    """It ends with a sentence, and whoever runs it tries again."""
+    """It ends with a sentence, and its service manager tries again."""
     away = database_url.replace("port=5432", "port=5433").replace(":5432", ":5433") + "x"
     with worker(away, tmp_path / "log", ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT) as process:
         assert 1 == process.wait(PATIENCE_SECONDS)

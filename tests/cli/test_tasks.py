@@ -26,7 +26,7 @@ HOSTILE = "\x1b[2J\u202e'\"%s {} \n=cmd|"
 
 
 class Printed:
-    """What a command printed, and how it ended."""
+    """The status and the output of a command."""
 
     def __init__(self, status: int, output: str, errors: str) -> None:
         self.status, self.output, self.errors = status, output, errors
@@ -56,7 +56,7 @@ def dead(connection: psycopg.Connection, **columns: object) -> int:
 
 
 def test_a_list_is_filtered_and_goes_on(run_command: Any, connection: psycopg.Connection) -> None:
-    """The newest first; where there are more it says how to go on."""
+    """The newest first; if there are more, a line shows how to continue."""
     ids = [put(connection, payload=Jsonb({"user_id": 42})) for _ in range(3)]
     put(connection, payload=Jsonb({"user_id": "42"}))
 
@@ -70,7 +70,7 @@ def test_a_list_is_filtered_and_goes_on(run_command: Any, connection: psycopg.Co
 
 
 def test_an_empty_list_shows_why_it_is_empty(run_command: Any, connection: psycopg.Connection) -> None:
-    """A mistyped queue, a number that is text."""
+    """A mistyped queue, a number that is a text."""
     ran = run_command("tasks", "list", "-q", "defualt", "payload.user_id=42")
 
     assert 0 == ran.status
@@ -104,7 +104,7 @@ def test_a_wrong_command_line_is_reported(run_command: Any, words: list[str], me
 
 
 def test_named_tasks_are_acted_on_one_by_one(run_command: Any, connection: psycopg.Connection) -> None:
-    """What is refused does not keep it from the others, and shows in the status."""
+    """A refused task does not stop the others; the exit status shows it."""
     lost, done = dead(connection), put(connection, "completed")
 
     ran = run_command("tasks", "cancel", str(done), "4711", str(lost))
@@ -119,7 +119,7 @@ def test_named_tasks_are_acted_on_one_by_one(run_command: Any, connection: psyco
 
 
 def test_many_are_shown_first_and_need_a_yes(run_command: Any, connection: psycopg.Connection) -> None:
-    """Without a terminal by --yes; --dry-run and a missing yes do nothing; --limit is kept."""
+    """Without a terminal by --yes. --dry-run and a missing yes change nothing, and --limit applies."""
     connection.execute(DEAD_LETTERS, [20])
 
     dry = run_command("tasks", "requeue", "--type", "mail", "--dry-run")
@@ -138,8 +138,8 @@ def test_many_are_shown_first_and_need_a_yes(run_command: Any, connection: psyco
     assert [1] * 20 == list(requeues(connection).values())
 
 
-def test_at_a_terminal_a_person_is_asked(database_url: str, connection: psycopg.Connection) -> None:
-    """No is no."""
+def test_at_a_terminal_the_command_asks(database_url: str, connection: psycopg.Connection) -> None:
+    """A no changes nothing."""
     connection.execute(DEAD_LETTERS, [20])
     with at_terminal("tasks", "delete", "--status", "dead", url=database_url, cwd=Path.cwd()) as screen:
         screen.shows("Go on? [y/N]")
@@ -150,10 +150,10 @@ def test_at_a_terminal_a_person_is_asked(database_url: str, connection: psycopg.
     assert 20 == one(connection, "SELECT count(*) FROM orchestrator.tasks_dead")
 
 
-def test_killed_half_way_and_started_again_it_does_the_rest(
+def test_a_killed_command_does_the_rest_when_started_again(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Nothing twice, nothing left; and what has to be said for that was said before it began."""
+    """No task twice, and none left. The necessary option was printed before it began."""
     connection.execute(DEAD_LETTERS, [6000])
     sleeping_worker(connection, "default", seconds=3600)  # beside a worker it rests, and is met half-way
     words = ["tasks", "requeue", "--status", "dead_letter", "--yes"]
@@ -184,7 +184,8 @@ def test_killed_half_way_and_started_again_it_does_the_rest(
 
 
 def test_an_interrupted_command_shows_how_to_go_on(database_url: str, connection: psycopg.Connection) -> None:
-    """After a yes, Ctrl-C: what was done is done, and what failed again since is not taken by what it says."""
+    """Ctrl-C after a yes: finished changes stay, and the printed command does not touch tasks that have failed again
+    since."""
     connection.execute(DEAD_LETTERS, [6000])
     sleeping_worker(connection, "default", seconds=3600)
     words = ["tasks", "requeue", "--status", "dead_letter"]
@@ -205,7 +206,7 @@ def test_an_interrupted_command_shows_how_to_go_on(database_url: str, connection
 def test_a_terminated_command_shows_how_to_go_on(
     database_url: str, connection: psycopg.Connection, number: signal.Signals, tmp_path: Path
 ) -> None:
-    """As after Ctrl-C; and of a limit, what is left of it."""
+    """As after Ctrl-C; with the rest of a limit."""
     connection.execute(DEAD_LETTERS, [6000])
     sleeping_worker(connection, "default", seconds=3600)
     words = ["tasks", "requeue", "--status", "dead_letter", "--limit", "5999", "--yes"]
@@ -231,7 +232,7 @@ def test_a_terminated_command_shows_how_to_go_on(
 def test_a_task_that_is_locked_keeps_no_other_from_being_done(
     run_command: Any, connection: psycopg.Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is named; the others are done."""
+    """The command names it, and changes the others."""
     monkeypatch.setattr(bulk, "TRIES", 1)
     locked, free = put(connection), put(connection)
     with psycopg.connect(database_url) as hand:
@@ -246,7 +247,7 @@ def test_a_task_that_is_locked_keeps_no_other_from_being_done(
 def test_locked_tasks_are_reported(
     run_command: Any, connection: psycopg.Connection, database_url: str
 ) -> None:
-    """The others are done, and the status says that it was not all."""
+    """The others are changed, and the exit status shows that some were not."""
     connection.execute(DEAD_LETTERS, [10])
     with psycopg.connect(database_url) as hand:
         hand.execute("SELECT FROM orchestrator.tasks_dead ORDER BY id LIMIT 3 FOR UPDATE")
@@ -258,7 +259,7 @@ def test_locked_tasks_are_reported(
 
 
 def test_a_task_is_shown_without_its_secrets(run_command: Any, connection: psycopg.Connection) -> None:
-    """Masked in payload and traceback, unless asked for; as JSON too."""
+    """Masked in payload and traceback, unless requested otherwise; as JSON, too."""
     payload = Jsonb({"user": {"name": "Ada", "api_key": "abc"}, "list": [{"Password": "abc"}]})
     task_id = dead(
         connection, payload=payload, metadata=Jsonb({"authorization": "abc"}), tags=["t"], idempotency_key="k"
@@ -278,7 +279,7 @@ def test_a_task_is_shown_without_its_secrets(run_command: Any, connection: psyco
 
 
 def test_a_missing_task_is_reported(run_command: Any) -> None:
-    """By a sentence."""
+    """With a sentence."""
     ran = run_command("tasks", "show", "4711")
 
     assert (1, "") == (ran.status, ran.output)
@@ -304,8 +305,8 @@ def test_hostile_text_breaks_no_screen(run_command: Any, connection: psycopg.Con
         assert not {"\x1b", "\u202e", "\x9b"} & set(ran.output + ran.errors), words
 
 
-def test_an_export_is_whole(run_command: Any, connection: psycopg.Connection) -> None:
-    """Every task a line, its numbers to the last digit; secrets only unmasked."""
+def test_an_export_is_complete(run_command: Any, connection: psycopg.Connection) -> None:
+    """Every task is a line, with all digits of its numbers; secrets only unmasked."""
     big = "123456789012345678901234567890.10"
     task_id = put(connection, payload=Jsonb({"token": "abc", "ü\u2028": 1}))
     connection.execute(
@@ -322,7 +323,7 @@ def test_an_export_is_whole(run_command: Any, connection: psycopg.Connection) ->
 
 
 def test_a_spreadsheet_runs_nothing_of_an_export(run_command: Any, connection: psycopg.Connection) -> None:
-    """What it would take for a formula is quoted; a number stays one."""
+    """Text that it would take for a formula is quoted; a number stays a number."""
     texts = ["=1+1", "+1", "-1", "-1+1", "@x", "plain", '"quoted", with a comma']
     for text in texts:
         put(connection, idempotency_key=text)
@@ -354,7 +355,7 @@ def test_an_export_into_a_closed_pipe_ends_quietly(database_url: str, connection
 def test_failures_are_listed_and_a_group_is_acted_on(
     run_command: Any, connection: psycopg.Connection
 ) -> None:
-    """Requeue one, discard another; an unknown name is told."""
+    """Requeue one, discard another; an unknown group is reported."""
     for number in range(4):
         dead(connection, error=Jsonb({"class": "OSError", "message": f"no answer after {number} s"}))
     other = dead(connection, type="video")

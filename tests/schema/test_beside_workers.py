@@ -30,7 +30,7 @@ FILL = """
 
 
 def claim_and_finish(connection: psycopg.Connection, worker_id: UUID) -> int:
-    """Do one round of a worker's life; return how many tasks were finished."""
+    """Do one round of a worker: claim and finish. Return the number of finished tasks."""
     lease = getrandbits(63)
     params = {**EVERYWHERE, "batch_size": 50, "lease": lease, "worker_id": worker_id}
     ids = sorted(row[0] for row in connection.execute(CLAIM, params))
@@ -42,7 +42,7 @@ def claim_and_finish(connection: psycopg.Connection, worker_id: UUID) -> int:
 
 @contextmanager
 def four_workers(connection: psycopg.Connection, database_url: str) -> Iterator[dict[str | None, int]]:
-    """Let four sessions drain the default queue; yields how often they finished a task, and how often they failed."""
+    """Let four sessions work on the default queue. Yield how often they finished a task, and how often they failed."""
     counts: dict[str | None, int] = {None: 0}
     stop = threading.Event()
 
@@ -78,8 +78,8 @@ def four_workers(connection: psycopg.Connection, database_url: str) -> Iterator[
 def test_a_manual_bulk_update_and_four_workers_do_not_disturb_each_other(
     connection: psycopg.Connection, database_url: str, statement: str
 ) -> None:
-    """The hand never fails, and no worker with 40001: nobody moves rows by UPDATE. Where both wait for each other
-    the worker gives way (lock_timeout), and its outbox tries again."""
+    """The manual change never fails, and no worker fails with 40001, because none of them moves rows by UPDATE. In a
+    deadlock the worker gives way (lock_timeout), and its outbox tries again."""
     connection.execute(FILL)
 
     with four_workers(connection, database_url) as counts:
@@ -92,7 +92,7 @@ def test_a_manual_bulk_update_and_four_workers_do_not_disturb_each_other(
 def test_a_manual_bulk_cancel_succeeds_beside_four_workers(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """It moves rows, so a claim that has just looked at one may have to be repeated; never the hand's UPDATE."""
+    """It moves rows, so a claim that has just read one may have to be repeated; the manual UPDATE never."""
     connection.execute(FILL)
 
     with four_workers(connection, database_url) as counts:
@@ -109,7 +109,7 @@ def test_a_manual_bulk_cancel_succeeds_beside_four_workers(
 def test_a_requeue_of_finished_tasks_succeeds_beside_four_workers(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """Nobody else writes to finished rows, so they come back however busy the queue is, and run again."""
+    """No other session writes to finished rows, so the requeue works on a busy queue, too, and the tasks run again."""
     connection.execute(FILL)
 
     with four_workers(connection, database_url) as counts:
@@ -124,7 +124,7 @@ def test_a_requeue_of_finished_tasks_succeeds_beside_four_workers(
 
 
 def test_a_missing_leaf_is_explained(connection: psycopg.Connection) -> None:
-    """The HINT makes it, and then the UPDATE works; cancel() makes it by itself."""
+    """The statement in the HINT makes it, and then the UPDATE works. cancel() makes it by itself."""
     first, second = put(connection), put(connection)
     leaf = one(connection, "SELECT 'orchestrator.' || orchestrator.ensure_partition()")
     cancel = "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s"
@@ -144,7 +144,7 @@ def test_a_missing_leaf_is_explained(connection: psycopg.Connection) -> None:
 
 
 def test_a_leaf_is_made_once_by_many(connection: psycopg.Connection, database_url: str) -> None:
-    """Eight sessions ask for the same fifteen days in different orders: no error, no deadlock, each day once."""
+    """Eight sessions make the same fifteen days in different orders: no error, no deadlock, each day once."""
 
     def make(number: int) -> None:
         with psycopg.connect(database_url, autocommit=True) as own:
@@ -160,7 +160,7 @@ def test_a_leaf_is_made_once_by_many(connection: psycopg.Connection, database_ur
 
 
 def test_the_creation_of_a_leaf_blocks_no_finish(connection: psycopg.Connection, database_url: str) -> None:
-    """And a finish that has not committed keeps nobody from making one."""
+    """And an open finish does not block the creation of a leaf."""
     with psycopg.connect(database_url) as maker, psycopg.connect(database_url) as finisher:
         connection.execute("SET lock_timeout = '2s'")
         maker.execute("SET lock_timeout = '2s'")
@@ -174,13 +174,13 @@ def test_the_creation_of_a_leaf_blocks_no_finish(connection: psycopg.Connection,
 
 @pytest.mark.parametrize("day", ["1969-12-31", "9000-01-02", "infinity"])
 def test_an_impossible_day_has_no_leaf(connection: psycopg.Connection, day: str) -> None:
-    """A mistyped year must not leave a leaf behind for ever."""
+    """A mistyped year must not leave a leaf for ever."""
     assert "OR006" == refusal(connection, "SELECT orchestrator.ensure_partition(%s)", [day]).sqlstate
 
 
 @pytest.mark.filterwarnings("ignore::Warning")
 def test_a_publication_of_all_tables_breaks_nothing(connection: psycopg.Connection) -> None:
-    """Every table that is written has a key to be replicated by: claim, finish, and all that hands do."""
+    """Every written table has a replica identity: for claims, finishes and manual changes."""
     connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
     worker_id = sleeping_worker(connection, "default")
     task_ids = [one(connection, "SELECT orchestrator.enqueue('mail', key => %s)", [str(n)]) for n in range(3)]

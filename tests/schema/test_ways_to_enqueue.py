@@ -104,7 +104,7 @@ WAYS = [inserted, called, of_a_set, of_a_mixed_set, one_by_one, of_a_set_alike]
 
 
 def outcome(connection: psycopg.Connection, way: Any, task: dict[str, Any]) -> Any:
-    """Return the row that one way makes of a task, or how it refuses it, and the notices; all is taken back."""
+    """Return the row of one way, or its refusal, and the notices. All is rolled back."""
     notices: list[str | None] = []
 
     def hear(notice: psycopg.errors.Diagnostic) -> None:
@@ -165,7 +165,7 @@ def shop(connection: psycopg.Connection) -> psycopg.Connection:
 def test_every_way_makes_the_same_row_or_refuses_in_the_same_words(
     shop: psycopg.Connection, task: dict[str, Any]
 ) -> None:
-    """Column by column, with what is derived, and the same notices."""
+    """Column by column, with derived columns, and with the same notices."""
     results = outcomes(shop, task)
 
     inserted = results.pop("inserted")
@@ -178,14 +178,14 @@ def test_every_way_makes_the_same_row_or_refuses_in_the_same_words(
 @pytest.mark.parametrize("key", ["k", "k" * 500, "k" * 501, ""])
 @pytest.mark.parametrize("kind", ["mail", "m" * 201, "m" * 65_536, "a\nb", ""])
 def test_a_key_makes_no_difference(shop: psycopg.Connection, kind: str, key: str) -> None:
-    """To the row, nor to what is refused."""
+    """Neither to the row nor to the refusals."""
     results = outcomes(shop, {"type": kind, "key": key})
 
     assert dict.fromkeys(results, results["inserted"]) == results
 
 
 def test_a_key_that_no_index_could_hold_is_refused_by_name(shop: psycopg.Connection) -> None:
-    """Within the limits, counted in characters, and without a pattern by which PostgreSQL could store it in less."""
+    """Within the limit of characters, and without a pattern that PostgreSQL could compress."""
     rare = "".join(chr(0x20000 + n * 7919 % 40_000) for n in range(700))
     words = "the type and the idempotency key have 2800 bytes together; at most 2600 are allowed"
 
@@ -199,8 +199,8 @@ def test_a_key_that_no_index_could_hold_is_refused_by_name(shop: psycopg.Connect
 @pytest.mark.parametrize(
     "run_at", ["1969-12-31 23:59:59 UTC", "9000-01-01 00:00:01 UTC", "infinity", "2000-01-01 UTC"]
 )
-def test_a_time_makes_none_either(shop: psycopg.Connection, run_at: str) -> None:
-    """Given as such, in the past, and beyond what can be."""
+def test_a_time_makes_no_difference(shop: psycopg.Connection, run_at: str) -> None:
+    """A valid time, one in the past, and one out of range."""
     results = outcomes(shop, {"type": "mail", "run_at": run_at})
 
     assert dict.fromkeys(results, results["inserted"]) == results
@@ -219,7 +219,7 @@ def test_a_time_makes_none_either(shop: psycopg.Connection, run_at: str) -> None
 def test_every_way_wakes_a_worker_that_sleeps_past_the_task(
     shop: psycopg.Connection, database_url: str, way: Any, task: dict[str, Any], rung: list[str]
 ) -> None:
-    """On its queue, and no longer than until it is due; nobody else."""
+    """On its queue, if it sleeps until after the task's time, and no other worker."""
     sleeping_worker(shop, "post")
     with psycopg.connect(database_url, autocommit=True) as listener:
         listener.execute("LISTEN orchestrator")
@@ -230,7 +230,7 @@ def test_every_way_wakes_a_worker_that_sleeps_past_the_task(
 
 
 def test_a_set_reports_each_undeclared_type_once(shop: psycopg.Connection) -> None:
-    """Not once an item."""
+    """Not once per item."""
     notices: list[str | None] = []
     shop.add_notice_handler(lambda notice: notices.append(notice.message_primary))
     items = [{"type": kind} for kind in ("mail", "a", "b", "a", "b", "mail", "a")]
