@@ -11,18 +11,18 @@ from tests.chaos.targets import Strike, Targets
 
 
 def manually(targets: Targets, fault: Fault) -> int:
-    """Plain SQL."""
+    """A manual change with plain SQL."""
     targets.hands.do(fault.kind, fault.how, targets.newest)
     return 0
 
 
 def pause(targets: Targets, fault: Fault) -> int:
-    """A queue is paused for a moment."""
+    """Pause a queue for a moment."""
     return closed(targets, fault, "SELECT orchestrator.pause_queue(%s)")
 
 
 def drain_queue(targets: Targets, fault: Fault) -> int:
-    """A queue takes no new tasks for a moment."""
+    """Drain a queue for a moment: it accepts no new tasks."""
     return closed(targets, fault, "SELECT orchestrator.drain_queue(%s)")
 
 

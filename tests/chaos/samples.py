@@ -13,7 +13,7 @@ from tests.chaos.fleet import Hired
 
 
 def sample(hired: Hired) -> list[Any] | None:
-    """Return a line of the samples; None for who is gone meanwhile, or dead and not buried."""
+    """Return a line of the samples; None for a process that has ended meanwhile, or is a zombie."""
     place = Path(f"/proc/{hired.pid}")
     try:
         status = (place / "status").read_text()

@@ -56,7 +56,7 @@ WEIGHTS: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: after how many seconds, what, where, and how strongly."""
+    """One fault: its time in seconds, its kind, its place, its strength."""
 
     at: float
     kind: str

@@ -21,7 +21,7 @@ ENQUEUE = "SELECT orchestrator.enqueue(%s, jsonb_build_object('token', %s::text)
 
 
 def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
-    """Open the books, live, and load the files; the checker has not looked yet."""
+    """Create the records, run, and load the files; the checker has not run yet."""
     records.open_books(connection)
     for name in ("journals", "logs"):
         (folder / name).mkdir()
@@ -43,7 +43,7 @@ def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
 
 
 def enqueue(connection: psycopg.Connection[Any], journal: Journal) -> None:
-    """Enqueue two of each kind, and keep a journal; one key is asked for twice, two tasks are not there."""
+    """Enqueue two of each kind, and keep a journal. One key is used twice, two tasks do not exist."""
     for n, kind in enumerate([*KINDS, *KINDS]):
         one(connection, journal, n, Item(f"p1.1-{n}", kind))
     one(connection, journal, 100, Item("p1.1-100", "chaos.note", "key"))
@@ -70,7 +70,7 @@ def asked(connection: psycopg.Connection[Any], kind: str, token: str, key: str |
 
 
 def manually(connection: psycopg.Connection[Any]) -> None:
-    """Requeue one that is completed, and delete another: as the supervisor would."""
+    """Requeue a completed task, and delete another, like the supervisor."""
     connection.execute("SET application_name = 'chaos supervisor'")
     connection.execute(
         "UPDATE orchestrator.tasks SET status = 'pending' WHERE id ="
