@@ -20,7 +20,7 @@ MISSED_MAX = 0.05
 
 
 def main() -> int:
-    """Do what the command line asks for; 1 when anything was wrong."""
+    """Run the command line. Return 1 if there was any violation."""
     asked = arguments()
     begun = time.monotonic()
     with servers.temporary_directory() as directory, ExitStack() as stack:

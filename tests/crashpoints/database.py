@@ -28,11 +28,11 @@ DELETE FROM watch.history;
 
 
 def lay(connection: psycopg.Connection[Any]) -> None:
-    """Make the tables and triggers that watch."""
+    """Make the record tables and triggers."""
     connection.execute(moves.WATCH)
     connection.execute(TABLES)
 
 
 def clear(connection: psycopg.Connection[Any]) -> None:
-    """Leave nothing of the last run; nobody may work here meanwhile."""
+    """Delete everything of the last run; no other session may be active meanwhile."""
     connection.execute(CLEAR)

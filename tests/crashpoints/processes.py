@@ -14,7 +14,7 @@ STOPPED_SECONDS = 30.0
 
 
 class Process:
-    """One process; everything that it says goes to its log."""
+    """One process. Its whole output goes to its log."""
 
     def __init__(
         self, log: Path, does: Callable[..., None], *words: Any, settings: Mapping[str, str]
@@ -28,7 +28,7 @@ class Process:
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
+        """Whether it has ended."""
         return self._process.poll() is not None
 
     @property
@@ -46,7 +46,7 @@ class Process:
 
 
 def worker(url: str, log: Path, queue: str, settings: Mapping[str, str]) -> Process:
-    """Start a worker of the application, as its command does."""
+    """Start a worker of the application, with its command."""
     words = ["worker", APP, "--url", url, "-q", queue, "-c", "4"]
     return Process(log, command_line, *words, settings=settings)
 

@@ -48,7 +48,7 @@ RULES: dict[str, LiteralString] = {
 
 
 def violations(connection: psycopg.Connection[Any], ids: Sequence[int]) -> list[str]:
-    """Return everything that must not be, in words."""
+    """Return every violation, as text."""
     asked = [
         f"{rule}: {row}"
         for rule, query in RULES.items()
@@ -68,7 +68,7 @@ def history(connection: psycopg.Connection[Any], ids: Sequence[int]) -> Iterator
 
 
 def timeline(connection: psycopg.Connection[Any], ids: Sequence[int]) -> str:
-    """Tell what happened to these tasks, in order."""
+    """Return the events of these tasks, in order."""
     begun = connection.execute(
         "SELECT * FROM points.executions WHERE task_id = ANY (%s) ORDER BY n", [list(ids)]
     )
