@@ -21,7 +21,7 @@ TASKS = 20
 SINCE = "SELECT orchestrator.up_since()"
 
 
-def test_a_lease_that_a_crash_forgot_is_never_given_again() -> None:
+def test_a_lease_that_a_crash_lost_is_never_used_again() -> None:
     """Claimed, crashed, claimed by another: no task has one lease twice, and the outcome of the first is refused."""
     leases: list[tuple[int, int]] = []
     with servers.temporary_directory() as directory:
@@ -56,7 +56,7 @@ def test_a_lease_that_a_crash_forgot_is_never_given_again() -> None:
 
 
 def test_a_server_is_young_again_when_a_backend_was_killed() -> None:
-    """It recovers without a restart, and all beacons went out at once: nobody is condemned for that."""
+    """It recovers without a restart, and all beacons were lost at once: no worker is declared dead because of that."""
     with servers.temporary_directory() as directory:
         server = servers.Server(servers.binaries(servers.choice()), directory / "server")
         try:
@@ -72,7 +72,7 @@ def test_a_server_is_young_again_when_a_backend_was_killed() -> None:
 
 
 def since(server: servers.Server) -> tuple[object, ...] | None:
-    """Ask since when it is up; None while it is not."""
+    """Return since when it is up; None while it is not."""
     with suppress(psycopg.OperationalError), psycopg.connect(server.url(), autocommit=True) as connection:
         return connection.execute(SINCE).fetchone()
     return None
