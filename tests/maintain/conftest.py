@@ -12,7 +12,7 @@ __all__ = ["clock", "hire", "worker"]
 
 @pytest.fixture
 def heard() -> Iterator[list[events.Event]]:
-    """Everything that was emitted during the test."""
+    """All events of the test."""
     emitted: list[events.Event] = []
     unsubscribe = events.subscribe(emitted.append)
     yield emitted

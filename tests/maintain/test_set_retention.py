@@ -34,7 +34,7 @@ def test_a_change_of_retention_is_on_record(connection: psycopg.Connection) -> N
 
 @pytest.mark.parametrize("status", ["pending", "dead_letter"])
 def test_a_queue_that_only_tasks_name_gets_its_row(connection: psycopg.Connection, status: str) -> None:
-    """Also when all of them were given up. (A queue that a worker has served has a row already.)"""
+    """Also if all of them are dead letters. (A queue that a worker has served already has a row.)"""
     put(connection, status, queue="mail")
 
     connection.execute("SELECT orchestrator.set_retention('mail', '1 day')")
