@@ -26,7 +26,7 @@ STREAMING = (pq.ExecStatus.COPY_BOTH, pq.ExecStatus.COPY_OUT)
 
 @contextmanager
 def private_server(server_url: str) -> Iterator[Server]:
-    """Run a server of the version of the shared one."""
+    """Run a server of the same version as the shared one."""
     with temporary_directory() as folder:
         server = Server(binaries(server_url), folder / "server", settings=SETTINGS)
         try:
@@ -42,7 +42,7 @@ def patient_of(connection: psycopg.Connection, url: str) -> Examination:
 
 @contextmanager
 def slot_with_a_snapshot(url: str, name: str, xmin: int) -> Iterator[None]:
-    """Keep a replication slot whose follower says that it still needs what was there at this transaction."""
+    """Hold a replication slot whose follower still needs the rows of this transaction."""
     connection = psycopg.connect(make_conninfo(url, replication="database"), autocommit=True)
     link = connection.pgconn
     try:
