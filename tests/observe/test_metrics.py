@@ -18,7 +18,7 @@ from orchestrator.task.tally import Tally
 
 
 def metrics_after(*happened: events.Event) -> dict[str, float]:
-    """Let these happen, and return every line that Prometheus would read."""
+    """Emit these events. Return every line that Prometheus would read."""
     registry = CollectorRegistry()
     stop = observe.count(registry)
     try:
@@ -31,12 +31,12 @@ def metrics_after(*happened: events.Event) -> dict[str, float]:
 
 
 def counted(*happened: events.Event) -> dict[str, float]:
-    """Let these happen, and return every counter that is not at zero."""
+    """Emit these events. Return every counter that is not 0."""
     return {name: value for name, value in metrics_after(*happened).items() if value and "_total" in name}
 
 
 def test_late_writes_are_counted_by_queue() -> None:
-    """As often as they are refused; the type, which anybody may make up, is no label."""
+    """As often as they are refused. The type is no label, because any producer may invent one."""
     late = [events.StaleOutcome(n, f"type {n}", "mail") for n in range(3)]
 
     assert {'orchestrator_stale_writes_rejected_total{queue="mail"}': 3.0} == counted(*late)
@@ -59,7 +59,7 @@ def test_recovered_tasks_are_counted() -> None:
 
 
 def test_duties_losses_and_lost_connections_are_counted() -> None:
-    """Each under what it is called."""
+    """Each under its own name."""
     happened = [
         events.DutyFailed("recover", "ValueError", "no"),
         events.DutyPutOff("recover", "locked"),
@@ -84,12 +84,12 @@ def test_duties_losses_and_lost_connections_are_counted() -> None:
 
 
 def test_a_success_is_not_counted_by_itself() -> None:
-    """There are hundreds of thousands of them: they are added up per batch, where they are written."""
+    """There are hundreds of thousands of them: they are added up per batch."""
     assert {} == counted(events.TaskCompleted(1, "t", "mail", 1))
 
 
 def test_a_batch_is_counted_by_queue_type_and_outcome() -> None:
-    """And what it took, what its tasks waited for and how long they ran is in the histograms, nothing lost."""
+    """The histograms have its duration, the waiting times and the running times, all of them."""
     waited, ran = histogram([0.0005, 0.003, 40_000.0]), histogram([0.02])
     batch = [Tally("mail", "t", {"completed": 2, "failed": 1}, waited, ran, EMPTY)]
 
@@ -109,7 +109,7 @@ def test_a_batch_is_counted_by_queue_type_and_outcome() -> None:
 
 @pytest.mark.parametrize("number", range(0, len(BOUNDS), 7))
 def test_a_bucket_of_a_batch_lies_within_one_of_prometheus(number: int) -> None:
-    """So that none of it is put into the wrong one."""
+    """So that no count goes into a wrong bucket."""
     begin, end = bounds(number)
     ((place, _),) = folded({number: 1})
 
@@ -123,7 +123,7 @@ def test_a_metric_without_labels_exists_from_the_start() -> None:
 
 
 def test_more_names_than_two_hundred_are_one() -> None:
-    """Anybody may make up names of types; Prometheus keeps each of them for weeks."""
+    """Any producer may invent types, and Prometheus keeps each label for weeks."""
     batches = [Tally("mail", f"type {n}", {"completed": 1}) for n in range(NAMES_MAX + 50)]
 
     kinds = {
@@ -136,8 +136,8 @@ def test_more_names_than_two_hundred_are_one() -> None:
     assert 50.0 == kinds['orchestrator_attempts_ended_total{outcome="completed",queue="mail",type="other"}']
 
 
-def test_no_crowd_of_names_takes_the_place_of_a_worker_s_own() -> None:
-    """Its queues and types have their labels from the start, whatever strangers have in theirs before they are met."""
+def test_invented_names_take_no_label_of_a_workers_own() -> None:
+    """Its queues and types have their labels from the start, before any others."""
     registry = CollectorRegistry()
     stop = observe.count(registry, queues=["mail"], types=["send"])
     crowd = [
@@ -155,7 +155,7 @@ def test_no_crowd_of_names_takes_the_place_of_a_worker_s_own() -> None:
     "kind", ['a"} 1\norchestrator_forged 1', "\\", "\r\n# HELP x", "\x1b[2J", "x" * 5000, "\u202e"]
 )
 def test_a_name_forges_no_line(kind: str) -> None:
-    """Whatever a type is called, it is one label's value, in one line, of a length that is bearable."""
+    """Any name of a type is one label value, in one line, with a bounded length."""
     registry = CollectorRegistry()
     stop = observe.count(registry)
     events.emit(events.TasksEnqueued(kind, 3))
@@ -187,7 +187,7 @@ SAMPLE = events.GaugesSampled(
 
 
 def test_only_the_leader_reports_the_cluster() -> None:
-    """Who leads no more drops what it had sampled: an old number is worse than none."""
+    """A worker that no longer leads drops its sample: an old number is worse than none."""
     worker_id = uuid4()
     elected = events.LeaderElected(worker_id, 41)
 
@@ -204,7 +204,7 @@ def test_only_the_leader_reports_the_cluster() -> None:
 
 
 def test_queues_beyond_two_hundred_are_added_up() -> None:
-    """The depth of all of them together is still right."""
+    """The sum of all depths stays right."""
     queues = tuple((f"q{n:04}", "pending", 1) for n in range(NAMES_MAX + 30))
 
     lines = metrics_after(events.LeaderElected(uuid4(), 1), replace(SAMPLE, tasks=queues))
@@ -213,7 +213,7 @@ def test_queues_beyond_two_hundred_are_added_up() -> None:
 
 
 def test_every_metric_in_the_catalogue_is_served_as_described() -> None:
-    """By name, kind and labels; a worker and a leader tell all of them."""
+    """By name, kind and labels; a worker and a leader serve all of them."""
     registry = CollectorRegistry()
     stop = observe.count(registry)
     observe.ask(lambda: readings(VITALS), registry)
@@ -238,7 +238,7 @@ VITALS = Health(
 
 
 def one_of_each(worker_id: UUID) -> None:
-    """Let everything happen that has labels."""
+    """Emit an event for everything with labels."""
     some = histogram([0.1])
     for event in (
         events.OutcomesWritten(worker_id, 0.1, (Tally("q", "t", {"lost": 1}, some, some, some),)),

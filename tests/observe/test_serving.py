@@ -23,7 +23,7 @@ WORKED = f'{ATTEMPTS}{{outcome="completed",queue="default",type="shop.work"}}'
 
 
 def port(process: Process) -> int:
-    """Return the port that a worker has taken, as soon as it says so."""
+    """Return the port of a worker, as soon as it logs it."""
     eventually(lambda: process.has_logged("metrics served"), f"it serves: {process.log}")
     return int(next(line for line in process.events() if line["event"] == "metrics served")["port"])
 
@@ -46,7 +46,8 @@ def checks(number: int) -> dict[str, bool]:
 def test_a_worker_serves_metrics_under_constant_requests(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Exactly as many as ran, with four that scrape all the time; and as the leader, what the whole cluster holds."""
+    """The counts are exact, with four clients that scrape all the time. As the leader it also reports the whole
+    cluster."""
     total = 4000
     stop = threading.Event()
     answers: list[int] = []
@@ -94,7 +95,7 @@ def test_a_worker_serves_metrics_under_constant_requests(
 def test_a_taken_port_is_reported_before_the_first_claim(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """By a worker alone and by a parent: a sentence and exit code 1, and no row of a worker."""
+    """By a single worker and by a parent: a sentence and exit status 1, and no row of a worker."""
     with worker(database_url, tmp_path / "log", *SERVED) as first:
         number = str(port(first))
         eventually(lambda: first.has_logged("worker started"), "the first one serves")
@@ -117,7 +118,7 @@ def test_a_taken_port_is_reported_before_the_first_claim(
 def test_a_worker_without_its_database_is_alive_and_not_ready(
     database_url: str, administrator: psycopg.Connection, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Until it is back; and what is said names neither the server nor who asked it."""
+    """Until the database is back. The answer names neither the server nor the role."""
     with (
         possible(administrator, connection) as outage,
         worker(database_url, tmp_path / "log", *SERVED) as process,
@@ -141,7 +142,7 @@ def test_a_worker_without_its_database_is_alive_and_not_ready(
 def test_a_worker_with_a_blocked_loop_reports_that_meanwhile(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """It is the thread that answers; and one that stops is not ready either."""
+    """A thread answers. A stopping worker is not ready either."""
     with psycopg.connect(database_url, autocommit=True) as keeper:
         keeper.execute("SELECT pg_advisory_lock(77)")
         with worker(database_url, tmp_path / "log", *SERVED) as process:
@@ -165,7 +166,7 @@ def test_a_worker_with_a_blocked_loop_reports_that_meanwhile(
 def test_one_port_speaks_for_all_processes_and_a_killed_one_is_counted_once(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """The sum never goes down, whoever dies; gauges are those of the living, and there is one leader."""
+    """The sum never falls at a death. Gauges are those of live processes, and there is one leader."""
     with worker(database_url, tmp_path / "log", *SERVED, "-p", "2", "-c", "7") as process:
         number = port(process)
         eventually(lambda: is_ready(number), "both are ready")
@@ -197,7 +198,7 @@ def test_one_port_speaks_for_all_processes_and_a_killed_one_is_counted_once(
 
 
 def follower(connection: psycopg.Connection) -> int:
-    """Return the pid of the child that does not lead."""
+    """Return the pid of a child that does not lead."""
     query = (
         "SELECT pid FROM orchestrator.workers WHERE state = 'running' AND NOT is_leader ORDER BY pid LIMIT 1"
     )
@@ -213,7 +214,7 @@ def follower(connection: psycopg.Connection) -> int:
 def test_two_workers_of_one_host_have_a_port_each(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Together they count everything once, and one of them tells of the cluster."""
+    """Together they count everything once, and one of them reports the cluster."""
     with (
         worker(database_url, tmp_path / "1.log", *SERVED) as first,
         worker(database_url, tmp_path / "2.log", *SERVED) as second,
@@ -231,7 +232,7 @@ def test_two_workers_of_one_host_have_a_port_each(
 
 
 def test_with_processes_the_parent_needs_the_port() -> None:
-    """It does not read the application's settings, so a port that stands there alone is refused, with a sentence."""
+    """It does not read the application's settings, so a port that is set only there is refused, with a sentence."""
     made = Orchestrator("postgresql://nowhere/x", metrics_port=0).worker()
 
     with pytest.raises(ConfigError, match="name it with --metrics-port"):
@@ -242,7 +243,7 @@ def test_with_processes_the_parent_needs_the_port() -> None:
 
 
 def test_a_worker_without_the_port_counts_nothing() -> None:
-    """Whoever counted before counts on, and nobody else does."""
+    """The process that counted before goes on, and no other counts."""
     before = events.wanted(events.ClaimAnswered)
 
     async def show(port: int) -> None:
@@ -257,7 +258,7 @@ def test_a_worker_without_the_port_counts_nothing() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 def test_a_worker_of_the_application_serves_too(database_url: str, host: str) -> None:
-    """By its settings, without a command; over IPv6 as well."""
+    """With its settings, without a command; over IPv6 as well."""
     app = Orchestrator(database_url, metrics_port=0, metrics_host=host)
 
     async def serve() -> None:

@@ -20,7 +20,7 @@ GONE = events.LeafDropped("tasks_done_20260101")
 
 @pytest.fixture
 def app(database_url: str) -> Iterator[Orchestrator]:
-    """An application, its subscribers taken off afterwards."""
+    """An application whose subscribers are removed afterwards."""
     application = Orchestrator(database_url, poll_seconds=1.0)
     yield application
     for subscriber, _ in list(application._subscriptions._ends):
@@ -29,7 +29,7 @@ def app(database_url: str) -> Iterator[Orchestrator]:
 
 
 def test_a_decorated_function_gets_its_kinds_of_events(app: Orchestrator) -> None:
-    """On a thread of its own, in order, and of nothing else."""
+    """On a thread of its own, in order, and no other events."""
     received: list[Any] = []
 
     @app.on(events.LeafDropped, events.RowsExpired)
@@ -45,7 +45,7 @@ def test_a_decorated_function_gets_its_kinds_of_events(app: Orchestrator) -> Non
 
 
 def test_a_base_stands_for_all_of_its_kinds(app: Orchestrator) -> None:
-    """Event for everything, AttemptEnded for every end of an attempt; by call, and until it is called off."""
+    """Event for everything, AttemptEnded for every end of an attempt; by a call, and until it is unsubscribed."""
     ends: list[events.Event] = []
     everything: list[events.Event] = []
     app.on(events.AttemptEnded, call=ends.append)
@@ -66,7 +66,7 @@ def test_a_base_stands_for_all_of_its_kinds(app: Orchestrator) -> None:
 def test_a_subscriber_that_raises_harms_no_task_and_is_reported(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """The task is completed, the subscriber is called again, other subscribers are told."""
+    """The task is completed, the subscriber is called again, and other subscribers get the event."""
     calls: list[str] = []
 
     @app.task(name="work")
@@ -91,7 +91,7 @@ def test_a_subscriber_that_raises_harms_no_task_and_is_reported(
 def test_a_slow_subscriber_delays_neither_tasks_nor_other_subscribers(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Hundreds of tasks run while it sleeps in its first call, and a quick one is told of all of them."""
+    """Hundreds of tasks run while it sleeps in its first call, and a fast one gets all their events."""
     asleep, wake = threading.Event(), threading.Event()
     quick: list[events.Event] = []
 
@@ -119,7 +119,7 @@ def test_a_slow_subscriber_delays_neither_tasks_nor_other_subscribers(
 def test_a_worker_ends_although_a_subscriber_hangs(
     app: Orchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is queued is handed over, for as long as it has patience."""
+    """It delivers the queued events for a limited time."""
     monkeypatch.setattr("orchestrator.worker.monitoring.SETTLE_SECONDS", 0.1)
     hangs, wake = threading.Event(), threading.Event()
 
@@ -134,7 +134,7 @@ def test_a_worker_ends_although_a_subscriber_hangs(
 
 
 def test_events_that_a_full_queue_drops_are_counted_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once in a while, and not for each; also while the subscriber hangs."""
+    """Now and then, not for each event; also while the subscriber hangs."""
     busy, wake = threading.Event(), threading.Event()
 
     def subscriber(_event: events.Event) -> None:
@@ -158,7 +158,7 @@ def test_events_that_a_full_queue_drops_are_counted_and_reported(monkeypatch: py
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
 def test_a_forked_process_delivers_its_own_events() -> None:
-    """A server that forks after it was loaded has no thread there, and gets one."""
+    """A server that forks after it was loaded has no thread in the child, and starts one."""
     received: list[events.Event] = []
     aside = Aside(received.append)
     aside.take(GONE)
@@ -173,7 +173,7 @@ def test_a_forked_process_delivers_its_own_events() -> None:
 
 
 async def coroutine(_event: events.Event) -> None:
-    """Nobody would await it."""
+    """The bus would not await it."""
 
 
 class Caller:
@@ -202,13 +202,13 @@ def test_an_invalid_subscription_is_refused_at_once(kinds: list[Any], subscriber
 
 
 def test_only_a_subscriber_can_be_unsubscribed() -> None:
-    """A slip is said."""
+    """Another call is an error."""
     with pytest.raises(ConfigError, match="not subscribed"):
         Orchestrator().off(print)
 
 
 def test_a_coroutine_that_is_returned_is_a_failure() -> None:
-    """It is closed, and said, instead of a warning at some later time."""
+    """It is closed and reported, instead of a warning later."""
     aside = Aside(lambda event: coroutine(event))
     with recorded(events.SubscriberFailed) as received:
         aside.take(GONE)

@@ -35,7 +35,7 @@ app.close()
 
 
 def test_nothing_of_it_is_imported(database_url: str) -> None:
-    """A producer and a worker, from import to end, without the extra: nobody even asks for it."""
+    """A producer and a worker, from import to end, without the extra."""
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "ORCHESTRATOR_DATABASE_URL": database_url}, capture_output=True, text=True, check=False,

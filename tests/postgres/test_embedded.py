@@ -124,7 +124,7 @@ def watch() -> Iterator[Watch]:
 
 
 @pytest.fixture
-def stranger() -> Iterator[subprocess.Popen[bytes]]:
+def foreign_process() -> Iterator[subprocess.Popen[bytes]]:
     """A process of the server's OS user that is no server."""
     owner = embedded_folder.account()
     with subprocess.Popen(["sleep", "60"], user=owner.pw_uid if owner else None, cwd="/") as process:
@@ -307,40 +307,40 @@ def test_killed_server_is_started_again_at_the_same_address(use: Users, home: Pa
 
 
 def test_stale_pids_of_a_crash_do_not_prevent_the_start(
-    home: Path, stranger: subprocess.Popen[bytes]
+    home: Path, foreign_process: subprocess.Popen[bytes]
 ) -> None:
     """Lock files whose pid now belongs to another process of the server's own OS user are seen through."""
     url = embedded.start(home)
-    crash(home, pid_left_behind=stranger.pid)
+    crash(home, pid_left_behind=foreign_process.pid)
 
     assert url == embedded.start(home)
-    assert stranger.poll() is None
+    assert foreign_process.poll() is None
 
 
 def test_guardian_leaves_a_foreign_process_with_a_stale_pid_alone(
-    use: Users, home: Path, watch: Watch, stranger: subprocess.Popen[bytes]
+    use: Users, home: Path, watch: Watch, foreign_process: subprocess.Popen[bytes]
 ) -> None:
     """When the server crashed under its last user, nobody is stopped in its place."""
     user = use()
-    crash(home, pid_left_behind=stranger.pid)
+    crash(home, pid_left_behind=foreign_process.pid)
     guard = watch(guardian_pid(home))
 
     user.gets(signal.SIGKILL)
 
     assert ends(guard)
-    assert stranger.poll() is None
+    assert foreign_process.poll() is None
     # The start after a crash also removes the crashed server's shared memory, which nobody else would.
     assert home / "cluster" == cluster_of(embedded.start(home))
 
 
 def test_guardian_stops_no_foreign_process_while_the_server_lives(
-    use: Users, home: Path, watch: Watch, stranger: subprocess.Popen[bytes]
+    use: Users, home: Path, watch: Watch, foreign_process: subprocess.Popen[bytes]
 ) -> None:
     """A pid is not believed: the process must stand in the cluster's directory."""
     user = use()
     path = home / "cluster" / "postmaster.pid"
     written = path.read_text()
-    path.write_text(written.replace(f"{postmaster_pid(home)}\n", f"{stranger.pid}\n", 1))
+    path.write_text(written.replace(f"{postmaster_pid(home)}\n", f"{foreign_process.pid}\n", 1))
     guard = watch(guardian_pid(home))
 
     user.gets(signal.SIGKILL)
@@ -348,7 +348,7 @@ def test_guardian_stops_no_foreign_process_while_the_server_lives(
     path.write_text(written)
 
     assert ends(guard)
-    assert stranger.poll() is None
+    assert foreign_process.poll() is None
 
 
 def test_copy_of_a_running_server_is_not_taken_for_it(home: Path) -> None:

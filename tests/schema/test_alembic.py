@@ -86,7 +86,7 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def stranger(administrator: psycopg.Connection) -> Iterator[str]:
+def other_role(administrator: psycopg.Connection) -> Iterator[str]:
     """A role that may only log in."""
     name = f"stranger_{uuid4().hex[:12]}"
     administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
@@ -200,9 +200,9 @@ def test_a_failure_is_one_sentence(words: tuple[str, ...]) -> None:
     assert "hunter2" not in away.stdout + away.stderr
 
 
-def test_a_missing_right_is_one_sentence(stranger: str, empty_database_url: str, database_url: str) -> None:
+def test_a_missing_right_is_one_sentence(other_role: str, empty_database_url: str, database_url: str) -> None:
     """With advice, from both commands; also for a database that the role may not read."""
-    fresh, full = (make_conninfo(url, user=stranger) for url in (empty_database_url, database_url))
+    fresh, full = (make_conninfo(url, user=other_role) for url in (empty_database_url, database_url))
 
     for output in (
         refusal(alembic("upgrade", "head", url=fresh)),
