@@ -1,4 +1,4 @@
-"""Processes of the bench's own: they say what they have to say in its folder."""
+"""The bench's own processes. Their output goes to a log in the bench's folder."""
 
 import subprocess  # nosec B404 # each call says what it starts
 from collections.abc import Mapping
@@ -20,13 +20,13 @@ def spawn(
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End it at once."""
+    """Kill it and wait for its end."""
     process.kill()
     process.communicate()
 
 
 def last_output(environment: Environment) -> str:
-    """Return the end of what our processes have said."""
+    """Return the end of the processes' log."""
     return workers.last_output(log_of(environment))
 
 

@@ -1,7 +1,8 @@
-"""A process of producers: threads that insert tasks one by one, each on a connection and in transactions of its own.
+"""A process of producers: threads that insert tasks one by one, each thread on its own connection, each task in its own
+transaction.
 
-stdin   how many threads; then a line a round: a table ("tasks" or "floor") and how many each thread inserts
-stdout  a line when all are connected; then a line a round: when the first began and when the last was done
+stdin   the number of threads; then a line per round: a table ("tasks" or "floor") and the number of tasks per thread
+stdout  a line when all threads are connected; then a line per round: the time of the first begin and of the last end
 """
 
 import os
@@ -27,7 +28,7 @@ def main() -> None:
     size = int(sys.stdin.readline())
     info = os.environ[f"{PREFIX}DATABASE_URL"]
     connections = [connect.open_sync(info) for _ in range(size)]
-    tell("connected")
+    write_line("connected")
     together = threading.Barrier(size)
     with ThreadPoolExecutor(size) as threads:
         while words := sys.stdin.readline().split():
@@ -43,10 +44,10 @@ def main() -> None:
                 return began, time.monotonic_ns()
 
             spans = list(threads.map(produce, connections))
-            tell(f"{min(began for began, _ in spans)} {max(ended for _, ended in spans)}")
+            write_line(f"{min(began for began, _ in spans)} {max(ended for _, ended in spans)}")
 
 
-def tell(text: str) -> None:
+def write_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

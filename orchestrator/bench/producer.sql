@@ -1,3 +1,3 @@
--- What a producer in any language would say. In: type, payload. Its triggers complete the row, and ring.
+-- The INSERT of a producer in any language. In: type, payload. The triggers complete the row and wake the workers.
 -- name: insert
 INSERT INTO orchestrator.tasks (type, payload) VALUES (%(type)s, %(payload)s::jsonb)

@@ -1,4 +1,4 @@
-"""Worker processes under measurement: `orchestrator worker`, with the defaults of everybody."""
+"""The measured worker processes: `orchestrator worker` with the default settings."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ SQL = sql_sections.of(__file__, "workers.sql")
 APP = "orchestrator.bench.tasks:app"
 CONCURRENCY = 100
 START_SECONDS = 30.0
-# A worker marks itself idle within milliseconds of finding nothing; one that never does is not waited for.
+# A worker that finds no task marks itself idle within milliseconds. The bench waits no longer than this.
 REST_SECONDS = 1.0
 STOP_SECONDS = 10.0
 LOOK_EVERY_SECONDS = 0.02
 
 
 class Workers(workers.Workers):
-    """Worker processes on the scratch database, from the start of a block, where they serve, to its end."""
+    """Worker processes on the scratch database. They serve when the block starts, and stop at its end."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Workers(workers.Workers):
         words: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self._ground = environment
+        self._environment = environment
         served = ("--concurrency", str(concurrency), "--queues", ",".join(queues), "--grace", "0")
         super().__init__(
             [APP, *served, *words],
@@ -48,7 +48,7 @@ class Workers(workers.Workers):
         try:
             self.start()
             self._wait_until_all("serving", START_SECONDS)
-            self.settle()
+            self.wait_until_idle()
         except BaseException:
             self.close()
             raise
@@ -63,25 +63,25 @@ class Workers(workers.Workers):
         self.close()
 
     def check(self) -> None:
-        """Raise if one has ended on its own."""
+        """Raise an error if a worker has ended."""
         try:
             super().check()
         except workers.WorkerEnded as error:
             raise NotMeasured(str(error)) from None
 
-    def settle(self) -> None:
-        """Return when all of them sleep, or after a moment."""
+    def wait_until_idle(self) -> None:
+        """Return when all workers are idle, or after a moment."""
         self._wait_until_all("resting", REST_SECONDS, patient=False)
 
     def _wait_until_all(self, state: str, seconds: float, *, patient: bool = True) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.check()
-            row = self._ground.connection.execute(SQL[state], {"pids": self.pids}).fetchone()
+            row = self._environment.connection.execute(SQL[state], {"pids": self.pids}).fetchone()
             if row is not None and row[0] == self._size:
                 return
             time.sleep(LOOK_EVERY_SECONDS)
         if patient:
             raise NotMeasured(
-                f"the workers were not {state} after {seconds:.0f} s: {last_output(self._ground)}"
+                f"the workers were not {state} after {seconds:.0f} s: {last_output(self._environment)}"
             )

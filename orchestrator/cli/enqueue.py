@@ -71,7 +71,7 @@ def enqueue(kind: str, payload: dict[str, Any], url: str | None, *, as_json: boo
     config = Config.load()
     asked = enqueueing.request(kind, payload, options, bytes_max=config.payload_bytes_max)
     with connected(url or config.database_url, "enqueue", writes=True, checks=False) as connection:
-        connection.add_notice_handler(tell)
+        connection.add_notice_handler(print_notice)
         done = enqueueing.send(enqueueing.synchronous(connection), asked)
     if as_json:
         print_json(done)
@@ -81,7 +81,7 @@ def enqueue(kind: str, payload: dict[str, Any], url: str | None, *, as_json: boo
         click.echo("nothing was enqueued: the task of this id has the key", err=True)
 
 
-def tell(notice: psycopg.errors.Diagnostic) -> None:
+def print_notice(notice: psycopg.errors.Diagnostic) -> None:
     """Print a notice of the database, for example that no worker has declared the type."""
-    said = ". ".join(filter(None, (notice.message_primary, notice.message_hint)))
-    click.echo("notice: " + printable(said), err=True)
+    text = ". ".join(filter(None, (notice.message_primary, notice.message_hint)))
+    click.echo("notice: " + printable(text), err=True)

@@ -1,4 +1,4 @@
--- The id of a dead letter, for a statement to show: the oldest. Out: no row or one.
+-- The id of the oldest dead letter, for the suggested statements. Out: no row or one.
 SELECT d.id
 FROM orchestrator.dead_letters AS d
 ORDER BY d.id

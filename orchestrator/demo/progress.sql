@@ -1,5 +1,5 @@
--- How far the demo is. Out: one row: workers that serve, tasks finished, ready, not yet due, in a worker's hands.
--- Path: counts some thousand rows, which is what a demo has.
+-- The demo's progress. Out: one row: workers that serve; tasks that are finished, ready, not yet due, held by a worker.
+-- Path: counts all tasks, which are some thousand rows in a demo.
 SELECT
     (SELECT count(*) FROM orchestrator.workers AS w WHERE w.state = 'running') AS workers,
     count(*) FILTER (WHERE t.status IN ('completed', 'cancelled', 'dead_letter')) AS finished,

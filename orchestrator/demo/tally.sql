@@ -1,4 +1,4 @@
--- What became of the tasks. Out: one row a type: how many by status, and how many of their attempts failed.
+-- The results of the tasks. Out: one row per type: how many by status, and how many failed attempts.
 SELECT
     t.type,
     count(*) AS tasks,

@@ -45,7 +45,7 @@ class Child:
 
     def __init__(self, *, ended: Callable[["Child"], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._told = ended
+        self._on_end = ended
         self._end: asyncio.Future[str] = self._loop.create_future()
         # Guards the attributes below. Also prevents a kill after another process has got the child's pid.
         self._lock = threading.Lock()
@@ -196,7 +196,7 @@ class Child:
 
     def _ended(self, end: str) -> None:
         self._end.set_result(end)
-        self._told(self)
+        self._on_end(self)
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:

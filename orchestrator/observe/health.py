@@ -73,8 +73,8 @@ def readiness(health: Health) -> dict[str, Any]:
     }
 
 
-def is_ready(said: Mapping[str, Any]) -> bool:
-    return bool(said.get("ready"))
+def is_ready(report: Mapping[str, Any]) -> bool:
+    return bool(report.get("ready"))
 
 
 def readings(health: Health) -> Iterator[Reading]:

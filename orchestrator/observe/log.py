@@ -145,11 +145,13 @@ def fields_of(event: events.Event) -> dict[str, Any]:
     """Return the fields of a line: those of the event, without the empty ones of MAY_LACK."""
     values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
     return {
-        name: said(name, value) for name, value in values.items() if value is not None or name not in MAY_LACK
+        name: logged_value(name, value)
+        for name, value in values.items()
+        if value is not None or name not in MAY_LACK
     }
 
 
-def said(name: str, value: Any) -> Any:
+def logged_value(name: str, value: Any) -> Any:
     if name == "payload":
         return masked_payload(value)
     if name == "duration_seconds":

@@ -133,7 +133,7 @@ class Processes(Collector):
         """Return whether every expected process is ready."""
         with self._lock:
             reported, expected = dict(self._reported), sorted(self._expected)
-        processes = {str(place): said(reported.get(place)) for place in expected}
+        processes = {str(place): readiness_of(reported.get(place)) for place in expected}
         return {
             "ready": bool(processes) and all(one["ready"] for one in processes.values()),
             "processes": processes,
@@ -145,13 +145,13 @@ def own_count(processes: int) -> Sequence[Any]:
     return [name, metric_definitions.PROCESSES.what, "gauge", [[name, {}, processes]]]
 
 
-def said(reported: tuple[Snapshot, Mapping[str, Any], float] | None) -> dict[str, Any]:
+def readiness_of(reported: tuple[Snapshot, Mapping[str, Any], float] | None) -> dict[str, Any]:
     if reported is None:
         return {"ready": False, "says": "starting"}
     _, ready, at = reported
     silent = silent_seconds(at)
     if silent > SILENT_SECONDS_MAX:
-        return {"ready": False, "says": f"has said nothing for {silent:.0f} s"}
+        return {"ready": False, "says": f"has sent nothing for {silent:.0f} s"}
     return dict(ready)
 
 

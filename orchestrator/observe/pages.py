@@ -36,8 +36,8 @@ def pages(registry: CollectorRegistry, ready: Callable[[], Mapping[str, Any]]) -
         return Answer(b'{"alive": true}\n', "application/json")
 
     def readyz(_accept: str) -> Answer:
-        said = ready()
-        status = HTTPStatus.OK if is_ready(said) else HTTPStatus.SERVICE_UNAVAILABLE
-        return Answer(json.dumps(said).encode() + b"\n", "application/json", status)
+        report = ready()
+        status = HTTPStatus.OK if is_ready(report) else HTTPStatus.SERVICE_UNAVAILABLE
+        return Answer(json.dumps(report).encode() + b"\n", "application/json", status)
 
     return {"/metrics": metrics, "/healthz": healthz, "/readyz": readyz}

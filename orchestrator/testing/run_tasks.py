@@ -155,7 +155,7 @@ class Given:
 
 
 class TaskRunner:
-    """A worker of one slot, without a life of its own: it claims when it is told to."""
+    """A worker with one slot and no process of its own. It claims only when the test asks for a task."""
 
     def __init__(self, config: Config, registry: Registry, session: Session, services: Services) -> None:
         self.worker_id = uuid4()

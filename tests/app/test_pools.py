@@ -84,7 +84,7 @@ def test_closing_lets_every_session_go(app: Orchestrator, connection: psycopg.Co
     assert not [thread.name for thread in threading.enumerate() if "pool" in thread.name.lower()]
 
 
-def test_more_at_once_than_the_pool_has_are_told_so(
+def test_more_callers_than_connections_get_an_error(
     database_url: str, connection: psycopg.Connection
 ) -> None:
     """After pool_timeout_seconds, with the setting to raise."""
@@ -194,7 +194,7 @@ def guarded_server() -> Iterator[str]:
     ],
     ids=["wrong password", "no such database", "no server", "no host", "no host, as key=value"],
 )
-def test_who_cannot_get_in_is_told_why_and_no_password_is(
+def test_a_failed_login_shows_the_reason_and_no_password(
     guarded_server: str, where: Callable[[str], str], reason: str, colour: str
 ) -> None:
     """Where it tried and what came back; the password is in no message, no cause, no repr."""

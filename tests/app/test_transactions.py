@@ -142,7 +142,7 @@ def test_a_savepoint_takes_its_tasks_along(
 
 
 @pytest.mark.parametrize("ending", ["commit", "rollback", "savepoint"])
-def test_nobody_is_rung_for_a_task_that_never_was(
+def test_no_worker_is_woken_for_a_rolled_back_task(
     double: Any, database_url: str, connection: psycopg.Connection, ending: str
 ) -> None:
     """A rollback, of all or of a savepoint, leaves no NOTIFY; a commit sends one to the sleeper."""
@@ -170,7 +170,7 @@ def test_nobody_is_rung_for_a_task_that_never_was(
     assert (["default"] if ending == "commit" else []) + ["the end"] == heard
 
 
-def test_a_refusal_leaves_the_transaction_as_psycopg_says(
+def test_a_refusal_leaves_the_transaction_as_psycopg_does(
     double: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """Refused by Python: untouched. Refused by the database: in error, to be rolled back; or to a savepoint."""
@@ -257,10 +257,10 @@ def test_the_search_path_and_settings_of_the_caller_do_not_matter(
     ],
     ids=["an URL", "a number", "a module"],
 )
-def test_what_is_no_connection_is_refused_before_anything_happens(
+def test_a_value_that_is_no_connection_is_refused_at_once(
     double: Any, database_url: str, held: Callable[[str], object], sentence: str
 ) -> None:
-    """Where it is handed over, with what would do."""
+    """At the call, and the error names what is accepted."""
     with pytest.raises(TypeError, match=sentence):
         double.using(held(database_url))
 

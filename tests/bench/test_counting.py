@@ -8,9 +8,9 @@ from pathlib import Path
 import psycopg
 
 from orchestrator.bench.environment import Environment
-from orchestrator.bench.meter import Meter, cpu_seconds, family
+from orchestrator.bench.meter import Meter, cpu_seconds, process_tree
 from orchestrator.bench.process import end, spawn
-from orchestrator.bench.proxy_process import ProxyProcess, said
+from orchestrator.bench.proxy_process import ProxyProcess, growth_of
 from tests.bench.conftest import TINY
 
 
@@ -28,7 +28,7 @@ def test_statements_are_counted_by_the_name_of_the_connection(
     with (
         environment(empty_database_url, tmp_path) as stands,
         ProxyProcess(stands) as between,
-        psycopg.connect(between.info, application_name="somebody", autocommit=True) as connection,
+        psycopg.connect(between.info, application_name="counted", autocommit=True) as connection,
     ):
         before = between.counts()
         for _ in range(7):
@@ -40,10 +40,10 @@ def test_statements_are_counted_by_the_name_of_the_connection(
                 connection.execute("SELECT %s", [n])
         together = between.counts()
 
-    assert 8 == said(before, one_by_one, "statements")["somebody"]
-    assert 8 == said(before, one_by_one, "round_trips")["somebody"]
-    assert 20 == said(one_by_one, together, "statements")["somebody"]
-    assert 20 > said(one_by_one, together, "round_trips")["somebody"]
+    assert 8 == growth_of("statements", before, one_by_one)["counted"]
+    assert 8 == growth_of("round_trips", before, one_by_one)["counted"]
+    assert 20 == growth_of("statements", one_by_one, together)["counted"]
+    assert 20 > growth_of("round_trips", one_by_one, together)["counted"]
 
 
 def test_a_long_line_changes_nothing_but_the_time(empty_database_url: str, tmp_path: Path) -> None:
@@ -76,7 +76,7 @@ def test_descendants_belong_to_a_process(empty_database_url: str, tmp_path: Path
     with environment(empty_database_url, tmp_path) as stands:
         process = spawn(stands, "orchestrator.bench.producer")
     try:
-        mine, its = family({os.getpid()}), family({process.pid})
+        mine, its = process_tree({os.getpid()}), process_tree({process.pid})
         spent = cpu_seconds([process.pid])
     finally:
         end(process)

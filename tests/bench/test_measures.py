@@ -61,10 +61,10 @@ def test_only_what_this_server_cannot_do_is_skipped(take: Take) -> None:
     (result,) = take(BY_NAME["throughput-commit"]).results
 
     assert isinstance(result, Skipped)
-    assert "fsync is off on this server, and commit_delay counts only with it" == result.reason
+    assert "fsync is off on this server, and commit_delay has no effect without it" == result.reason
 
 
-def test_the_setting_is_told(take: Take) -> None:
+def test_the_report_describes_the_system(take: Take) -> None:
     """No number means anything without its machine, its server and its day."""
     setting = take().setting
 

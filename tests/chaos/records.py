@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from orchestrator.task.status import TRANSITIONS, Who
+from orchestrator.task.status import TRANSITIONS, ChangedBy
 from tests.chaos import producer_log
 
 BOOKS = Path(__file__).with_name("records.sql")
@@ -36,7 +36,7 @@ def open_books(connection: psycopg.Connection[Any]) -> None:
     """Make the schema and its triggers."""
     connection.execute(BOOKS.read_bytes())
     edges = (
-        (old, new, Who.HAND in who, Who.WORKER in who)
+        (old, new, ChangedBy.MANUAL in who, ChangedBy.WORKER in who)
         for old, ways in TRANSITIONS.items()
         for new, who in ways.items()
     )

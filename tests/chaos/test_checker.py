@@ -105,15 +105,15 @@ def test_an_honest_life_breaks_nothing(lived: psycopg.Connection[Any]) -> None:
 
 
 @pytest.mark.parametrize("wrong", wrongs(), ids=lambda wrong: wrong.what)
-def test_what_is_wrong_is_found(lived: psycopg.Connection[Any], wrong: Wrong) -> None:
-    """One thing is wrong, and the invariant that it breaks is named."""
+def test_each_violation_is_found(lived: psycopg.Connection[Any], wrong: Wrong) -> None:
+    """One thing is wrong, and the checker names the invariant that it breaks."""
     found = broken(lived, wrong.done)
 
     assert set(wrong.breaks) <= set(found), found
 
 
 @pytest.mark.parametrize(("thawed", "is_excused"), [("1 s", True), ("4 s", False)])
-def test_who_was_frozen_over_a_crash_is_excused_when_it_thaws(
+def test_a_process_that_was_frozen_during_a_crash_is_excused_when_it_goes_on(
     lived: psycopg.Connection[Any], thawed: str, is_excused: bool
 ) -> None:
     """An entry that was on its way when the worker was frozen, and the server crashed, comes late; and soon then."""
@@ -148,7 +148,7 @@ def test_every_invariant_can_be_broken() -> None:
     assert checks == {wrong.breaks[0] for wrong in wrongs()}
 
 
-def test_a_timeline_tells_what_happened(lived: psycopg.Connection[Any]) -> None:
+def test_a_timeline_lists_the_events(lived: psycopg.Connection[Any]) -> None:
     """From the enqueue to the end, as each book has it."""
     with lived.transaction(force_rollback=True):
         lived.execute("INSERT INTO chaos.effects SELECT * FROM chaos.effects LIMIT 1")

@@ -125,10 +125,10 @@ def test_the_flag_beats_the_application_and_the_environment(
     assert (0, 0) == (done.returncode, migrated.returncode), done.stderr
 
 
-def test_a_worker_serves_what_its_flags_say(
+def test_a_worker_serves_by_its_flags(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """-q and -c are in its row, and the flags beat the environment."""
+    """The values of -q and -c are in its row, and the flags override the environment."""
     with worker(
         database_url, tmp_path / "log", "-q", "mail, reports", "-c", "3", ORCHESTRATOR_QUEUES="other"
     ) as process:

@@ -46,7 +46,7 @@ def test_real_slips_are_still_refused() -> None:
         "ORCHESTRATOR_VERSION", "ORCHESTRATOR_NOTHING_OF_OURS", "ORCHESTRATOR_WORKER_", "ORCHESTRATOR_",
     ],
 )  # fmt: skip
-def test_what_is_right_or_somebody_elses_is_let_by(name: str) -> None:
+def test_correct_and_foreign_variables_are_accepted(name: str) -> None:
     """A cluster puts names of its own beside ours."""
     refuse_slips(orchestrator, {name: "1"})
     assert Config() == Config.load({name: "1"})
@@ -129,7 +129,7 @@ def test_a_command_is_found_wherever_it_is() -> None:
     assert [] == whole.meant("xyzzy")
 
 
-def test_every_group_tells_what_was_meant() -> None:
+def test_every_group_suggests_what_was_meant() -> None:
     """Also those that are made elsewhere."""
     assert [] == [
         path
@@ -173,10 +173,10 @@ def test_output_that_cannot_be_written_is_a_sentence(
         ("cancel", "12", "--reason", "\udcff"),
     ],
 )
-def test_what_is_no_text_is_refused_with_a_sentence(
+def test_bytes_that_are_no_text_are_refused_with_a_sentence(
     database_url: str, connection: psycopg.Connection, words: tuple[str, ...]
 ) -> None:
-    """Bytes that are not UTF-8 come in as halves of characters, which no database takes."""
+    """Bytes that are not UTF-8 arrive as surrogates, which no database accepts."""
     put(connection, queue="a")
     given = ("tasks", *words) if words[0] == "cancel" else words
     ran = in_process.run(*given, url=database_url)

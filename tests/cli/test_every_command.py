@@ -199,8 +199,8 @@ def test_in_a_read_only_session(words: str, command: click.Command, database_url
 
 
 @every_command
-def test_of_what_is_unknown(words: str, command: click.Command, database_url: str) -> None:
-    """An id or a name of nothing is not passed over; a list of nothing is said to be one."""
+def test_an_unknown_id_or_name_is_reported(words: str, command: click.Command, database_url: str) -> None:
+    """No command ignores an unknown id or name. An empty list says that it is empty."""
     ran = run(*of(words, command), url=database_url)
 
     told(ran)
@@ -212,7 +212,7 @@ def test_of_what_is_unknown(words: str, command: click.Command, database_url: st
 
 
 @every_command
-def test_nobody_reads_on(words: str, command: click.Command, database_url: str) -> None:
+def test_a_closed_pipe_ends_a_command_quietly(words: str, command: click.Command, database_url: str) -> None:
     """Quiet, with the status of a process that SIGPIPE ended; or it had nothing to print there."""
     reading, writing = os.pipe()
     os.close(reading)

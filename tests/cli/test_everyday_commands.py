@@ -13,7 +13,7 @@ from tests.schema.rows import one, put, read, sleeping_worker
 from tests.terminal import at_terminal
 
 
-def test_status_as_json_is_all_that_the_screen_tells(
+def test_status_as_json_has_everything_on_the_screen(
     database_url: str, connection: psycopg.Connection
 ) -> None:
     """For programs; by the flag or by its variable."""
@@ -142,7 +142,7 @@ def test_a_slip_gets_a_sentence(database_url: str, words: str, code: int, said: 
     assert said in " ".join(ran.err.split())
 
 
-def test_a_task_is_enqueued_as_it_was_said(database_url: str, connection: psycopg.Connection) -> None:
+def test_a_task_is_enqueued_with_the_given_options(database_url: str, connection: psycopg.Connection) -> None:
     """With all its options; the payload from standard input, its id on standard output."""
     options = "--queue mail --priority high --delay 5m --key k --key-window 1h --max-attempts 2 --timeout 9s"
     ran = run(
@@ -235,7 +235,7 @@ def test_a_worker_that_is_dead_is_not_waited_for(database_url: str, connection: 
     assert "worker host:1 is gone: it had to give back 1 task\n" == stopped.out
 
 
-def test_versions_are_told_with_and_without_a_database(database_url: str, empty_database_url: str) -> None:
+def test_versions_are_shown_with_and_without_a_database(database_url: str, empty_database_url: str) -> None:
     """Of the program, the schema, the server."""
     alone, there, empty = (
         run("version"),

@@ -27,7 +27,7 @@ def sleep(started: str) -> None:
 
 
 @pytest.mark.parametrize("words", [["--version"], ["bench", "--list"], ["nonsense"], ["status", "--watch"]])
-def test_it_prints_and_ends_alike(words: list[str]) -> None:
+def test_a_forked_command_has_the_same_output_and_status(words: list[str]) -> None:
     """Status, output and errors."""
     fresh = subprocess.run(
         command(*words), env=surroundings(None), cwd=REPOSITORY, capture_output=True, text=True,
@@ -39,8 +39,8 @@ def test_it_prints_and_ends_alike(words: list[str]) -> None:
     assert (fresh.returncode, fresh.stdout, fresh.stderr) == (forked.returncode, forked.stdout, forked.stderr)
 
 
-def test_it_takes_over_what_it_is_given(tmp_path: Path) -> None:
-    """Words, folder, environment, standard input; it ends with the status that it asks for."""
+def test_a_forked_command_gets_its_arguments_and_environment(tmp_path: Path) -> None:
+    """Arguments, folder, environment, standard input. It ends with the status that the command returns."""
     done = ran(report, "a", "b", env={"SEEN": "yes"} | surroundings(None), cwd=tmp_path, given="words\n")
 
     assert (7, f"('a', 'b') {tmp_path} yes words\n", "") == (done.returncode, done.stdout, done.stderr)
@@ -63,7 +63,7 @@ def test_a_signal_is_its_status(tmp_path: Path, number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize("name", ["PYTHONHASHSEED", "LD_PRELOAD", "FAKETIME", "LC_ALL"])
-def test_what_is_read_at_the_start_is_refused(name: str) -> None:
-    """It would have no effect, and the test that sets it would prove nothing."""
+def test_a_variable_that_only_a_start_reads_is_refused(name: str) -> None:
+    """It would have no effect in a forked process, and the test that sets it would prove nothing."""
     with pytest.raises(AssertionError, match=f"{name}: read when a process starts"):
         refuse_what_is_read_at_start(surroundings(None) | {name: "7"})

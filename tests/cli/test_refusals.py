@@ -108,7 +108,7 @@ def test_the_schema_is_too_old(database_url: str, connection: psycopg.Connection
     )
 
 
-def test_a_role_without_rights_is_told_so(database_url: str, connection: psycopg.Connection) -> None:
+def test_a_role_without_rights_gets_a_message(database_url: str, connection: psycopg.Connection) -> None:
     """What the server refuses is a sentence as well."""
     name = f"stranger_{connection.info.dbname[-12:]}"
     connection.execute(f"CREATE ROLE {name} LOGIN")
@@ -149,7 +149,7 @@ def test_an_application_that_cannot_be_found(spec: str, sentence: str) -> None:
     assert sentence in " ".join(said.split())
 
 
-def test_a_module_that_lacks_another_says_which(tmp_path: Path) -> None:
+def test_the_error_for_a_missing_module_names_it(tmp_path: Path) -> None:
     """The application is there; what it imports is not."""
     (tmp_path / "jobs.py").write_text("import no_such_library\n")
 
@@ -158,7 +158,7 @@ def test_a_module_that_lacks_another_says_which(tmp_path: Path) -> None:
     assert (1, True) == (code, "jobs cannot be imported: it needs 'no_such_library'" in said)
 
 
-def test_a_task_declared_twice_is_said_at_the_start(tmp_path: Path) -> None:
+def test_a_task_declared_twice_is_reported_at_the_start(tmp_path: Path) -> None:
     """It would be chance which of the two ran."""
     (tmp_path / "jobs.py").write_text(
         "from orchestrator import Orchestrator\napp = Orchestrator()\n"
@@ -208,7 +208,9 @@ def test_all_wrong_settings_are_named_together() -> None:
     assert "grace_seconds must be a finite number of at least 0.0, not -1.0" in said
 
 
-def test_a_worker_that_is_not_to_wait_at_its_start_says_so(database_url: str, tmp_path: Path) -> None:
+def test_a_worker_that_does_not_wait_at_its_start_fails_with_a_message(
+    database_url: str, tmp_path: Path
+) -> None:
     """It ends with a sentence, and whoever runs it tries again."""
     away = database_url.replace("port=5432", "port=5433").replace(":5432", ":5433") + "x"
     with worker(away, tmp_path / "log", ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT) as process:

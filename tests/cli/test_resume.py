@@ -25,10 +25,10 @@ def copy(connection: psycopg.Connection) -> int:
     return put(connection, "claimed", worker_id=worker_id)
 
 
-def test_a_person_is_shown_what_will_happen_and_asked(
+def test_resume_shows_its_effects_and_asks(
     database_url: str, connection: psycopg.Connection, copy: int
 ) -> None:
-    """No is no; yes resumes, and says what was done."""
+    """A no changes nothing. A yes resumes, and the command shows what it has done."""
     with at_terminal("resume", "--after-restore", url=database_url, cwd=Path.cwd()) as no:
         no.shows("Resume? [y/N]")
         no.types("n\n")
@@ -73,10 +73,10 @@ def test_at_home_there_is_nothing_to_do(database_url: str, connection: psycopg.C
 
     assert (0, "running") == (done.returncode, read(connection, task_id, "status"))
     assert done.stdout.startswith("nothing to do: the tasks in ")
-    assert "SELECT orchestrator.hold_after_restore() comes first" in done.stdout
+    assert "run SELECT orchestrator.hold_after_restore() first" in done.stdout
 
 
-def test_after_what_has_to_be_said(database_url: str) -> None:
+def test_the_option_after_restore_is_required(database_url: str) -> None:
     """There will be other things to resume."""
     done = run("resume", "--yes", url=database_url)
 

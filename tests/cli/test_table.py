@@ -85,7 +85,7 @@ def test_at_a_terminal_nothing_is_wider_and_nothing_is_lost(screen: Screen, widt
         assert word in text
 
 
-def test_where_a_table_cannot_be_rows_are_records(screen: Screen) -> None:
+def test_a_narrow_terminal_shows_records(screen: Screen) -> None:
     """At 40 columns: name and value, and a line between two rows."""
     lines = [line.rstrip() for line in screen.printed(width=40).splitlines()]
 
@@ -123,7 +123,7 @@ def test_json_is_one_array_of_all_that_is_known(screen: Screen) -> None:
     )
 
 
-def test_nothing_is_said_in_a_sentence(screen: Screen) -> None:
+def test_an_empty_table_is_one_sentence(screen: Screen) -> None:
     """An empty screen would leave one wondering."""
     assert "there is nothing\n" == screen.printed([])
 

@@ -67,7 +67,7 @@ def test_a_list_is_filtered_and_goes_on(say: Any, connection: psycopg.Connection
     assert f"there are more: --after {ids[2]}" in told.told
 
 
-def test_a_list_says_why_nothing_is_there(say: Any, connection: psycopg.Connection) -> None:
+def test_an_empty_list_shows_why_it_is_empty(say: Any, connection: psycopg.Connection) -> None:
     """A mistyped queue, a number that is text."""
     said = say("tasks", "list", "-q", "defualt", "payload.user_id=42")
 
@@ -93,7 +93,7 @@ def test_a_list_says_why_nothing_is_there(say: Any, connection: psycopg.Connecti
         (["requeu", "1"], "Did you mean orchestrator tasks requeue"),
     ],
 )
-def test_a_wrong_command_line_is_told(say: Any, words: list[str], told: str) -> None:
+def test_a_wrong_command_line_is_reported(say: Any, words: list[str], told: str) -> None:
     """With status 2, and what to type instead."""
     said = say("tasks", *words)
 
@@ -181,7 +181,7 @@ def test_killed_half_way_and_started_again_it_does_the_rest(
     assert [1] * 6000 == list(requeues(connection).values())
 
 
-def test_interrupted_it_says_how_to_go_on(database_url: str, connection: psycopg.Connection) -> None:
+def test_an_interrupted_command_shows_how_to_go_on(database_url: str, connection: psycopg.Connection) -> None:
     """After a yes, Ctrl-C: what was done is done, and what failed again since is not taken by what it says."""
     connection.execute(DEAD_LETTERS, [6000])
     sleeping_worker(connection, "default", seconds=3600)
@@ -200,7 +200,7 @@ def test_interrupted_it_says_how_to_go_on(database_url: str, connection: psycopg
 
 
 @pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGHUP])
-def test_told_to_end_it_says_how_to_go_on(
+def test_a_terminated_command_shows_how_to_go_on(
     database_url: str, connection: psycopg.Connection, told: signal.Signals, tmp_path: Path
 ) -> None:
     """As after Ctrl-C; and of a limit, what is left of it."""
@@ -241,9 +241,7 @@ def test_a_task_that_is_locked_keeps_no_other_from_being_done(
     assert f"task {free} cancelled\n" == said.printed
 
 
-def test_what_somebody_has_locked_is_told(
-    say: Any, connection: psycopg.Connection, database_url: str
-) -> None:
+def test_locked_tasks_are_reported(say: Any, connection: psycopg.Connection, database_url: str) -> None:
     """The others are done, and the status says that it was not all."""
     connection.execute(DEAD_LETTERS, [10])
     with psycopg.connect(database_url) as hand:
@@ -272,7 +270,7 @@ def test_a_task_is_shown_without_its_secrets(say: Any, connection: psycopg.Conne
     assert 4 == unmasked.printed.count("abc")
 
 
-def test_a_task_that_is_not_there_is_told(say: Any) -> None:
+def test_a_missing_task_is_reported(say: Any) -> None:
     """By a sentence."""
     said = say("tasks", "show", "4711")
 

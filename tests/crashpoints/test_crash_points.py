@@ -107,7 +107,7 @@ def test_an_effect_outside_of_the_transaction_is_found(lanes: list[Lane]) -> Non
 
 
 @pytest.mark.parametrize(("fault", "rows"), [(Fault.CUT_BEFORE, 0), (Fault.CUT_AFTER, 1)])
-def test_the_door_strikes_at_the_message_it_was_told(
+def test_the_crash_happens_at_the_chosen_message(
     fault: Fault, rows: int, database_url: str, connection: psycopg.Connection
 ) -> None:
     """Before it the server hears nothing of it; after it the server has done it, and the client is not told."""

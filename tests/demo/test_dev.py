@@ -128,7 +128,7 @@ def test_two_databases_are_one_too_many(jobs: Path) -> None:
     assert "--url and --data name two databases" in done.stderr
 
 
-def test_who_names_no_database_is_told_of_dev(jobs: Path) -> None:
+def test_the_error_for_a_missing_database_mentions_dev(jobs: Path) -> None:
     """Every command that needs one says how to give one, and what to do without."""
     said = [run(*words, cwd=jobs).stderr for words in (["worker", "jobs:app"], ["migrate"], ["sql"])]
 

@@ -32,7 +32,7 @@ from orchestrator.postgres import embedded
 from orchestrator.schema import migrate, tables
 from orchestrator.task.backoff import Backoff
 from orchestrator.task.columns import OPTIONS
-from orchestrator.task.status import TRANSITIONS, Status, Who
+from orchestrator.task.status import TRANSITIONS, ChangedBy, Status
 from tests import servers
 from tests.docs.pages import REPOSITORY
 from tests.security.rights import granted, matrix
@@ -57,8 +57,8 @@ INNER = (
     "warn_undeclared", "up_since", "worker_command",
 )  # fmt: skip
 
-# Of a context: what its worker asks, and no handler.
-FOR_THE_WORKER = ("begun_at", "completion", "is_completing", "result_text", "task", "was_told")
+# The attributes of a context that are for its worker only.
+FOR_THE_WORKER = ("begun_at", "cancel_was_seen", "completion", "is_completing", "result_text", "task")
 
 FUNCTIONS: LiteralString = """
     SELECT p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)
@@ -222,12 +222,12 @@ def helper(command: click.Command, name: str) -> Writer:
 def transitions() -> str:
     """Draw TRANSITIONS, which a test holds equal to what the database allows."""
     header = ["from ＼ to", *(f"`{status}`" for status in Status)]
-    rows = [[f"`{old}`", *(who(TRANSITIONS[old].get(new, Who(0))) for new in Status)] for old in Status]
+    rows = [[f"`{old}`", *(who(TRANSITIONS[old].get(new, ChangedBy(0))) for new in Status)] for old in Status]
     return lines_of([header, ["---"] * len(header), *rows])
 
 
-def who(may: Who) -> str:
-    return " · ".join(str(one.name).lower() for one in Who if one in may)
+def who(may: ChangedBy) -> str:
+    return " · ".join(str(one.name).lower() for one in ChangedBy if one in may)
 
 
 def sqlstates(body: str) -> str:

@@ -8,14 +8,14 @@ from tests.docs.pages import REPOSITORY
 HOWTO = REPOSITORY / "docs" / "howto"
 
 
-def test_the_page_tells_of_every_check() -> None:
+def test_the_page_has_every_check() -> None:
     """In the order in which they are made."""
     page = (HOWTO / "check-the-server.md").read_text()
 
     assert [name_of(check) for check in CHECKS] == re.findall(r"^\| `([\w ]+)` \|", page, re.MULTILINE)
 
 
-def test_the_page_tells_of_every_reason() -> None:
+def test_the_page_has_every_reason() -> None:
     """What the functions say is explained there, and nothing that they do not say."""
     said = {"claimed", "running", "completed", "cancelled", "dead_letter"}  # which are the task's status
     for path in (REPOSITORY / "orchestrator" / "schema" / "functions").glob("expla*.sql"):

@@ -74,8 +74,8 @@ def faults(expression: str, shown: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(("expression", "shown"), list(expressions()))
-def test_what_is_asked_for_is_there(expression: str, shown: str) -> None:
-    """Every metric by its name, every label by its own."""
+def test_every_metric_in_a_query_exists(expression: str, shown: str) -> None:
+    """Every metric and every label."""
     assert [] == faults(expression, shown)
     assert expression.count("(") == expression.count(")")
     assert SELECTOR.search(expression)
@@ -101,7 +101,7 @@ def test_a_slip_is_found(expression: str, shown: str, fault: str) -> None:
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_is_wrong_and_leads_to_what_to_do(rule: dict[str, Any]) -> None:
+def test_an_alert_names_the_problem_and_links_to_the_advice(rule: dict[str, Any]) -> None:
     """A summary, a severity, and a section of a page that is there."""
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
     headings = re.findall(r"^#+ (.+)$", (REPOSITORY / page).read_text(), re.MULTILINE)
@@ -112,7 +112,7 @@ def test_an_alert_says_what_is_wrong_and_leads_to_what_to_do(rule: dict[str, Any
     assert anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
-def test_there_is_an_alert_for_each_thing_that_wakes_somebody() -> None:
+def test_every_urgent_condition_has_an_alert() -> None:
     """None of them twice."""
     names = [rule["alert"].removeprefix("Orchestrator") for rule in rules()]
 

@@ -273,16 +273,16 @@ def add(versions: Path, *statements: str, module: str = "def upgrade() -> None: 
 
 
 @pytest.mark.parametrize("statement", SURVIVED)
-def test_what_grows_passes(versions: Path, statement: str) -> None:
-    """What older code does not see, or need not fill in."""
+def test_additions_pass(versions: Path, statement: str) -> None:
+    """Changes that older code does not see, or need not fill in."""
     add(versions, PATIENT, statement)
 
     assert [] == faults(versions)
 
 
 @pytest.mark.parametrize("statement", BROKEN)
-def test_what_breaks_older_code_is_found(versions: Path, statement: str) -> None:
-    """By the name of the revision, and with the reason."""
+def test_a_change_that_breaks_older_code_is_found(versions: Path, statement: str) -> None:
+    """The message names the revision and the reason."""
     add(versions, PATIENT, statement)
 
     (said,) = faults(versions)
@@ -301,10 +301,10 @@ def test_a_contraction_may_do_it(versions: Path, statement: str) -> None:
 
 @pytest.mark.parametrize("statement", BUSY)
 @pytest.mark.parametrize("declared", [[], [CONTRACTION.format(2)]], ids=["expands", "contracts"])
-def test_what_a_busy_database_does_not_survive_is_found(
+def test_a_statement_that_harms_a_busy_database_is_found(
     versions: Path, statement: str, declared: list[str]
 ) -> None:
-    """Whoever still runs."""
+    """For example one with a long exclusive lock."""
     add(versions, PATIENT, *declared, statement)
 
     (said,) = faults(versions)

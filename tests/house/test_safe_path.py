@@ -96,8 +96,8 @@ def openings(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("pattern", IN_A_USERS_SESSION)
-def test_what_runs_in_a_users_session_is_qualified(pattern: str) -> None:
-    """There a function of others may come first, or fit better."""
+def test_sql_in_a_users_session_is_qualified(pattern: str) -> None:
+    """In such a session a function of another role may come first in the path, or fit the types better."""
     paths = sorted(PACKAGE.glob(pattern))
 
     assert paths != []
@@ -142,7 +142,7 @@ def test_only_one_module_opens_connections() -> None:
         ("SELECT a IS DISTINCT FROM b", ["the operator of DISTINCT"]),
     ],
 )
-def test_what_is_looked_up_in_the_path_is_found(statement: str, expected: list[str]) -> None:
+def test_each_unqualified_name_is_found(statement: str, expected: list[str]) -> None:
     """Each kind of name."""
     assert expected == unqualified(statement)
 
@@ -157,8 +157,8 @@ def test_what_is_looked_up_in_the_path_is_found(statement: str, expected: list[s
         "SET LOCAL lock_timeout = '5s'; SELECT orchestrator.clock()",
     ],
 )
-def test_what_is_qualified_is_let_be(statement: str) -> None:
-    """Strings, comments, the grammar's own words, settings."""
+def test_qualified_names_pass(statement: str) -> None:
+    """Also strings, comments, keywords and settings."""
     assert [] == unqualified(statement)
 
 

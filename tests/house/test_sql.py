@@ -292,7 +292,7 @@ def test_a_misnamed_object_is_found(house: Path) -> None:
     assert expected == misnamed_objects(house)
 
 
-def test_who_forbids_a_plan_forbids_compiling_it_too() -> None:
+def test_a_session_that_forbids_a_plan_forbids_jit_too() -> None:
     """A plan used all the same has a price at which jit starts: a hand's UPDATE of one row took 53 ms, not 0.6."""
     missing = [
         path.name

@@ -18,7 +18,7 @@ Make = Callable[[], Candidate]
 BEACON = 4711
 
 
-def test_a_vacant_lead_goes_to_who_stands(connection: psycopg.Connection, candidate: Make) -> None:
+def test_a_vacant_lead_goes_to_a_candidate(connection: psycopg.Connection, candidate: Make) -> None:
     """In the first term; nobody else gets it while that runs."""
     first, second = candidate(), candidate()
 
@@ -53,7 +53,7 @@ def test_the_moment_a_term_ends_it_is_over(candidate: Make, clock: Clock) -> Non
 
 
 @pytest.mark.parametrize("state", ["draining", "stopped", "dead"])
-def test_who_does_not_serve_does_not_lead(
+def test_a_worker_that_does_not_serve_does_not_lead(
     connection: psycopg.Connection, candidate: Make, state: str
 ) -> None:
     """Not even when nobody does."""
@@ -196,7 +196,7 @@ def test_a_term_that_is_over_is_not_renewed(candidate: Make, clock: Clock) -> No
 
 
 @pytest.mark.parametrize("drained", ["by itself", "by a hand"])
-def test_who_drains_does_not_renew(
+def test_a_draining_leader_does_not_renew_its_term(
     connection: psycopg.Connection, candidate: Make, clock: Clock, drained: str
 ) -> None:
     """Should its resignation fail, its term runs out, and somebody who does the duties can stand."""
@@ -212,7 +212,7 @@ def test_who_drains_does_not_renew(
     assert 2 == second.stand()
 
 
-def test_who_resigns_makes_room_at_once(connection: psycopg.Connection, candidate: Make) -> None:
+def test_a_resignation_makes_room_at_once(connection: psycopg.Connection, candidate: Make) -> None:
     """And says so to all."""
     first, second = candidate(), candidate()
     leadership = first.leadership()
@@ -240,10 +240,10 @@ def test_a_late_resignation_touches_no_newer_term(
     assert [(first.id, 3)] == leaders(connection)
 
 
-def test_what_a_duty_wrote_goes_with_a_reign_that_was_over(
+def test_a_duty_after_its_term_writes_nothing(
     connection: psycopg.Connection, candidate: Make, clock: Clock
 ) -> None:
-    """The fence comes first, so there is nothing to take back; a duty that raises leaves nothing either."""
+    """The fence comes first, so no write needs to be undone. A duty that raises an error also leaves no write."""
     worker = candidate()
     leadership = worker.leadership()
 

@@ -112,7 +112,7 @@ def test_a_leader_that_stops_makes_room(wheel: Callable[..., Wheel]) -> None:
     ]
 
 
-def test_a_duty_that_fails_is_told_and_does_not_stop_the_others(wheel: Callable[..., Wheel]) -> None:
+def test_a_failed_duty_is_reported_and_does_not_stop_the_others(wheel: Callable[..., Wheel]) -> None:
     """And is tried again at its next turn."""
     done, failed = threading.Semaphore(0), threading.Semaphore(0)
 
@@ -133,7 +133,7 @@ def test_a_duty_that_fails_is_told_and_does_not_stop_the_others(wheel: Callable[
     }
 
 
-def test_what_a_duty_tells_of_is_told_when_it_is_committed(wheel: Callable[..., Wheel]) -> None:
+def test_the_events_of_a_duty_are_emitted_after_its_commit(wheel: Callable[..., Wheel]) -> None:
     """Of what is rolled back nothing is told, nor counted."""
     failed = threading.Semaphore(0)
 
@@ -303,7 +303,7 @@ def test_a_lock_in_the_way_puts_a_duty_off(
     assert {("DutyPutOff", "patient")} == {(type(event).__name__, event.duty) for event in told}
 
 
-def test_who_never_heard_that_it_was_elected_learns_it_from_its_beat(
+def test_a_worker_that_missed_its_election_learns_of_it_from_its_beat(
     wheel: Callable[..., Wheel], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The election is committed, its answer is lost: the row says that we lead, and each beat renews it."""
@@ -323,7 +323,9 @@ def test_who_never_heard_that_it_was_elected_learns_it_from_its_beat(
     assert done.acquire(timeout=PATIENCE_SECONDS)
 
 
-def test_who_stopped_believing_too_early_believes_its_next_beat(wheel: Callable[..., Wheel]) -> None:
+def test_a_leader_that_stepped_down_too_early_goes_on_after_its_next_beat(
+    wheel: Callable[..., Wheel],
+) -> None:
     """Our own clock was more careful than need be: the database has renewed the term all the same."""
     done = threading.Semaphore(0)
     made = wheel([Duty("d", 0.01, counting(done))])

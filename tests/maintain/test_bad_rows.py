@@ -183,10 +183,8 @@ def test_a_task_that_cannot_be_recovered_is_reported_and_left_alone(
     assert [skipped, skipped] == [event for event in heard if isinstance(event, events.DutyRowSkipped)]
 
 
-def test_of_many_rows_the_bad_ones_are_found_by_halves(
-    connection: psycopg.Connection, heard: list[events.Event]
-) -> None:
-    """A few tries each, and each of the others is done once."""
+def test_bad_rows_are_found_by_halves(connection: psycopg.Connection, heard: list[events.Event]) -> None:
+    """A few tries for each bad row, and each other row is done once."""
     tries: list[list[int]] = []
 
     def work(ids: list[int]) -> int:

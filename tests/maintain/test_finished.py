@@ -107,8 +107,8 @@ def test_a_leaf_is_walked_once_for_each_period(connection: psycopg.Connection, c
     assert {} == kept(connection)
 
 
-def test_what_was_rolled_back_is_deleted_again(connection: psycopg.Connection, clock: Clock) -> None:
-    """The place that is remembered is one behind which nothing is left, not one that was once passed."""
+def test_a_rolled_back_delete_is_repeated(connection: psycopg.Connection, clock: Clock) -> None:
+    """The remembered position moves only after a commit."""
     fill(connection, "hasty", 10)
     clock.set(DAY + timedelta(days=4))
     walk = Walk()

@@ -74,10 +74,10 @@ def left(connection: psycopg.Connection, kind: Kind) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_past_its_time_goes(
+def test_rows_are_deleted_after_their_period(
     connection: psycopg.Connection, clock: Clock, kind: Kind, heard: list[events.Event]
 ) -> None:
-    """Not a moment before; a queue without a row has the house's periods."""
+    """Not a moment before. A queue without a row has the default periods."""
     grow(connection, kind)
     clock.advance(days=DAYS[kind], seconds=-1)
     grow(connection, kind)
@@ -120,7 +120,7 @@ def test_two_leaders_at_once_are_one(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_somebody_has_locked_waits_for_another_round(
+def test_a_locked_row_waits_for_the_next_round(
     connection: psycopg.Connection, database_url: str, clock: Clock, kind: Kind
 ) -> None:
     """The others go."""
@@ -210,7 +210,7 @@ PATHS: dict[Kind, list[str]] = {
 
 @pytest.mark.parametrize("kind", PATHS)
 @pytest.mark.parametrize("analyzed", [True, False])
-def test_what_is_kept_is_not_looked_at(
+def test_kept_rows_are_not_read(
     connection: psycopg.Connection, clock: Clock, kind: Kind, analyzed: bool
 ) -> None:
     """Ten thousand rows kept for years lie before what is due: they must not fill each round. Whatever the statistics
@@ -303,8 +303,8 @@ def test_a_worker_is_forgotten_when_nothing_depends_on_it(
     assert int(stays) == left(connection, "workers")
 
 
-def test_what_workers_hold_is_looked_up(connection: psycopg.Connection, clock: Clock) -> None:
-    """Not read from end to end for each of them."""
+def test_held_tasks_are_found_by_an_index(connection: psycopg.Connection, clock: Clock) -> None:
+    """The statement does not scan the table for each of them."""
     for _ in range(7):
         do(connection, partial(retention, kind="workers"))
     connection.execute("INSERT INTO orchestrator.tasks (type) SELECT 'mail' FROM generate_series(1, 2000)")

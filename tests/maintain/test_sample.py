@@ -129,10 +129,10 @@ def unprivileged(
     administrator.execute(sql.SQL("DROP ROLE {}").format(person))
 
 
-def test_a_workers_role_samples_what_it_may_see(
+def test_a_workers_role_samples_only_visible_values(
     unprivileged: psycopg.Connection, connection: psycopg.Connection, heard: list[events.Event]
 ) -> None:
-    """Others' snapshots are hidden from it: None and no error."""
+    """Snapshots of other roles are hidden from it: the sample has None, and there is no error."""
     put(connection)
     with connection.transaction():
         connection.execute("SELECT 1")

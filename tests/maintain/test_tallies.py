@@ -73,7 +73,7 @@ def test_enforced_timeouts_are_counted_and_timed(
     )
 
 
-def test_where_nobody_leads_nothing_is_told(
+def test_without_a_leader_no_event_is_emitted(
     connection: psycopg.Connection, worker: Mate, clock: Clock, heard: list[events.Event]
 ) -> None:
     """A duty that was called by hand."""

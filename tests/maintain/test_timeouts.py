@@ -39,7 +39,7 @@ def go_on(connection: psycopg.Connection, clock: Clock, seconds: float) -> None:
     connection.execute("UPDATE orchestrator.workers SET beat_at = orchestrator.clock()")
 
 
-def test_an_attempt_that_nobody_ended_fails_and_is_retried(
+def test_an_attempt_that_its_worker_did_not_end_fails_and_is_retried(
     connection: psycopg.Connection, worker: Mate, clock: Clock, heard: list[events.Event]
 ) -> None:
     """Fenced off, on record, and waiting as long as its type's policy says after a second failure."""
@@ -61,8 +61,10 @@ def test_an_attempt_that_nobody_ended_fails_and_is_retried(
     assert [events.TimeoutsEnforced(retried=1, dead_lettered=0)] == heard
 
 
-def test_the_last_attempt_is_buried(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """A dead letter that says what was wrong."""
+def test_the_last_attempt_makes_a_dead_letter(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """The dead letter has the error."""
     put(connection, attempt=3)
     task = worker.take_one()
     before = row(connection, task.id)
@@ -76,7 +78,7 @@ def test_the_last_attempt_is_buried(connection: psycopg.Connection, worker: Mate
 
 
 @pytest.mark.parametrize("attempt", [0, 3], ids=["retried", "dead_lettered"])
-def test_what_its_worker_says_later_is_stale(
+def test_a_later_outcome_of_its_worker_is_stale(
     connection: psycopg.Connection, worker: Mate, clock: Clock, attempt: int
 ) -> None:
     """It changes nothing, and the record of the timeout is not taken for the worker's own."""
@@ -100,10 +102,10 @@ def test_what_its_worker_says_later_is_stale(
     ],
     ids=["no timeout", "within the margin", "a century"],
 )
-def test_what_is_not_late_is_left_alone(
+def test_an_attempt_in_time_is_left_alone(
     connection: psycopg.Connection, worker: Mate, clock: Clock, columns: dict[str, Any], seconds: float
 ) -> None:
-    """A timeout of 0 is none, and the worker has its margin."""
+    """A timeout of 0 is no timeout, and the worker has its margin."""
     put(connection, **columns)
     task = worker.take_one()
     before = row(connection, task.id)
@@ -115,7 +117,7 @@ def test_what_is_not_late_is_left_alone(
     assert [] == attempts(connection, task.id)
 
 
-def test_who_could_not_reach_the_database_keeps_its_outcome(
+def test_a_worker_that_could_not_reach_the_database_keeps_its_outcome(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """It may have ended in time, and nobody could be told. Who does not come back is recovered."""
@@ -129,8 +131,8 @@ def test_who_could_not_reach_the_database_keeps_its_outcome(
     assert worker.finish(task, Completed(None))
 
 
-def test_what_has_not_begun_has_no_timeout(connection: psycopg.Connection, clock: Clock) -> None:
-    """Whatever is still on its row of the attempt before."""
+def test_an_attempt_that_has_not_begun_has_no_timeout(connection: psycopg.Connection, clock: Clock) -> None:
+    """Also if its row still has values of the attempt before."""
     task_id = put(connection, "claimed", started_at=clock.now)
     before = row(connection, task_id)
     go_on(connection, clock, 10**6)
@@ -209,7 +211,7 @@ def test_two_leaders_at_once_are_one(connection: psycopg.Connection, database_ur
     assert 200 == one(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE status = 'scheduled'")
 
 
-def test_who_writes_its_outcome_at_this_moment_is_left_alone(
+def test_a_worker_that_is_writing_its_outcome_is_left_alone(
     connection: psycopg.Connection, database_url: str, worker: Mate, clock: Clock
 ) -> None:
     """Its row is locked; the round does not wait, and the others are not held up."""

@@ -50,7 +50,9 @@ def test_a_line_is_written_at_once_with_its_end(stderr: Unbuffered) -> None:
     assert ("child started", 4711) == (json.loads(written)["event"], json.loads(written)["pid"])
 
 
-def test_the_same_is_not_said_again_at_once_and_another_reason_is(stderr: Unbuffered) -> None:
+def test_an_equal_line_is_not_repeated_at_once_but_one_with_another_reason_is_written(
+    stderr: Unbuffered,
+) -> None:
     """While the database is away hundreds say so a minute; why it cannot be reached any more is news."""
     for reason in ("closed", "closed", "certificate verify failed", "closed"):
         events.emit(events.ConnectionLost("claims", reason))
@@ -58,7 +60,7 @@ def test_the_same_is_not_said_again_at_once_and_another_reason_is(stderr: Unbuff
     assert ["closed", "certificate verify failed"] == [json.loads(line)["reason"] for line in stderr.writes]
 
 
-def test_what_was_said_is_not_remembered_without_end() -> None:
+def test_the_memory_of_written_lines_is_bounded() -> None:
     """A reason may hold an address, or a number, that is never the same again."""
     news = log.Repeats()
     for n in range(10 * log.SAID_MAX):
@@ -71,7 +73,7 @@ def lines_of(file: Unbuffered) -> list[dict[str, object]]:
     return [json.loads(line) for line in file.writes]
 
 
-def test_a_line_says_which_task_where_and_for_how_long(
+def test_a_line_names_the_task_the_place_and_the_duration(
     stderr: Unbuffered, database_url: str, connection: psycopg.Connection
 ) -> None:
     """What a handler logs has the same names, its secrets masked; successes and payloads are not there."""
@@ -149,7 +151,9 @@ FAILED = events.TaskFailed(
 )
 
 
-def test_who_has_configured_logging_gets_records(kept: Kept, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_application_that_has_configured_logging_gets_records(
+    kept: Kept, capfd: pytest.CaptureFixture[str]
+) -> None:
     """Of the level, with the fields in the message and beside it, and nothing goes to standard error by itself."""
     stop = observe.follow(minimum="debug")
     events.emit(FAILED)
@@ -172,7 +176,7 @@ def test_who_has_configured_logging_gets_records(kept: Kept, capfd: pytest.Captu
     assert ("", "") == capfd.readouterr()
 
 
-def test_who_has_configured_structlog_is_asked_first(kept: Kept) -> None:
+def test_the_configuration_of_structlog_comes_first(kept: Kept) -> None:
     """Whatever else there is; secrets are masked before the user's processors see them."""
     seen: list[dict[str, object]] = []
 
@@ -192,7 +196,7 @@ def test_who_has_configured_structlog_is_asked_first(kept: Kept) -> None:
     assert "abcd" not in str(seen)
 
 
-def test_a_library_s_null_handler_is_nobody_s_wish(
+def test_a_null_handler_of_a_library_is_no_configuration(
     stderr: Unbuffered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor is a handler that our records would not reach."""

@@ -72,8 +72,8 @@ def test_a_payload_is_masked_and_cut() -> None:
         assert "unreadable" == masked_payload(unreadable)
 
 
-def test_what_is_too_deep_is_cut() -> None:
-    """A line is no place for it."""
+def test_deep_values_are_cut() -> None:
+    """A log line must stay short."""
     deep: object = "hunter2"
     for _ in range(50):
         deep = {"a": deep}

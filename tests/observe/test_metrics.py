@@ -42,8 +42,8 @@ def test_late_writes_are_counted_by_queue() -> None:
     assert {'orchestrator_stale_writes_rejected_total{queue="mail"}': 3.0} == counted(*late)
 
 
-def test_what_was_recovered_is_counted_in_tasks() -> None:
-    """And not in rounds."""
+def test_recovered_tasks_are_counted() -> None:
+    """The metric counts tasks, not rounds of recovery."""
     recovered = [
         events.TasksRecovered(5, 1, 1),
         events.TasksRecovered(2, 0, 1),
@@ -117,8 +117,8 @@ def test_a_bucket_of_a_batch_lies_within_one_of_prometheus(number: int) -> None:
     assert end <= (*MOMENTS, inf)[place]
 
 
-def test_what_has_no_labels_is_there_from_the_start() -> None:
-    """A rate of what appears with a 1 is 0."""
+def test_a_metric_without_labels_exists_from_the_start() -> None:
+    """The rate of a metric that appears with the value 1 would be 0."""
     assert 0.0 == told()["orchestrator_ghost_claims_released_total"]
 
 
@@ -167,7 +167,7 @@ def test_a_name_forges_no_line(kind: str) -> None:
     assert all(line.isprintable() and len(line) < 600 for line in text.split("\n"))
 
 
-def test_it_is_counted_for_as_long_as_anybody_counts() -> None:
+def test_counting_goes_on_while_there_is_a_subscriber() -> None:
     """Two workers in one process count each event once, and when the first has stopped the second counts on."""
     registry = CollectorRegistry()
     first, second = observe.count(registry), observe.count(registry)
@@ -186,7 +186,7 @@ SAMPLE = events.GaugesSampled(
 )
 
 
-def test_the_leader_tells_of_the_cluster_and_nobody_else_does() -> None:
+def test_only_the_leader_reports_the_cluster() -> None:
     """Who leads no more drops what it had sampled: an old number is worse than none."""
     worker_id = uuid4()
     elected = events.LeaderElected(worker_id, 41)
@@ -212,7 +212,7 @@ def test_queues_beyond_two_hundred_are_added_up() -> None:
     assert 30.0 == lines['orchestrator_queue_tasks{queue="other",status="pending"}']
 
 
-def test_every_number_in_the_catalogue_is_told_as_it_is_described() -> None:
+def test_every_metric_in_the_catalogue_is_served_as_described() -> None:
     """By name, kind and labels; a worker and a leader tell all of them."""
     registry = CollectorRegistry()
     stop = observe.count(registry)

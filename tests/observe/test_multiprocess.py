@@ -67,8 +67,8 @@ def test_counters_and_histograms_are_added_up() -> None:
     assert (4.0, 11.5) == (found["times_count"], found["times_sum"])
 
 
-def test_what_is_gone_was_counted_and_is_counted_once() -> None:
-    """However often a place is taken anew; its gauges are gone with it."""
+def test_counts_of_an_ended_process_stay_and_count_once() -> None:
+    """Also if several processes follow in its place. Its gauges disappear with it."""
     family = Processes()
     for _ in range(3):
         hear(family, 1, told(counted(2), gauged("orchestrator_worker_busy", 5)))
@@ -78,7 +78,7 @@ def test_what_is_gone_was_counted_and_is_counted_once() -> None:
     assert {"orders_total shop=a": 6.0, "orchestrator_processes": 0.0} == numbers(family)
 
 
-def test_gauges_of_ours_are_combined_and_others_are_told_for_each() -> None:
+def test_our_gauges_are_combined_and_others_are_shown_per_process() -> None:
     """Busy slots add up, a leader among them leads, and what another gauge means nobody knows."""
     family = Processes()
     for place, (busy, leads, own) in {1: (2, 0, 10), 2: (3, 1, 20)}.items():
@@ -101,7 +101,7 @@ def test_gauges_of_ours_are_combined_and_others_are_told_for_each() -> None:
     } == numbers(family)
 
 
-def test_who_says_nothing_any_more_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_process_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
     """A child that hangs is neither ready nor leads, whatever it said last; what it counted stays counted."""
     family = Processes()
     hear(
@@ -130,7 +130,7 @@ def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     family.gone(2, for_good=True)
     assert family.readiness()["ready"]
     monkeypatch.setattr(module, "SILENT_SECONDS_MAX", -1.0)
-    assert "has said nothing" in family.readiness()["processes"]["1"]["says"]
+    assert "has sent nothing" in family.readiness()["processes"]["1"]["says"]
 
 
 @pytest.mark.parametrize(
@@ -145,8 +145,8 @@ def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"is_stopping": True}, {"worker"}),
     ],
 )
-def test_what_makes_a_worker_ready(change: dict[str, object], not_ok: set[str]) -> None:
-    """Each of these alone makes it not so; to poll is slower, and said."""
+def test_the_conditions_of_readiness(change: dict[str, object], not_ok: set[str]) -> None:
+    """Each of these alone makes the worker not ready. A worker that polls is ready, and says so."""
     given = {name: getattr(VITALS, name) for name in Health.__slots__} | change
     health = Health(**given)
 

@@ -41,7 +41,7 @@ def served() -> Iterator[Server]:
     assert not [thread for thread in threading.enumerate() if thread.name == "orchestrator metrics"]
 
 
-def test_a_page_is_served_and_nobody_guesses_what_it_is(served: Server) -> None:
+def test_a_page_is_served_with_its_content_type(served: Server) -> None:
     """With its length and kind, uncached; a query is not looked at."""
     got = get(served.port, "/page?a=b", accept="text/plain")
 
@@ -66,7 +66,7 @@ def test_nothing_but_get_and_head(served: Server, method: str) -> None:
     assert (405, "GET, HEAD") == (got.status, got.headers["Allow"])
 
 
-def test_what_is_not_there_says_what_is(served: Server) -> None:
+def test_an_unknown_page_lists_the_pages(served: Server) -> None:
     """A person who looks by hand finds the pages."""
     assert (404, "there is /page, /big, /broken\n") == get(served.port, "/")[::2]
 
@@ -97,7 +97,7 @@ def test_a_bad_request_is_refused(served: Server, request_: bytes, status: bytes
     assert 200 == get(served.port, "/page").status
 
 
-def test_who_goes_away_in_the_middle_is_forgotten(served: Server) -> None:
+def test_a_client_that_disconnects_early_is_forgotten(served: Server) -> None:
     """Before it asked, while it asks, and before it has read the answer."""
     for request in (b"", b"GET /pa", b"GET /big HTTP/1.1\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", served.port)) as line:
@@ -106,7 +106,7 @@ def test_who_goes_away_in_the_middle_is_forgotten(served: Server) -> None:
     assert 200 == get(served.port, "/page").status
 
 
-def test_who_is_slow_holds_nobody_up(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_client_delays_no_other(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crowd that sends nothing gets no answer, is sent away after its time, and others are served meanwhile."""
     monkeypatch.setattr(module, "REQUEST_SECONDS", 2.0)
     with ExitStack() as stack:
@@ -120,7 +120,7 @@ def test_who_is_slow_holds_nobody_up(served: Server, monkeypatch: pytest.MonkeyP
         assert [b""] * len(crowd) == [line.recv(100) for line in crowd]
 
 
-def test_of_a_crowd_nobody_more_is_kept(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connections_beyond_the_limit_are_closed(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """One more than may ask at once is cut off without a word, and holds no descriptor."""
     monkeypatch.setattr(module, "REQUEST_SECONDS", 2 * PATIENCE_SECONDS)
     with ExitStack() as stack:
@@ -142,7 +142,7 @@ def test_many_at_once_get_whole_answers(served: Server) -> None:
     assert [len(BIG)] * 16 == lengths
 
 
-def test_who_is_connected_at_the_end_is_cut_off_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+def test_open_connections_are_closed_silently_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody is told of it, least of all by a traceback."""
     server = Server("127.0.0.1", 0, {"/page": lambda _: Answer(b"")})
     server.start()

@@ -43,7 +43,7 @@ def checks(number: int) -> dict[str, bool]:
     return {name: check["ok"] for name, check in ready(number)[1]["checks"].items()}
 
 
-def test_a_worker_tells_what_it_does_while_it_is_asked_again_and_again(
+def test_a_worker_serves_metrics_under_constant_requests(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """Exactly as many as ran, with four that scrape all the time; and as the leader, what the whole cluster holds."""
@@ -91,7 +91,7 @@ def test_a_worker_tells_what_it_does_while_it_is_asked_again_and_again(
     assert not [word for word in ("hunter2", "no such type", database_url) if word in text]
 
 
-def test_a_port_that_is_taken_is_said_before_anything_is_claimed(
+def test_a_taken_port_is_reported_before_the_first_claim(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """By a worker alone and by a parent: a sentence and exit code 1, and no row of a worker."""
@@ -138,7 +138,7 @@ def test_a_worker_without_its_database_is_alive_and_not_ready(
     assert not [word for word in ("postgres", "host", "port", connection.info.dbname) if word in str(said)]
 
 
-def test_a_worker_whose_loop_is_blocked_says_so_meanwhile(
+def test_a_worker_with_a_blocked_loop_reports_that_meanwhile(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """It is the thread that answers; and one that stops is not ready either."""
@@ -230,7 +230,7 @@ def test_two_workers_of_one_host_have_a_port_each(
         assert "orchestrator_sample_age_seconds" not in numbers(other)
 
 
-def test_with_processes_the_parent_must_be_told_the_port() -> None:
+def test_with_processes_the_parent_needs_the_port() -> None:
     """It does not read the application's settings, so a port that stands there alone is refused, with a sentence."""
     made = Orchestrator("postgresql://nowhere/x", metrics_port=0).worker()
 
@@ -241,7 +241,7 @@ def test_with_processes_the_parent_must_be_told_the_port() -> None:
     assert not made.serves
 
 
-def test_who_does_not_get_the_port_counts_nothing() -> None:
+def test_a_worker_without_the_port_counts_nothing() -> None:
     """Whoever counted before counts on, and nobody else does."""
     before = events.wanted(events.ClaimAnswered)
 

@@ -68,8 +68,8 @@ def metrics(
     return read(connection, "SELECT * FROM orchestrator.queue_metrics(%s, %s::interval)", queue, window)
 
 
-def test_what_a_worker_has_written_is_added_up(connection: psycopg.Connection, clock: Clock) -> None:
-    """In the row of the minute and in that of the hour, by queue and type; a second write adds to them."""
+def test_statistics_of_a_worker_are_added_up(connection: psycopg.Connection, clock: Clock) -> None:
+    """In the row of the minute and in that of the hour, by queue and type. A second write adds to them."""
     clock.set(NOON + timedelta(minutes=34, seconds=56))
     with counting() as statistics:
         told(tally(completed=2, run=[0.1, 3.0]), tally(kind="sort", failed=1, run=[0.1]))
@@ -118,7 +118,7 @@ def test_only_what_was_written_under_its_own_ids_is_a_workers(connection: psycop
     assert 2 == one(connection, "SELECT sum(completed) FROM orchestrator.statistics")
 
 
-def test_nothing_is_said_before_it_is_time_nor_when_nothing_happened(connection: psycopg.Connection) -> None:
+def test_no_statistics_are_written_too_early_or_without_outcomes(connection: psycopg.Connection) -> None:
     """And where it is switched off, nothing is counted: nobody need make the numbers."""
     with counting(every_seconds=3600) as statistics:
         told(tally(completed=1))
@@ -150,10 +150,10 @@ def test_a_write_that_is_refused_is_made_up_for_by_the_next(
     assert ["statistics"] == [event.duty for event in told_of if isinstance(event, events.DutyPutOff)]
 
 
-def test_what_may_have_been_written_is_not_written_again(
+def test_a_write_that_may_have_succeeded_is_not_repeated(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """The connection broke under it: a count too few is a gap, a count too many is a lie."""
+    """The connection broke during the write. Counts that are too low are better than counts that are too high."""
     with counting() as statistics:
         told(tally(completed=1))
         with psycopg.connect(database_url, autocommit=True) as mine:
@@ -190,8 +190,8 @@ def test_hostile_names_are_names_and_there_are_not_too_many(connection: psycopg.
     assert 2 * (KEYS_MAX + 50) + len(names) == sum(counts.values())
 
 
-def test_there_are_not_too_many_of_many_queues_either(connection: psycopg.Connection) -> None:
-    """Beyond the types of the first queues there is one row for all, and everything is counted."""
+def test_the_number_of_rows_is_bounded_for_many_queues_too(connection: psycopg.Connection) -> None:
+    """Beyond the types of the first queues there is one row for all others, and every outcome is counted."""
     with counting() as statistics:
         told(*(tally(queue=f"queue {n}", completed=1) for n in range(KEYS_MAX + QUEUES_MAX + 50)))
         statistics.write(connection)

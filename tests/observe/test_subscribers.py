@@ -28,7 +28,7 @@ def app(database_url: str) -> Iterator[Orchestrator]:
     application.close()
 
 
-def test_a_decorated_function_is_told_what_it_asked_for(app: Orchestrator) -> None:
+def test_a_decorated_function_gets_its_kinds_of_events(app: Orchestrator) -> None:
     """On a thread of its own, in order, and of nothing else."""
     told: list[Any] = []
 
@@ -63,7 +63,9 @@ def test_a_base_stands_for_all_of_its_kinds(app: Orchestrator) -> None:
     assert [completed, GONE] == [event for event in everything if event in (completed, GONE)]
 
 
-def test_who_raises_hurts_no_task_and_is_told_of(app: Orchestrator, connection: psycopg.Connection) -> None:
+def test_a_subscriber_that_raises_harms_no_task_and_is_reported(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
     """The task is completed, the subscriber is called again, other subscribers are told."""
     calls: list[str] = []
 
@@ -86,7 +88,7 @@ def test_who_raises_hurts_no_task_and_is_told_of(app: Orchestrator, connection: 
     assert {("TaskCompleted", "SystemExit", "no")} == {(f.kind, f.error_class, f.message) for f in failures}
 
 
-def test_who_is_slow_holds_up_neither_tasks_nor_others(
+def test_a_slow_subscriber_delays_neither_tasks_nor_other_subscribers(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """Hundreds of tasks run while it sleeps in its first call, and a quick one is told of all of them."""
@@ -131,7 +133,7 @@ def test_a_worker_ends_although_a_subscriber_hangs(
     wake.set()
 
 
-def test_what_a_full_queue_drops_is_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_that_a_full_queue_drops_are_counted_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once in a while, and not for each; also while the subscriber hangs."""
     busy, wake = threading.Event(), threading.Event()
 
@@ -146,7 +148,7 @@ def test_what_a_full_queue_drops_is_counted_and_told(monkeypatch: pytest.MonkeyP
         for _ in range(12):
             aside.take(GONE)
         assert [1] == [event.count for event in told]
-        monkeypatch.setattr("orchestrator.events.subscriber.TELL_EVERY_SECONDS", -1.0)
+        monkeypatch.setattr("orchestrator.events.subscriber.REPORT_EVERY_SECONDS", -1.0)
         wake.set()
         assert aside.settle(PATIENCE_SECONDS)
         aside.end()
@@ -155,7 +157,7 @@ def test_what_a_full_queue_drops_is_counted_and_told(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
-def test_a_forked_process_tells_its_own() -> None:
+def test_a_forked_process_delivers_its_own_events() -> None:
     """A server that forks after it was loaded has no thread there, and gets one."""
     told: list[events.Event] = []
     aside = Aside(told.append)
@@ -193,15 +195,13 @@ class Caller:
         ([events.TaskFailed], "print", "cannot be called"),
     ],
 )
-def test_what_cannot_be_subscribed_is_refused_at_once(
-    kinds: list[Any], subscriber: Any, sentence: str
-) -> None:
-    """With a sentence, where it is written, and not when the first task fails."""
+def test_an_invalid_subscription_is_refused_at_once(kinds: list[Any], subscriber: Any, sentence: str) -> None:
+    """With a sentence, at the subscription and not at the first task."""
     with pytest.raises(ConfigError, match=sentence):
         Orchestrator().on(*kinds, call=subscriber)
 
 
-def test_who_never_subscribed_cannot_be_taken_off() -> None:
+def test_only_a_subscriber_can_be_unsubscribed() -> None:
     """A slip is said."""
     with pytest.raises(ConfigError, match="not subscribed"):
         Orchestrator().off(print)

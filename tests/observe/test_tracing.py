@@ -221,7 +221,7 @@ def test_a_context_that_was_given_stays(
     assert ["1", None, None] == [span.context.trace_state.get("shop") for span in processed if span.context]
 
 
-def test_retries_share_the_trace_and_failures_are_told(app: Orchestrator, traces: Traces) -> None:
+def test_retries_share_the_trace_and_failures_are_recorded(app: Orchestrator, traces: Traces) -> None:
     """A span for each attempt, with the exception as it was raised."""
 
     @app.task(name="shop.fail", max_attempts=2, backoff=AT_ONCE)
@@ -373,7 +373,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("written", [*HOSTILE, None, [1], "text", 7], ids=lambda written: str(written)[:30])
-def test_what_a_hand_writes_costs_no_task(
+def test_a_manually_written_trace_context_costs_no_task(
     app: Orchestrator, connection: psycopg.Connection, traces: Traces, written: object
 ) -> None:
     """It is a trace context, or it is none."""
@@ -395,10 +395,10 @@ def test_what_a_hand_writes_costs_no_task(
     assert has_parent is (process.parent is not None)
 
 
-def test_what_is_not_sampled_is_neither_there(
+def test_an_unsampled_trace_stays_unsampled_in_the_worker(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row says that it is not, so that the worker's sampler can go by it."""
+    """The row says that the trace is not sampled, so that the worker's sampler can follow it."""
     provider, exporter = TracerProvider(sampler=ALWAYS_OFF), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     set_up(monkeypatch, provider)

@@ -21,10 +21,10 @@ from tests.schema.rows import one, put, read
         (Action.PRIORITY, "scheduled", "scheduled"),
     ],
 )
-def test_it_is_done_and_recorded(
+def test_an_action_is_done_and_recorded(
     connection: psycopg.Connection, action: Action, before: str, after: str
 ) -> None:
-    """With who did it, and why."""
+    """With the role and the reason."""
     task_id = put(connection, before)
 
     operate.act(connection, action, task_id, priority=90, reason="asked for")
@@ -60,10 +60,10 @@ def test_an_unknown_task_is_an_error(connection: psycopg.Connection, action: Act
         (Action.PRIORITY, "running", "has its worker already"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_advice(
+def test_an_invalid_action_is_refused_with_advice(
     connection: psycopg.Connection, action: Action, status: str, advice: str
 ) -> None:
-    """And nothing is changed."""
+    """Nothing changes."""
     task_id = put(connection, status)
 
     with pytest.raises(OperationRefused, match=advice):
@@ -93,7 +93,7 @@ def test_all_that_is_known_of_a_task_is_shown(connection: psycopg.Connection) ->
     assert [("E", "m", "T")] == [(a.error_class, a.error_message, a.error_traceback) for a in detail.attempts]
 
 
-def test_of_a_task_that_is_gone_the_records_are_shown(connection: psycopg.Connection) -> None:
+def test_the_records_of_a_deleted_task_are_shown(connection: psycopg.Connection) -> None:
     """As long as they are kept."""
     task_id = put(connection)
     operate.act(connection, Action.DELETE, task_id, reason="not wanted")

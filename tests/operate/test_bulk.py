@@ -62,8 +62,8 @@ def test_every_task_that_matches_is_requeued_once_and_recorded(connection: psyco
 
 
 @pytest.mark.parametrize("action", list(Action))
-def test_a_deed_takes_what_it_is_for(connection: psycopg.Connection, action: Action) -> None:
-    """Of all statuses those that make sense; what runs, and what is deleted, has to be said."""
+def test_an_action_selects_its_default_statuses(connection: psycopg.Connection, action: Action) -> None:
+    """It selects the statuses that make sense. Running tasks and deletes need an explicit status."""
     ids = {status: put(connection, status) for status in Status}
     usual = {
         Action.REQUEUE: {"dead_letter"}, Action.CANCEL: {"scheduled", "blocked", "pending"}, Action.DELETE: set(),
@@ -93,16 +93,14 @@ def has_changed(connection: psycopg.Connection, task_id: int, status: str) -> bo
         (Action.PRIORITY, Status.CANCELLED, "requeue it"),
     ],
 )
-def test_a_deed_that_makes_no_sense_is_refused_with_advice(
-    action: Action, status: Status, advice: str
-) -> None:
-    """Before anything is looked for."""
+def test_an_invalid_action_is_refused_with_advice_first(action: Action, status: Status, advice: str) -> None:
+    """Before any task is selected."""
     with pytest.raises(ValueError, match=advice):
         bulk.meant(action, Search(statuses=(Status.SCHEDULED, status)))
 
 
 @pytest.mark.parametrize("action", [Action.REQUEUE, Action.CANCEL, Action.DELETE])
-def test_what_can_be_said_can_be_done(connection: psycopg.Connection, action: Action) -> None:
+def test_an_action_applies_to_each_named_status(connection: psycopg.Connection, action: Action) -> None:
     """With a status named, also to what a worker holds."""
     for status in Status:
         put(connection, status)
@@ -123,8 +121,8 @@ def test_no_more_than_the_limit_and_the_oldest_first(connection: psycopg.Connect
     )
 
 
-def test_a_walk_that_ends_half_way_is_gone_on_with(connection: psycopg.Connection) -> None:
-    """Each step is whole: the next walk does the rest, and nothing twice."""
+def test_an_interrupted_run_can_be_continued(connection: psycopg.Connection) -> None:
+    """Each step is complete. The next run does the rest, and no task twice."""
     connection.execute(DEAD_LETTERS, [50])
     walk = bulk.walk(connection, Action.REQUEUE, DEAD)
     first = next(step for step in walk if step.done >= 20)
@@ -136,8 +134,8 @@ def test_a_walk_that_ends_half_way_is_gone_on_with(connection: psycopg.Connectio
     assert [1] * 50 == list(requeues(connection).values())
 
 
-def test_what_failed_again_since_is_not_taken_again(connection: psycopg.Connection) -> None:
-    """A walk takes what had ended when it was decided."""
+def test_a_task_that_failed_again_since_is_not_requeued_again(connection: psycopg.Connection) -> None:
+    """A run selects only tasks that had ended when it began."""
     connection.execute(DEAD_LETTERS, [5])
     pinned = bulk.pinned(connection, DEAD)
     put(
@@ -167,9 +165,7 @@ def test_two_at_once_share_the_work(connection: psycopg.Connection, database_url
     assert [1] * 300 == list(requeues(connection).values())
 
 
-def test_what_somebody_has_locked_is_passed_over_and_told(
-    connection: psycopg.Connection, database_url: str
-) -> None:
+def test_locked_tasks_are_skipped_and_reported(connection: psycopg.Connection, database_url: str) -> None:
     """And done the next time."""
     connection.execute(DEAD_LETTERS, [30])
     with psycopg.connect(database_url) as hand:

@@ -80,7 +80,7 @@ def test_an_id_that_was_never_given_out(connection: psycopg.Connection) -> None:
     assert found.is_absent
 
 
-def test_a_task_that_was_deleted_by_hand(connection: psycopg.Connection) -> None:
+def test_a_task_that_was_deleted_manually(connection: psycopg.Connection) -> None:
     """Who, when and why, from the audit."""
     task_id = put(connection)
     with connection.transaction():
@@ -171,7 +171,7 @@ def test_a_task_that_has_ended(
     assert "pending" == status(connection, task_id)
 
 
-def test_a_task_that_was_cancelled_by_hand(connection: psycopg.Connection) -> None:
+def test_a_task_that_was_cancelled_manually(connection: psycopg.Connection) -> None:
     """By whom, and why."""
     task_id = put(connection)
     connection.execute("SELECT orchestrator.cancel(%s, 'user 3 has left')", [task_id])
@@ -250,7 +250,7 @@ def test_a_running_task_names_its_worker_and_its_timeout(
         ),
     ],
 )
-def test_a_running_task_says_what_is_unusual(
+def test_a_running_task_reports_what_is_unusual(
     connection: psycopg.Connection, clock: Clock, timeout: str, row: dict[str, object], says: str
 ) -> None:
     """No timeout, one that is over, a worker that drains, a worker that is silent."""
@@ -387,7 +387,7 @@ def test_a_task_that_waits_for_its_next_attempt(connection: psycopg.Connection, 
     assert "snoozed" == why(connection, task_id).reason
 
 
-def test_a_task_that_was_given_back_by_who_does_not_know_it(
+def test_a_task_that_a_worker_gave_back_because_it_does_not_know_the_type(
     connection: psycopg.Connection, app: Orchestrator, database_url: str
 ) -> None:
     """How often; and it is said to start a worker that knows it, until there is one."""
@@ -444,7 +444,7 @@ def test_a_paused_queue_comes_first(connection: psycopg.Connection) -> None:
     assert "no_worker" == why(connection, task_id).reason
 
 
-def test_nobody_serves_the_queue(connection: psycopg.Connection) -> None:
+def test_no_worker_serves_the_queue(connection: psycopg.Connection) -> None:
     """None lives, those that live serve others, or the one that served it drains; those that are silent do not live."""
     task_id = put(connection, queue="mail")
     says = [why(connection, task_id)]
@@ -475,7 +475,7 @@ def test_a_name_that_is_no_plain_word_is_quoted_for_the_shell(connection: psycop
     assert ["orchestrator", "worker", "MODULE:APP", "--queues", name] == shlex.split(command)
 
 
-def test_nobody_knows_the_type(connection: psycopg.Connection) -> None:
+def test_no_worker_knows_the_type(connection: psycopg.Connection) -> None:
     """Of those that serve the queue; whether another does is said. A worker that has not said what it knows may."""
     task_id = put(connection, type="mail")
     hired(connection, types=["report"])
@@ -497,7 +497,7 @@ def test_nobody_knows_the_type(connection: psycopg.Connection) -> None:
     assert "no_handler" != why(connection, task_id).reason
 
 
-def test_somebody_has_the_row_locked(connection: psycopg.Connection, database_url: str) -> None:
+def test_another_session_has_locked_the_row(connection: psycopg.Connection, database_url: str) -> None:
     """A hand's transaction that was left open: workers go round the row. The session is named, and can be ended."""
     hired(connection)
     task_id = put(connection)
@@ -518,7 +518,7 @@ def test_somebody_has_the_row_locked(connection: psycopg.Connection, database_ur
     assert "row_locked" != why(connection, task_id).reason
 
 
-def test_who_cannot_see_how_old_a_lock_is_accuses_nobody(
+def test_a_role_that_cannot_see_the_age_of_a_lock_names_no_session(
     connection: psycopg.Connection, database_url: str, administrator: psycopg.Connection
 ) -> None:
     """A claim in flight locks the row too, and its session is no one's to end."""
@@ -631,7 +631,7 @@ def test_a_million_before_it_cost_little(connection: psycopg.Connection) -> None
 
 
 @pytest.mark.parametrize("role", ["operator", "reader"])
-def test_whoever_may_look_at_a_task_may_ask(
+def test_every_role_that_may_read_tasks_may_call_explain(
     connection: psycopg.Connection, administrator: psycopg.Connection, database_url: str, role: str
 ) -> None:
     """Every answer, in the words of who owns it all."""
@@ -646,8 +646,8 @@ def test_whoever_may_look_at_a_task_may_ask(
             assert operate.explain(connection, task_id).reason == operate.explain(person, task_id).reason
 
 
-def test_it_may_be_asked_where_nothing_can_be_written(connection: psycopg.Connection) -> None:
-    """On a standby, say."""
+def test_explain_works_in_a_read_only_session(connection: psycopg.Connection) -> None:
+    """For example on a standby."""
     ready, ended = put(connection), put(connection, "completed")
     with connection.transaction():
         connection.execute("SET TRANSACTION READ ONLY")
@@ -664,7 +664,7 @@ def test_it_may_be_asked_where_nothing_can_be_written(connection: psycopg.Connec
         ("5 min", "5 min"), ("2 h 5 min", "2 h 5 min"), ("3 days 4 h", "3 d 4 h"), ("1000 years", "365250 d"),
     ],
 )  # fmt: skip
-def test_a_span_of_time_is_said_shortly(connection: psycopg.Connection, span: str, words: str) -> None:
+def test_a_span_of_time_is_short(connection: psycopg.Connection, span: str, words: str) -> None:
     """As long as somebody at a terminal needs to know it."""
     assert words == one(connection, "SELECT orchestrator.format_interval(%s::interval)", [span])
 

@@ -46,10 +46,10 @@ def retrying(connection: psycopg.Connection, message: str) -> int:
         (None, ""),
     ],
 )
-def test_a_message_is_left_with_what_tasks_have_in_common(
+def test_a_message_keeps_only_the_common_words(
     connection: psycopg.Connection, message: str | None, normalised: str
 ) -> None:
-    """Numbers, names and places are taken out, words stay."""
+    """Numbers, names and places are replaced; words stay."""
     assert normalised == one(connection, "SELECT orchestrator.normalised(%s)", [message])
 
 
@@ -83,7 +83,7 @@ def test_tasks_with_the_same_fault_are_one_group(connection: psycopg.Connection)
     assert len({group.group_id for group in found}) == 4
 
 
-def test_the_view_says_the_same(connection: psycopg.Connection) -> None:
+def test_the_view_has_the_same_rows(connection: psycopg.Connection) -> None:
     """psql has it too."""
     dead(connection, "no")
 
@@ -133,7 +133,7 @@ def test_a_group_is_acted_on_whole(connection: psycopg.Connection) -> None:
     )
 
 
-def test_a_group_that_is_not_there_is_told(connection: psycopg.Connection) -> None:
+def test_an_unknown_group_is_reported(connection: psycopg.Connection) -> None:
     """So is a name that several begin with."""
     for number in range(40):
         dead(connection, "no", kind=f"mail{number}")

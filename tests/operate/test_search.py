@@ -383,7 +383,7 @@ def test_finished_tasks_are_looked_for_in_their_days(ground: tuple[psycopg.Conne
         ("payload." + "a." * 70 + "b=1", "nested deeper"),
     ],
 )
-def test_a_condition_that_cannot_be_read_is_told(word: str, said: str) -> None:
+def test_a_condition_that_cannot_be_parsed_is_reported(word: str, said: str) -> None:
     """With what to type instead."""
     with pytest.raises(ValueError, match=said):
         filters.condition(word)

@@ -73,7 +73,7 @@ def test_much_is_not_counted_at_a_look(connection: psycopg.Connection, clock: Cl
     sampled, exact = status(connection), status(connection, exact=True)
 
     assert (None, None) == (never.counted_at, never.queues[0].ready)
-    assert "there are too many tasks to count at each look, and no leader has yet" in about(never)
+    assert "there are too many tasks to count now, and no leader has counted them yet" in about(never)
     (mail,) = (each for each in sampled.queues if each.name == "mail")
     assert (MUCH, timedelta(hours=1), timedelta(minutes=4)) == (
         mail.ready,
@@ -83,7 +83,7 @@ def test_much_is_not_counted_at_a_look(connection: psycopg.Connection, clock: Cl
     assert [MUCH // 2] == [each.ready for each in exact.queues if each.name == "mail"]
 
 
-def test_an_old_sample_is_told_as_one(connection: psycopg.Connection, clock: Clock) -> None:
+def test_an_old_sample_shows_its_age(connection: psycopg.Connection, clock: Clock) -> None:
     """Nobody leads, and nobody counts: that is to be seen."""
     connection.execute(BULK, [MUCH])
     do(connection, sample)
@@ -102,7 +102,7 @@ def test_without_a_leader_figures_are_old_sooner(connection: psycopg.Connection,
     unled = about(status(connection))
     serving(connection, "default")
 
-    assert "the figures of the queues are 2 min old; a queue that is newer is not among them" in unled
+    assert "the figures of the queues are 2 min old; newer queues are missing" in unled
     assert not any("min old" in each for each in about(status(connection)))
 
 
@@ -223,25 +223,25 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
         (paused, r"queue default is paused since .* by .* \(deploy\): 0 tasks ready", "queues resume default"),
         (draining, "queue default is draining, and refuses new tasks, since", "queues resume default"),
         (unserved, "no live worker serves queue two words: 1 task ready", "worker MODULE:APP --queues 'two words'"),
-        (leaderless, "nobody leads: the tasks of dead workers are not taken back", "doctor"),
-        (lifeless, "no worker lives: nothing runs, and nobody leads", "worker MODULE:APP"),
-        (silent, "was last heard of 20 s ago, and holds 1 task: it is given up after 30 s", "workers stop .*"),
-        (patient, "was last heard of 400 s ago, and holds 1 task: it is given up after 600 s", "workers stop .*"),
-        (gone, r"worker host:1 is gone \(.*\), and holds 1 task: the leader, or the next worker", "workers stop .*"),
+        (leaderless, "there is no leader: the tasks of dead workers are not taken back", "doctor"),
+        (lifeless, "no worker lives: no task runs, and there is no leader", "worker MODULE:APP"),
+        (silent, r"is silent \(its last beat was 20 s ago\) .* it is declared dead after 30 s", "workers stop .*"),
+        (patient, r"is silent \(its last beat was 400 s ago\) .* it is declared dead after 600 s", "workers stop .*"),
+        (gone, r"worker host:1 is dead \(.*\) and holds 1 task: the leader, or the next worker", "workers stop .*"),
         (unheard, r"workers give back 2 tasks of queue default: they do not know the type unheard of", r"explain \d+"),
         (given_up, "queue default has 1 dead letter", "failures"),
         (late, "the oldest ready task of queue default waits for 7 min", "tasks list .*"),
         (mixed, "workers run 2 versions: 1, 2", "workers list"),
     ],
 )  # fmt: skip
-def test_what_needs_attention_is_said_with_the_command_that_helps(
+def test_what_needs_attention_is_shown_with_the_command_that_helps(
     connection: psycopg.Connection,
     clock: Clock,
     overview: Callable[[psycopg.Connection, Clock], None],
     said: str,
     command: str,
 ) -> None:
-    """One thing is wrong, and that one thing is said."""
+    """One thing is wrong, and the status shows exactly that."""
     overview(connection, clock)
 
     (concern,) = status(connection).attention
@@ -269,13 +269,13 @@ def test_a_leader_that_was_killed_does_not_lead(connection: psycopg.Connection, 
 
     assert found.leader is None
     assert [(False, False)] == [(each.live, each.leads) for each in found.workers]
-    assert "no worker lives: nothing runs, and nobody leads" in about(found)
+    assert "no worker lives: no task runs, and there is no leader" in about(found)
     # The same by plain SQL.
     assert [] == connection.execute("TABLE orchestrator.live_workers").fetchall()
     assert [] == connection.execute("TABLE orchestrator.leader").fetchall()
 
 
-def test_a_copy_is_the_first_thing_that_is_said(connection: psycopg.Connection, clock: Clock) -> None:
+def test_a_copy_is_the_first_concern(connection: psycopg.Connection, clock: Clock) -> None:
     """It may be looked at; nothing runs there."""
     connection.execute("SELECT orchestrator.hold_after_restore()")
 
@@ -284,8 +284,8 @@ def test_a_copy_is_the_first_thing_that_is_said(connection: psycopg.Connection, 
     assert "orchestrator resume --after-restore" == first.command
 
 
-def test_of_one_kind_five_are_named(connection: psycopg.Connection, clock: Clock) -> None:
-    """A screen has an end; how many more there are is said."""
+def test_five_concerns_of_a_kind_are_listed(connection: psycopg.Connection, clock: Clock) -> None:
+    """A screen is short; a last line has the number of the others."""
     serving(connection, "default")
     for number in range(8):
         put(connection, "dead_letter", queue=f"q{number}")

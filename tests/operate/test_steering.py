@@ -13,7 +13,7 @@ from orchestrator.operate.queues import Change
 from tests.schema.rows import one, put, read, refusal, sleeping_worker
 
 
-def test_a_state_says_who_and_why(connection: psycopg.Connection) -> None:
+def test_a_state_has_its_role_and_its_reason(connection: psycopg.Connection) -> None:
     """As long as it lasts, in the row; for ever, in audit."""
     queues.set_state(connection, "default", "paused", reason="deploy")
     paused = queues.queue(connection, "default")
@@ -46,8 +46,8 @@ def test_an_unknown_queue_is_answered_with_what_was_meant(
     assert ["default"] == [each.name for each in queues.queues(connection)]
 
 
-def test_what_is_set_is_what_new_tasks_get(connection: psycopg.Connection) -> None:
-    """What is not named stays; what is cleared is the house's again."""
+def test_new_tasks_get_the_queues_defaults(connection: psycopg.Connection) -> None:
+    """A setting that is not named stays. A cleared one returns to the built-in default."""
     before = one(connection, "SELECT orchestrator.enqueue('mail')")
     everything = Change(
         priority=75, max_attempts=2, timeout=timedelta(seconds=9), aging=timedelta(hours=1),
@@ -140,7 +140,7 @@ def test_a_worker_is_named_by_its_id_or_the_beginning(connection: psycopg.Connec
         ("", "there is no worker ''; `orchestrator workers list` names them"),
     ],
 )
-def test_a_name_of_nobody_is_refused(connection: psycopg.Connection, name: str, said: str) -> None:
+def test_an_unknown_worker_name_is_refused(connection: psycopg.Connection, name: str, said: str) -> None:
     """With whom it may have meant."""
     crew(connection)
 
@@ -158,7 +158,7 @@ def test_a_name_of_several_is_refused(connection: psycopg.Connection) -> None:
         workers.named(workers.workers(connection), "7")
 
 
-def test_who_is_drained_is_told_so_once(connection: psycopg.Connection) -> None:
+def test_a_second_drain_of_a_worker_changes_nothing(connection: psycopg.Connection) -> None:
     """The second time it is ending already."""
     worker = sleeping_worker(connection)
     (found,) = workers.workers(connection, worker_id=worker)
@@ -169,7 +169,7 @@ def test_who_is_drained_is_told_so_once(connection: psycopg.Connection) -> None:
     ).fetchone()
 
 
-def test_who_is_stopped_holds_nothing_any_more(connection: psycopg.Connection) -> None:
+def test_a_stopped_worker_holds_no_task(connection: psycopg.Connection) -> None:
     """What it ran is ready for others, and fenced off from it; what others hold stays theirs."""
     worker = sleeping_worker(connection)
     held = [put(connection, state, worker_id=worker) for state in ("claimed", "running")]

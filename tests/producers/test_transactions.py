@@ -108,10 +108,10 @@ def test_enqueueing_first_begins_their_transaction(
 
 @every_kind
 @single_or_set
-def test_a_savepoint_takes_back_what_was_enqueued_in_it(
+def test_a_savepoint_rolls_back_its_own_enqueues_only(
     kind: str, many: int, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """And nothing of what was before and after it."""
+    """It does not affect the enqueues before and after it."""
 
     async def main() -> None:
         async with ALL_KINDS[kind](database_url) as holding:

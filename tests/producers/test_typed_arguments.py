@@ -177,9 +177,7 @@ def handler_of(annotation: Any, seen: list[Any]) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(("annotation", "value"), TRAVELLERS, ids=names)
-def test_what_was_enqueued_arrives_equal_and_of_its_type(
-    annotation: Any, value: Any, app: Orchestrator
-) -> None:
+def test_arguments_arrive_equal_and_with_their_types(annotation: Any, value: Any, app: Orchestrator) -> None:
     """Through JSON, jsonb, and a worker."""
     seen: list[Any] = []
     traveller = app.task(name="traveller")(handler_of(annotation, seen))
@@ -239,7 +237,7 @@ def test_an_annotation_that_cannot_be_resolved_costs_the_others_nothing(app: Orc
 
 
 @pytest.mark.parametrize("annotation", [Unknown, list[Unknown], Callable[[], int], "Unresolvable"], ids=str)
-def test_what_nobody_can_build_arrives_as_it_travelled(annotation: Any, app: Orchestrator) -> None:
+def test_a_type_that_cannot_be_built_arrives_as_json(annotation: Any, app: Orchestrator) -> None:
     """A plain value is more use than a dead letter."""
     seen: list[Any] = []
     traveller = app.task(name="traveller")(handler_of(annotation, seen))

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from orchestrator.task.status import Who
+from orchestrator.task.status import ChangedBy
 from tests.invariants import moves as invariants
 from tests.races.setup_rows import Columns, StartRows
 from tests.races.stepping import Actor, Story
@@ -28,7 +28,9 @@ class Past:
 
 def moves(actors: Mapping[str, Actor], history: list[Columns]) -> Iterator[Move]:
     """Yield the writes in their order."""
-    who = {name: Who.HAND if actor.kind == "hand" else Who.WORKER for name, actor in actors.items()}
+    who = {
+        name: ChangedBy.MANUAL if actor.kind == "hand" else ChangedBy.WORKER for name, actor in actors.items()
+    }
     for made in invariants.from_history(history, who):
         yield Move(made.task_id, made.old, made.new, made.who, made.name, actor=actors[made.name])
 

@@ -109,7 +109,9 @@ def test_a_requeue_takes_the_task_from_one_worker_and_gives_it_to_another(arena:
     ],
     ids=["cancel", "requeue", "priority", "run_at"],
 )
-def test_a_claim_passes_by_what_a_hand_holds(arena: Arena, wish: Step, expected: dict[str, int]) -> None:
+def test_a_claim_skips_rows_that_a_manual_change_locks(
+    arena: Arena, wish: Step, expected: dict[str, int]
+) -> None:
     """And the hand waits for the claim's commit, looks again, and has its way or is told why not."""
     race = arena.explore(
         [crew("a"), task(1), task(2)],

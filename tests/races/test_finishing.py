@@ -76,8 +76,10 @@ TIMED = sorted(ENDS.keys() - {"release"})
     ],
     ids=["cancel", "requeue", "delete", "priority"],
 )
-def test_of_a_finish_and_a_hand_the_first_wins(arena: Arena, wish: Step, expected: dict[str, int]) -> None:
-    """And its neighbour in the batch is finished in any case: at once, or when the outbox tries again."""
+def test_of_a_finish_and_a_manual_change_the_first_wins(
+    arena: Arena, wish: Step, expected: dict[str, int]
+) -> None:
+    """Another task in the same batch is finished in any case: at once, or when the outbox tries again."""
     race = arena.explore(TWO_RUN, worker("a", *patiently("a", 1, 2)), hand(*held(wish)))
 
     assert expected == race.outcomes
@@ -117,7 +119,7 @@ def test_of_a_finish_and_a_hand_the_first_wins(arena: Arena, wish: Step, expecte
     ],
     ids=["cancel", "requeue", "delete"],
 )
-def test_what_a_hand_took_from_one_another_may_finish(
+def test_another_worker_may_finish_a_task_that_was_requeued_manually(
     arena: Arena, wish: Step, expected: dict[str, int]
 ) -> None:
     """A second worker claims and finishes all the while; it gets only what the hand has put back."""
@@ -182,10 +184,11 @@ def test_what_a_hand_took_from_one_another_may_finish(
     ],
     ids=["cancel", "requeue", "delete", "priority"],
 )
-def test_a_finish_that_is_stopped_in_the_middle_sees_what_has_changed(
+def test_a_finish_that_waits_for_a_lock_sees_the_changes(
     arena: Arena, wish: Step, expected: dict[str, int]
 ) -> None:
-    """Somebody's lock on the first task holds it up with its snapshot taken, and the second is taken from it."""
+    """A lock on the first task delays the statement after it has taken its snapshot, and meanwhile the second task
+    is taken away."""
     race = arena.explore(
         TWO_RUN,
         hand(*held(lock(1)), name="forgetful"),
@@ -230,7 +233,7 @@ def test_an_end_that_is_stopped_in_the_middle_is_fenced(arena: Arena, end: str, 
     assert "a finish for gate" in race.waits
 
 
-def test_a_finish_goes_round_a_hands_open_update(arena: Arena) -> None:
+def test_a_finish_skips_rows_under_an_open_manual_update(arena: Arena) -> None:
     """With a worker's lock_timeout (5 ms here) it gives up waiting, and finishes what nobody has locked."""
     race = arena.explore(
         [*TWO_RUN, task(3, "running", of="a")],
@@ -247,8 +250,8 @@ def test_a_finish_goes_round_a_hands_open_update(arena: Arena) -> None:
     } == race.outcomes
 
 
-def test_of_a_finish_and_a_hand_who_wait_for_each_other_one_gives_way(arena: Arena) -> None:
-    """Nothing is lost, nor done by halves."""
+def test_of_a_finish_and_a_manual_change_in_a_deadlock_one_gives_way(arena: Arena) -> None:
+    """Nothing is lost, and nothing is half done."""
     race = arena.explore(
         TWO_RUN,
         worker("a", *patiently("a", 1, 2)),
@@ -306,7 +309,7 @@ def test_a_lease_that_is_given_back_is_not_finished_too(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize("function", ["cancel", "requeue"])
-def test_a_function_never_says_that_a_finished_task_does_not_exist(arena: Arena, function: str) -> None:
+def test_a_function_never_reports_a_finished_task_as_missing(arena: Arena, function: str) -> None:
     """It waited for the finish, and the row is in another leaf now: a second look would find it."""
     race = arena.explore(
         [crew("a"), task(1, "running", of="a")],

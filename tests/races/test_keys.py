@@ -52,7 +52,7 @@ def test_three_get_one_id(arena: Arena) -> None:
     } == race.outcomes.keys()
 
 
-def test_who_rolls_back_takes_nothing_with_it(arena: Arena) -> None:
+def test_a_rollback_releases_the_key(arena: Arena) -> None:
     """The others, who waited for it, agree on a task of theirs."""
     race = arena.explore(
         [],
@@ -213,7 +213,7 @@ def test_a_finished_task_keeps_its_key(arena: Arena) -> None:
     } == race.outcomes
 
 
-def test_who_is_stopped_while_taking_a_key_looks_again(arena: Arena) -> None:
+def test_an_enqueue_that_waited_for_a_key_looks_again(arena: Arena) -> None:
     """It asks for the time in the middle of its statement; the task is deleted, and the key taken by another."""
     arena.build_gate()
 
@@ -235,7 +235,7 @@ def test_who_is_stopped_while_taking_a_key_looks_again(arena: Arena) -> None:
     } == race.outcomes.keys()
 
 
-def test_a_cancel_by_hand_frees_the_key(arena: Arena) -> None:
+def test_a_manual_cancel_frees_the_key(arena: Arena) -> None:
     """From its commit on; before it the old id is the answer, and nobody waits to give it."""
     race = arena.explore(
         KEYED,
@@ -268,7 +268,7 @@ def test_a_cancel_by_the_handler_frees_the_key(arena: Arena) -> None:
     assert not {wait for wait in race.waits if wait.startswith("a ")}
 
 
-def test_a_running_task_that_a_hand_cancels_while_it_ends(arena: Arena) -> None:
+def test_a_running_task_that_is_cancelled_manually_while_it_ends(arena: Arena) -> None:
     """Whoever is first decides; the key is free where the cancel was."""
     race = arena.explore(
         [crew("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],

@@ -58,8 +58,8 @@ def c_beats() -> Actor:
     return worker("c", *held(renew("c")), session="c beats")
 
 
-def test_of_two_who_find_the_lead_vacant_one_gets_it(arena: Arena) -> None:
-    """They meet at the unique index; the other is told 23505, or finds that somebody leads."""
+def test_of_two_candidates_for_a_vacant_lead_one_wins(arena: Arena) -> None:
+    """They meet at the unique index. The other gets 23505, or finds that there is a leader."""
     race = arena.explore([NOW, crew("ab")], candidate("a"), candidate("b"))
 
     assert {
@@ -71,8 +71,8 @@ def test_of_two_who_find_the_lead_vacant_one_gets_it(arena: Arena) -> None:
     assert {"a ascend for b", "b ascend for a"} == race.waits
 
 
-def test_of_two_who_find_the_term_over_one_gets_the_lead(arena: Arena) -> None:
-    """They meet at the incumbent's row; who waited there finds a new leader, and does not depose it."""
+def test_of_two_candidates_after_a_term_one_wins(arena: Arena) -> None:
+    """They meet at the old leader's row. The one that waited there finds a new leader, and does not remove it."""
     race = arena.explore([NOW, crew("abc", leader="c"), LATER], candidate("a"), candidate("b"))
 
     assert {
@@ -83,8 +83,8 @@ def test_of_two_who_find_the_term_over_one_gets_the_lead(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize("start", [crew("abc"), crew("abc", leader="c")], ids=["vacant", "over"])
-def test_of_three_one_gets_the_lead(arena: Arena, start: str) -> None:
-    """Whoever; and each of them does in some order, the old leader too."""
+def test_of_three_candidates_one_wins(arena: Arena, start: str) -> None:
+    """Each of them wins in some order, the old leader too."""
     race = arena.explore([NOW, start, LATER], *map(candidate_at_once, "abc"))
 
     assert race.schedules == sum(race.count(f"{name}.ascend 11") for name in "abc")
@@ -115,7 +115,7 @@ def test_a_resignation_waits_for_ones_own_duty(arena: Arena) -> None:
     assert {"c resigns own for c", "c fence for c resigns"} == race.waits
 
 
-def test_who_stands_while_the_leader_resigns_gets_the_lead_or_none_does(arena: Arena) -> None:
+def test_a_candidate_during_a_resignation_wins_or_no_worker_does(arena: Arena) -> None:
     """In the latter case the lead is vacant, and who stands next gets it."""
     race = arena.explore(C_LEADS, c_resigns(), candidate("b"))
 
@@ -163,7 +163,7 @@ def test_a_duty_of_the_old_leader_is_not_done_in_the_new_ones_term(arena: Arena)
     } == race.outcomes
 
 
-def test_a_duty_of_who_resigned_is_not_done_in_the_next_ones_term(arena: Arena) -> None:
+def test_a_duty_of_a_resigned_leader_does_not_run_in_the_next_term(arena: Arena) -> None:
     """Two lanes of one leader, one of which lays the lead down, and a successor."""
     race = arena.explore(
         C_LEADS, c_does_a_duty(), c_resigns(), leader(stand_at_once("b"), *held(*duty("b")), name="b")
@@ -188,7 +188,7 @@ def test_a_duty_of_ones_own_older_term_is_not_done(arena: Arena) -> None:
     } == race.outcomes
 
 
-def test_who_found_the_lead_vacant_deposes_nobody(arena: Arena) -> None:
+def test_a_candidate_that_found_a_vacant_lead_removes_no_leader(arena: Arena) -> None:
     """Between its first statement and its second somebody is elected, begins a duty, and a jump of the clock ends the
     term: there is nothing that the takeover would wait for, and the duty is done in its term."""
     arena.explore(

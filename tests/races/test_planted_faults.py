@@ -72,8 +72,8 @@ def test_waiting_where_others_pass_by_is_caught(arena: Arena, step: Step) -> Non
     assert race.waits
 
 
-def test_a_claim_of_what_is_not_ready_is_caught(arena: Arena) -> None:
-    """It takes over what another worker holds."""
+def test_a_claim_of_a_task_that_is_not_ready_is_caught(arena: Arena) -> None:
+    """It takes tasks that another worker holds."""
     with pytest.raises(AssertionError, match=r"I4|I16"):
         arena.explore(
             [crew("ab"), task(1)],
@@ -82,8 +82,8 @@ def test_a_claim_of_what_is_not_ready_is_caught(arena: Arena) -> None:
         )
 
 
-def test_a_recovery_of_what_it_has_not_locked_is_caught(arena: Arena) -> None:
-    """Stopped in the middle, it takes a task from the worker that has claimed it meanwhile."""
+def test_a_recovery_of_unlocked_tasks_is_caught(arena: Arena) -> None:
+    """If it stops in the middle, it takes a task from a worker that has claimed it meanwhile."""
     arena.build_gate()
     unlocked = broken(recover(), "        FOR UPDATE SKIP LOCKED\n    ) AS t", "    ) AS t")
 
@@ -111,8 +111,8 @@ def test_a_death_that_is_not_looked_at_again_is_caught(arena: Arena) -> None:
     assert race.count("leader.recover 1", "a.beat True")
 
 
-def test_a_charge_for_what_has_not_begun_is_caught(arena: Arena) -> None:
-    """A neighbour's crash must cost no attempt."""
+def test_a_charge_for_a_task_that_has_not_begun_is_caught(arena: Arena) -> None:
+    """The crash of another task's worker must cost no attempt."""
     with pytest.raises(AssertionError, match=r"I10: leader moved task 1 from claimed to pending: \+0"):
         arena.explore(
             [LATE, task(1, "claimed", of="a")],
@@ -126,7 +126,7 @@ def test_a_charge_for_what_has_not_begun_is_caught(arena: Arena) -> None:
         )
 
 
-def test_who_stopped_and_is_forgotten_is_caught(arena: Arena) -> None:
+def test_a_stopped_worker_that_recovery_skips_is_caught(arena: Arena) -> None:
     """Its last claim committed after it had deregistered."""
     forgetful = broken(recover(later=True), "OR w.id IN (SELECT h.worker_id FROM holder AS h)")
 
@@ -155,8 +155,8 @@ def test_a_worker_that_moves_rows_is_caught(arena: Arena) -> None:
         )
 
 
-def test_a_key_given_out_by_what_was_seen_before_the_wait_is_caught(arena: Arena) -> None:
-    """Who waited for a key looks at the tasks of before, finds none, and takes the key a second time."""
+def test_a_key_taken_by_a_snapshot_from_before_the_wait_is_caught(arena: Arena) -> None:
+    """A statement that waited for a key looks at old rows, finds none, and takes the key a second time."""
     expired = "WHERE k.expires_at <= orchestrator.clock();"
     unseen = f"{expired[:-1]} OR NOT EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = k.task_id);"
     arena.rebuild("take_key", expired, unseen)

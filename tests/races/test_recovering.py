@@ -102,7 +102,7 @@ WORKERS_STEPS = {
 
 
 @pytest.mark.parametrize("what", WORKERS_STEPS)
-def test_who_is_taken_for_dead_is_first_or_too_late(arena: Arena, what: str) -> None:
+def test_a_worker_taken_for_dead_is_first_or_too_late(arena: Arena, what: str) -> None:
     """What it wrote before holds; what it writes after is refused. It may wait for the recovery, not the recovery."""
     steps, expected = WORKERS_STEPS[what]
 
@@ -141,7 +141,7 @@ def test_a_loss_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena) ->
     } == race.outcomes
 
 
-def test_who_beats_with_its_beacon_out_is_left_alone(arena: Arena) -> None:
+def test_a_worker_that_beats_without_its_beacon_is_left_alone(arena: Arena) -> None:
     """It was seen dark, after its last beat: with one beat more, or the beacon lit again, it is not taken for dead."""
     seen, beacon = datetime.now(UTC), 4711
     race = arena.explore(
@@ -158,8 +158,8 @@ def test_who_beats_with_its_beacon_out_is_left_alone(arena: Arena) -> None:
     assert {"a beat for leader", "a listens light for leader", "a listens light for a"} == race.waits
 
 
-def test_what_the_dead_claims_is_taken_back(arena: Arena) -> None:
-    """A claim on its way when its worker is declared dead gets nothing, or loses it to the next round."""
+def test_a_claim_of_a_dead_worker_is_taken_back(arena: Arena) -> None:
+    """A claim during the declaration of death gets no task, or the next round takes its tasks back."""
     race = arena.explore(
         [LATE, task(1), task(2, "running", of="a")],
         leader(*held(recover())),
@@ -176,7 +176,7 @@ def test_what_the_dead_claims_is_taken_back(arena: Arena) -> None:
     assert set() == race.waits
 
 
-def test_who_deregisters_with_a_claim_on_its_way_is_found(arena: Arena) -> None:
+def test_a_worker_that_deregisters_during_a_claim_is_found(arena: Arena) -> None:
     """It stopped in good order, as it thinks, and its last claim commits afterwards: not now, but when it is late."""
     race = arena.explore(
         [LATE, task(1)],
@@ -246,7 +246,7 @@ HANDS = {
 
 
 @pytest.mark.parametrize("what", HANDS)
-def test_a_hand_has_the_last_word(arena: Arena, what: str) -> None:
+def test_the_manual_change_is_the_last_one(arena: Arena, what: str) -> None:
     """Recovery passes by what a hand holds; the hand waits for the recovery, and then does what it wanted."""
     wish, expected = HANDS[what]
 

@@ -43,7 +43,7 @@ def test_every_merge_is_played_once(
     assert sorted({"".join(order) for order in permutations("".join(names))}) == sorted(played)
 
 
-def test_who_waits_is_seen_and_takes_no_step(arena: Arena) -> None:
+def test_a_waiting_actor_is_recognised_and_takes_no_step(arena: Arena) -> None:
     """A second session that wants a lock has no next step until the first has let go."""
     race = arena.explore(
         [task(1)],
@@ -68,7 +68,7 @@ def test_a_deadlock_is_sat_out(arena: Arena) -> None:
     assert 0 == race.count("p.lock again 40P01", "q.lock again 40P01")
 
 
-def test_what_must_not_be_is_told_with_its_schedule(arena: Arena) -> None:
+def test_a_broken_invariant_is_reported_with_its_schedule(arena: Arena) -> None:
     """Which invariant, who broke it, and in which order of steps."""
     unfenced = broken(complete("a", 1), "AND t.lease OPERATOR(pg_catalog.=) g.lease")
 

@@ -32,7 +32,7 @@ def test_three_sweeps_free_each_task_once(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize("what", WISHES)
-def test_a_hand_changes_what_is_just_falling_due(arena: Arena, what: str) -> None:
+def test_a_manual_change_of_a_task_that_is_just_due(arena: Arena, what: str) -> None:
     """A sweep passes by what a hand holds; the hand waits for sweep and claim, and has the last word or is told."""
     wish, granted = WISHES[what]
 

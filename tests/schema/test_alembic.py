@@ -94,8 +94,8 @@ def stranger(administrator: psycopg.Connection) -> Iterator[str]:
     administrator.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
 
 
-def test_it_makes_the_database_that_migrate_makes(database_url: str, empty_database_url: str) -> None:
-    """`alembic upgrade head` brings the same objects and the same grants, and prints each revision that it passes."""
+def test_alembic_makes_the_same_database_as_migrate(database_url: str, empty_database_url: str) -> None:
+    """`alembic upgrade head` makes the same objects and the same grants, and prints each revision."""
     said = done(alembic("upgrade", "head", url=empty_database_url))
 
     assert everything(database_url) == everything(empty_database_url)
@@ -126,7 +126,7 @@ def test_the_script_it_prints_has_the_grants(database_url: str, empty_database_u
     assert everything(database_url) == everything(empty_database_url)
 
 
-def test_it_goes_down_and_up_again(database_url: str) -> None:
+def test_alembic_downgrades_and_upgrades_again(database_url: str) -> None:
     """`alembic downgrade base`, then `upgrade head`: the same database."""
     before = everything(database_url)
 
@@ -152,7 +152,7 @@ def test_looking_changes_nothing(words: str, empty_database_url: str, database_u
         assert None is one(connection, "SELECT to_regnamespace('orchestrator')")
 
 
-def test_looking_tells_where_the_database_is(database_url: str, empty_database_url: str) -> None:
+def test_check_shows_the_revision_of_the_database(database_url: str, empty_database_url: str) -> None:
     """`current`, `history` and `check` answer as Alembic's users know it."""
     assert "0001 (head)\n" == done(alembic("current", url=database_url))
     assert "" == done(alembic("current", url=empty_database_url))
@@ -189,7 +189,7 @@ def test_a_url_that_cannot_be_read_is_not_printed(words: tuple[str, ...], copy: 
 
 
 @pytest.mark.parametrize("words", [("upgrade", "head"), ("current",), ("check",)])
-def test_what_cannot_be_done_is_said_in_a_sentence(words: tuple[str, ...]) -> None:
+def test_a_failure_is_one_sentence(words: tuple[str, ...]) -> None:
     """No database was named, a setting is wrong, the server is away."""
     assert "no database was named: set sqlalchemy.url" in refusal(alembic(*words))
     assert "is not a setting" in refusal(
@@ -200,9 +200,7 @@ def test_what_cannot_be_done_is_said_in_a_sentence(words: tuple[str, ...]) -> No
     assert "hunter2" not in away.stdout + away.stderr
 
 
-def test_a_missing_right_is_said_in_a_sentence(
-    stranger: str, empty_database_url: str, database_url: str
-) -> None:
+def test_a_missing_right_is_one_sentence(stranger: str, empty_database_url: str, database_url: str) -> None:
     """With what to do, from both commands; so is a database that may not be looked at."""
     fresh, full = (make_conninfo(url, user=stranger) for url in (empty_database_url, database_url))
 
@@ -219,7 +217,7 @@ def test_a_missing_right_is_said_in_a_sentence(
         migrate.state(full)
 
 
-def test_a_server_that_ends_the_session_is_said_in_a_sentence(empty_database_url: str, copy: Path) -> None:
+def test_an_ended_session_is_one_sentence(empty_database_url: str, copy: Path) -> None:
     """As is anything else that the server says in the middle: nothing of it stays."""
     module = next((copy / "versions").glob("0001*.py"))
     text = module.read_text()

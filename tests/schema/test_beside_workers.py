@@ -74,7 +74,7 @@ def four_workers(connection: psycopg.Connection, database_url: str) -> Iterator[
     ],
     ids=["priority", "requeue", "delete"],
 )
-def test_a_hands_bulk_write_and_four_workers_never_fail_for_each_other(
+def test_a_manual_bulk_update_and_four_workers_do_not_disturb_each_other(
     connection: psycopg.Connection, database_url: str, statement: str
 ) -> None:
     """The hand never fails, and no worker with 40001: nobody moves rows by UPDATE. Where both wait for each other
@@ -88,7 +88,7 @@ def test_a_hands_bulk_write_and_four_workers_never_fail_for_each_other(
     assert set(told) <= {None, LOCK_TIMEOUT}
 
 
-def test_a_hands_bulk_cancel_succeeds_beside_four_workers(
+def test_a_manual_bulk_cancel_succeeds_beside_four_workers(
     connection: psycopg.Connection, database_url: str
 ) -> None:
     """It moves rows, so a claim that has just looked at one may have to be repeated; never the hand's UPDATE."""
@@ -158,9 +158,7 @@ def test_a_leaf_is_made_once_by_many(connection: psycopg.Connection, database_ur
     assert 15 == one(connection, attached)
 
 
-def test_a_leaf_in_the_making_keeps_nobody_from_finishing(
-    connection: psycopg.Connection, database_url: str
-) -> None:
+def test_the_creation_of_a_leaf_blocks_no_finish(connection: psycopg.Connection, database_url: str) -> None:
     """And a finish that has not committed keeps nobody from making one."""
     with psycopg.connect(database_url) as maker, psycopg.connect(database_url) as finisher:
         connection.execute("SET lock_timeout = '2s'")

@@ -55,8 +55,8 @@ def test_the_same_key_gives_the_first_task(connection: psycopg.Connection) -> No
 
 
 @pytest.mark.parametrize("status", ["running", "completed", "dead_letter"])
-def test_a_key_holds_whatever_became_of_its_task(connection: psycopg.Connection, status: str) -> None:
-    """A finished task still answers for its key, in whichever leaf it lies."""
+def test_a_key_is_kept_at_any_end_of_its_task(connection: psycopg.Connection, status: str) -> None:
+    """A finished task still has its key, in any leaf."""
     task_id = put(connection, status)
     connection.execute(HOLD, [task_id])
 
@@ -151,8 +151,8 @@ def test_two_tasks_of_one_key_are_not_requeued_together(connection: psycopg.Conn
     assert ["cancelled", "cancelled"] == [read(connection, task_id, "status") for task_id in ids]
 
 
-def test_a_requeue_of_many_leaves_out_what_has_lost_its_key(connection: psycopg.Connection) -> None:
-    """By requeue_where: the others run again."""
+def test_a_bulk_requeue_skips_tasks_that_lost_their_key(connection: psycopg.Connection) -> None:
+    """With requeue_where. The others run again."""
     first = one(connection, ENQUEUE)
     other = one(connection, "SELECT orchestrator.enqueue('mail', key => 'l')")
     unkeyed = one(connection, "SELECT orchestrator.enqueue('mail')")
@@ -220,10 +220,10 @@ def test_a_pruned_task_frees_its_key(connection: psycopg.Connection, pruned: str
 
 
 @pytest.mark.parametrize("state", ["new", "expired", "pruned"])
-def test_of_thirty_two_at_once_one_makes_the_task(
+def test_of_thirty_two_concurrent_enqueues_one_makes_the_task(
     connection: psycopg.Connection, database_url: str, state: str
 ) -> None:
-    """All get the same id, also where the key had to be taken over from a task that is gone."""
+    """All get the same id, also if the key belonged to a task that no longer exists."""
     if state != "new":
         old = one(connection, ENQUEUE)
         connection.execute("DELETE FROM orchestrator.tasks_live")
@@ -252,7 +252,7 @@ def test_a_rolled_back_enqueue_leaves_the_key_free(connection: psycopg.Connectio
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_who_comes_second_waits_for_the_first(
+def test_the_second_transaction_waits_for_the_first(
     connection: psycopg.Connection, database_url: str, commits: bool
 ) -> None:
     """After its commit he gets its id, after its rollback he makes the task."""

@@ -95,7 +95,7 @@ def notices_of(act: Callable[[], None]) -> list[str]:
     return [event.message for event in said if isinstance(event, events.DatabaseNotice)]
 
 
-def test_a_downgrade_takes_the_roles_where_nobody_else_uses_them(lonely: str) -> None:
+def test_a_downgrade_drops_roles_that_no_other_database_uses(lonely: str) -> None:
     """A member, or another database, keeps a role, and a notice says so."""
     roles = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'orchestrator%' ORDER BY 1"
     with psycopg.connect(lonely, autocommit=True) as connection:

@@ -53,7 +53,7 @@ def test_cancel_is_true_also_the_second_time(connection: psycopg.Connection) -> 
 
 
 @pytest.mark.parametrize("status", ["completed", "dead_letter"])
-def test_what_has_ended_cannot_be_cancelled(connection: psycopg.Connection, status: str) -> None:
+def test_an_ended_task_cannot_be_cancelled(connection: psycopg.Connection, status: str) -> None:
     """The HINT says what to do instead."""
     said = refusal(connection, "SELECT orchestrator.cancel(%s)", [put(connection, status)])
 
@@ -180,7 +180,7 @@ def test_a_queue_that_only_tasks_or_types_name_is_known(connection: psycopg.Conn
         assert "paused" == one(connection, "SELECT orchestrator.pause_queue(%s)", [queue])
 
 
-def test_every_view_loads_and_tells_what_is_there(connection: psycopg.Connection) -> None:
+def test_every_view_loads_and_shows_the_rows(connection: psycopg.Connection) -> None:
     """One task in each status, a worker that leads, and what they look like from above."""
     for status in (
         "scheduled",
@@ -218,7 +218,7 @@ def test_every_view_loads_and_tells_what_is_there(connection: psycopg.Connection
     } == rows
 
 
-def test_the_history_of_a_task_is_told_in_order(connection: psycopg.Connection) -> None:
+def test_the_history_of_a_task_is_in_order(connection: psycopg.Connection) -> None:
     """Creation, a failed attempt, the end, and what hands did."""
     task_id = put(
         connection,

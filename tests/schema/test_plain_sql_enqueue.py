@@ -57,8 +57,8 @@ def test_a_bare_insert_is_a_correct_enqueue(connection: psycopg.Connection) -> N
     )  # fmt: skip
 
 
-def test_what_is_left_out_comes_from_the_type_then_the_queue(connection: psycopg.Connection) -> None:
-    """Given beats type, type beats queue; NULL means left out."""
+def test_a_missing_option_comes_from_the_type_then_the_queue(connection: psycopg.Connection) -> None:
+    """A given value overrides the type's, and the type's overrides the queue's. NULL means no value."""
     connection.execute(
         "INSERT INTO orchestrator.queues (name, priority, max_attempts, timeout, aging)"
         " VALUES ('post', 1, 2, '3 s', '1 hour')"
@@ -117,10 +117,10 @@ WINDOW = "key_window must be longer than nothing, and at most 100 years"
         ({"idempotency_key": "k" * 501}, "the idempotency key has 501 characters; at most 500 are allowed"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused_by_name(
+def test_an_invalid_option_is_refused_by_name(
     connection: psycopg.Connection, columns: dict[str, Any], words: str
 ) -> None:
-    """One SQLSTATE, the fault in words, and that nothing happened."""
+    """One SQLSTATE and a sentence; nothing is enqueued."""
     said = refused(connection, **{"type": "mail", "payload": Jsonb({"s": SECRET})} | columns)
 
     assert ("OR006", words, "Nothing was enqueued.") == (
@@ -349,10 +349,10 @@ def test_enqueue_alike_takes_an_array_and_an_object(
         ('{"n": 1e130000}', "is 130008 bytes of text; at most 100000"),
     ],
 )
-def test_what_travels_beside_the_payload_is_judged_like_it(
+def test_metadata_and_trace_context_are_checked_like_the_payload(
     connection: psycopg.Connection, column: str, body: str, complaint: str
 ) -> None:
-    """Each claim prints it, and a number of eight characters can print as a hundred thousand."""
+    """Each claim prints them, and a number of eight characters can print as a hundred thousand."""
     connection.execute("UPDATE orchestrator.settings SET payload_bytes_max = 100000")
     statement = sql.SQL("INSERT INTO orchestrator.tasks (type, {}) VALUES ('t', %s::jsonb)").format(
         sql.Identifier(column)

@@ -144,7 +144,7 @@ def at_work(url: str) -> Iterator[tuple[UUID, list[int]]]:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_nothing_runs_in_a_copy_before_somebody_resumes(copier: Copier, way: Way) -> None:
+def test_no_task_runs_in_a_copy_until_an_operator_resumes_it(copier: Copier, way: Way) -> None:
     """Neither for the original's worker nor for a new one; then everything, with its attempts as they should be."""
     with at_work(copier.original) as (worker_id, (waiting, claimed, running)):
         there = way(copier)
@@ -184,7 +184,7 @@ def test_the_original_goes_on(copier: Copier) -> None:
         assert ids[:1] == claim(connection, worker_id)
 
 
-def test_the_same_restore_twice_is_told_apart(server_url: str, tmp_path: Path) -> None:
+def test_two_restores_of_the_same_dump_are_distinguished(server_url: str, tmp_path: Path) -> None:
     """In fresh clusters the same steps give the same oids; the transaction that wrote the row is another."""
     oids: list[Any] = []
     with servers.temporary_directory() as folder:
@@ -239,7 +239,7 @@ def test_resuming_at_home_changes_nothing(connection: psycopg.Connection) -> Non
     assert 0 == one(connection, "SELECT count(*) FROM orchestrator.audit")
 
 
-def test_who_resumes_second_voids_no_lease(connection: psycopg.Connection, database_url: str) -> None:
+def test_a_second_resume_voids_no_lease(connection: psycopg.Connection, database_url: str) -> None:
     """Not even in a transaction that began while the tables were not at home."""
     connection.execute("SELECT orchestrator.hold_after_restore()")
     with psycopg.connect(database_url) as late:
@@ -278,8 +278,9 @@ def test_emptied_tables_are_nobodys_home(connection: psycopg.Connection) -> None
     compatibility.require(connection)
 
 
-def test_what_ran_in_the_original_is_on_record(connection: psycopg.Connection) -> None:
-    """An attempt that says why, no loss, and one execution more even for the last attempt; the rest as it was."""
+def test_attempts_in_the_original_are_on_record(connection: psycopg.Connection) -> None:
+    """Each has an attempt with the reason, no loss, and one more execution even after the last attempt. The rest
+    stays the same."""
     worker_id = sleeping_worker(connection, "default")
     task_id = put(connection, "running", worker_id=worker_id, attempt=4, losses=2)
     connection.execute("SELECT orchestrator.hold_after_restore()")

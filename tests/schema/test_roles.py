@@ -60,7 +60,7 @@ def test_a_role_may_do_its_work_and_nothing_else(login: Login, role: str) -> Non
     session = login(role)
     may = [statement for group in MAY.get(role, []) for statement in group]
     if role == "reader":
-        # Who can read a beacon can light it.
+        # A login that can read a beacon can take it.
         may = [s for s in may if s != "TABLE orchestrator.workers"]
         may.append(
             "SELECT id, host, pid, state, beat_at, is_leader, term, leader_until FROM orchestrator.workers"
@@ -138,8 +138,8 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     assert 1 == run("schema/origins.sql")
 
 
-def test_a_worker_cannot_delete_what_is_not_due(login: Login, connection: psycopg.Connection) -> None:
-    """However often and for however much it asks the functions that may; the periods are not its to set."""
+def test_a_worker_cannot_delete_rows_that_are_not_due(login: Login, connection: psycopg.Connection) -> None:
+    """Even with many calls and any arguments. A worker's role cannot set the periods."""
     session = login("worker")
     put(connection, "completed")
     put(connection, "dead_letter")
@@ -170,7 +170,7 @@ def test_a_worker_cannot_delete_what_is_not_due(login: Login, connection: psycop
     assert before == one(connection, counts)
 
 
-def test_what_a_hand_does_is_recorded_under_its_own_name(
+def test_a_manual_change_is_recorded_under_the_name_of_its_role(
     login: Login, connection: psycopg.Connection
 ) -> None:
     """Not under the owner's, although the trigger and the functions run as the owner."""

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from orchestrator.task.status import FINISHED, LEASED, TRANSITIONS, Status, Who, may
+from orchestrator.task.status import FINISHED, LEASED, TRANSITIONS, ChangedBy, Status, may
 from tests.schema.rows import FUTURE, WORKER, insert, one, put, read, refusal, rings, sleeping_worker
 
 PAIRS = [(old, new) for old, new in product(Status, Status) if old is not new]
@@ -17,18 +17,18 @@ CHANGE: LiteralString = "UPDATE orchestrator.tasks SET {}"
 CANCEL = "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s"
 
 
-def test_the_database_lets_a_hand_do_exactly_what_transitions_say(connection: psycopg.Connection) -> None:
+def test_the_database_allows_exactly_the_manual_transitions(connection: psycopg.Connection) -> None:
     """All pairs of two different statuses: done where TRANSITIONS has a hand, refused everywhere else."""
     for old, new in PAIRS:
         task_id = put(connection, old)
         # `scheduled` is asked for together with its time.
         params = [new, FUTURE if new is Status.SCHEDULED else None, task_id]
-        if may(Who.HAND, old, new):
+        if may(ChangedBy.MANUAL, old, new):
             connection.execute(STEP, params)
             assert new == read(connection, task_id, "status")
         else:
             said = refusal(connection, STEP, params)
-            assert ("OR001", f"task {task_id} is {old} and cannot become {new} by hand") == (
+            assert ("OR001", f"task {task_id} is {old}, and a manual change cannot make it {new}") == (
                 said.sqlstate,
                 said.message_primary,
             )
@@ -36,9 +36,9 @@ def test_the_database_lets_a_hand_do_exactly_what_transitions_say(connection: ps
             assert old == read(connection, task_id, "status")
 
 
-def test_only_a_hand_leads_back_from_an_end() -> None:
+def test_only_a_manual_change_leads_back_from_an_end() -> None:
     """No worker ever writes to a finished task."""
-    assert not any(Who.WORKER in who for end in FINISHED for who in TRANSITIONS[end].values())
+    assert not any(ChangedBy.WORKER in who for end in FINISHED for who in TRANSITIONS[end].values())
 
 
 @pytest.mark.parametrize("status", Status)
@@ -191,10 +191,10 @@ def test_the_time_of_what_no_longer_waits_is_refused(connection: psycopg.Connect
         "timeout = '1 s'", "idempotency_key = 'k'", "tags = '{a}'", "metadata = '{}'", "trace_context = '{}'",
     ],
 )  # fmt: skip
-def test_what_a_finished_task_was_enqueued_with_is_kept(
+def test_the_options_of_a_finished_task_do_not_change(
     connection: psycopg.Connection, status: Status, change: LiteralString
 ) -> None:
-    """A change of it is refused and named; the HINT's statement, a requeue with the change, does it."""
+    """A change is refused by name. The statement in the HINT, a requeue with the change, works."""
     task_id = put(connection, status, payload=Jsonb({"a": 1}))
     before = read(connection, task_id, "*")
     column = change.partition(" ")[0]
@@ -253,7 +253,7 @@ def test_a_delete_frees_the_key_and_is_recorded(connection: psycopg.Connection) 
     assert [("delete", first, True)] == audit
 
 
-def test_what_a_hand_does_is_recorded(connection: psycopg.Connection) -> None:
+def test_a_manual_change_is_recorded(connection: psycopg.Connection) -> None:
     """Action, actor, from and to, and the reason where a function took one; once each."""
     task_id = put(connection)
 
@@ -290,9 +290,9 @@ def test_a_reason_is_not_left_behind_for_the_next_statement(connection: psycopg.
     assert [("because",), (None,)] == reasons
 
 
-def test_only_sleepers_are_rung_for(connection: psycopg.Connection) -> None:
-    """An insert and a requeue ring once for each queue on which somebody sleeps; busy queues get nothing, nor does who
-    died in its sleep."""
+def test_only_idle_workers_are_notified(connection: psycopg.Connection) -> None:
+    """An insert and a requeue notify once for each queue with an idle worker. There is no notification for busy
+    queues, nor for a worker that died while it was idle."""
     sleeping_worker(connection, "mail", "reports")
     sleeping_worker(connection, "busy", seconds=-1)
     dead = sleeping_worker(connection, "left")
@@ -311,7 +311,7 @@ def test_only_sleepers_are_rung_for(connection: psycopg.Connection) -> None:
     assert (["mail", "reports"], ["mail"]) == (after_insert, rings(connection))
 
 
-def test_nobody_is_rung_for_what_comes_after_his_sleep(connection: psycopg.Connection) -> None:
+def test_no_worker_is_woken_for_a_task_that_is_due_after_its_sleep(connection: psycopg.Connection) -> None:
     """A task due tomorrow leaves a worker that wakes within the minute asleep; one due in ten seconds does not."""
     sleeping_worker(connection, "default", seconds=60)
     connection.execute("LISTEN orchestrator")
@@ -331,7 +331,7 @@ def test_nobody_is_rung_for_what_comes_after_his_sleep(connection: psycopg.Conne
         "DELETE FROM orchestrator.tasks",
     ],
 )
-def test_who_runs_what_is_taken_away_is_told_at_once(
+def test_a_worker_is_notified_at_once_when_it_loses_a_running_task(
     connection: psycopg.Connection, statement: LiteralString
 ) -> None:
     """Its worker, by its id, and nobody for what only waits: else the handler would run on until the next beat."""
@@ -345,7 +345,7 @@ def test_who_runs_what_is_taken_away_is_told_at_once(
     assert [str(WORKER)] == rings(connection)
 
 
-def test_a_rolled_back_enqueue_rings_for_nobody(connection: psycopg.Connection) -> None:
+def test_a_rolled_back_enqueue_wakes_no_worker(connection: psycopg.Connection) -> None:
     """Nor does one whose savepoint was rolled back; and neither leaves a task."""
     sleeping_worker(connection, "default")
     connection.execute("LISTEN orchestrator")

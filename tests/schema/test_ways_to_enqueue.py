@@ -216,7 +216,7 @@ def test_a_time_makes_none_either(shop: psycopg.Connection, run_at: str) -> None
         ({"type": "mail", "queue": "elsewhere"}, []),
     ],
 )
-def test_every_way_rings_for_who_sleeps_past_the_task(
+def test_every_way_wakes_a_worker_that_sleeps_past_the_task(
     shop: psycopg.Connection, database_url: str, way: Any, task: dict[str, Any], rung: list[str]
 ) -> None:
     """On its queue, and no longer than until it is due; nobody else."""
@@ -229,7 +229,7 @@ def test_every_way_rings_for_who_sleeps_past_the_task(
         assert rung == rings(listener)
 
 
-def test_a_set_of_many_types_tells_of_each_undeclared_one_once(shop: psycopg.Connection) -> None:
+def test_a_set_reports_each_undeclared_type_once(shop: psycopg.Connection) -> None:
     """Not once an item."""
     notices: list[str | None] = []
     shop.add_notice_handler(lambda notice: notices.append(notice.message_primary))

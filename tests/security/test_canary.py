@@ -198,10 +198,10 @@ def command_lines(pid: int) -> str:
     return "".join(Path(f"/proc/{each}/cmdline").read_text() for each in (str(pid), *children))
 
 
-def test_what_the_server_is_asked_leaves_nothing_in_its_log(
+def test_refused_statements_leave_no_values_in_the_servers_log(
     server: Server, url: str, connection: psycopg.Connection
 ) -> None:
-    """What we refuse, and what the schema refuses, is refused without the row, and without the parameters."""
+    """Our refusals and those of the schema show neither the row nor the parameters."""
     connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('drained', 'draining')")
     app = Orchestrator(url, payload_bytes_max=10_000_000)
     secret = WORDS["payload"]

@@ -164,8 +164,8 @@ def test_text_that_is_run_is_found(planted: str) -> None:
         "-- EXECUTE leaf;\n",
     ],
 )
-def test_what_is_harmless_is_let_be(harmless: str) -> None:
-    """Else the rule would be switched off."""
+def test_harmless_functions_pass(harmless: str) -> None:
+    """Otherwise the rule would be switched off."""
     assert [] == dynamic.found(f"DECLARE leaf text; place CONSTANT regclass := x; BEGIN {harmless} END")
 
 

@@ -304,7 +304,7 @@ def test_a_worker_at_a_terminal_and_psql_show_text(
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", listed.stdout)
 
 
-def test_a_command_that_fails_says_so_in_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_command_prints_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
     """What PostgreSQL, or a host, answered is a stranger's word."""
     code = report_error(DatabaseUnavailable("cannot connect to \x1b[2J\u202e:\nserver said no"))
 

@@ -91,8 +91,8 @@ def refusal(act: Callable[[], object]) -> BaseException | None:
     return None
 
 
-def test_what_is_looked_for_would_be_found() -> None:
-    """In an exception, in what is behind it, in its attributes."""
+def test_the_search_would_find_a_leak() -> None:
+    """In an exception, in its causes, in its attributes."""
     error = ValueError("no")
     error.__context__ = KeyError(f"host {WORD[9:]}@127.0.0.1")
 
@@ -135,7 +135,7 @@ def test_no_url_that_cannot_be_read_is_repeated() -> None:
         (f"dbname=postgresql://jane:{WORD}@db/shop", "the name of the database is a URL"),
     ],
 )
-def test_it_says_what_is_wrong_and_where_and_what_to_write(url: str, says: str) -> None:
+def test_the_error_names_the_fault_its_place_and_the_remedy(url: str, says: str) -> None:
     """The setting or the argument, the kind of the part that is wrong, and how it is written."""
     with pytest.raises(ConfigError) as in_environment:
         Config.load({"ORCHESTRATOR_DATABASE_URL": url})
@@ -152,8 +152,8 @@ def test_it_says_what_is_wrong_and_where_and_what_to_write(url: str, says: str) 
 
 
 @pytest.mark.parametrize("sign", RESERVED)
-def test_what_is_encoded_is_read(sign: str) -> None:
-    """So that the advice is right."""
+def test_an_encoded_password_is_accepted(sign: str) -> None:
+    """So the advice to encode it is right."""
     password = WORD[:9] + sign + WORD[9:]
 
     read = conninfo_to_dict(connect.conninfo(f"postgresql://jane:{quote(password, safe='')}@db:5432/shop"))
@@ -170,7 +170,7 @@ def test_what_is_encoded_is_read(sign: str) -> None:
         "postgresql://db/shop?user=jane@server", "postgresql://jane:@db/shop", "postgresql://",
     ],
 )  # fmt: skip
-def test_what_is_well_typed_is_read(url: str) -> None:
+def test_valid_urls_are_accepted(url: str) -> None:
     """Several hosts, addresses, sockets, names with an @."""
     assert "application_name=orchestrator" in connect.conninfo(url)
 

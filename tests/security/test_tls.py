@@ -181,7 +181,7 @@ def test_a_server_without_tls_is_refused(server_url: str) -> None:
     assert (None, migrate.head()) == by_default
 
 
-def test_a_worker_that_meets_a_stranger_waits_for_the_right_one(
+def test_a_worker_that_meets_a_wrong_server_waits_for_the_right_one(
     place: Place, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """Cut off, and then answered by somebody else: it says so, claims nothing, and goes on with the right one."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from orchestrator.task.status import Who
+from orchestrator.task.status import ChangedBy
 from tests.invariants.moves import Leases, Move, broken_by, wrong_in
 from tests.stateful.words import Row, Snapshot
 
@@ -16,14 +16,14 @@ class History:
         self._leadership: tuple[int, int] | None = None
         self._term = 0
 
-    def faults(self, found: Snapshot, *, who: Who, deleted: set[int]) -> list[str]:
+    def faults(self, found: Snapshot, *, who: ChangedBy, deleted: set[int]) -> list[str]:
         """Return what is wrong with this step, in words."""
         tasks = {task["id"]: task | {"worker_id": task["worker"]} for task in found["tasks"]}
         wrong = [*self._tasks(tasks, who, deleted), *self._leaders(found), *keys(found, tasks)]
         self._before = tasks
         return wrong
 
-    def _tasks(self, tasks: dict[int, Row], who: Who, deleted: set[int]) -> Iterator[str]:
+    def _tasks(self, tasks: dict[int, Row], who: ChangedBy, deleted: set[int]) -> Iterator[str]:
         if missing := self._before.keys() - tasks.keys() - deleted:
             yield f"I1: tasks {sorted(missing)} are gone"
         for task_id, task in tasks.items():

@@ -27,7 +27,7 @@ def test_beginning_twice_is_beginning_once(connection: psycopg.Connection, worke
     assert ("running", 1) == read(connection, task_id, "status", "attempt")
 
 
-def test_who_lost_the_lease_may_not_begin(connection: psycopg.Connection, worker: Mate) -> None:
+def test_a_worker_that_lost_the_lease_may_not_begin(connection: psycopg.Connection, worker: Mate) -> None:
     """A requeue between claim and start, then a new claim: the old lease starts nothing."""
     tasks = {put(connection), put(connection)}
     first, second = worker.claim()
@@ -62,7 +62,7 @@ def test_the_order_of_the_claim_is_kept(connection: psycopg.Connection, worker: 
     assert tasks == worker.begin(tasks)
 
 
-def test_a_row_under_somebodys_lock_holds_up_nobody_else(
+def test_a_locked_row_delays_no_other(
     connection: psycopg.Connection, database_url: str, worker: Mate
 ) -> None:
     """A hand's open UPDATE keeps its own row from beginning, and no other."""

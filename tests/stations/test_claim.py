@@ -68,7 +68,7 @@ def test_aging_lets_a_low_one_through(connection: psycopg.Connection, worker: Ma
     assert [soon, low, late] == claim_singly(worker, 3)
 
 
-def test_a_paused_queue_hands_out_nothing_at_once(connection: psycopg.Connection, worker: Mate) -> None:
+def test_a_paused_queue_gives_no_task_at_once(connection: psycopg.Connection, worker: Mate) -> None:
     """The claim looks; no worker has to be told."""
     tasks = [insert(connection, type="mail") for _ in range(2)]
     assert tasks[:1] == claim_singly(worker, 1)
@@ -89,7 +89,7 @@ def test_a_paused_queue_does_not_stop_the_others(connection: psycopg.Connection,
     assert [free] == ids(worker.claim("held", "free"))
 
 
-def test_a_draining_queue_hands_out_what_it_has(connection: psycopg.Connection, worker: Mate) -> None:
+def test_a_draining_queue_gives_its_tasks(connection: psycopg.Connection, worker: Mate) -> None:
     """Draining refuses new tasks and finishes the old."""
     task = insert(connection, type="mail")
     connection.execute("SELECT orchestrator.drain_queue('default')")
@@ -270,7 +270,7 @@ def test_nothing_is_claimed_before_its_time(
         ([1], 0),
     ],
 )
-def test_no_error_that_somebody_wrote_breaks_a_claim(
+def test_no_written_error_breaks_a_claim(
     connection: psycopg.Connection, worker: Mate, error: object, put_back: int | None
 ) -> None:
     """It has a past; how often it was put back is read only where that is a number."""
@@ -305,7 +305,7 @@ def backlog(connection: psycopg.Connection, queue: str, count: int) -> None:
     )
 
 
-def test_a_claim_tells_how_long_the_task_has_waited(
+def test_a_claim_returns_how_long_the_task_has_waited(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """From when it could run, by the database's clock; never less than nothing, and however long; and its trace."""

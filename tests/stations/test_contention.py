@@ -42,7 +42,7 @@ class Work:
     failed: Counter[str] = field(default_factory=Counter)
 
 
-def test_a_hand_and_four_workers_do_not_disturb_each_other(
+def test_manual_changes_and_four_workers_do_not_disturb_each_other(
     connection: psycopg.Connection, database_url: str
 ) -> None:
     """No claim, no finish and no UPDATE of the hand's fails, and every task is completed exactly once."""

@@ -155,7 +155,7 @@ def test_plain_tasks_and_others_of_one_batch_are_all_accepted(
         ("dead_letter", DELETE, (0, 0, 1)),
     ],
 )
-def test_a_manual_change_tells_the_gates_and_returns_no_permit(
+def test_a_manual_change_counts_for_the_gates_and_returns_no_permit(
     connection: psycopg.Connection, before: str, statement: LiteralString, told: tuple[int, int, int]
 ) -> None:
     """What holds no lease holds no permit, whatever an earlier attempt has left on its row."""
@@ -167,7 +167,7 @@ def test_a_manual_change_tells_the_gates_and_returns_no_permit(
     assert [(9, *told)] == changes(connection)
 
 
-def test_a_delete_of_what_succeeded_tells_no_gate(connection: psycopg.Connection) -> None:
+def test_a_delete_of_a_completed_task_counts_for_no_gate(connection: psycopg.Connection) -> None:
     """It has passed its success on already."""
     task_id = put(connection, "completed", gates=[9])
 

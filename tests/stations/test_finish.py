@@ -205,10 +205,10 @@ def test_a_task_claimed_again_is_not_reported_on_by_its_first_worker(
 @pytest.mark.parametrize(
     ("end", "rung"), [(Released(), ["default"]), (Snoozed(0), ["default"]), (Snoozed(9), [])]
 )
-def test_what_is_ready_again_at_once_rings_a_sleeper(
+def test_a_task_that_is_ready_again_at_once_wakes_an_idle_worker(
     connection: psycopg.Connection, worker: Mate, end: End, rung: list[str]
 ) -> None:
-    """Who gives it back may be about to end; what waits, somebody sweeps."""
+    """The worker that gives it back may be about to end. For a task with a delay, a sweep wakes the workers."""
     put(connection)
     task = worker.take_one()
     sleeping_worker(connection, "default", "other")

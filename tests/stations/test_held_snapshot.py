@@ -115,10 +115,10 @@ def test_with_a_memory_a_claim_passes_few_dead_entries(emptied: ScanPositions, w
     assert LEFT == len(found)
 
 
-def test_what_is_critical_is_found_by_the_very_next_claim(
+def test_the_next_claim_finds_a_critical_task(
     emptied: ScanPositions, connection: psycopg.Connection, worker: Mate
 ) -> None:
-    """Of a priority that was in use, or a new one: before, between or behind the others."""
+    """With a priority that is in use, or a new one: before, between or behind the others."""
     for priority in (100, 90, 60, 89):
         task_id = put(
             connection, priority=priority, run_at=one(connection, "SELECT now()"), aging_us=31557600000000000
@@ -127,10 +127,10 @@ def test_what_is_critical_is_found_by_the_very_next_claim(
         assert [task_id] == [task.id for task in worker.claim(batch_size=1, positions=emptied)]
 
 
-def test_what_was_locked_is_found_within_a_cycle_of_slices(
+def test_a_task_that_was_locked_is_found_within_a_cycle_of_slices(
     database_url: str, connection: psycopg.Connection, worker: Mate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A claim that looks beside passes it over; the looks inside find it, one of them."""
+    """A claim beside the ranges misses it; one of the looks into the ranges finds it."""
     never_look_inside(monkeypatch)
     with snapshot(database_url):
         connection.execute(FILL, {"priorities": PRIORITIES, "count": 4000})

@@ -75,10 +75,10 @@ def go(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(work(), 2 * WAIT_SECONDS))
 
 
-def test_what_is_put_is_written(
+def test_each_outcome_is_written(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
-    """More than one batch of them, each once, each announced."""
+    """More than one batch; each outcome is written once and emits its event once."""
     tasks = taken(connection, worker, 1200)
 
     async def work() -> None:
@@ -92,7 +92,7 @@ def test_what_is_put_is_written(
     assert [task.id for task in tasks] == of(heard, events.TaskCompleted)
 
 
-def test_a_hands_open_update_holds_up_only_its_own_rows(
+def test_an_open_manual_update_delays_only_its_own_rows(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
     """The others of the batch are written beside it, and so is what comes later; the locked ones when it ends."""
@@ -293,7 +293,7 @@ def test_an_outcome_whose_answer_was_lost_is_no_stale_one(
     assert [] == of(heard, events.StaleOutcome)
 
 
-def test_a_stale_outcome_is_said_aloud(
+def test_a_stale_outcome_is_reported(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
     """Dropped, and the others of its batch are written."""
@@ -312,7 +312,7 @@ def test_a_stale_outcome_is_said_aloud(
     assert ["pending", "completed"] == statuses(connection, [requeued, left])
 
 
-def test_two_outcomes_of_one_task_are_told_apart(
+def test_two_outcomes_of_one_task_are_distinguished(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
     """A server that crashed forgot a claim, and the same worker has claimed the task again and run it: of its two

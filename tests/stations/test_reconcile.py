@@ -9,7 +9,7 @@ from tests.schema.rows import put, read
 from tests.stations.worker import Mate
 
 
-def test_what_is_mine_and_not_held_goes_back(
+def test_an_own_task_that_is_not_held_goes_back(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """Uncharged, in its old place, ready at once."""
@@ -24,8 +24,8 @@ def test_what_is_mine_and_not_held_goes_back(
     assert before == read(connection, task_id, "position", "run_at")
 
 
-def test_what_is_held_stays(connection: psycopg.Connection, worker: Mate) -> None:
-    """Claimed or running: the outbox's tasks count as held too, so the caller names them."""
+def test_a_held_task_stays(connection: psycopg.Connection, worker: Mate) -> None:
+    """Claimed or running. The outbox's tasks count as held, so the caller names them, too."""
     for _ in range(3):
         put(connection)
     claimed, running, ghost = worker.claim()

@@ -74,7 +74,7 @@ def test_the_last_attempt_is_not_used_up_before_it_has_begun(
     assert ("pending", 2, 2) == read(connection, suspect, "status", "attempt", "losses")
 
 
-def test_nobody_is_late_on_a_server_that_has_just_come_back(
+def test_no_worker_is_late_on_a_server_that_has_just_come_back(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """While it was down nobody could beat; who still does not when it has been up for long enough is dead."""
@@ -92,7 +92,7 @@ def test_nobody_is_late_on_a_server_that_has_just_come_back(
     assert Recovered(returned=1, dead_lettered=0, workers=1) == back_for_long
 
 
-def test_a_beacon_tells_nothing_of_who_has_not_beaten_for_long(
+def test_a_beacon_does_not_save_a_worker_that_has_not_beaten_for_long(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """After an outage that took long all beacons are out: who then does not beat while it is watched is dead."""
@@ -192,10 +192,10 @@ def test_the_living_are_left_alone(connection: psycopg.Connection, worker: Mate,
     assert "running" == one(connection, "SELECT state FROM orchestrator.workers")
 
 
-def test_each_worker_is_judged_by_its_own_dead_after(
+def test_each_worker_has_its_own_dead_after(
     connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock
 ) -> None:
-    """Whatever the leader's is: after five minutes of silence the one is dead, the other is alive."""
+    """The leader's value does not matter: after five minutes of silence one worker is dead and the other is alive."""
     short, long = hire(), hire()
     for mate, minutes in ((short, 4), (long, 6)):
         put(connection)
@@ -271,10 +271,10 @@ def test_a_worker_without_a_row_is_dead(connection: psycopg.Connection, worker: 
     assert f"worker {worker.id} (?, pid 0) was gone while it ran this" == message
 
 
-def test_what_a_dead_worker_claims_after_its_death_is_taken_back_too(
+def test_a_claim_of_a_worker_after_its_death_is_taken_back_too(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """A claim that was on its way when the row was declared dead is not left with nobody."""
+    """A claim that was under way at the declaration of death does not keep its tasks for ever."""
     put(connection)
     task = worker.take_one()
     connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
@@ -362,10 +362,10 @@ def test_a_late_outcome_of_the_dead_is_stale(
     assert before == row(connection, task.id)
 
 
-def test_a_late_outcome_of_what_was_buried_is_stale(
+def test_a_late_outcome_of_a_dead_letter_is_stale(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """The dead letter keeps the lease, and still the outcome is not what made it one."""
+    """The dead letter keeps the lease, but the outcome is not the one that made it a dead letter."""
     put(connection, max_attempts=1)
     task = worker.take_one()
     clock.advance(seconds=31)

@@ -120,8 +120,8 @@ def test_a_large_batch_may_take_longer(clock: Clock) -> None:
     assert not made.is_dear
 
 
-def test_once_it_is_dear_it_looks_beside_what_it_has_emptied(clock: Clock) -> None:
-    """Before it, where the more urgent come, and behind it, where the next ones come."""
+def test_slow_claims_skip_the_emptied_ranges(clock: Clock) -> None:
+    """They look before the ranges, where more urgent tasks arrive, and behind them, where the next tasks arrive."""
     made = dear([Spot(LOW, 5)], [Spot(LOW + 100, 2)])
 
     assert [
@@ -162,7 +162,7 @@ def test_a_stretch_grows_at_both_ends(clock: Clock) -> None:
     assert [((40, 1), (70, 9))] == trail.stretches
 
 
-def test_equal_positions_are_told_apart_by_their_ids(clock: Clock) -> None:
+def test_equal_positions_are_ordered_by_their_ids(clock: Clock) -> None:
     """Tasks of one transaction share their position: what was claimed of them ends at an id."""
     made = dear([Spot(LOW, 10), Spot(LOW, 20)])
 
@@ -203,8 +203,8 @@ def test_too_many_stretches_are_not_worth_it(clock: Clock) -> None:
     assert [Range("default", FRONT, BACK)] == made.ranges(["default"])
 
 
-def test_what_is_still_dear_reaches_further_to_the_front(clock: Clock) -> None:
-    """Others have claimed there before us, and their dead entries lie in our way."""
+def test_a_range_that_stays_slow_grows_to_the_front(clock: Clock) -> None:
+    """Other workers have claimed there before, and their dead entries slow our claims."""
     made = dear([Spot(LOW)])
     before = Spot(LOW - 3 * GAP)
     assert 1 == sees(made, before)
@@ -265,8 +265,8 @@ def cycle_length(made: ScanPositions, clock: Clock) -> int:
     return seen.index(True, first + 1) - first
 
 
-def test_it_forgets_when_everything_was_looked_at_and_was_cheap(clock: Clock) -> None:
-    """Whoever held the snapshot is gone, and with it what was dead. Not before."""
+def test_ranges_are_forgotten_after_a_fast_look_at_everything(clock: Clock) -> None:
+    """Then the snapshot has ended, and the dead entries are gone. Not before."""
     made = dear([Spot(LOW), Spot(HIGH)])
     for _ in range(4):
         look_inside(made, clock, seconds=CHEAP)
@@ -296,8 +296,8 @@ def test_with_nothing_to_do_it_looks_everywhere(clock: Clock, monkeypatch: pytes
     assert not made.is_dear
 
 
-def test_large_payloads_and_a_long_line_are_not_dear(clock: Clock) -> None:
-    """They take their time, dead entries or not."""
+def test_large_payloads_and_a_slow_network_do_not_count_as_slow_claims(clock: Clock) -> None:
+    """They take their time with or without dead entries."""
     made = ScanPositions()
     large = [task._replace(payload="x" * 10_000) for task in tasks(Spot(LOW, n) for n in range(500))]
     made.learn(large, 0.2)
@@ -306,8 +306,8 @@ def test_large_payloads_and_a_long_line_are_not_dear(clock: Clock) -> None:
     assert not made.is_dear
 
 
-def test_one_dear_slice_keeps_it_from_forgetting(clock: Clock) -> None:
-    """There is still something dead."""
+def test_one_slow_slice_keeps_the_ranges(clock: Clock) -> None:
+    """There are still dead entries."""
     made = dear([Spot(LOW), Spot(HIGH)])
     for n in range(12):
         look_inside(made, clock, seconds=DEAR if n % 2 else CHEAP)
@@ -339,10 +339,10 @@ claims = st.lists(st.lists(spots, min_size=1, max_size=8), min_size=1, max_size=
 @given(
     claims=claims, doublings=st.integers(0, 5), growths=st.integers(0, 4), others=st.lists(spots, max_size=8)
 )
-def test_wherever_a_task_lies_it_is_looked_at_within_a_cycle(
+def test_each_position_is_looked_at_within_a_cycle(
     claims: list[list[Spot]], doublings: int, growths: int, others: list[Spot]
 ) -> None:
-    """And what lies in a stretch by nothing but the slice of its turn: the next claim passes no dead entry there."""
+    """Inside a range only the slice of its turn looks at it: the next claim reads no dead entry there."""
     clock, queues = Clock(), ["a", "b", "c"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan_positions, "time", clock)

@@ -46,8 +46,8 @@ def test_more_queues_than_slots_are_all_served() -> None:
     assert dict.fromkeys("abcdefghij", 1) == taken
 
 
-def test_what_a_short_queue_leaves_goes_to_the_others() -> None:
-    """The first claim divides equally; from the second on no slot stays free while a queue holds a task."""
+def test_the_rest_of_a_short_queues_share_goes_to_the_others() -> None:
+    """The first claim divides equally. From the second on no slot stays free while a queue has a task."""
     shares, waiting = Shares("abc"), {"a": 0, "b": 1000, "c": 2}
 
     assert {"a": 0, "b": 4, "c": 2} == served(shares, waiting, 12)
@@ -64,7 +64,7 @@ def test_a_queue_that_fills_again_has_its_share_at_once() -> None:
     assert [{"a": 5, "b": 5}] * 3 == [served(shares, waiting, 10) for _ in range(3)]
 
 
-def test_a_claim_says_whether_the_queues_may_hold_more() -> None:
+def test_a_claim_shows_whether_the_queues_may_hold_more() -> None:
     """More than was found: where a queue gave all it was asked for, though slots stay free."""
     shares = Shares("ab")
 

@@ -71,7 +71,7 @@ def sweep_all(worker: Mate) -> int:
     return moved
 
 
-def test_a_sweep_says_when_the_next_one_is_worth_while(
+def test_a_sweep_returns_when_the_next_one_is_useful(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """The seconds until the next task is due, and nothing when none waits."""
@@ -99,7 +99,7 @@ def test_a_locked_task_is_left_for_the_next_sweep(
     assert ("scheduled", later) == read(connection, task, "status", "run_at")
 
 
-def test_a_hands_run_now_sets_run_at(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+def test_a_manual_run_now_sets_run_at(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
     """Unlike the sweep: who brings a task forward takes its place in the queue now."""
     task = put(connection, "scheduled", run_at=clock.now + timedelta(hours=1))
 

@@ -63,7 +63,7 @@ def unbegun(connection: psycopg.Connection, blocked: Process) -> set[int]:
 
 
 @pytest.mark.parametrize("before", [0, BEFORE], ids=["at once", "at full speed"])
-def test_a_blocked_loop_keeps_nobody_waiting(
+def test_a_blocked_loop_keeps_no_task_waiting(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, before: int
 ) -> None:
     """What it had claimed ahead is given back, uncharged, and runs elsewhere while the loop is blocked; the worker

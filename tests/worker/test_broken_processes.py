@@ -182,7 +182,7 @@ def test_a_single_signal_ends_a_worker_whose_loop_is_blocked(
     finally:
         process.kill()
 
-    assert "it was told to stop, and did not end in time" in (tmp_path / "log").read_text()
+    assert "it did not end in time after the request to stop" in (tmp_path / "log").read_text()
 
 
 def pending(pid: int, number: signal.Signals) -> bool:

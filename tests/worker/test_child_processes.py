@@ -119,10 +119,10 @@ def test_a_process_that_dies_costs_one_attempt(
     assert "completed" == status(connection, second)
 
 
-def test_the_death_of_a_child_hurts_no_other(
+def test_the_death_of_a_child_harms_no_other(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Neither the one that works beside it, nor the task that comes after an idle child was killed."""
+    """Neither a child that works at the same time, nor the next task after an idle child was killed."""
     waiting = enqueue(connection, "process.wait", payload=paths(tmp_path, "here", "gate"))
 
     async def main() -> None:
@@ -215,7 +215,9 @@ def test_the_timeout_kills(
     asyncio.run(until(lambda: not any(map(is_alive, pids)), "both are dead"))
 
 
-def test_a_cancel_by_hand_kills(database_url: str, connection: psycopg.Connection, tmp_path: Path) -> None:
+def test_a_manual_cancel_kills_the_child(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
     """The lease is gone, and with it the process."""
     task_id = enqueue(connection, "process.wait", payload=paths(tmp_path, "here", "gate"))
 
@@ -277,10 +279,11 @@ def test_a_worker_killed_with_kill_9_takes_its_children_along(
     eventually(lambda: not any(map(is_alive, pids)), "all are dead")
 
 
-def test_what_a_child_had_started_goes_with_the_worker_though_a_fork_of_it_lives_on(
+def test_a_childs_own_processes_end_with_the_worker_even_if_a_fork_lives_on(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """It holds open what would tell of the worker's end; nor is the child's death enough."""
+    """The fork holds the pipe open, so its end does not show the end of the worker. The child's death is not enough
+    either."""
     enqueue(connection, "process.hang", payload=paths(tmp_path, "here"), timeout="60 s")
     with worker(database_url, tmp_path / "log", app="tests.worker.processing:app") as process:
         eventually((tmp_path / "here").exists, "it hangs")
@@ -297,7 +300,7 @@ def test_what_a_child_had_started_goes_with_the_worker_though_a_fork_of_it_lives
             os.kill(forked, signal.SIGKILL)
 
 
-def test_signals_for_everybody_do_not_reach_the_children(
+def test_signals_to_the_process_group_do_not_reach_the_children(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """Ctrl-C and SIGTERM are the worker's to act upon: what runs may finish."""
@@ -434,14 +437,14 @@ def test_a_child_knows_its_attempt(database_url: str, connection: psycopg.Connec
         ("Endless", ("dead_letter", None, "tests.worker.processing.Endless")),
     ],
 )
-def test_what_a_handler_raises_comes_back(
+def test_exceptions_and_signals_of_a_handler_come_back(
     database_url: str,
     connection: psycopg.Connection,
     tmp_path: Path,
     what: str,
     ending: tuple[str, object, str | None],
 ) -> None:
-    """Signals as themselves, with what they carry; exceptions as text, so that none has to be pickled."""
+    """Signals keep their type and values. Exceptions come back as text, so none has to be pickled."""
     metadata = Jsonb({"marker": str(tmp_path / "marker")})
     row = result(connection, database_url, "process.throw", payload={"what": what}, metadata=metadata)
 
@@ -498,7 +501,7 @@ def test_a_child_has_no_access_to_the_workers_database(
     assert "shop" == row.result["PGAPPNAME"]
 
 
-def test_what_a_child_could_not_import_is_refused_when_declared(app: Orchestrator) -> None:
+def test_a_function_that_a_child_could_not_import_is_refused_when_declared(app: Orchestrator) -> None:
     """Lambdas, local functions, functions of the script itself, coroutines, and executors that do not exist."""
 
     def local() -> None: ...

@@ -73,8 +73,8 @@ def test_the_next_claim_is_on_its_way_before_the_last_is_read(
     fly(work)
 
 
-def test_what_is_on_its_way_is_no_ghost(fly: Callable[..., None], connection: psycopg.Connection) -> None:
-    """By its lease, from the moment it is sent until it is in somebody's hands, and no longer."""
+def test_a_claim_in_progress_is_no_ghost(fly: Callable[..., None], connection: psycopg.Connection) -> None:
+    """The pipeline knows its lease from the sending until a slot has the task, and no longer."""
 
     async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
         await receive(4, more=4)
@@ -110,7 +110,7 @@ def test_another_thread_takes_all_that_is_on_its_way(
     fly(work)
 
 
-def test_what_nobody_will_ask_for_is_a_ghost(
+def test_a_claim_without_a_recipient_is_a_ghost(
     fly: Callable[..., None], connection: psycopg.Connection
 ) -> None:
     """The worker stops: whether the claim was committed is unknown, and nothing of it is in anybody's hands."""

@@ -41,19 +41,19 @@ def test_a_cancel_is_seen_by_every_thread_and_that_it_was_seen_is_known() -> Non
     context = of(TASK)
     seen: list[bool] = []
     assert not context.cancelled
-    assert not context.was_told
+    assert not context.cancel_was_seen
 
     context.cancel()
-    assert not context.was_told
+    assert not context.cancel_was_seen
     thread = threading.Thread(target=lambda: seen.append(context.cancelled))
     thread.start()
     thread.join()
 
-    assert ([True], True) == (seen, context.was_told)
+    assert ([True], True) == (seen, context.cancel_was_seen)
 
 
 @pytest.mark.parametrize("process", [False, True], ids=["here", "in another process"])
-def test_outside_of_its_worker_a_context_says_what_it_cannot_do(process: bool) -> None:
+def test_outside_of_a_worker_a_context_raises_clear_errors(process: bool) -> None:
     """What it knows of the task it knows everywhere."""
     context = pickle.loads(pickle.dumps(of(TASK))) if process else of(TASK)  # noqa: S301 - our own
 

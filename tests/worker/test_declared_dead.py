@@ -11,7 +11,7 @@ from tests.worker.running import attempts, recorded, run_until_empty, status, ta
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])
-def test_who_was_declared_dead_comes_back_under_a_new_id(
+def test_a_worker_that_was_declared_dead_comes_back_under_a_new_id(
     database_url: str, connection: psycopg.Connection, colour: str
 ) -> None:
     """It drops what it held, its handlers are told, and the tasks run again: lost once, by a cause on record."""
@@ -89,8 +89,10 @@ def test_a_new_id_is_adopted_only_with_its_row(database_url: str, connection: ps
     ).fetchall()
 
 
-def test_what_a_dead_worker_held_is_run_by_another(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """What it had begun counts a loss and an attempt; what it had only claimed counts neither."""
+def test_another_worker_runs_the_tasks_of_a_dead_one(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """A task that had begun counts a loss and an attempt; a task that was only claimed counts neither."""
     seen: dict[int, tuple[int, int]] = {}
 
     @app.task(name="work")
@@ -113,7 +115,9 @@ def test_what_a_dead_worker_held_is_run_by_another(app: Orchestrator, connection
     assert [events.TasksRecovered(returned=2, dead_lettered=0, workers=1)] == recovered
 
 
-def test_who_comes_back_holds_a_beacon_again_soon(database_url: str, connection: psycopg.Connection) -> None:
+def test_a_worker_that_comes_back_soon_holds_a_beacon_again(
+    database_url: str, connection: psycopg.Connection
+) -> None:
     """Its listener hears for the new id, over the connection it has."""
     app = Orchestrator(database_url, heartbeat_seconds=0.2)
 

@@ -66,7 +66,7 @@ def test_an_unreadable_body_costs_one_task_and_not_the_batch(
     assert "cannot be read back" in value(connection, message, ids[2])
 
 
-def test_unreadable_metadata_cost_those_who_read_them(
+def test_unreadable_metadata_fail_only_handlers_that_read_them(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """They are decoded when a handler asks for them, and refused by name then."""

@@ -8,7 +8,7 @@ def task(id: int, lease: int = 7) -> Claimed:  # noqa: A002 - as the column
     return unknown(id=id, lease=lease, queue="default", type="mail", attempt=1)
 
 
-def test_who_is_named_once_is_no_ghost_yet() -> None:
+def test_a_task_that_is_named_once_is_no_ghost_yet() -> None:
     """It may have been finished while the database answered; another look tells."""
     ghosts = Ghosts()
 
@@ -20,7 +20,7 @@ def test_who_is_named_once_is_no_ghost_yet() -> None:
     assert not ghosts.are_suspected
 
 
-def test_who_is_named_again_after_a_while_is_no_ghost() -> None:
+def test_a_task_that_is_named_again_later_is_no_ghost() -> None:
     """Twice in a row, and under the same lease: or it was another claim."""
     ghosts = Ghosts()
 

@@ -46,7 +46,7 @@ def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Ite
         app.registry,
         line,
         held=list,
-        told=lambda _report: None,
+        on_report=lambda _report: None,
         look_seconds=lambda: 3600.0,
         stall=Stall(None, abandon=set, dead_after_seconds=10800),  # type: ignore[arg-type] # never stalled
     )
@@ -57,7 +57,7 @@ def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Ite
         beat.stop()
 
 
-def test_the_row_says_after_how_long_a_silence_the_worker_is_dead(
+def test_the_row_has_the_silence_after_which_the_worker_is_dead(
     beating: Heartbeat, connection: psycopg.Connection
 ) -> None:
     """Its own setting, by which every other worker and every view judges it."""
@@ -134,10 +134,10 @@ def test_a_connection_that_never_answers_is_given_up(
     asyncio.run(main())
 
 
-def test_a_ring_asked_for_while_another_is_sent_is_sent_too(
+def test_a_notification_requested_during_another_is_sent_too(
     beating: Heartbeat, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or a listener that came back would wait in vain, and find itself deaf."""
+    """Otherwise a listener that came back would wait in vain and report that it is deaf."""
     rings: list[bool] = []
 
     def interrupted(*args: object, **options: object) -> object:
@@ -192,7 +192,7 @@ def test_a_registration_whose_answer_was_lost_is_no_end(
     asyncio.run(main())
 
 
-def test_who_stops_is_off_the_list_whatever_becomes_of_its_statistics(
+def test_a_stopping_worker_deregisters_even_if_its_statistics_fail(
     beating: Heartbeat, connection: psycopg.Connection, line: ThreadConnection
 ) -> None:
     """Somebody has the table locked, and the connection breaks under the one who waits for that."""

@@ -115,7 +115,7 @@ ZOO: dict[str, tuple[Callable[[], NoReturn], str, str]] = {
 
 @pytest.mark.parametrize("colour", ["async", "def"])
 @pytest.mark.parametrize("animal", ZOO)
-def test_whatever_a_handler_raises_ends_its_attempt_alone(
+def test_any_exception_of_a_handler_ends_only_its_attempt(
     app: Orchestrator, connection: psycopg.Connection, colour: str, animal: str
 ) -> None:
     """Class and message are on record, and the same worker goes on with the next task."""

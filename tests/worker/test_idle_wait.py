@@ -54,8 +54,8 @@ def test_after_a_mark_it_looks_again_a_few_times(naps: list[float]) -> None:
     assert list(LOOKS_SECONDS) == pytest.approx(naps, abs=0.001)
 
 
-def test_then_it_sleeps_for_a_poll(naps: list[float]) -> None:
-    """It is rung meanwhile; the poll is for what was not."""
+def test_an_idle_worker_sleeps_for_a_poll(naps: list[float]) -> None:
+    """A notification wakes it earlier; the poll finds tasks without a notification."""
     tired = resting(len(LOOKS_SECONDS))
     tired.next_due(None)
     asyncio.run(tired.rest())
@@ -63,7 +63,7 @@ def test_then_it_sleeps_for_a_poll(naps: list[float]) -> None:
     assert naps[-1] == pytest.approx(5.0, rel=0.11)
 
 
-def test_who_hears_no_more_looks_more_often(naps: list[float]) -> None:
+def test_a_worker_without_notifications_looks_more_often(naps: list[float]) -> None:
     """The poll is all that is left; a shorter one than that is kept."""
     for poll_seconds, deaf in ((5.0, DEAF_POLL_SECONDS), (0.5, 0.5)):
         tired = resting(len(LOOKS_SECONDS), poll_seconds=poll_seconds)
@@ -86,7 +86,7 @@ def test_a_mark_outlasts_every_sleep_that_relies_on_it() -> None:
     assert tired.mark_seconds() is None
 
 
-def test_where_tasks_arrive_densely_nobody_rings(naps: list[float]) -> None:
+def test_a_hot_worker_needs_no_notification(naps: list[float]) -> None:
     """The mark is taken away, and the worker looks every few milliseconds; of many workers each looks less often."""
     tired = resting(0)
     tired.claimed(int(DENSE))

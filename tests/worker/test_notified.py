@@ -38,7 +38,7 @@ PROVEN = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
 
 @pytest.mark.parametrize("hand", HANDS)
-def test_a_hand_reaches_a_running_coroutine(
+def test_a_manual_change_reaches_a_running_coroutine(
     app: Orchestrator, connection: psycopg.Connection, hand: str
 ) -> None:
     """It is cancelled with LeaseLost, which says why; the worker says so too, and no outcome is written."""
@@ -83,7 +83,7 @@ def test_a_hand_reaches_a_running_coroutine(
     assert seconds < 1
 
 
-def test_a_hand_reaches_a_running_thread(app: Orchestrator, connection: psycopg.Connection) -> None:
+def test_a_manual_change_reaches_a_running_thread(app: Orchestrator, connection: psycopg.Connection) -> None:
     """Through `context.cancelled`; a handler that returns then leaves no thread behind."""
 
     @app.task(name="work")
@@ -141,7 +141,7 @@ def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
     assert asyncio.run(main()) < 3
 
 
-def test_a_worker_can_be_drained_by_hand(app: Orchestrator, connection: psycopg.Connection) -> None:
+def test_an_operator_can_drain_a_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
     """It finishes what it runs, and ends as if it had been signalled; who did it and why is on record."""
     running, finish = asyncio.Event(), asyncio.Event()
 
@@ -173,7 +173,7 @@ def test_a_worker_can_be_drained_by_hand(app: Orchestrator, connection: psycopg.
     ).fetchall()
 
 
-def test_a_pause_is_told(app: Orchestrator, connection: psycopg.Connection) -> None:
+def test_a_pause_is_reported(app: Orchestrator, connection: psycopg.Connection) -> None:
     """Once, and its end too."""
 
     @app.task(name="work")
@@ -313,10 +313,10 @@ def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
     assert ("pending", 0) == (status(connection, first_id), task(connection, first_id).attempt)
 
 
-def test_a_suspect_has_its_turn_whatever_else_runs(
+def test_a_suspect_gets_its_turn_while_others_run(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What still runs after the grace is given back for it, uncharged and on record, and runs again afterwards."""
+    """Tasks that still run after the grace are given back for it, uncharged and on record, and run again afterwards."""
     monkeypatch.setattr("orchestrator.worker.suspects.PATIENCE_SECONDS", 0.05)
     app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=0.0)
     began: list[int] = []
@@ -385,7 +385,7 @@ def test_a_claim_whose_answer_was_lost_goes_back(database_url: str, connection: 
     assert (1, 1) == (task(connection, ghost_id).attempt, task(connection, held_id).attempt)
 
 
-def test_a_suspect_that_waits_is_given_back_by_who_stops(
+def test_a_stopping_worker_gives_back_a_suspect_that_waits(
     database_url: str, connection: psycopg.Connection
 ) -> None:
     """Uncharged: after a clean end nothing of a worker is claimed, though it had not begun."""

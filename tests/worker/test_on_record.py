@@ -64,10 +64,10 @@ def records(connection: psycopg.Connection, ids: list[int]) -> list[tuple[int, i
     ).fetchall()
 
 
-def test_what_ran_while_the_workers_were_locked_is_on_record(
+def test_attempts_under_a_lock_on_the_workers_are_on_record(
     bench: Bench, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """A stranger's lock on the workers keeps every beat away, and the worker gives up what it runs."""
+    """Another session's lock on the workers blocks every beat, and the worker cancels its attempts."""
 
     async def main() -> list[int]:
         with recorded(events.WorkerCutOff) as cut_off:
@@ -90,10 +90,10 @@ def test_what_ran_while_the_workers_were_locked_is_on_record(
     assert {outcome for _, _, outcome, _ in records(connection, ids)} <= {"released", "lost"}
 
 
-def test_what_is_given_back_after_the_grace_is_on_record(
+def test_an_attempt_that_is_given_back_after_the_grace_is_on_record(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """It does not count as an attempt, and is no secret."""
+    """It does not count as an attempt."""
     bench = Bench(database_url, grace_seconds=0.0)
 
     async def main() -> list[int]:
@@ -111,10 +111,10 @@ def test_what_is_given_back_after_the_grace_is_on_record(
     )
 
 
-def test_what_began_unmarked_under_a_worker_that_was_declared_dead_is_on_record(
+def test_an_unmarked_attempt_of_a_worker_that_was_declared_dead_is_on_record(
     bench: Bench, other: psycopg.Connection, connection: psycopg.Connection
 ) -> None:
-    """For the leader it had not begun, and comes back as such; its worker comes back too, and knows better."""
+    """For the leader it has not begun, and the task is given back. The worker comes back and records the execution."""
 
     async def main() -> int:
         async with working(bench.app):
@@ -148,7 +148,7 @@ WISHES: dict[str, LiteralString] = {
 
 @pytest.mark.parametrize("marked", [True, False], ids=["marked", "unmarked"])
 @pytest.mark.parametrize("wish", WISHES)
-def test_what_is_taken_away_by_hand_while_it_runs_is_on_record_once(
+def test_a_running_task_that_a_manual_change_takes_away_is_recorded_once(
     bench: Bench, other: psycopg.Connection, connection: psycopg.Connection, wish: str, *, marked: bool
 ) -> None:
     """The database records it when it knows that it runs; the worker when it learns of it, in any case."""

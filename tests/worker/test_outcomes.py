@@ -125,7 +125,7 @@ def test_success_on_the_second_try_clears_the_old_error(
     assert [events.TaskFailed, events.TaskCompleted] == [type(event) for event in happened]
 
 
-def test_an_event_tells_which_worker_for_how_long_and_in_which_trace(
+def test_an_event_has_the_worker_the_duration_and_the_trace(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """Of each attempt; and one event tells of all that were written together, with counts and times."""
@@ -194,7 +194,7 @@ def test_the_last_attempt_ends_as_a_dead_letter(app: Orchestrator, connection: p
     assert 1 == value(connection, "SELECT count(*) FROM orchestrator.dead_letters WHERE id = %s", enqueued.id)
 
 
-def test_retry_waits_as_long_as_it_says(app: Orchestrator, connection: psycopg.Connection) -> None:
+def test_retry_waits_for_the_given_time(app: Orchestrator, connection: psycopg.Connection) -> None:
     """Its own delay beats the policy, and the attempt counts."""
 
     @app.task(name="later", backoff=Backoff(base_seconds=100, jitter=0))
@@ -320,7 +320,9 @@ def test_a_completed_task_is_not_cancelled_but_may_run_again(
 
     enqueued = count.enqueue()
     run_until_empty(app)
-    with pytest.raises(psycopg.Error, match="completed and cannot become cancelled by hand") as refused:
+    with pytest.raises(
+        psycopg.Error, match="completed, and a manual change cannot make it cancelled"
+    ) as refused:
         connection.execute("UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s", [enqueued.id])
     connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [enqueued.id])
     run_until_empty(app)

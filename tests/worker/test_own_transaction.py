@@ -52,10 +52,8 @@ def test_the_writes_and_the_completion_are_one_transaction(
 
 
 @both_colours
-def test_what_raises_inside_undoes_both(
-    app: Orchestrator, connection: psycopg.Connection, colour: str
-) -> None:
-    """The attempt ends by what was raised, and the next one begins with nothing there."""
+def test_an_error_inside_undoes_both(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
+    """The attempt ends with that error, and the next attempt begins without any of the writes."""
 
     def stumble(context: Context) -> None:
         if context.attempt == 1:
@@ -89,10 +87,10 @@ def test_a_signal_inside_undoes_both_and_is_heeded(
 
 
 @both_colours
-def test_what_comes_after_the_commit_counts_for_nothing(
+def test_errors_after_the_commit_are_ignored(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It is told, and no failure: the task is completed."""
+    """The event reports the error. The task stays completed."""
 
     def stumble(_context: Context) -> None:
         raise ValueError("too late")
@@ -121,7 +119,7 @@ def test_a_result_is_set_inside(app: Orchestrator, connection: psycopg.Connectio
 
 
 @both_colours
-def test_a_value_returned_after_the_commit_is_told(
+def test_a_value_returned_after_the_commit_is_reported(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
     """It cannot be stored any more, and that is no secret."""

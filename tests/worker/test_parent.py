@@ -250,7 +250,7 @@ def test_a_parent_killed_while_they_drain_does_not_hurry_them(
     assert [("completed", 1)] * 2 == [(status(connection, i), task(connection, i).attempt) for i in ids]
 
 
-def test_a_worker_drained_by_hand_is_not_replaced(
+def test_a_manually_drained_worker_is_not_replaced(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """The other goes on; when every one of them is drained the parent ends, and well."""
@@ -306,7 +306,7 @@ def test_a_file_named_like_a_module_of_python_does_not_keep_children_from_starti
         (SHOP, 1, "no orchestrator schema yet; run `orchestrator migrate`"),
     ],
 )
-def test_what_is_wrong_from_the_start_is_said_once(
+def test_an_error_at_the_start_is_reported_once(
     empty_database_url: str, spec: str, code: int, said: str
 ) -> None:
     """By the first child, alone; nobody tries again."""
@@ -324,7 +324,7 @@ def test_what_is_wrong_from_the_start_is_said_once(
         (["-p", "2", "-q", ","], "no queue is named"),
     ],
 )
-def test_a_wrong_command_line_starts_nobody(words: list[str], said: str) -> None:
+def test_a_wrong_command_line_starts_no_worker(words: list[str], said: str) -> None:
     """Exit status 2."""
     done = run("worker", SHOP, *words)
 

@@ -83,7 +83,7 @@ def test_a_child_that_dies_again_and_again_is_waited_for_ever_longer() -> None:
     assert (3, {"exit code 3"}) == (code, {event.how for event in died})
 
 
-def test_who_has_lived_for_a_while_is_replaced_as_if_it_were_the_first_time() -> None:
+def test_a_child_that_has_lived_for_a_while_is_replaced_without_delay() -> None:
     """What it died of was not its start."""
     _, died = run(ends(3), deaths=4, settled_seconds=0.0)
 
@@ -107,7 +107,7 @@ def test_a_status_of_success_that_was_not_announced_is_a_crash(status: int) -> N
     assert (1, {f"exit code {status}, without a clean stop"}) == (code, {event.how for event in died})
 
 
-def test_who_died_and_was_replaced_is_forgiven() -> None:
+def test_a_death_is_forgotten_after_a_successful_replacement() -> None:
     """The last end of each place counts."""
     code, died = run(SERVES + "os.kill(os.getpid(), 9)", ends(0))
 
@@ -121,7 +121,7 @@ def test_the_first_child_that_never_serves_ends_it_all() -> None:
     assert (1, [None]) == (code, waits(died))
 
 
-def test_a_program_that_cannot_be_started_is_told() -> None:
+def test_a_program_that_cannot_be_started_is_reported() -> None:
     """The first one is the end; a later one is tried again."""
     missing: Command = lambda line: ["/nowhere/python"]  # noqa: E731
 

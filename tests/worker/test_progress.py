@@ -228,7 +228,7 @@ def test_a_report_that_is_refused_costs_no_worker(app: Orchestrator, connection:
     ],
     ids=["long", "set", "nan"],
 )
-def test_what_cannot_be_shown_is_refused_where_it_is_said(
+def test_progress_that_cannot_be_stored_is_refused_at_the_call(
     app: Orchestrator, connection: psycopg.Connection, said: object, why: str
 ) -> None:
     """As a result would be."""

@@ -227,7 +227,7 @@ def test_a_suspect_starts_at_once_where_nothing_else_runs(
     assert asyncio.run(main()) < LATE_SECONDS_MAX
 
 
-def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
+def test_a_nearer_time_wakes_a_worker_that_sleeps_until_a_later_one(
     database_url: str, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """The worker has looked when the next task falls due, and sleeps until then; a nearer one rings."""

@@ -161,7 +161,9 @@ def test_scheduled_tasks_start_when_due(app: Orchestrator, connection: psycopg.C
         assert timedelta(0) <= row.started_at - row.run_at < timedelta(milliseconds=400)
 
 
-def test_a_nearer_time_set_by_hand_is_kept(app: Orchestrator, connection: psycopg.Connection) -> None:
+def test_a_nearer_time_from_a_manual_change_is_kept(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
     """UPDATE … SET run_at on a task that waits: the sleeping worker hears of it."""
     app = quiet(app)
 
@@ -183,8 +185,8 @@ def test_a_nearer_time_set_by_hand_is_kept(app: Orchestrator, connection: psycop
     assert timedelta(0) <= row.started_at - row.run_at < timedelta(seconds=1)
 
 
-def test_a_ring_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """With a poll once a minute, from the enqueue to the handler's start it takes far less than a second."""
+def test_a_notification_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """With a poll once a minute, the time from the enqueue to the handler's start is far less than a second."""
     app = quiet(app)
     started: list[float] = []
 
@@ -211,8 +213,11 @@ def test_a_ring_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Conn
     assert max(waits) < 1
 
 
-def test_what_falls_due_for_others_is_rung_for(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """A worker frees whatever is due: tasks of queues that it does not serve, and more than it has slots for."""
+def test_tasks_that_become_due_for_others_wake_them(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """A worker makes all due tasks pending: also tasks of queues that it does not serve, and more than it has slots
+    for."""
     app = quiet(app)
 
     @app.task(name="work")

@@ -74,7 +74,7 @@ def test_a_worker_that_waits_can_be_stopped(
 
 @PROCESSES
 @pytest.mark.parametrize("part", ["user", "dbname"])
-def test_what_the_server_refuses_is_said_at_once(
+def test_a_refusal_of_the_server_is_reported_at_once(
     database_url: str, tmp_path: Path, processes: str, part: str
 ) -> None:
     """It answers, so there is nothing to wait for."""
@@ -88,7 +88,7 @@ def test_what_the_server_refuses_is_said_at_once(
     assert "not-there" in process.log
 
 
-def test_a_wrong_password_is_said_at_once(server: servers.Server, tmp_path: Path) -> None:
+def test_a_wrong_password_is_reported_at_once(server: servers.Server, tmp_path: Path) -> None:
     """And not printed."""
     with psycopg.connect(server.start().url(), autocommit=True) as connection:
         connection.execute("CREATE ROLE jane LOGIN PASSWORD 'right'")

@@ -15,7 +15,7 @@ import pytest
 from orchestrator import Orchestrator
 from orchestrator.bench.environment import Environment
 from orchestrator.bench.meter import Meter
-from orchestrator.bench.proxy_process import LEADERS, ProxyProcess, said
+from orchestrator.bench.proxy_process import LEADERS, ProxyProcess, growth_of
 from tests.bench.conftest import TINY
 from tests.worker.running import asleep, until, value, working
 
@@ -88,7 +88,7 @@ def test_tasks_share_their_statements(
             while value(connection, LEFT):
                 held = max(held, connections(connection), key=len)
                 await asyncio.sleep(0)
-            counts = said(before, between.counts(), "statements")
+            counts = growth_of("statements", before, between.counts())
             wal = value(connection, WRITTEN) - written
         await app.aclose()
         assert len(held) <= CONNECTIONS_MAX + 1, held
@@ -102,7 +102,7 @@ def test_tasks_share_their_statements(
     assert int(wal) in WAL_BYTES
 
 
-def test_an_idle_worker_says_little(
+def test_an_idle_worker_sends_few_statements(
     between: ProxyProcess, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """It is rung; its polls and beats are seconds apart. What it does as the leader comes on top. And it holds no more
@@ -117,7 +117,7 @@ def test_an_idle_worker_says_little(
             await asyncio.to_thread(connection.execute, "SELECT pg_sleep(1)")
             before = between.counts()
             await asyncio.to_thread(connection.execute, "SELECT pg_sleep(%s)", [IDLE_SECONDS])
-            counts = said(before, between.counts(), "statements")
+            counts = growth_of("statements", before, between.counts())
             # The one of the leader's that keeps house is closed once there is nothing to do.
             await until(lambda: len(connections(connection)) <= CONNECTIONS_MAX, "it holds few connections")
         await app.aclose()

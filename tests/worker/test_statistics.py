@@ -88,7 +88,7 @@ def test_the_counts_are_those_of_the_tables(app: Orchestrator, connection: psyco
     assert value(connection, RAN) == value(connection, TIMED)
 
 
-def test_a_kill_costs_what_was_not_told_yet(
+def test_a_kill_loses_only_the_statistics_that_were_not_written_yet(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """What was told stays; whoever comes next, and ends in peace, tells all of its own."""

@@ -61,11 +61,11 @@ def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE lease IS NOT NULL")
 
 
-def test_what_was_claimed_ahead_does_not_begin_any_more(
+def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A worker that stops gives it back, uncharged, before the task that runs has made room for it."""
-    # On a busy machine the worker would give it back for another reason: it waited for a slot too long.
+    """It gives them back, uncharged, before a running task leaves its slot."""
+    # On a busy machine the worker would give them back for another reason: they waited for a slot too long.
     monkeypatch.setattr(end_attempts, "STALE_SECONDS", 3600.0)
     tasks, before_the_long_one = 2000, 500
     go_on = asyncio.Event()
@@ -231,7 +231,7 @@ def test_a_worker_stops_while_its_database_is_away(
     asyncio.run(main())
 
 
-def test_outcomes_that_could_not_be_written_are_said_aloud(
+def test_outcomes_that_could_not_be_written_are_logged(
     database_url: str, connection: psycopg.Connection, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker ends all the same, with an error; another one recovers the task after a while."""
@@ -299,10 +299,10 @@ def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycop
     assert ("completed", 2, 1) == (row.status, row.result, row.losses)
 
 
-def test_what_has_an_outcome_is_not_given_back(
+def test_a_task_with_an_outcome_is_not_given_back(
     app: Orchestrator, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """A drain leaves alone those which have ended; what waited for room in the outbox goes back."""
+    """A drain leaves ended tasks alone. Tasks that wait for room in the outbox go back."""
 
     @app.task(name="work")
     async def work() -> None: ...

@@ -71,8 +71,8 @@ def test_calls_begin_in_their_order() -> None:
     assert list(range(500)) == begun
 
 
-def test_in_a_storm_every_answer_reaches_its_caller() -> None:
-    """Short ones and blocking ones, results and exceptions, from many callers at once."""
+def test_with_many_callers_every_answer_reaches_its_caller() -> None:
+    """Short and blocking functions, results and exceptions, from many callers at the same time."""
 
     def answer(n: int) -> int:
         if n % 100 == 7:
@@ -119,7 +119,7 @@ def test_a_function_sees_the_callers_context_and_changes_only_a_copy() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_whatever_a_function_raises_is_carried_back(error: BaseException) -> None:
+def test_any_exception_of_a_function_is_returned(error: BaseException) -> None:
     """And the thread goes on."""
 
     def throw() -> None:

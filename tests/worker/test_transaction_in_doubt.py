@@ -141,7 +141,7 @@ def committing(connection: psycopg.Connection) -> bool:
 
 @both_colours
 @pytest.mark.parametrize("arrives", [True, False], ids=["arrives", "does not"])
-def test_a_doubt_that_nobody_answers_is_left_to_the_lease(
+def test_a_doubt_without_an_answer_is_left_to_the_lease(
     app: Orchestrator,
     connection: psycopg.Connection,
     proxy: Proxy,
@@ -273,14 +273,14 @@ def test_backends_that_are_ended_again_and_again_double_nothing(
 
 
 @both_colours
-def test_it_works_through_pgbouncer(
+def test_a_doubt_is_resolved_through_pgbouncer(
     database_url: str,
     connection: psycopg.Connection,
     tmp_path: Path,
     colour: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In transaction mode, where each transaction may have another session of the server."""
+    """In transaction mode, in which each transaction may use another session of the server."""
     if bouncer.PROGRAM is None:
         pytest.skip("pgbouncer is not installed; Debian: apt-get install pgbouncer")
     with bouncer.bouncing(database_url, tmp_path, pool_size=3) as url, led_through(monkeypatch, url):

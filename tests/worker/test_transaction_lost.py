@@ -51,7 +51,7 @@ def ledger(connection: psycopg.Connection) -> None:
 
 @both_colours
 @pytest.mark.parametrize("hand", HANDS)
-def test_a_hand_in_the_middle_undoes_what_was_written(
+def test_a_manual_change_during_the_transaction_undoes_its_writes(
     database_url: str, connection: psycopg.Connection, colour: str, hand: str
 ) -> None:
     """Found at the block's end, by the lease: whoever is not told before that is told then, like any stale outcome."""
@@ -86,7 +86,7 @@ def test_a_hand_in_the_middle_undoes_what_was_written(
 
 
 @both_colours
-def test_a_hand_that_is_not_done_yet_is_waited_for(
+def test_a_completion_waits_for_an_open_manual_change(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
     """It has the row locked when the block ends; its cancel wins, and what was written is undone."""
@@ -108,7 +108,7 @@ def test_a_hand_that_is_not_done_yet_is_waited_for(
 
 
 @both_colours
-def test_a_hand_that_does_not_end_fails_the_attempt_in_words(
+def test_a_manual_change_that_does_not_end_fails_the_attempt_with_a_message(
     app: Orchestrator, connection: psycopg.Connection, colour: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a few seconds, since the handler's transaction has locks of its own; the next attempt completes."""
@@ -239,7 +239,7 @@ def test_a_thread_that_was_left_behind_commits_nothing(
 
 
 @both_colours
-def test_who_is_stopped_inside_gives_back_and_writes_nothing(
+def test_an_attempt_that_is_stopped_inside_its_transaction_gives_back_and_writes_nothing(
     database_url: str, connection: psycopg.Connection, colour: str
 ) -> None:
     """Uncharged, as without a transaction."""

@@ -109,7 +109,7 @@ def lend(connection: psycopg.Connection, task_id: int, state: str) -> None:
     )
 
 
-def test_until_empty_does_not_wait_for_a_type_that_nobody_here_knows(
+def test_until_empty_does_not_wait_for_an_unknown_type(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """Also not when the task has failed before, under a worker that knew it."""

@@ -1571,7 +1571,7 @@ BEGIN
         WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
             THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
         WHEN array_ndims(NEW.tags) > 1
-            THEN 'the tags are lists of their own; each must be a text'
+            THEN 'a tag is a list; each tag must be a text'
         WHEN cardinality(NEW.tags) > 100
             THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
         WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
@@ -1717,7 +1717,7 @@ BEGIN
         END;
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('task %s is %s and cannot become %s by hand', OLD.id, OLD.status, trim(orchestrator.quote_short(NEW.status), '''')),
+            MESSAGE = format('task %s is %s, and a manual change cannot make it %s', OLD.id, OLD.status, trim(orchestrator.quote_short(NEW.status), '''')),
             HINT = advice;
     END IF;
 
@@ -1948,17 +1948,17 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
-    said text := left(coalesce(normalised.message, ''), 500);
+    cleaned text := left(coalesce(normalised.message, ''), 500);
 BEGIN
     -- An apostrophe inside a word is not a quote.
-    said := regexp_replace(said, '"[^"]*"|`[^`]*`|(?<!\w)''[^'']*''(?!\w)', '<text>', 'g');
-    IF said ~ '[0-9/\\]' THEN
-        said := regexp_replace(said, '\m[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\M', '<uuid>', 'gi');
-        said := regexp_replace(said, '(?<![\w<])(?:[a-z]:\\|~?/)[^\s"''`()<>,;:]+', '<path>', 'gi');
-        said := regexp_replace(said, '\m0x[0-9a-f]+\M|\m(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\M', '<hex>', 'gi');
-        said := regexp_replace(said, '[0-9]+(?:[.,:][0-9]+)*', '<n>', 'g');
+    cleaned := regexp_replace(cleaned, '"[^"]*"|`[^`]*`|(?<!\w)''[^'']*''(?!\w)', '<text>', 'g');
+    IF cleaned ~ '[0-9/\\]' THEN
+        cleaned := regexp_replace(cleaned, '\m[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\M', '<uuid>', 'gi');
+        cleaned := regexp_replace(cleaned, '(?<![\w<])(?:[a-z]:\\|~?/)[^\s"''`()<>,;:]+', '<path>', 'gi');
+        cleaned := regexp_replace(cleaned, '\m0x[0-9a-f]+\M|\m(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\M', '<hex>', 'gi');
+        cleaned := regexp_replace(cleaned, '[0-9]+(?:[.,:][0-9]+)*', '<n>', 'g');
     END IF;
-    RETURN left(btrim(regexp_replace(said, '\s+', ' ', 'g')), 200);
+    RETURN left(btrim(regexp_replace(cleaned, '\s+', ' ', 'g')), 200);
 END
 $$;
 
@@ -2464,7 +2464,7 @@ BEGIN
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
         jsonb_build_object(
-            'class', 'LeaseLost', 'message', format('worker %s ran this when it was deleted by hand', b.worker_id), 'traceback', ''
+            'class', 'LeaseLost', 'message', format('a manual change deleted this task while worker %s ran it', b.worker_id), 'traceback', ''
         ),
         b.lease, b.worker_id, b.started_at
     FROM old_tasks AS b
@@ -2582,7 +2582,7 @@ BEGIN
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
         jsonb_build_object(
-            'class', 'LeaseLost', 'message', format('worker %s ran this when it was made %s by hand', b.worker_id, a.status),
+            'class', 'LeaseLost', 'message', format('a manual change made this task %s while worker %s ran it', a.status, b.worker_id),
             'traceback', ''
         ),
         b.lease, b.worker_id, b.started_at
@@ -2843,7 +2843,7 @@ BEGIN
     IF orchestrator.at_home() THEN
         RAISE NOTICE USING
             MESSAGE = 'this database is at home: nothing was changed',
-            HINT = 'Of a copy made file by file the database knows nothing; there, SELECT orchestrator.hold_after_restore() comes first.';
+            HINT = 'The database cannot recognise a copy made file by file. In such a copy, run SELECT orchestrator.hold_after_restore() first.';
         RETURN QUERY SELECT 0::bigint, 0::bigint, 0::bigint;
         RETURN;
     END IF;
@@ -3252,7 +3252,7 @@ BEGIN
     END LOOP;
     RAISE EXCEPTION USING
         ERRCODE = '40001',
-        MESSAGE = 'the idempotency key kept changing hands while it was being taken',
+        MESSAGE = 'other transactions took and released this idempotency key again and again',
         HINT = 'Try again.';
 END
 $$;

@@ -1,4 +1,4 @@
-"""What a worker holds: memory, after few tasks and after many, and connections."""
+"""A worker's memory, after few tasks and after many, and its connections."""
 
 from collections.abc import Iterator
 
@@ -14,10 +14,10 @@ PARTS = 10
 
 
 def held(environment: Environment) -> Iterator[Result | Skipped]:
-    """Look after the first tenth of the tasks, and after the last."""
+    """Measure after the first tenth of the tasks, and after the last."""
     line, connection = "memory and connections", environment.connection
     part = max(1, environment.sizes.memory // PARTS)
-    backlog.shut(connection)
+    backlog.pause(connection)
     sizes, connections = list[float | None](), 0
     with Workers(environment) as workers:
         for turn in range(PARTS):
@@ -30,7 +30,7 @@ def held(environment: Environment) -> Iterator[Result | Skipped]:
     backlog.clear(connection)
     first, last = sizes[0], sizes[-1]
     if first is None or last is None:
-        yield Skipped(line, "this system has no /proc to look into")
+        yield Skipped(line, "this system has no /proc")
         return
     yield Result(
         line=line, unit="MB", ours=(Round(last),),

@@ -71,7 +71,7 @@ BEGIN
         END;
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('task %s is %s and cannot become %s by hand', OLD.id, OLD.status, trim(orchestrator.quote_short(NEW.status), '''')),
+            MESSAGE = format('task %s is %s, and a manual change cannot make it %s', OLD.id, OLD.status, trim(orchestrator.quote_short(NEW.status), '''')),
             HINT = advice;
     END IF;
 

@@ -13,7 +13,7 @@ MUTANTS = (
         "                self._spawn_loss_record(slot, reason)\n",
         "",
         why="A handler whose task was cancelled or taken goes on to its end, and its effects with it.",
-        suites=("worker/test_notified.py::test_a_hand_reaches_a_running_coroutine",),
+        suites=("worker/test_notified.py::test_a_manual_change_reaches_a_running_coroutine",),
     ),
     mutant(
         "declared-dead-and-goes-on",
@@ -87,7 +87,7 @@ MUTANTS = (
         "        self._intake.give_back()\n",
         "",
         why="What was claimed ahead waits for the grace to end, or is begun by who stops.",
-        suites=("worker/test_stopping.py::test_what_was_claimed_ahead_does_not_begin_any_more",),
+        suites=("worker/test_stopping.py::test_a_stopping_worker_begins_no_task_that_it_claimed_ahead",),
     ),
     mutant(
         "running-is-never-marked",

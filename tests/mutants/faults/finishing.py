@@ -89,7 +89,9 @@ MUTANTS = (
         "            return True\n    return False\n",
         "            return True\n    return True\n",
         why="The writes of a handler whose lease is void are committed: two effects of one task.",
-        suites=("worker/test_transaction_lost.py::test_a_hand_in_the_middle_undoes_what_was_written",),
+        suites=(
+            "worker/test_transaction_lost.py::test_a_manual_change_during_the_transaction_undoes_its_writes",
+        ),
     ),
     mutant(
         "commit-that-broke-taken-for-done",
