@@ -1,3 +1,2 @@
 -- What a producer in any language would say. In: type, payload. Its triggers complete the row, and ring.
--- name: insert
 INSERT INTO orchestrator.tasks (type, payload) VALUES (%(type)s, %(payload)s::jsonb)

@@ -1,5 +1,0 @@
--- The server's settings for sessions of this role in this database, without what this session has set itself. In:
--- names.
--- Out: name; value; PostgreSQL's default; the statement that resets it for this role.
-SELECT s.name, s.reset_val, s.boot_val, format('ALTER ROLE %%I SET %%I = %%L;', current_user, s.name, s.boot_val) AS cure
-FROM pg_settings AS s WHERE s.name = ANY (%(names)s::text[])
