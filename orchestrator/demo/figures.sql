@@ -1,5 +1,3 @@
--- What the demo reads of its own progress and results.
-
 -- name: progress
 -- How far the demo is. Out: one row: workers that serve, tasks finished, ready, not yet due, in a worker's hands.
 -- Path: counts some thousand rows, which is what a demo has.

@@ -1,5 +1,3 @@
--- The statements that enqueue: for one task without a key, for a set of tasks alike, for any other set.
-
 -- name: one
 -- Enqueue one task without a key. In: all parameters as text, or NULL for an option that is left out. Out: its id.
 SELECT orchestrator.enqueue(

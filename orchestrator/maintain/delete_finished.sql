@@ -1,5 +1,3 @@
--- The retention of finished tasks: find the leaves, then delete page by page.
-
 -- name: leaves
 -- The day leaves that hold tasks to delete and are not dropped as a whole: some queue keeps longer than that day, and
 -- others do not. Out: each such leaf, the oldest first, and a digest of the names of the queues whose tasks of that day

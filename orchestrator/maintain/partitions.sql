@@ -1,5 +1,3 @@
--- The day leaves of tasks_done: made ahead, and dropped.
-
 -- name: make_ahead
 -- Make the day leaves of tasks_done for today and the week ahead. Out: their names.
 -- Locks: SHARE UPDATE EXCLUSIVE on tasks_done while a leaf is missing, to the transaction's end. Statements that read

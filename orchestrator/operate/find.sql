@@ -1,5 +1,3 @@
--- Short statements of a search.
-
 -- name: now
 -- The database's time. Out: one row.
 SELECT orchestrator.clock()

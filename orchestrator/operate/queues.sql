@@ -1,5 +1,3 @@
--- Read the queues, and change them.
-
 -- name: list
 -- All queues, with their counts and settings. In: exact, whether to count in any case (else as
 -- orchestrator.queue_counts decides). Out: one row for each queue, by name. Takes no lock.

@@ -1,5 +1,3 @@
--- Look into a copied database, and let its tasks run.
-
 -- name: copy
 -- The contents of a copied database. Out: one row: claimed and running tasks, workers that count as alive there, the
 -- leader, pending and scheduled tasks.

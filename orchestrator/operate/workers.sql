@@ -1,5 +1,3 @@
--- List the workers, and end them.
-
 -- name: list
 -- The workers. In: id, or NULL for all; everyone, whether to include ended workers. Out: rows, by host and pid. live:
 -- as in orchestrator.is_alive. holds: the tasks that it holds, also those claimed ahead; busy: its slots in use.

@@ -1,5 +1,3 @@
--- What tells whether this code may run on this database.
-
 -- name: revision
 -- The revision of the schema, and the oldest code that may still run on it.
 SELECT v.version_num, s.oldest_code

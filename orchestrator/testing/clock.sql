@@ -1,5 +1,3 @@
--- The stopped clock of a test.
-
 -- name: stop
 -- Stop the database's clock for a test: clock() returns the moment in a table. The table has one row, and every role
 -- that may use the schema can read it. Prepared statements are planned again, since the function is replaced. Needs the

@@ -1,5 +1,3 @@
--- What run_tasks() needs besides the worker's own statements.
-
 -- name: ready
 -- Make scheduled tasks pending that are due now or by a given moment. Return the queues that hold ready tasks, in the
 -- order of their first tasks. In: queues, or NULL for all; ahead, an interval, or NULL; until, a moment, or NULL.

@@ -130,11 +130,15 @@ def stray_sections(root: Path) -> list[str]:
 
 def files_without_contract(root: Path) -> list[str]:
     """Name the .sql files that do not open with a comment: what goes in and out, which locks are taken."""
-    return [
-        str(path.relative_to(root))
-        for path in sql_files(root)
-        if not path.read_text().lstrip().startswith(("--", "/*"))
-    ]
+    return [str(path.relative_to(root)) for path in sql_files(root) if not has_contract(path)]
+
+
+def has_contract(path: Path) -> bool:
+    """Whether a file opens with a comment; if it opens with a section, whether each section does."""
+    text = path.read_text().lstrip()
+    if not text.startswith("-- name: "):
+        return text.startswith(("--", "/*"))
+    return all(each.startswith(b"--") for each in statement.sections(str(path), path.name).values())
 
 
 def misnamed_objects(root: Path) -> list[str]:
@@ -317,10 +321,13 @@ def test_a_stray_section_is_found(house: Path) -> None:
 
 
 def test_a_missing_contract_is_found(house: Path) -> None:
-    """A comment below the first line comes too late."""
+    """A comment below the first line comes too late; the comment of one section is none of the next."""
     (house / "orchestrator" / "claim" / "batch.sql").write_text("SELECT 1\n-- Claims a batch.\n")
+    (house / "orchestrator" / "claim" / "gate.sql").write_text(
+        "-- name: open\n-- Opens.\nSELECT 1\n-- name: shut\nSELECT 2\n"
+    )
 
-    assert ["orchestrator/claim/batch.sql"] == files_without_contract(house)
+    assert ["orchestrator/claim/batch.sql", "orchestrator/claim/gate.sql"] == files_without_contract(house)
 
 
 def test_a_misnamed_object_is_found(house: Path) -> None:

@@ -1,5 +1,3 @@
--- The checks of notifications.
-
 -- name: listen
 -- Listen for the notification that `ring` sends.
 LISTEN orchestrator_doctor

@@ -1,5 +1,3 @@
--- The checks of the server.
-
 -- name: settings
 -- The server's settings for sessions of this role in this database, without what this session has set itself. In:
 -- names.

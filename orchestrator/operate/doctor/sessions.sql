@@ -1,5 +1,3 @@
--- The checks of sessions; those with longer statements have their own files.
-
 -- name: connections
 -- Out: one row: the number of sessions on this server; how many roles that are not superusers may have; the statement
 -- that lists the sessions by owner.

@@ -1,5 +1,3 @@
--- The checks of our tables; those with longer statements have their own files.
-
 -- name: revision
 -- Out: one row: the revision the schema is at.
 SELECT v.version_num FROM orchestrator.alembic_version AS v
