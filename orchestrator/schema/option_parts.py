@@ -159,7 +159,7 @@ def narrow_faults(of: str) -> list[str]:
 
 
 def default_faults(of: str) -> list[str]:
-    """The faults of a queue's defaults."""
+    """The faults of the defaults of a queue or a type."""
     return branches((option for option in SIMPLE if option.is_inherited), of)
 
 

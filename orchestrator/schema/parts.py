@@ -4,12 +4,10 @@
 """
 
 from collections.abc import Callable
-from pathlib import Path
 
+from orchestrator.postgres import statement
 from orchestrator.schema.option_parts import OPTION_PARTS, listed
 from orchestrator.task.columns import KEPT, ONLY_OF_GUESTS
-
-STEPS = Path(__file__).with_name("steps")
 
 
 def kept(of: str) -> list[str]:
@@ -21,10 +19,10 @@ def kept_when_plain(of: str) -> list[str]:
 
 
 def step(name: str) -> Callable[[str], list[str]]:
-    """A step of a statement, from its own file."""
+    """A step of a statement, without its comment."""
+    _, *body = statement.load(__file__, "steps.sql", name).decode().splitlines()
 
     def lines(of: str) -> list[str]:
-        _, *body = (STEPS / f"{name}.sql").read_text(encoding="utf-8").splitlines()
         return [line.replace("{of}", of) for line in body]
 
     return lines
