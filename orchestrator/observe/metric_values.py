@@ -15,7 +15,7 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from orchestrator.observe.label_names import Names
-from orchestrator.observe.metric_definitions import METRICS, MOMENTS, PREFIX, Metric
+from orchestrator.observe.metric_definitions import METRICS, MOMENTS, PREFIX, SOURCES, Metric
 
 Labels = tuple[str, ...]
 Reading = tuple[Metric, Labels, float]
@@ -132,6 +132,14 @@ class MetricValues(Collector):
             names[name].of(value) if name in names else value
             for name, value in zip(metric.labels, labels, strict=True)
         )
+
+
+def readings(found: object) -> Iterator[Reading]:
+    """Yield the gauges in a worker's health, or in the leader's sample."""
+    for metric, source in SOURCES[type(found)]:
+        for labels, number in metric.read(source, found):
+            # Without any snapshot its age is 0, not a gap in the graph.
+            yield metric, labels, float(number or 0)
 
 
 def family(metric: Metric) -> Family:
