@@ -1,4 +1,4 @@
-"""An application on the test's own database, and a way to take that database away."""
+"""An application on the test's own database, and a way to make that database unreachable."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""How a task is enqueued: options, keys, defaults; and every refusal a sentence."""
+"""Enqueueing: options, keys, defaults; and each refusal is a sentence."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,5 @@
-"""Enqueue inside the caller's transaction: with it or not at all, and nothing else of the caller's is touched."""
+"""Enqueueing in the caller's transaction: the task is committed with it or not at all, and nothing else of the
+caller's changes."""
 
 import asyncio
 from collections.abc import Callable

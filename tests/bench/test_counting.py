@@ -1,4 +1,4 @@
-"""The proxy that counts, and the meters: what they say is what happened."""
+"""The counting proxy and the meters: their values are correct."""
 
 import os
 from collections.abc import Iterator

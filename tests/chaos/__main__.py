@@ -1,4 +1,4 @@
-"""`python -m tests.chaos --minutes 30 --seed 1`: a long run, and what the checker says of it."""
+"""`python -m tests.chaos --minutes 30 --seed 1`: a long run, and the checker's report."""
 
 import argparse
 import logging

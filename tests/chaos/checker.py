@@ -1,8 +1,8 @@
-"""Hold the books side by side, and say of each invariant what was looked at, and what broke it.
+"""Compare the records, and report for each invariant what was checked, and what broke it.
 
-Each invariant is a file in checks/: first a SELECT that counts what there was to judge (`label`, `number`), then one
-that returns the offences (`task_id`, or NULL, and `what`). The database does the joining: here are only numbers, and
-the first few offences.
+Each invariant is a file in checks/: first a SELECT that counts the checked items (`label`, `number`), then one that
+returns the violations (`task_id`, or NULL, and `what`). The database does the joins; this module handles only the
+numbers and the first few violations.
 """
 
 from dataclasses import dataclass, field
@@ -24,13 +24,13 @@ FLOORS: tuple[tuple[str, str, float], ...] = (
     ("I16", "steps by hand", 0.01),
     ("I17", "permits taken", 0.5),
 )
-"""What there must be to judge, a second of the storm, and once at the least; a run has fifty times as much."""
+"""The least number of items to check, per second of faults, and at least one; a run has fifty times as many."""
 LINES_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about one invariant."""
+    """The result for one invariant."""
 
     name: str
     title: str
@@ -72,7 +72,7 @@ def judged(connection: psycopg.Connection[Any], path: Path) -> Finding:
 
 
 def thin(findings: list[Finding], seconds: float) -> list[str]:
-    """Say what there was too little of to judge: of empty books everything holds."""
+    """Return the checks with too few items: for empty records every invariant holds."""
     judged = {(finding.name, label): number for finding in findings for label, number in finding.judged}
     return [
         f"too little to judge in {name}: {label}"
@@ -82,7 +82,7 @@ def thin(findings: list[Finding], seconds: float) -> list[str]:
 
 
 def timelines(connection: psycopg.Connection[Any], findings: list[Finding]) -> dict[int, list[str]]:
-    """Return all that the books say of the tasks that are shown, in the order of time."""
+    """Return all records of the tasks in the report, in the order of time."""
     ids = {task_id for finding in findings for task_id, _ in finding.shown if task_id is not None}
     return {
         task_id: [

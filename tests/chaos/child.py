@@ -1,4 +1,4 @@
-"""What a process under fire does: it is a worker, which leaves its counts behind when it ends, or a producer."""
+"""The process under fault: a worker, which writes its counts when it ends, or a producer."""
 
 import json
 import os

@@ -1,7 +1,7 @@
-"""Each kind of fault, and who does it to whatever is there.
+"""Each kind of fault, and the function that causes it.
 
-A strike returns how many faults it was: 0 when there was nothing to strike. What lasts is undone later, by `later`;
-what takes a thread of its own is told of when it is over, by the hands.
+The function returns the number of faults: 0 if there was nothing to hit. `later` undoes a lasting fault. A fault that
+needs a thread of its own runs among the manual changes, and they report its end.
 """
 
 from tests.chaos import network, postgres, processes

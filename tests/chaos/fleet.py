@@ -1,7 +1,7 @@
-"""The processes under fire: workers, each in a place of its own behind a proxy of its own, and producers likewise.
+"""The processes under fault: workers and producers, each in a place of its own, behind a proxy of its own.
 
-A place is never empty for long: who ends is followed by the next. `who` is w3.2 for the second worker in the third
-place; its connections say so, and so do its ledger entries. Every end is on record, with whether it was to be expected.
+When a process ends, another takes its place. `who` is w3.2 for the second worker in the third place; its connections
+and its ledger entries have this name. Every end is recorded, with whether it was expected.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""What handlers write down of themselves, over a connection of their own that no fault of the network touches.
+"""The handlers' own records, over a connection that no fault of the network touches.
 
-One thread of the worker's process writes, in batches; it tries again until it is written, and twice is once, since an
-execution has a number of its own. Who has begun waits for it before it does anything else.
+One thread of the worker's process writes them in batches. It tries again until they are written. Each execution has an
+id, so a repeated write has no effect. A handler waits for its first record before it does anything else.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""The application under fire: handlers of every kind and end, and a second version of it that knows one type more.
+"""The application under fault: handlers of every kind and end, and a second version with one more type.
 
-Each writes itself into the ledger before it does anything, and names its lease in what it returns or raises: should an
-outcome be accepted under another lease than it was made under, the two differ in the row.
+Each handler first writes into the ledger, and its result or exception contains its lease. If an outcome is accepted
+under another lease than its own, the two differ in the row.
 """
 
 import asyncio

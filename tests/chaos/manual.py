@@ -1,6 +1,6 @@
-"""Hands: plain SQL at random moments, as a role that may what an operator may, over connections of its own.
+"""Manual changes: plain SQL at random moments, with the rights of an operator, over connections of their own.
 
-A hand may be refused, and may lose its connection; both are said by name. Anything else is an offence, and on record.
+A change may be refused, and may lose its connection. Any other error is a violation, and is recorded.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""What a run is to be, and what it was."""
+"""The plan of a run, and its result."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,5 @@
-"""Faults of PostgreSQL: backends ended, the server restarted or crashed, its connections, snapshots and rows taken."""
+"""Faults of PostgreSQL: ended backends, a restarted or crashed server, and used-up connections, held snapshots,
+locked rows."""
 
 import os
 import signal

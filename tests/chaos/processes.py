@@ -1,4 +1,4 @@
-"""Faults of processes: killed, frozen, stopped, replaced, poisoned."""
+"""Faults of processes: killed, frozen, stopped, replaced, killed by their own task."""
 
 import signal
 import time

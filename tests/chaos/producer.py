@@ -1,7 +1,7 @@
-"""`python -m tests.chaos.producer`: enqueue in every way there is, and keep a journal of it.
+"""`python -m tests.chaos.producer`: enqueue in every way, and keep a journal.
 
-Each round draws a way and some tasks, writes down what it is about to do, does it, and writes down what it was told.
-SIGTERM ends it between two rounds; everything else may end it anywhere.
+Each round draws a way and some tasks, records its intent, enqueues, and records the answer. SIGTERM ends it between two
+rounds; other faults may end it at any moment.
 """
 
 import json

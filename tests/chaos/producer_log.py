@@ -1,6 +1,6 @@
-"""What a producer knows, on disk before it goes on: what it is about to enqueue, and what it was told then.
+"""A producer's journal on disk: its intent before it enqueues, and the answer afterwards.
 
-A line each, in JSON. Whoever is killed in between leaves an intent without a verdict: that is in doubt, too.
+One line each, in JSON. A producer that is killed in between leaves an intent without a verdict, which is in doubt.
 """
 
 import json

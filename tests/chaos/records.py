@@ -1,4 +1,4 @@
-"""Open the books of a run in a database, and at its end copy into them what was kept in files."""
+"""Create the record tables of a run in its database, and copy the records from files into them at its end."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A run from its plan to its page."""
+"""A run, from its plan to its report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

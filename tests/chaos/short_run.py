@@ -1,6 +1,6 @@
-"""A short and honest life, for the checker's own tests: some tasks of every kind, run by one worker, with its books.
+"""A short run without faults, for the checker's own tests: some tasks of every kind, run by one worker, with records.
 
-Nothing is struck. What the tests then change in the books by hand is the only thing that is wrong with them.
+The tests then change the records, and that change is the only fault in them.
 """
 
 import json
@@ -31,7 +31,7 @@ def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
     with worker(
         named, folder / "logs" / "w1.1.log", "-c", "4", app="tests.chaos.handlers:app", **who
     ) as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         enqueue(connection, journal)
         eventually(lambda: is_empty(connection), "all have ended")
         manually(connection)

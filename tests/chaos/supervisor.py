@@ -1,6 +1,6 @@
-"""One run: a server, a fleet, faults by a schedule, a calm in which everything must come to its end, and the books.
+"""One run: a server, a fleet, faults by a schedule, a calm time in which every task must end, and the records.
 
-start ──► storm: faults, each undone in time ──► calm: nothing is struck any more, all heals
+start ──► storm: faults, each undone in time ──► calm: no more faults, everything recovers
       ──► drained: every task has ended ──► proof: a few more tasks, soon done ──► stop: every worker ends well
 """
 

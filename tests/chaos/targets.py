@@ -1,4 +1,4 @@
-"""What a fault may strike, and where in it."""
+"""The things that a fault can hit, and where."""
 
 from collections import Counter
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A short run: faults of every kind that is cheap, on real processes, and all invariants."""
+"""A short run: faults of every cheap kind, on real processes, and all invariants."""
 
 from itertools import islice
 

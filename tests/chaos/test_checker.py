@@ -1,4 +1,4 @@
-"""Books with one thing wrong in them: the checker names it, and is content with the same books without it."""
+"""Records with one fault: the checker names it, and accepts the same records without it."""
 
 from collections.abc import Iterator
 from pathlib import Path

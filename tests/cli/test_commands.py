@@ -1,4 +1,4 @@
-"""The commands, from the outside: `--version`, `migrate`, `worker`."""
+"""The commands from outside: `--version`, `migrate`, `worker`."""
 
 import importlib.metadata
 import os
@@ -132,7 +132,7 @@ def test_a_worker_serves_by_its_flags(
     with worker(
         database_url, tmp_path / "log", "-q", "mail, reports", "-c", "3", ORCHESTRATOR_QUEUES="other"
     ) as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         row = connection.execute("SELECT queues, capacity, state FROM orchestrator.workers").fetchone()
 
     assert (["mail", "reports"], 3, "running") == row
@@ -145,7 +145,7 @@ def test_the_environment_beats_the_defaults(
     with worker(
         database_url, tmp_path / "log", ORCHESTRATOR_QUEUES="a,b", ORCHESTRATOR_CONCURRENCY="7"
     ) as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         row = connection.execute("SELECT queues, capacity FROM orchestrator.workers").fetchone()
 
     assert (["a", "b"], 7) == row

@@ -1,4 +1,4 @@
-"""What all commands have in common: variables for flags, "did you mean", a pipe that closes."""
+"""Common behaviour of all commands: variables for flags, "did you mean", a closed pipe."""
 
 import os
 import subprocess
@@ -55,11 +55,11 @@ def test_correct_and_foreign_variables_are_accepted(name: str) -> None:
 @pytest.mark.parametrize("service", ["ORCHESTRATOR", "ORCHESTRATOR_WORKER", "ORCHESTRATOR_METRICS"])
 def test_services_of_kubernetes_are_let_by(service: str) -> None:
     """It tells each pod of each service, and one may be called as ours are."""
-    told = {
+    injected = {
         "SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "9464", "SERVICE_PORT_METRICS": "9464", "PORT": "tcp://10.0.0.1:9464",
         "PORT_9464_TCP": "tcp://10.0.0.1:9464", "PORT_9464_TCP_ADDR": "10.0.0.1", "PORT_9464_TCP_PROTO": "tcp",
     }  # fmt: skip
-    environment = {f"{service}_{name}": text for name, text in told.items()}
+    environment = {f"{service}_{name}": text for name, text in injected.items()}
 
     refuse_slips(orchestrator, environment)
 

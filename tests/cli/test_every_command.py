@@ -1,7 +1,7 @@
-"""Every command there is, in every place where it cannot work: a sentence and an exit code, never a traceback.
+"""Every command in every place where it cannot work: a sentence and an exit code, never a traceback.
 
-The commands are found in click's tree, so one that is new is here from its first day. One that needs more than its
-arguments to begin gets its words in WORDS.
+The tests find the commands in click's tree, so a new command is tested from its first day. WORDS has the arguments
+for a command that needs more than its required ones.
 """
 
 import json
@@ -57,9 +57,9 @@ HOSTILE = (
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def told(ran: Ran) -> str:
+def output_of(ran: Ran) -> str:
     """Return what was said, having seen that it is a sentence and fits its exit code."""
-    assert "Traceback" not in ran.said
+    assert "Traceback" not in ran.output
     if ran.code == 0:
         return ran.out
     assert ran.code in (1, 2), ran
@@ -82,11 +82,11 @@ def of(words: str, command: click.Command, **more: str) -> list[str]:
 def test_without_a_database(words: str, command: click.Command) -> None:
     """Nobody listens: where it looked, and what came back."""
     url = "postgresql://jane:hunter2@127.0.0.1:1/shop"
-    said = told(ran := run(*of(words, command), url=url, ORCHESTRATOR_START_WAIT_SECONDS="0"))
+    output = output_of(ran := run(*of(words, command), url=url, ORCHESTRATOR_START_WAIT_SECONDS="0"))
 
     assert (1, "") == (ran.code, ran.out)
-    assert said.startswith("error: cannot connect to 127.0.0.1:1/shop:")
-    assert "hunter2" not in said
+    assert output.startswith("error: cannot connect to 127.0.0.1:1/shop:")
+    assert "hunter2" not in output
 
 
 @every_command
@@ -95,7 +95,7 @@ def test_without_a_name_of_a_database(words: str, command: click.Command) -> Non
     ran = run(*of(words, command))
 
     assert (0 if words == "version" else 1) == ran.code
-    assert words == "version" or "error: no database was named" in told(ran)
+    assert words == "version" or "error: no database was named" in output_of(ran)
 
 
 @every_command
@@ -104,7 +104,7 @@ def test_without_a_schema(words: str, command: click.Command, empty_database_url
     ran = run(*of(words, command), url=empty_database_url)
 
     assert words in ("migrate", "version") or ran.code == 1
-    assert words in ("migrate", "version") or "run `orchestrator migrate`" in told(ran)
+    assert words in ("migrate", "version") or "run `orchestrator migrate`" in output_of(ran)
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +121,8 @@ def test_with_an_old_schema(words: str, command: click.Command, old_url: str) ->
     """Nothing is tried on it; a producer's act alone works, since producers may not look at the revision."""
     ran = run(*of(words, command), url=old_url)
 
-    assert words in ("enqueue", "migrate", "version") or "this version needs 0001" in told(ran)
-    told(ran)
+    assert words in ("enqueue", "migrate", "version") or "this version needs 0001" in output_of(ran)
+    output_of(ran)
 
 
 BINARIES = debian_binaries("15")
@@ -172,30 +172,30 @@ def place() -> Iterator[Place]:
 @every_command
 def test_with_a_wrong_password(words: str, command: click.Command, place: Place) -> None:
     """The server's own words, and not the password."""
-    said = told(run(*of(words, command), url=place.wrong_password()))
+    output = output_of(run(*of(words, command), url=place.wrong_password()))
 
-    assert 'password authentication failed for user "jane"' in said
-    assert "hunter2" not in said
+    assert 'password authentication failed for user "jane"' in output
+    assert "hunter2" not in output
 
 
 @every_command
 def test_on_a_standby(words: str, command: click.Command, place: Place) -> None:
     """A look works there, as far as nothing is unknown; what changes something is refused with where to go."""
-    said = told(ran := run(*of(words, command), url=place.standby.url()))
+    output = output_of(ran := run(*of(words, command), url=place.standby.url()))
 
-    assert words in LOOKS or "takes no writes" in said or "read-only" in said, ran
-    assert words not in LOOKS or "read-only" not in said, ran
+    assert words in LOOKS or "takes no writes" in output or "read-only" in output, ran
+    assert words not in LOOKS or "read-only" not in output, ran
 
 
 @every_command
 def test_in_a_read_only_session(words: str, command: click.Command, database_url: str) -> None:
     """As an administrator may have it for a login."""
-    said = told(
+    output = output_of(
         ran := run(*of(words, command), url=database_url, PGOPTIONS="-c default_transaction_read_only=on")
     )
 
-    assert words in LOOKS or "read-only" in said, ran
-    assert words not in LOOKS or "read-only" not in said, ran
+    assert words in LOOKS or "read-only" in output, ran
+    assert words not in LOOKS or "read-only" not in output, ran
 
 
 @every_command
@@ -203,8 +203,8 @@ def test_an_unknown_id_or_name_is_reported(words: str, command: click.Command, d
     """No command ignores an unknown id or name. An empty list says that it is empty."""
     ran = run(*of(words, command), url=database_url)
 
-    told(ran)
-    assert ran.said.strip() or words == "tasks export"
+    output_of(ran)
+    assert ran.output.strip() or words == "tasks export"
     if words not in ("enqueue", "resume") and any(
         isinstance(each, click.Argument) and each.required for each in command.params
     ):
@@ -269,7 +269,7 @@ def test_hostile_text_reaches_no_screen(
                 url=hostile_url,
                 width=width,
             )
-            text = ESCAPES.sub("", told(ran))
+            text = ESCAPES.sub("", output_of(ran))
             assert ran.code in (0, 1), ran
             assert [] == [each for each in text if not each.isprintable() and each not in "\n\t"], (
                 words,

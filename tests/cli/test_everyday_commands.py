@@ -1,4 +1,4 @@
-"""Commands that a person types all day: status, queues, workers, leader, enqueue, version."""
+"""The everyday commands: status, queues, workers, leader, enqueue, version."""
 
 import json
 import re
@@ -103,7 +103,7 @@ def test_queues_are_paused_and_resumed(database_url: str, connection: psycopg.Co
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         ("queues pause defualt", 1, "there is no queue 'defualt'. Did you mean default?"),
         ("queues puase default", 2, "Did you mean orchestrator queues pause?"),
@@ -134,12 +134,12 @@ def test_queues_are_paused_and_resumed(database_url: str, connection: psycopg.Co
         ("status --every 0", 2, "0.0 is not in the range"),
     ],
 )
-def test_a_slip_gets_a_sentence(database_url: str, words: str, code: int, said: str) -> None:
+def test_a_slip_gets_a_sentence(database_url: str, words: str, code: int, message: str) -> None:
     """And what was probably meant."""
     ran = run(*words.split(), url=database_url)
 
     assert (code, "") == (ran.code, ran.out)
-    assert said in " ".join(ran.err.split())
+    assert message in " ".join(ran.err.split())
 
 
 def test_a_task_is_enqueued_with_the_given_options(database_url: str, connection: psycopg.Connection) -> None:

@@ -1,4 +1,4 @@
-"""A command that the tests fork does what a fresh one does."""
+"""A forked command behaves like one in a new process."""
 
 import os
 import signal

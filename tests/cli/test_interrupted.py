@@ -38,9 +38,9 @@ def test_a_command_that_loads_ends_without_a_traceback(
     try:
         eventually((tmp_path / f"{module}.loading").exists, "it loads")
         process.send_signal(number)
-        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     finally:
         process.kill()
         process.wait()
 
-    assert (code, "") == (process.returncode, said.strip())
+    assert (code, "") == (process.returncode, output.strip())

@@ -1,4 +1,4 @@
-"""What the command says when it cannot: a sentence, an exit code, and never a traceback."""
+"""The errors of the command: a sentence, an exit code, and never a traceback."""
 
 from pathlib import Path
 
@@ -25,63 +25,63 @@ def refusal(words: str, url: str | None = None, cwd: Path | None = None, **setti
 
 def test_no_database_was_named() -> None:
     """The first mistake of all: the sentence names every way out."""
-    code, said = refusal(f"worker {SHOP}")
+    code, output = refusal(f"worker {SHOP}")
 
     assert 1 == code
-    assert "error: no database was named" in said
-    assert "ORCHESTRATOR_DATABASE_URL" in said
-    assert "embedded:" in said
+    assert "error: no database was named" in output
+    assert "ORCHESTRATOR_DATABASE_URL" in output
+    assert "embedded:" in output
 
 
 @pytest.mark.parametrize("command", [f"worker {SHOP}", "migrate", "migrate --check"])
 def test_the_server_is_away(command: str) -> None:
     """Where it looked and what came back, without the password."""
-    code, said = refusal(
+    code, output = refusal(
         command, url="postgresql://jane:hunter2@127.0.0.1:1/shop", ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT
     )
 
     assert 1 == code
-    assert said.startswith("error: cannot connect to 127.0.0.1:1/shop:")
-    assert "hunter2" not in said
+    assert output.startswith("error: cannot connect to 127.0.0.1:1/shop:")
+    assert "hunter2" not in output
 
 
 def test_the_host_has_no_address() -> None:
     """A name that resolves to nothing is said too."""
-    code, said = refusal(
+    code, output = refusal(
         f"worker {SHOP}",
         url="postgresql://jane:hunter2@nowhere.invalid/shop",
         ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT,
     )
 
     assert 1 == code
-    assert said.startswith("error: cannot connect to nowhere.invalid/shop:")
-    assert "hunter2" not in said
+    assert output.startswith("error: cannot connect to nowhere.invalid/shop:")
+    assert "hunter2" not in output
 
 
 def test_the_url_cannot_be_read() -> None:
     """Said without quoting it: it may hold a password."""
-    code, said = refusal(f"worker {SHOP}", url="postgresql://jane:hunter2@[::1/shop")
+    code, output = refusal(f"worker {SHOP}", url="postgresql://jane:hunter2@[::1/shop")
 
     assert 1 == code
-    assert "ORCHESTRATOR_DATABASE_URL cannot be read: it is no URL of PostgreSQL" in said
-    assert "%40 for @" in said
-    assert "hunter2" not in said
+    assert "ORCHESTRATOR_DATABASE_URL cannot be read: it is no URL of PostgreSQL" in output
+    assert "%40 for @" in output
+    assert "hunter2" not in output
 
 
 def test_there_is_no_schema(empty_database_url: str) -> None:
     """The sentence names the command to run."""
-    code, said = refusal(f"worker {SHOP}", url=empty_database_url)
+    code, output = refusal(f"worker {SHOP}", url=empty_database_url)
 
-    assert (1, True) == (code, "no orchestrator schema yet; run `orchestrator migrate`" in said)
+    assert (1, True) == (code, "no orchestrator schema yet; run `orchestrator migrate`" in output)
 
 
 def test_the_schema_has_grown_away(database_url: str, connection: psycopg.Connection) -> None:
     """A schema that bears only newer code is served by no older one."""
     connection.execute("UPDATE orchestrator.settings SET oldest_code = 9000")
 
-    code, said = refusal(f"worker {SHOP}", url=database_url)
+    code, output = refusal(f"worker {SHOP}", url=database_url)
 
-    assert (1, True) == (code, "Install a newer pg-orchestrator" in said)
+    assert (1, True) == (code, "Install a newer pg-orchestrator" in output)
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.workers")
 
 
@@ -100,11 +100,11 @@ def test_the_schema_is_too_old(database_url: str, connection: psycopg.Connection
     """And the sentence says what to run."""
     connection.execute("UPDATE orchestrator.alembic_version SET version_num = '0000'")
 
-    code, said = refusal(f"worker {SHOP}", url=database_url)
+    code, output = refusal(f"worker {SHOP}", url=database_url)
 
     assert (1, True) == (
         code,
-        "is at revision 0000; this version needs 0001. Run `orchestrator migrate`" in said,
+        "is at revision 0000; this version needs 0001. Run `orchestrator migrate`" in output,
     )
 
 
@@ -113,7 +113,7 @@ def test_a_role_without_rights_gets_a_message(database_url: str, connection: psy
     name = f"stranger_{connection.info.dbname[-12:]}"
     connection.execute(f"CREATE ROLE {name} LOGIN")
     try:
-        code, said = refusal(
+        code, output = refusal(
             f"worker {SHOP}",
             url=f"{database_url}&user={name}"
             if "?" in database_url
@@ -123,7 +123,7 @@ def test_a_role_without_rights_gets_a_message(database_url: str, connection: psy
         connection.execute(f"DROP ROLE {name}")
 
     assert 1 == code
-    assert "permission denied for schema orchestrator" in said
+    assert "permission denied for schema orchestrator" in output
 
 
 @pytest.mark.parametrize(
@@ -143,19 +143,19 @@ def test_a_role_without_rights_gets_a_message(database_url: str, connection: psy
 )
 def test_an_application_that_cannot_be_found(spec: str, sentence: str) -> None:
     """The command line was wrong: exit code 2, and what was probably meant."""
-    code, said = refusal(f"worker {spec}", url="postgresql://nobody@127.0.0.1:1/x")
+    code, output = refusal(f"worker {spec}", url="postgresql://nobody@127.0.0.1:1/x")
 
     assert 2 == code
-    assert sentence in " ".join(said.split())
+    assert sentence in " ".join(output.split())
 
 
 def test_the_error_for_a_missing_module_names_it(tmp_path: Path) -> None:
     """The application is there; what it imports is not."""
     (tmp_path / "jobs.py").write_text("import no_such_library\n")
 
-    code, said = refusal("worker jobs:app", url="postgresql://nobody@127.0.0.1:1/x", cwd=tmp_path)
+    code, output = refusal("worker jobs:app", url="postgresql://nobody@127.0.0.1:1/x", cwd=tmp_path)
 
-    assert (1, True) == (code, "jobs cannot be imported: it needs 'no_such_library'" in said)
+    assert (1, True) == (code, "jobs cannot be imported: it needs 'no_such_library'" in output)
 
 
 def test_a_task_declared_twice_is_reported_at_the_start(tmp_path: Path) -> None:
@@ -165,9 +165,9 @@ def test_a_task_declared_twice_is_reported_at_the_start(tmp_path: Path) -> None:
         "for _ in range(2):\n    @app.task(name='mail')\n    def mail() -> None: ...\n"
     )
 
-    code, said = refusal("worker jobs:app", url="postgresql://nobody@127.0.0.1:1/x", cwd=tmp_path)
+    code, output = refusal("worker jobs:app", url="postgresql://nobody@127.0.0.1:1/x", cwd=tmp_path)
 
-    assert (1, True) == (code, "task type 'mail' is declared twice" in said)
+    assert (1, True) == (code, "task type 'mail' is declared twice" in output)
 
 
 @pytest.mark.parametrize(
@@ -186,16 +186,16 @@ def test_a_task_declared_twice_is_reported_at_the_start(tmp_path: Path) -> None:
 )
 def test_a_wrong_command_line(words: str, sentence: str) -> None:
     """Exit code 2, and what was probably meant."""
-    code, said = refusal(words, url="postgresql://nobody@127.0.0.1:1/x")
+    code, output = refusal(words, url="postgresql://nobody@127.0.0.1:1/x")
 
     assert 2 == code
     # click's own words, which differ in their quotes from version to version.
-    assert sentence in " ".join(said.split())
+    assert sentence in " ".join(output.split())
 
 
 def test_all_wrong_settings_are_named_together() -> None:
     """Mending them one at a time costs a deploy each."""
-    code, said = refusal(
+    code, output = refusal(
         f"worker {SHOP}",
         ORCHESTRATOR_CONCURRENCY="many",
         ORCHESTRATOR_POLL_SECOND="1",
@@ -203,9 +203,9 @@ def test_all_wrong_settings_are_named_together() -> None:
     )
 
     assert 1 == code
-    assert "ORCHESTRATOR_CONCURRENCY must be a number, not 'many'" in said
-    assert "ORCHESTRATOR_POLL_SECOND is not a setting; did you mean ORCHESTRATOR_POLL_SECONDS?" in said
-    assert "grace_seconds must be a finite number of at least 0.0, not -1.0" in said
+    assert "ORCHESTRATOR_CONCURRENCY must be a number, not 'many'" in output
+    assert "ORCHESTRATOR_POLL_SECOND is not a setting; did you mean ORCHESTRATOR_POLL_SECONDS?" in output
+    assert "grace_seconds must be a finite number of at least 0.0, not -1.0" in output
 
 
 def test_a_worker_that_does_not_wait_at_its_start_fails_with_a_message(

@@ -1,4 +1,4 @@
-"""`orchestrator resume --after-restore`: what a person is shown, asked and told."""
+"""`orchestrator resume --after-restore`: what it shows, asks and prints."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Lists as they are printed: at terminals of any width, in a pipe, as JSON, with anything in them."""
+"""Printed lists: at terminals of any width, in a pipe, as JSON, with any content."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""`python -m tests.crashpoints`: strike at every message of every life, and say what came of it."""
+"""`python -m tests.crashpoints`: a fault at every message of every run, and the results."""
 
 import argparse
 import random

@@ -1,5 +1,5 @@
-"""The database of a lane, and what is written down in it beside the product: every change of a task by a trigger, every
-start of a handler on its own line, and the ledger that handlers write in the transaction of their completion."""
+"""The database of a lane, with the records beside the product's tables: a trigger writes every change of a task,
+handlers write every start on a connection of their own, and the transactions of completions write the ledger."""
 
 from typing import Any, LiteralString
 

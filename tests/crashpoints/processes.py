@@ -1,4 +1,4 @@
-"""Workers and producers as processes of their own. They begin at the command line, with nothing open."""
+"""Workers and producers as processes of their own. They start with the command line, without open connections."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -33,11 +33,11 @@ class Process:
 
     @property
     def log(self) -> str:
-        """Everything it has said so far."""
+        """Its output so far."""
         return self._log.read_text(errors="replace")
 
-    def said(self, event: str) -> bool:
-        """Tell whether it has logged this event."""
+    def has_logged(self, event: str) -> bool:
+        """Return whether it has logged this event."""
         return f'"event": "{event}"' in self.log
 
     def wait(self) -> int:

@@ -1,5 +1,5 @@
-"""What a producer's process does: enqueue once, in one of the ways there are, and write into its log, and to the disk,
-what it was told. A word is written before it begins, so that silence means that it died."""
+"""The process of a producer: enqueue once, in one of the ways, and write the answer to its log and to the disk. It
+writes a word before it begins, so a log without an answer means that it died."""
 
 import os
 from collections.abc import Callable

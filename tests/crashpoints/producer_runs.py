@@ -1,11 +1,11 @@
-"""A producer's life: one enqueue, struck at one point; what it was told, and what is there.
+"""The run of a producer: one enqueue, a fault at one point; its answer, and the rows afterwards.
 
     acknowledged   everything is there
     refused        nothing is there
     in doubt, the driver's own error, or silence (it died)      all of it, or nothing
 
-Afterwards the same is asked again, with the same key: everything is there, once. Of who stands still the same is asked
-meanwhile, by another process.
+Afterwards a second call with the same key enqueues again: everything is there, once. While a producer is frozen,
+another process makes that second call.
 """
 
 import signal

@@ -1,6 +1,6 @@
-"""The points of all lives, and lanes that run through them side by side, each in a database of its own.
+"""The points of all runs, and lanes that try them side by side, each in a database of its own.
 
-First every life is lived once without a fault, and each of its messages noted; these, times the faults, are the points.
+First each run is done once without a fault, and its messages are noted. Each message with each fault is a point.
 """
 
 import threading

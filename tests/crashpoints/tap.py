@@ -1,14 +1,14 @@
-"""A door that reads the protocol: it counts the messages of a client, and strikes at one of them.
+"""A proxy that reads the protocol: it counts the messages of a client, and causes a fault at one of them.
 
-    CUT BEFORE   the server never hears it: the connection ends first
-    CUT AFTER    the server has done it, and its answer is lost
-    KILL         the client dies (SIGKILL) when it has left, before the answer; what it said behind it never left
-    FREEZE       the client stands still (SIGSTOP) when it has left, and it reaches the server only after `thaw`:
-                 the latest packet of a worker that has been given up long ago
+    CUT BEFORE   the server never receives the message: the connection ends first
+    CUT AFTER    the server has executed it, and its answer is lost
+    KILL         the client dies (SIGKILL) after it has sent the message, before the answer; it sends nothing more
+    FREEZE       the client is frozen (SIGSTOP) after it has sent the message, and the message reaches the server only
+                 after `thaw`: a late packet of a worker that was declared dead long ago
 
-Unencrypted connections only, which the URL asks for. A message that asks for no answer (Parse, Bind, Execute) is not
-cut after: the server has done nothing before the Sync, so that would be the next one's cut before. Nor does anybody
-freeze in the middle of what he sends in one go: the kernel sends it on.
+The connections are not encrypted; the URL sets that. There is no CUT AFTER for a message without an answer (Parse,
+Bind, Execute): the server does nothing before the Sync, so it would equal the next message's CUT BEFORE. A client is
+never frozen in the middle of one write, because the kernel sends the rest.
 """
 
 import os

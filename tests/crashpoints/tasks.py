@@ -1,5 +1,5 @@
-"""The application whose tasks live through every fault. Each handler first says on a line of its own, past the door,
-that it has begun: that stays, whatever becomes of the attempt."""
+"""The application whose tasks run through every fault. Each handler first reports on its own connection, past the
+proxy, that it has begun. That report stays, at any end of the attempt."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""A seeded choice of crash points; and the judge itself, who finds every kind of fault in tables that were doctored."""
+"""A seeded choice of crash points, and the verdict itself: it finds every kind of fault in manipulated tables."""
 
 import random
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
-"""What must hold when everything is over, for each task that was expected.
+"""What must hold at the end, for each expected task.
 
-The moves are judged as everywhere (tests/invariants), what was executed beside them here, in SQL. TX: a handler that
-writes in its own transaction has left one entry, under the lease that completed it; another handler none.
+tests/invariants checks the moves; this module checks the executions, in SQL. TX: a handler that writes in its own
+transaction has left one entry, under the lease that completed it; another handler has left none.
 """
 
 from collections.abc import Iterator, Sequence

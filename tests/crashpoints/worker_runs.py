@@ -1,8 +1,8 @@
-"""A worker's life: hired, given one task, told to stop; and struck at one point of it.
+"""The run of a worker: start, one task, stop; and a fault at one point.
 
-Who is cut off goes on by itself. Who is killed or stands still is replaced, once, by a worker that takes the straight
-way. Who stands still goes on when the task is completed by another and its row is dead: with what it was just saying,
-which reaches the server first then.
+A worker that is cut off goes on by itself. A worker that is killed or frozen is replaced, once, by a worker without
+faults. A frozen worker goes on when another worker has completed the task and its own row is dead. Its delayed message
+reaches the server first then.
 """
 
 import signal
@@ -121,7 +121,7 @@ class Run:
     def _stopped(self) -> list[str]:
         """Tell everybody to stop; return who did not end well."""
         expected = {0}
-        if not self.victim.said("worker started") or not self._tap.struck.is_set():
+        if not self.victim.has_logged("worker started") or not self._tap.struck.is_set():
             # Before it serves, what goes wrong ends it, and is said.
             expected.add(1)
         if self._tap.struck.is_set() and self._tap.fault is Fault.KILL:

@@ -1,4 +1,4 @@
-"""`orchestrator demo`: to its end, and interrupted at every step of the way."""
+"""`orchestrator demo`: to its end, and interrupted at every step."""
 
 import os
 import re

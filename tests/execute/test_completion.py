@@ -1,4 +1,4 @@
-"""How far an attempt has come in completing itself: which steps there are, and who waits for which."""
+"""The states of an attempt that completes itself: the possible steps, and which step waits for which."""
 
 import asyncio
 import threading

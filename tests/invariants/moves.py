@@ -1,4 +1,5 @@
-"""Judge the moves of tasks: each by itself (I3-I5, I10, I16), and all that give or end a lease together (I3, I5)."""
+"""Check the moves of tasks: each move alone (I3-I5, I10, I16), and all moves that begin or end a lease together (I3,
+I5)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The judge of moves finds each kind of fault, and nothing in a life that is as it should be."""
+"""The check of moves finds each kind of fault, and none in a correct history."""
 
 from collections.abc import Mapping
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Candidates for the lead: rows of workers, and sessions to stand with."""
+"""Candidates for the lead: rows of workers, and their sessions."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

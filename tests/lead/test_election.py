@@ -1,4 +1,4 @@
-"""The lead goes to one worker at a time, in terms that rise, and nothing is written in a term that is over."""
+"""One worker leads at a time, terms rise, and nothing is written in a term that is over."""
 
 from collections.abc import Callable
 from datetime import datetime

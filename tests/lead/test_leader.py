@@ -1,4 +1,4 @@
-"""The leader at work: two lanes of duties, each at its interval, and none of them in the way of another."""
+"""The leader at work: two lanes of duties, each duty at its interval, and none delays another."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -120,7 +120,7 @@ def test_a_failed_duty_is_reported_and_does_not_stop_the_others(wheel: Callable[
         failed.release()
         raise ZeroDivisionError("on purpose")
 
-    with recorded(events.DutyFailed) as told:
+    with recorded(events.DutyFailed) as emitted:
         made = wheel([Duty("broken", 0.01, fail), Duty("sound", 0.01, counting(done))])
         made.look()
         for _ in range(2):
@@ -129,7 +129,7 @@ def test_a_failed_duty_is_reported_and_does_not_stop_the_others(wheel: Callable[
         made.leader.stop()
 
     assert {("broken", "ZeroDivisionError", "on purpose")} == {
-        (event.duty, event.error_class, event.message) for event in told
+        (event.duty, event.error_class, event.message) for event in emitted
     }
 
 
@@ -146,15 +146,15 @@ def test_the_events_of_a_duty_are_emitted_after_its_commit(wheel: Callable[..., 
         events.emit(events.RowsExpired("done", 1))
         return False
 
-    with recorded(events.RowsExpired) as told:
+    with recorded(events.RowsExpired) as emitted:
         made = wheel([Duty("broken", 0.01, fail), Duty("sound", 0.01, work)])
         made.look()
-        eventually(lambda: told, "what was done is told")
+        eventually(lambda: emitted, "what was done is told")
         for _ in range(3):
             assert failed.acquire(timeout=PATIENCE_SECONDS)
         made.leader.stop()
 
-    assert {"done"} == {event.kind for event in told}
+    assert {"done"} == {event.kind for event in emitted}
 
 
 def test_a_statement_that_fails_costs_no_connection(wheel: Callable[..., Wheel]) -> None:
@@ -291,16 +291,16 @@ def test_a_lock_in_the_way_puts_a_duty_off(
         done.set()
         return False
 
-    with psycopg.connect(database_url) as hand, recorded(events.DutyPutOff, events.DutyFailed) as told:
+    with psycopg.connect(database_url) as hand, recorded(events.DutyPutOff, events.DutyFailed) as emitted:
         hand.execute("SELECT FROM orchestrator.queues FOR UPDATE")
         made = wheel([Duty("patient", 0.01, work)])
         made.look()
-        eventually(lambda: told, "it is put off")
+        eventually(lambda: emitted, "it is put off")
         hand.rollback()
         assert done.wait(PATIENCE_SECONDS)
         made.leader.stop()
 
-    assert {("DutyPutOff", "patient")} == {(type(event).__name__, event.duty) for event in told}
+    assert {("DutyPutOff", "patient")} == {(type(event).__name__, event.duty) for event in emitted}
 
 
 def test_a_worker_that_missed_its_election_learns_of_it_from_its_beat(

@@ -1,4 +1,4 @@
-"""A round of a duty as the leader runs it: a transaction of its own, with limits; and what such a round reads."""
+"""A round of a duty as the leader runs it: in a transaction of its own, with limits; and what such a round reads."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

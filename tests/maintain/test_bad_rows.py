@@ -1,6 +1,6 @@
-"""One row that no arithmetic can take, and what the leader does for all the others.
+"""One row with values outside of every range, and the leader's work on all the others.
 
-Such rows are planted past every constraint and trigger, as an older version, or an owner, may have left them.
+The tests plant such rows without constraints and triggers, as an older version, or an owner, may have written them.
 """
 
 from functools import partial
@@ -178,8 +178,8 @@ def test_a_task_that_cannot_be_recovered_is_reported_and_left_alone(
 
     assert ["pending", "running", "pending"] == statuses(connection, first, bad, last)
     assert "dead" == one(connection, "SELECT state FROM orchestrator.workers")
-    told = 'new row for relation "attempts" violates check constraint "odd"'
-    skipped = events.DutyRowSkipped("recover", f"task {bad}", "CheckViolation", told)
+    message = 'new row for relation "attempts" violates check constraint "odd"'
+    skipped = events.DutyRowSkipped("recover", f"task {bad}", "CheckViolation", message)
     assert [skipped, skipped] == [event for event in heard if isinstance(event, events.DutyRowSkipped)]
 
 

@@ -1,4 +1,4 @@
-"""Finished tasks of the impatient queues, in leaves that stay for the sake of others."""
+"""Finished tasks of queues with a short retention, in leaves that stay for queues with a longer one."""
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta

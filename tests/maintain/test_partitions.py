@@ -1,4 +1,5 @@
-"""Day leaves: there before the day begins, gone when no queue keeps the day, and never at the cost of a finish."""
+"""Day leaves: they exist before their day begins, they are dropped when no queue keeps the day, and they never delay
+a finish."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Retention: what is past its time goes, a batch at a time, and what is not due is neither deleted nor looked at."""
+"""Retention: rows are deleted after their period, in batches; earlier rows are neither deleted nor read."""
 
 from datetime import timedelta
 from functools import partial

@@ -1,4 +1,4 @@
-"""The gauges: one event that says what the tables hold."""
+"""The gauges: one event with the counts of the tables."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A person says how long a queue keeps what has ended."""
+"""An operator sets how long a queue keeps ended tasks."""
 
 from datetime import timedelta
 from typing import LiteralString
@@ -73,8 +73,8 @@ def test_invalid_periods_are_refused(
     connection: psycopg.Connection, arguments: LiteralString, code: str, message: str, hint: str
 ) -> None:
     """The message says what to do instead, and nothing changes."""
-    said = refusal(connection, f"SELECT orchestrator.set_retention({arguments})")
+    diagnostic = refusal(connection, f"SELECT orchestrator.set_retention({arguments})")
 
-    assert (code, message, hint) == (said.sqlstate, said.message_primary, said.message_hint)
+    assert (code, message, hint) == (diagnostic.sqlstate, diagnostic.message_primary, diagnostic.message_hint)
     assert 1 == one(connection, "SELECT count(*) FROM orchestrator.queues")
     assert 0 == one(connection, "SELECT count(*) FROM orchestrator.audit")

@@ -1,4 +1,4 @@
-"""What the leader ends for a worker that did not is counted, by queue and type, as the worker would have."""
+"""Attempts that the leader ends for a worker are counted by queue and type, as the worker would count them."""
 
 import psycopg
 

@@ -1,4 +1,4 @@
-"""Timeouts that no worker enforced: the leader ends the attempt, and whatever its worker says later is stale."""
+"""Timeouts that no worker enforced: the leader ends the attempt, and a later outcome of its worker is stale."""
 
 from datetime import timedelta
 from functools import partial

@@ -1,4 +1,4 @@
-"""What must never happen, in the words that a counterexample is told in."""
+"""The invariants, in the words of a counterexample."""
 
 ONE_LEASE = "an outcome is accepted only from the execution that holds the lease"
 ONE_OUTCOME = "at most one outcome is accepted for a lease"

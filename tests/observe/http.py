@@ -1,4 +1,4 @@
-"""Ask a port, politely by urllib or byte by byte."""
+"""Send requests to a port, with urllib or byte by byte."""
 
 import json
 import socket
@@ -41,7 +41,7 @@ def ready(port: int) -> tuple[int, dict[str, Any]]:
     return got.status, json.loads(got.body)
 
 
-def said_to(port: int, request: bytes) -> bytes:
+def response_to(port: int, request: bytes) -> bytes:
     """Send these bytes, and return all that comes back."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as line:
         line.sendall(request)

@@ -92,17 +92,17 @@ def test_a_line_names_the_task_the_place_and_the_duration(
     run_until_empty(app)
     app.close()
 
-    told = lines_of(stderr)
-    (said,) = (line for line in told if line["event"] == "about to")
-    (dead_lettered,) = (line for line in told if line["event"] == "task dead lettered")
-    assert ("***", "https://u:***@h/") == (said["password"], said["url"])
+    lines = lines_of(stderr)
+    (logged,) = (line for line in lines if line["event"] == "about to")
+    (dead_lettered,) = (line for line in lines if line["event"] == "task dead lettered")
+    assert ("***", "https://u:***@h/") == (logged["password"], logged["url"])
     for name in ("task_id", "type", "queue", "attempt"):
-        assert said[name] == dead_lettered[name]
-    (worker_id,) = {line["worker_id"] for line in told if "worker_id" in line}
+        assert logged[name] == dead_lettered[name]
+    (worker_id,) = {line["worker_id"] for line in lines if "worker_id" in line}
     assert (worker_id, "no: password=***") == (dead_lettered["worker_id"], dead_lettered["message"])
     assert isinstance(dead_lettered["duration_seconds"], float)
-    assert "hunter2" not in str(told)
-    assert not [line for line in told if line["event"] in ("task completed", "task payload")]
+    assert "hunter2" not in str(lines)
+    assert not [line for line in lines if line["event"] in ("task completed", "task payload")]
 
 
 def test_payloads_are_logged_when_that_is_asked_for(stderr: Unbuffered, database_url: str) -> None:

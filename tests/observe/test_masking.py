@@ -1,4 +1,5 @@
-"""What a line must not show: secrets by their names, passwords inside of text, payloads that nobody asked for."""
+"""Values that a line must not show: secrets by their names, passwords inside of text, payloads without the setting
+for them."""
 
 import json
 import time

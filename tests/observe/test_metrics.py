@@ -1,4 +1,4 @@
-"""What happens is counted, once, under labels that no task can make up."""
+"""Events are counted, once, under labels that no task can invent."""
 
 from dataclasses import replace
 from math import inf
@@ -18,7 +18,7 @@ from orchestrator.task.buckets import BOUNDS, EMPTY, bounds, histogram
 from orchestrator.task.tally import Tally
 
 
-def told(*happened: events.Event) -> dict[str, float]:
+def metrics_after(*happened: events.Event) -> dict[str, float]:
     """Let these happen, and return every line that Prometheus would read."""
     registry = CollectorRegistry()
     stop = observe.count(registry)
@@ -33,7 +33,7 @@ def told(*happened: events.Event) -> dict[str, float]:
 
 def counted(*happened: events.Event) -> dict[str, float]:
     """Let these happen, and return every counter that is not at zero."""
-    return {name: value for name, value in told(*happened).items() if value and "_total" in name}
+    return {name: value for name, value in metrics_after(*happened).items() if value and "_total" in name}
 
 
 def test_late_writes_are_counted_by_queue() -> None:
@@ -94,7 +94,7 @@ def test_a_batch_is_counted_by_queue_type_and_outcome() -> None:
     waited, ran = histogram([0.0005, 0.003, 40_000.0]), histogram([0.02])
     batch = [Tally("mail", "t", {"completed": 2, "failed": 1}, waited, ran, EMPTY)]
 
-    lines = told(events.OutcomesWritten(uuid4(), 0.01, tuple(batch)))
+    lines = metrics_after(events.OutcomesWritten(uuid4(), 0.01, tuple(batch)))
 
     name = 'queue="mail",type="t"'
     assert 2.0 == lines[f'orchestrator_attempts_ended_total{{outcome="completed",{name}}}']
@@ -120,7 +120,7 @@ def test_a_bucket_of_a_batch_lies_within_one_of_prometheus(number: int) -> None:
 
 def test_a_metric_without_labels_exists_from_the_start() -> None:
     """The rate of a metric that appears with the value 1 would be 0."""
-    assert 0.0 == told()["orchestrator_ghost_claims_released_total"]
+    assert 0.0 == metrics_after()["orchestrator_ghost_claims_released_total"]
 
 
 def test_more_names_than_two_hundred_are_one() -> None:
@@ -129,7 +129,7 @@ def test_more_names_than_two_hundred_are_one() -> None:
 
     kinds = {
         name: value
-        for name, value in told(events.OutcomesWritten(uuid4(), None, tuple(batches))).items()
+        for name, value in metrics_after(events.OutcomesWritten(uuid4(), None, tuple(batches))).items()
         if name.startswith("orchestrator_attempts_ended_total")
     }
 
@@ -192,9 +192,9 @@ def test_only_the_leader_reports_the_cluster() -> None:
     worker_id = uuid4()
     elected = events.LeaderElected(worker_id, 41)
 
-    leading = told(elected, SAMPLE)
-    deposed = told(elected, SAMPLE, events.LeaderSteppedDown(worker_id, 41))
-    too_late = told(elected, events.LeaderSteppedDown(worker_id, 41), SAMPLE)
+    leading = metrics_after(elected, SAMPLE)
+    deposed = metrics_after(elected, SAMPLE, events.LeaderSteppedDown(worker_id, 41))
+    too_late = metrics_after(elected, events.LeaderSteppedDown(worker_id, 41), SAMPLE)
 
     assert 7.0 == leading['orchestrator_queue_tasks{queue="mail",status="pending"}']
     assert 61.5 == leading['orchestrator_queue_oldest_ready_seconds{queue="mail"}']
@@ -209,7 +209,7 @@ def test_queues_beyond_two_hundred_are_added_up() -> None:
     """The depth of all of them together is still right."""
     queues = tuple((f"q{n:04}", "pending", 1) for n in range(NAMES_MAX + 30))
 
-    lines = told(events.LeaderElected(uuid4(), 1), replace(SAMPLE, tasks=queues))
+    lines = metrics_after(events.LeaderElected(uuid4(), 1), replace(SAMPLE, tasks=queues))
 
     assert 30.0 == lines['orchestrator_queue_tasks{queue="other",status="pending"}']
 

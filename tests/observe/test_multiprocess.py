@@ -1,4 +1,4 @@
-"""The numbers of several processes as one, by what each has told."""
+"""The metrics of several processes, combined from the reports of each."""
 
 from collections.abc import Callable
 
@@ -14,7 +14,7 @@ from tests.observe.test_metrics import VITALS
 READY = {"ready": True}
 
 
-def told(*happened: Callable[[CollectorRegistry], None]) -> Snapshot:
+def snapshot_after(*happened: Callable[[CollectorRegistry], None]) -> Snapshot:
     """Return what a process tells in whose registry this has happened."""
     registry = CollectorRegistry()
     for happen in happened:
@@ -56,9 +56,9 @@ def hear(family: Processes, place: int, numbers: Snapshot) -> None:
 def test_counters_and_histograms_are_added_up() -> None:
     """By their labels, and bucket by bucket; what is told again replaces what was told before; no `_created` is."""
     family = Processes()
-    hear(family, 1, told(counted(1)))
-    hear(family, 1, told(counted(3), spread(0.5, 1.5)))
-    hear(family, 2, told(counted(4), spread(0.5, 9.0)))
+    hear(family, 1, snapshot_after(counted(1)))
+    hear(family, 1, snapshot_after(counted(3), spread(0.5, 1.5)))
+    hear(family, 2, snapshot_after(counted(4), spread(0.5, 9.0)))
 
     found = numbers(family)
 
@@ -71,7 +71,7 @@ def test_counts_of_an_ended_process_stay_and_count_once() -> None:
     """Also if several processes follow in its place. Its gauges disappear with it."""
     family = Processes()
     for _ in range(3):
-        hear(family, 1, told(counted(2), gauged("orchestrator_worker_busy", 5)))
+        hear(family, 1, snapshot_after(counted(2), gauged("orchestrator_worker_busy", 5)))
         family.gone(1, for_good=False)
         family.gone(1, for_good=False)
 
@@ -85,7 +85,7 @@ def test_our_gauges_are_combined_and_others_are_shown_per_process() -> None:
         hear(
             family,
             place,
-            told(
+            snapshot_after(
                 gauged("orchestrator_worker_busy", busy),
                 gauged("orchestrator_is_leader", leads),
                 gauged("stock", own),
@@ -107,7 +107,7 @@ def test_a_silent_process_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None
     hear(
         family,
         1,
-        told(
+        snapshot_after(
             counted(2),
             gauged("orchestrator_worker_ready", 1),
             gauged("orchestrator_is_leader", 1),

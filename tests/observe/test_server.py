@@ -1,4 +1,4 @@
-"""The small HTTP server: what it answers, and what it bears."""
+"""The small HTTP server: its answers, and bad clients."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ import pytest
 from orchestrator import ConfigError
 from orchestrator.observe import server as module
 from orchestrator.observe.server import Answer, Server
-from tests.observe.http import get, said_to
+from tests.observe.http import get, response_to
 from tests.patience import PATIENCE_SECONDS
 
 BIG = b"x" * 3_000_000
@@ -93,7 +93,7 @@ def test_a_page_that_cannot_be_made_costs_itself_alone(served: Server) -> None:
 )
 def test_a_bad_request_is_refused(served: Server, request_: bytes, status: bytes) -> None:
     """With an answer that says what is wrong with it, and the server serves on."""
-    assert said_to(served.port, request_).startswith(b"HTTP/1.1 " + status)
+    assert response_to(served.port, request_).startswith(b"HTTP/1.1 " + status)
     assert 200 == get(served.port, "/page").status
 
 

@@ -1,4 +1,4 @@
-"""Workers as processes that serve their numbers and their health, asked over HTTP while they live."""
+"""Worker processes that serve metrics and health, queried over HTTP while they run."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ WORKED = f'{ATTEMPTS}{{outcome="completed",queue="default",type="shop.work"}}'
 
 def port(process: Process) -> int:
     """Return the port that a worker has taken, as soon as it says so."""
-    eventually(lambda: process.said("metrics served"), f"it serves: {process.log}")
+    eventually(lambda: process.has_logged("metrics served"), f"it serves: {process.log}")
     return int(next(line for line in process.events() if line["event"] == "metrics served")["port"])
 
 
@@ -97,7 +97,7 @@ def test_a_taken_port_is_reported_before_the_first_claim(
     """By a worker alone and by a parent: a sentence and exit code 1, and no row of a worker."""
     with worker(database_url, tmp_path / "log", *SERVED) as first:
         number = str(port(first))
-        eventually(lambda: first.said("worker started"), "the first one serves")
+        eventually(lambda: first.has_logged("worker started"), "the first one serves")
         before = value(connection, "SELECT count(*) FROM orchestrator.workers")
         ends = [
             run("worker", "tests.worker.tasks:app", "--metrics-port", number, *more, url=database_url)
@@ -126,16 +126,16 @@ def test_a_worker_without_its_database_is_alive_and_not_ready(
         eventually(lambda: is_ready(number), "it is ready")
         outage.begin()
         eventually(lambda: not is_ready(number), "it is not ready")
-        status, said = ready(number)
+        status, report = ready(number)
         assert 200 == get(number, "/healthz").status
         assert 1.0 > numbers(number)["orchestrator_worker_ready"]
         outage.end()
         eventually(lambda: is_ready(number), "it is ready again")
         assert numbers(number)['orchestrator_reconnects_total{purpose="heartbeat"}'] >= 1
 
-    assert (503, False) == (status, said["checks"]["database"]["ok"])
-    assert "has confirmed no heartbeat" in said["checks"]["database"]["says"]
-    assert not [word for word in ("postgres", "host", "port", connection.info.dbname) if word in str(said)]
+    assert (503, False) == (status, report["checks"]["database"]["ok"])
+    assert "has confirmed no heartbeat" in report["checks"]["database"]["says"]
+    assert not [word for word in ("postgres", "host", "port", connection.info.dbname) if word in str(report)]
 
 
 def test_a_worker_with_a_blocked_loop_reports_that_meanwhile(
@@ -176,7 +176,7 @@ def test_one_port_speaks_for_all_processes_and_a_killed_one_is_counted_once(
         # Let both have told what they counted, before one dies.
         eventually(lambda: numbers(number)["orchestrator_worker_busy"] == 0, "nothing runs")
         os.kill(follower(connection), signal.SIGKILL)
-        eventually(lambda: process.said("child died"), "it is gone")
+        eventually(lambda: process.has_logged("child died"), "it is gone")
         assert 500 == numbers(number)[WORKED], "what it had counted has been counted"
         eventually(lambda: is_ready(number), "another has taken its place")
         enqueue(connection, "shop.work", 100)

@@ -1,4 +1,4 @@
-"""Statistics in the database: what a worker adds up, what it writes when, and what can be read from it."""
+"""Statistics in the database: what a worker adds up, when it writes, and what can be read from it."""
 
 import json
 import random
@@ -38,7 +38,7 @@ def tally(queue: str = "mail", kind: str = "send", *, run: list[float] | None = 
     return Tally(queue, kind, counts, wait=times, run=times)  # type: ignore[arg-type] # the words
 
 
-def told(*tallies: Tally, by: UUID = ME) -> None:
+def report_outcomes(*tallies: Tally, by: UUID = ME) -> None:
     events.emit(events.OutcomesWritten(by, 0.001, tallies))
 
 
@@ -72,10 +72,10 @@ def test_statistics_of_a_worker_are_added_up(connection: psycopg.Connection, clo
     """In the row of the minute and in that of the hour, by queue and type. A second write adds to them."""
     clock.set(NOON + timedelta(minutes=34, seconds=56))
     with counting() as statistics:
-        told(tally(completed=2, run=[0.1, 3.0]), tally(kind="sort", failed=1, run=[0.1]))
-        told(tally(completed=1, run=[0.1]))
+        report_outcomes(tally(completed=2, run=[0.1, 3.0]), tally(kind="sort", failed=1, run=[0.1]))
+        report_outcomes(tally(completed=1, run=[0.1]))
         statistics.write(connection)
-        told(tally(completed=4, lost=1, run=[3.0]))
+        report_outcomes(tally(completed=4, lost=1, run=[3.0]))
         statistics.write(connection)
         statistics.write(connection)
 
@@ -112,7 +112,7 @@ def test_only_what_was_written_under_its_own_ids_is_a_workers(connection: psycop
     with counting() as statistics:
         statistics.answer_for(later)
         for worker_id in (ME, later, uuid4()):
-            told(tally(completed=1), by=worker_id)
+            report_outcomes(tally(completed=1), by=worker_id)
         statistics.write(connection)
 
     assert 2 == one(connection, "SELECT sum(completed) FROM orchestrator.statistics")
@@ -121,7 +121,7 @@ def test_only_what_was_written_under_its_own_ids_is_a_workers(connection: psycop
 def test_no_statistics_are_written_too_early_or_without_outcomes(connection: psycopg.Connection) -> None:
     """And where it is switched off, nothing is counted: nobody need make the numbers."""
     with counting(every_seconds=3600) as statistics:
-        told(tally(completed=1))
+        report_outcomes(tally(completed=1))
         statistics.write_if_due(connection)
         assert 0 == one(connection, "SELECT count(*) FROM orchestrator.statistics")
     before = tuple(bus._subscribers)
@@ -139,9 +139,9 @@ def test_a_write_that_is_refused_is_made_up_for_by_the_next(
         mine.execute(SETTINGS)
         with connection.transaction():
             connection.execute("LOCK TABLE orchestrator.statistics_by_hour")
-            told(tally(completed=2, run=[1.0, 2.0]))
+            report_outcomes(tally(completed=2, run=[1.0, 2.0]))
             statistics.write(mine)
-        told(tally(completed=1, run=[3.0]))
+        report_outcomes(tally(completed=1, run=[3.0]))
         statistics.write(mine)
     unsubscribe()
 
@@ -155,12 +155,12 @@ def test_a_write_that_may_have_succeeded_is_not_repeated(
 ) -> None:
     """The connection broke during the write. Counts that are too low are better than counts that are too high."""
     with counting() as statistics:
-        told(tally(completed=1))
+        report_outcomes(tally(completed=1))
         with psycopg.connect(database_url, autocommit=True) as mine:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", [mine.info.backend_pid])
             with pytest.raises(psycopg.OperationalError):
                 statistics.write(mine)
-        told(tally(completed=4))
+        report_outcomes(tally(completed=4))
         statistics.write(connection)
 
     assert 4 == one(connection, "SELECT sum(completed) FROM orchestrator.statistics")
@@ -177,10 +177,10 @@ def test_hostile_names_are_names_and_there_are_not_too_many(connection: psycopg.
         "x" * 200,
     ]
     with counting() as statistics:
-        told(*(tally(kind=name, completed=1) for name in names))
+        report_outcomes(*(tally(kind=name, completed=1) for name in names))
         statistics.write(connection)
-        told(*(tally(kind=f"spam {n}", completed=1) for n in range(KEYS_MAX + 50)))
-        told(*(tally(kind=f"spam {n}", completed=1) for n in range(KEYS_MAX + 50)))
+        report_outcomes(*(tally(kind=f"spam {n}", completed=1) for n in range(KEYS_MAX + 50)))
+        report_outcomes(*(tally(kind=f"spam {n}", completed=1) for n in range(KEYS_MAX + 50)))
         statistics.write(connection)
 
     rows = read(connection, "SELECT type, completed FROM orchestrator.statistics")
@@ -193,7 +193,7 @@ def test_hostile_names_are_names_and_there_are_not_too_many(connection: psycopg.
 def test_the_number_of_rows_is_bounded_for_many_queues_too(connection: psycopg.Connection) -> None:
     """Beyond the types of the first queues there is one row for all others, and every outcome is counted."""
     with counting() as statistics:
-        told(*(tally(queue=f"queue {n}", completed=1) for n in range(KEYS_MAX + QUEUES_MAX + 50)))
+        report_outcomes(*(tally(queue=f"queue {n}", completed=1) for n in range(KEYS_MAX + QUEUES_MAX + 50)))
         statistics.write(connection)
 
     rows = read(connection, "SELECT queue, type, completed FROM orchestrator.statistics")

@@ -1,4 +1,4 @@
-"""What users' subscribers may do, and what they cannot do to others."""
+"""What users' subscribers may do, and that they cannot harm others."""
 
 import os
 import threading
@@ -30,18 +30,18 @@ def app(database_url: str) -> Iterator[Orchestrator]:
 
 def test_a_decorated_function_gets_its_kinds_of_events(app: Orchestrator) -> None:
     """On a thread of its own, in order, and of nothing else."""
-    told: list[Any] = []
+    received: list[Any] = []
 
     @app.on(events.LeafDropped, events.RowsExpired)
     def note(event: events.Event) -> None:
-        told.append((event, threading.current_thread().name))
+        received.append((event, threading.current_thread().name))
 
     for event in (GONE, events.RowsExpired("audit", 3), events.TimeoutsEnforced(1, 0)):
         events.emit(event)
     assert events.settle(PATIENCE_SECONDS)
 
-    assert [GONE, events.RowsExpired("audit", 3)] == [event for event, _ in told]
-    assert all("orchestrator subscriber" in name and "note" in name for _, name in told)
+    assert [GONE, events.RowsExpired("audit", 3)] == [event for event, _ in received]
+    assert all("orchestrator subscriber" in name and "note" in name for _, name in received)
 
 
 def test_a_base_stands_for_all_of_its_kinds(app: Orchestrator) -> None:
@@ -142,31 +142,31 @@ def test_events_that_a_full_queue_drops_are_counted_and_reported(monkeypatch: py
         assert wake.wait(PATIENCE_SECONDS)
 
     aside = Aside(subscriber, queue_max=2)
-    with recorded(events.EventsDropped) as told:
+    with recorded(events.EventsDropped) as received:
         aside.take(GONE)
         assert busy.wait(PATIENCE_SECONDS)
         for _ in range(12):
             aside.take(GONE)
-        assert [1] == [event.count for event in told]
+        assert [1] == [event.count for event in received]
         monkeypatch.setattr("orchestrator.events.subscriber.REPORT_EVERY_SECONDS", -1.0)
         wake.set()
         assert aside.settle(PATIENCE_SECONDS)
         aside.end()
 
-    assert [1, 9] == [event.count for event in told]
+    assert [1, 9] == [event.count for event in received]
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
 def test_a_forked_process_delivers_its_own_events() -> None:
     """A server that forks after it was loaded has no thread there, and gets one."""
-    told: list[events.Event] = []
-    aside = Aside(told.append)
+    received: list[events.Event] = []
+    aside = Aside(received.append)
     aside.take(GONE)
     assert aside.settle(PATIENCE_SECONDS)
     pid = os.fork()
     if pid == 0:
         aside.take(GONE)
-        os._exit(0 if aside.settle(PATIENCE_SECONDS) and len(told) == 2 else 1)
+        os._exit(0 if aside.settle(PATIENCE_SECONDS) and len(received) == 2 else 1)
     aside.end()
 
     assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -210,9 +210,9 @@ def test_only_a_subscriber_can_be_unsubscribed() -> None:
 def test_a_coroutine_that_is_returned_is_a_failure() -> None:
     """It is closed, and said, instead of a warning at some later time."""
     aside = Aside(lambda event: coroutine(event))
-    with recorded(events.SubscriberFailed) as told:
+    with recorded(events.SubscriberFailed) as received:
         aside.take(GONE)
         assert aside.settle(PATIENCE_SECONDS)
         aside.end()
 
-    assert ["TypeError"] == [event.error_class for event in told]
+    assert ["TypeError"] == [event.error_class for event in received]

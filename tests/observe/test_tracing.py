@@ -1,4 +1,4 @@
-"""A task is part of the trace that it was enqueued in: on the row, in the handler, through retries and processes."""
+"""A task is part of the trace in which it was enqueued: on the row, in the handler, through retries and processes."""
 
 import asyncio
 import json
@@ -312,13 +312,13 @@ def test_an_attempt_that_completes_its_task_itself_ends_its_span(app: Orchestrat
             pass
 
     own.enqueue()
-    with recorded(events.TaskCompleted) as told:
+    with recorded(events.TaskCompleted) as emitted:
         run_until_empty(app)
 
     span = traces.only("process default")
     traced = f"{span.context.trace_id:032x}"
     assert "completed" == span.attributes["messaging.orchestrator.outcome"]
-    assert [traced] == [event.trace_id for event in told]
+    assert [traced] == [event.trace_id for event in emitted]
     assert traced == logged[0]._context["trace_id"]
 
 

@@ -1,4 +1,4 @@
-"""Where OpenTelemetry is not there, or nobody has loaded it, nothing of it is imported and everything works."""
+"""Without OpenTelemetry, or if the application has not loaded it, nothing of it is imported and everything works."""
 
 import os
 import subprocess

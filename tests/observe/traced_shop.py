@@ -1,4 +1,4 @@
-"""An application whose children trace, as one does whose module sets OpenTelemetry up when it is imported."""
+"""An application whose children trace: its module sets OpenTelemetry up when it is imported."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""The clock of the test's database, and an application whose workers are quick to notice things."""
+"""The clock of the test's database, and an application whose workers notice changes fast."""
 
 from collections.abc import Iterator
 

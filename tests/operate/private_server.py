@@ -1,5 +1,5 @@
-"""A server of its own for what cannot be provoked on a shared one: as durable as in production, with few sessions and
-room for prepared transactions. And a replication slot that holds a snapshot, as a standby's does."""
+"""A server of its own for states that a shared one cannot have: as durable as in production, with few sessions and
+room for prepared transactions; and a replication slot that holds a snapshot, like a standby's."""
 
 import struct
 from collections.abc import Iterator

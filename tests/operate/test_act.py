@@ -1,4 +1,4 @@
-"""Acts on one task that somebody has named, and all that is known of it."""
+"""Actions on one task, and everything that is known of it."""
 
 import psycopg
 import pytest

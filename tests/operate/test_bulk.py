@@ -1,4 +1,4 @@
-"""Acts on many tasks: whole steps, nothing twice, whoever else is at work on the same tasks."""
+"""Actions on many tasks: complete steps, no task twice, also while others change the same tasks."""
 
 import threading
 from collections import Counter

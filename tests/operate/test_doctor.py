@@ -1,5 +1,5 @@
-"""The checks of `orchestrator doctor`: each is provoked on a real server, and what it advises is done where a statement
-can; and on an installation in order all of them say so."""
+"""The checks of `orchestrator doctor`: each failure is provoked on a real server, and its statement repairs it if it
+can. A correct installation passes all of them."""
 
 import asyncio
 import dataclasses

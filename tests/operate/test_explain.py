@@ -1,5 +1,5 @@
-"""Why is this task not running? Each answer is provoked by rows as they lie in the database, in the order in which the
-engine would stop the task; where it matters who holds it, by real workers."""
+"""Why is this task not running? Rows in the database provoke each answer, in the order in which the engine would
+stop the task. Real workers hold the task where that matters."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""What goes wrong is counted by fault, and a group is acted on by its name."""
+"""Failures are counted by fault, and an action on a group uses its name."""
 
 from itertools import pairwise
 
@@ -58,9 +58,9 @@ def test_no_message_is_slow_to_normalise(connection: psycopg.Connection, piece: 
     """A megabyte of what a regular expression could stumble over ends within the timeout, short."""
     connection.execute("SET statement_timeout = '10s'")
 
-    said = one(connection, "SELECT orchestrator.normalised(repeat(%s, 500000))", [piece])
+    message = one(connection, "SELECT orchestrator.normalised(repeat(%s, 500000))", [piece])
 
-    assert len(said) <= 200
+    assert len(message) <= 200
 
 
 def test_tasks_with_the_same_fault_are_one_group(connection: psycopg.Connection) -> None:
@@ -140,10 +140,10 @@ def test_an_unknown_group_is_reported(connection: psycopg.Connection) -> None:
     ids = sorted(group.group_id for group in failures.groups(connection))
     first = next(a[0] for a, b in pairwise(ids) if a[0] == b[0])
 
-    for name, said in [
+    for name, message in [
         ("zzz", "there is no group 'zzz'"),
         ("", "there is no group"),
         (first, "several groups"),
     ]:
-        with pytest.raises(OperationRefused, match=said):
+        with pytest.raises(OperationRefused, match=message):
             failures.group(connection, name)

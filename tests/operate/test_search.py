@@ -1,4 +1,4 @@
-"""Each filter finds what a model in Python finds, in hostile data; and nothing that is typed is ever SQL."""
+"""Each filter finds the same as a model in Python, in hostile data, and no input becomes SQL."""
 
 import json
 import re
@@ -368,7 +368,7 @@ def test_finished_tasks_are_looked_for_in_their_days(ground: tuple[psycopg.Conne
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "message"),
     [
         ("payload.a", "says no value"),
         ("payload.=1", "empty step"),
@@ -383,9 +383,9 @@ def test_finished_tasks_are_looked_for_in_their_days(ground: tuple[psycopg.Conne
         ("payload." + "a." * 70 + "b=1", "nested deeper"),
     ],
 )
-def test_a_condition_that_cannot_be_parsed_is_reported(word: str, said: str) -> None:
+def test_a_condition_that_cannot_be_parsed_is_reported(word: str, message: str) -> None:
     """With what to type instead."""
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         filters.condition(word)
 
 

@@ -1,4 +1,4 @@
-"""One look at the whole: right, cheap where there is much, and it names what needs a person."""
+"""The status of the whole: correct, cheap with many tasks, and it lists what needs attention."""
 
 import re
 from collections.abc import Callable
@@ -218,7 +218,7 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overview", "said", "command"),
+    ("overview", "text", "command"),
     [
         (paused, r"queue default is paused since .* by .* \(deploy\): 0 tasks ready", "queues resume default"),
         (draining, "queue default is draining, and refuses new tasks, since", "queues resume default"),
@@ -238,14 +238,14 @@ def test_what_needs_attention_is_shown_with_the_command_that_helps(
     connection: psycopg.Connection,
     clock: Clock,
     overview: Callable[[psycopg.Connection, Clock], None],
-    said: str,
+    text: str,
     command: str,
 ) -> None:
     """One thing is wrong, and the status shows exactly that."""
     overview(connection, clock)
 
     (concern,) = status(connection).attention
-    assert re.search(said, concern.about), concern
+    assert re.search(text, concern.about), concern
     assert re.fullmatch(f"orchestrator {command}", concern.command), concern
 
 

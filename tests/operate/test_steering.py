@@ -1,4 +1,4 @@
-"""Queues and workers in a person's hands: what an act does, what it refuses, and that it is on record."""
+"""Actions on queues and workers: their effects, their refusals, and their records."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -92,10 +92,10 @@ def test_a_default_that_makes_no_sense_is_refused(
     connection: psycopg.Connection, arguments: str, message: str
 ) -> None:
     """With an example of one that does."""
-    said = refusal(connection, f"SELECT orchestrator.set_defaults('default'{arguments})")
+    diagnostic = refusal(connection, f"SELECT orchestrator.set_defaults('default'{arguments})")
 
-    assert ("OR006", message) == (said.sqlstate, said.message_primary)
-    assert "set_defaults('mail'" in (said.message_hint or "")
+    assert ("OR006", message) == (diagnostic.sqlstate, diagnostic.message_primary)
+    assert "set_defaults('mail'" in (diagnostic.message_hint or "")
 
 
 def crew(connection: psycopg.Connection) -> dict[str, UUID]:
@@ -133,20 +133,20 @@ def test_a_worker_is_named_by_its_id_or_the_beginning(connection: psycopg.Connec
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("db-3", "there is no worker 'db-3'; did you mean db-"),
         ("xyz", "there is no worker 'xyz'; `orchestrator workers list` names them"),
         ("", "there is no worker ''; `orchestrator workers list` names them"),
     ],
 )
-def test_an_unknown_worker_name_is_refused(connection: psycopg.Connection, name: str, said: str) -> None:
+def test_an_unknown_worker_name_is_refused(connection: psycopg.Connection, name: str, message: str) -> None:
     """With whom it may have meant."""
     crew(connection)
 
     with pytest.raises(OperationRefused) as refused:
         workers.named(workers.workers(connection), name)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
 
 
 def test_a_name_of_several_is_refused(connection: psycopg.Connection) -> None:

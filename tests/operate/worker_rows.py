@@ -1,4 +1,4 @@
-"""Rows of workers, as they are registered and left behind."""
+"""Rows of workers, as workers register and leave them."""
 
 from collections.abc import Sequence
 from uuid import UUID, uuid4

@@ -1,4 +1,4 @@
-"""The embedded server lives exactly as long as its users, however they go. Every user is a real process."""
+"""The embedded server lives exactly as long as its users, at any end of theirs. Every user is a real process."""
 
 import fcntl
 import importlib.util

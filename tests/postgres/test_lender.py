@@ -1,4 +1,4 @@
-"""Connections that are lent: so many at once, to both colours, and none lost to a cancellation."""
+"""A pool of lent connections: a limited number, for coroutines and threads, and no cancellation loses one."""
 
 import asyncio
 import random

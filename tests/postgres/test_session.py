@@ -1,4 +1,4 @@
-"""A session that comes back: also from a server that takes everything and answers nothing."""
+"""A session that reconnects, also to a server that accepts connections and never answers."""
 
 import asyncio
 

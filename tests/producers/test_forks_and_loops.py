@@ -1,4 +1,4 @@
-"""Processes that fork, loops that come and go, and connections that speak another encoding."""
+"""Processes that fork, event loops that come and go, and connections with another encoding."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The way back to a task: its status, its result, what became of it, and the end of it."""
+"""The handle of a task: its status, its result, its failure, its cancel."""
 
 import asyncio
 import time

@@ -1,4 +1,5 @@
-"""Connections that break at the worst moment: what may have been committed is said to be in doubt, and only that."""
+"""Connections that break at the worst moment: a call whose commit is uncertain raises InDoubt, and no other call
+does."""
 
 import asyncio
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Sets: what they are made of, how they are streamed, all or nothing, in order, and which item was bad."""
+"""Sets: their contents, streaming, all or nothing, order, and the name of the bad item."""
 
 import asyncio
 import itertools

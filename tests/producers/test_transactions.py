@@ -1,4 +1,4 @@
-"""Enqueueing in the caller's transaction, for everything that a caller may hold."""
+"""Enqueueing in the caller's transaction, with everything that a caller may hold."""
 
 import contextlib
 from typing import Any

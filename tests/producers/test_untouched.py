@@ -1,4 +1,4 @@
-"""What a caller holds is in the same state after an enqueue as before: settings, cursors, sessions, pending objects."""
+"""A caller's objects have the same state after an enqueue as before: settings, cursors, sessions, pending objects."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""The arena: a database where every change is written down, and in it every schedule of a race, one after the other."""
+"""The arena: a database that records every change, in which every schedule of a race runs, one after the other."""
 
 from collections import Counter
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A schedule that is over, as the invariants look at it: who made which move, in the order in which they were made."""
+"""A finished schedule, as the invariants see it: which actor made which move, in the order of the moves."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Judge a schedule that is over, by its rows and their history. tests/invariants states what must hold.
+"""Check a finished schedule by its rows and their history. tests/invariants states what must hold.
 
-Each rule yields what it finds wrong, in words; none raises. I7 (nothing is stuck) is a race's own to ask: `stuck`.
+Each rule yields its findings as text; none raises an error. A race checks I7 (nothing is stuck) itself: `stuck`.
 """
 
 from collections import Counter

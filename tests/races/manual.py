@@ -1,4 +1,4 @@
-"""What people and producers send: plain SQL on `orchestrator.tasks`, and the functions of the schema."""
+"""The statements of operators and producers: plain SQL on `orchestrator.tasks`, and the functions of the schema."""
 
 from datetime import timedelta
 

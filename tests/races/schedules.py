@@ -1,9 +1,9 @@
-"""Which order comes next: every way to merge the sessions' steps, depth first.
+"""The next order to try: every way to merge the sessions' steps, depth first.
 
-A schedule is a list of names, one for each step: whose next step it was. What may come next is not known beforehand,
-since a session that waits for a lock has no next step until it has it. So each schedule is played from the start, each
-choice notes what else could have been chosen, and the next schedule departs from this one at the last choice that has
-something left. Ends: each schedule is greater than the one before, in the order of the choices, and all are finite.
+A schedule is a list of names, one for each step: the actor of the step. The possible next steps are not known in
+advance, because a session that waits for a lock has no next step until it has the lock. So each schedule runs from the
+start, each choice notes the alternatives, and the next schedule differs at the last choice with an alternative left.
+Ends: each schedule is greater than the one before, in the order of the choices, and all are finite.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,6 @@
-"""What a race starts from, and what is left when it is over: a few rows, put down and read in one message each.
+"""The rows before and after a race: a few rows, written and read in one message each.
 
-The database of a race has more triggers than the product's: that of tests/invariants, and those that write down reigns.
+The database of a race has more triggers than the product's: that of tests/invariants, and those that record terms.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""The product's own statements as steps: the very files that a worker, the leader and a person send.
+"""The product's own statements as steps: the same files that a worker, the leader and an operator send.
 
-What they are given is said here and nowhere else among the races. A step by itself is a transaction, as in the product;
-`held` leaves its transaction open until a step of its own commits it, so that others may come in between.
+Only this module of the races knows their parameters. A step is a transaction, as in the product. `held` leaves its
+transaction open until a later step commits it, so that other actors can act in between.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,12 +1,12 @@
-"""Real sessions, taken step by step: who has finished, who waits for whom, and whose turn may be next.
+"""Run real sessions step by step: which have finished, which wait for which, and which may act next.
 
-A step is sent and not waited for. It is settled when it has been answered, or when PostgreSQL says that it waits for a
-lock of another of these sessions (`pg_blocking_pids`); then the schedule goes on with others, and the step is answered
-when its blocker lets go. Nothing here sleeps: an answer is awaited on its socket, and a lock looked for each
-millisecond.
+The runner sends a step and does not wait for it. The step is settled when its answer arrives, or when PostgreSQL
+reports that it waits for a lock of another of these sessions (`pg_blocking_pids`). Then the schedule goes on with other
+actors, and the step gets its answer when the lock is released. The runner never sleeps: it waits for an answer on its
+socket, and checks for a lock every millisecond.
 
-Steps that wait for each other are a deadlock, and no step is next until the server has ended it, which it does after
-`deadlock_timeout`: 20 ms here, so that thousands of schedules may hold some.
+Steps that wait for each other are a deadlock. Then no step is next until the server ends the deadlock, after
+`deadlock_timeout`: 20 ms here, because thousands of schedules may contain one.
 """
 
 import select

@@ -1,4 +1,4 @@
-"""Claims and starts against each other and against hands: a task is claimed once, and nobody who claims ever waits."""
+"""Claims and starts against each other and against manual changes: a task is claimed once, and a claim never waits."""
 
 import pytest
 

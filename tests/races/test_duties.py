@@ -1,6 +1,7 @@
-"""The leader's other duties against workers, hands, and a second leader who believes that it leads.
+"""The leader's other duties against workers, manual changes, and a second leader that believes that it leads.
 
-What a duty has locked it may take; what somebody else has locked, or changed since it looked, it leaves alone.
+A duty may change the rows that it has locked. It leaves rows alone that another session has locked, or changed since
+the duty looked.
 """
 
 import pytest

@@ -1,4 +1,5 @@
-"""Outcomes against everybody who may take the task away meanwhile: each lease ends once, and who is late is refused."""
+"""Outcomes against everything that may take the task away meanwhile: each lease ends once, and a late outcome is
+refused."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""Candidates, leaders and their duties: one leads at a time, in terms that rise, and no duty is done in another's term.
+"""Candidates, leaders and their duties: one worker leads at a time, terms rise, and no duty runs in another's term.
 
-Time stands still here but for one step, in which a term ends. The statements' own lock_timeout is off, so that who has
-to wait does; that it gives up is seen in tests/lead.
+Time stands still here, except for one step in which a term ends. The statements' own lock_timeout is off, so that a
+session that must wait does wait; tests/lead shows that it gives up.
 """
 
 import pytest

@@ -1,4 +1,5 @@
-"""Two hands at one task. Moving a row from leaf to leaf makes who waits for it fail with 40001, and repeat."""
+"""Two manual changes of one task. A move between leaves makes the other, waiting change fail with 40001, and the
+client repeats it."""
 
 from tests.races.conftest import Arena
 from tests.races.manual import cancel, delete, requeue, requeue_dead

@@ -1,7 +1,7 @@
-"""Statements with one part missing: the races must catch each, or they would catch nothing.
+"""Statements with one part missing: the races must find each of them, or the races would prove nothing.
 
-The fault is planted in the product's own text, so it has to be found there. Where a fault harms no task, but makes
-somebody wait or fail who should not, it is what the race was told that gives it away.
+The fault is planted in the product's own text, so that text must be found there. A fault may harm no task, but make
+a session wait or fail without need. The answer to that session then shows the fault.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""Recovery against the worker that is taken for dead, against a second recovery, and against hands.
+"""Recovery against the worker that is taken for dead, against a second recovery, and against manual changes.
 
-Each recovers once more when the schedule is over, as it comes by every second; then nothing may be held by the dead.
+Each race recovers once more at its end, as recovery runs every second; then the dead worker may hold no task.
 """
 
 from datetime import UTC, datetime

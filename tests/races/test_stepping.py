@@ -1,4 +1,5 @@
-"""The tester itself: that it takes every order, sees who waits, sits a deadlock out, and tells what it found."""
+"""The race runner itself: it tries every order, recognises a wait, waits for the end of a deadlock, and reports its
+findings."""
 
 from collections.abc import Sequence
 from itertools import permutations

@@ -1,4 +1,4 @@
-"""Sweeps against each other, and against hands who change their minds: what is due is freed once, or not at all."""
+"""Sweeps against each other, and against manual changes: a due task is freed once, or not at all."""
 
 import pytest
 

@@ -1,7 +1,7 @@
-"""`python -m tests.recovery`: do every drill with the default settings, and hold what it took against the bars.
+"""`python -m tests.recovery`: run every drill with the default settings, and compare the times with the limits.
 
-The drills wait more than they work, so they go on beside one another, each on a database of its own. A server gives
-no verdict before it has been up for as long as it takes to be declared dead, so all begin when it is old enough.
+The drills wait more than they work, so they run side by side, each on a database of its own. A server declares no
+worker dead before it has been up for that time, so all drills begin when the server is old enough.
 """
 
 import argparse

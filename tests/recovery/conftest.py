@@ -1,4 +1,4 @@
-"""A stage with short settings for each test."""
+"""An environment with short settings for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path

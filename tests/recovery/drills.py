@@ -1,7 +1,8 @@
-"""The drills: each row of the table of recovery, done to real processes with the default settings, and timed.
+"""The drills: each row of the recovery table, done to real processes with the default settings, and timed.
 
-A drill takes its stage and how often to repeat, and notes what it measured under the name of a bar. What must hold
-besides the time (each task once more and no more, the cause on record, nobody falsely declared dead) it asserts.
+A drill gets its environment and the number of rounds, and notes its measurements under the name of a limit. It
+asserts everything besides the time: each task runs once more and no more, the cause is on record, and no live worker
+is declared dead.
 """
 
 import signal

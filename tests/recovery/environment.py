@@ -1,6 +1,6 @@
-"""Where a drill takes place: one database, the worker processes on it, and what a drill asks of both.
+"""The environment of a drill: one database, its worker processes, and the queries of a drill.
 
-Moments are `time.time()`, which a handler in another process returns; everything is on one machine.
+Times are `time.time()`, which a handler in another process returns; everything is on one machine.
 """
 
 import json

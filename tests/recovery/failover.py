@@ -1,6 +1,7 @@
-"""A primary, a standby that follows it, and a producer who writes an order beside every task, in one transaction.
+"""A primary, a standby that follows it, and a producer that writes an order together with every task, in one
+transaction.
 
-What Postgres loses in a failover it loses of both: the orders that are there are the tasks that are there.
+A failover that loses transactions loses both: the remaining orders are those of the remaining tasks.
 """
 
 import threading

@@ -1,7 +1,7 @@
-"""A door to the server that can be walled up: shut, so that who knocks is refused, or a true black hole.
+"""A proxy in front of the server that can be closed: it refuses connections, or it is a real black hole.
 
-The black hole of tests/proxy.py swallows data, and its kernel still acknowledges every packet, so that the guards of
-a connection (tcp_user_timeout, keepalives) see nothing amiss. Here a socket filter drops the packets themselves: no
+The black hole of tests/proxy.py swallows data, but its kernel still acknowledges every packet, so the guards of a
+connection (tcp_user_timeout, keepalives) notice nothing. Here a socket filter drops the packets themselves: no
 acknowledgement, no answer to a probe, no SYN-ACK. Linux; needs no rights.
 """
 

@@ -1,4 +1,5 @@
-"""The drills with the server itself: it restarts, crashes, or is away for long. Each needs a server of its own."""
+"""The drills with the server itself: it restarts, crashes, or is away for a long time. Each needs a server of its
+own."""
 
 import time
 from pathlib import Path

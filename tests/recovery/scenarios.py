@@ -1,7 +1,7 @@
-"""Five scenarios that queues are compared by, each under a steady load of 500 tasks a second, with default settings:
-how long after the fault is over until the fleet completes at least 98 % of what it did before.
+"""Five scenarios for the comparison of queues, each under a steady load of 500 tasks/s, with default settings: the time
+from the end of the fault until the fleet completes at least 98 % of its rate before.
 
-Besides: everything that was acknowledged is completed in the end, and nothing is there that was not.
+Also: every acknowledged task is completed in the end, and there is no other task.
 """
 
 import random

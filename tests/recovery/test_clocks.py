@@ -1,4 +1,4 @@
-"""Clocks that jump, and clocks that disagree: the database's own, which alone decides."""
+"""Clocks that jump, and clocks that differ: only the database's own clock decides."""
 
 import signal
 from typing import LiteralString

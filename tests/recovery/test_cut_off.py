@@ -1,4 +1,4 @@
-"""Workers that are frozen, or whom the network has left."""
+"""Workers that are frozen, or that the network has cut off."""
 
 import signal
 from uuid import UUID

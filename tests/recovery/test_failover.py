@@ -1,4 +1,4 @@
-"""The primary dies, or is no primary any more, and its standby takes over."""
+"""The primary dies, or is no longer a primary, and its standby takes over."""
 
 from collections.abc import Iterator
 from pathlib import Path

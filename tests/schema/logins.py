@@ -1,4 +1,4 @@
-"""Logins: people who are members of one of our roles, and of nothing else."""
+"""Logins that are members of one of our roles, and of no other."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

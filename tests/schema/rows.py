@@ -1,4 +1,4 @@
-"""Rows as the stations leave them behind, and what a refusal looks like from outside."""
+"""Rows as the stations leave them, and a refusal as a client sees it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Alembic's own command: it does what `orchestrator migrate` does, and says so in sentences."""
+"""Alembic's own command: it does the same as `orchestrator migrate`, with clear messages."""
 
 import os
 import shutil
@@ -96,10 +96,10 @@ def stranger(administrator: psycopg.Connection) -> Iterator[str]:
 
 def test_alembic_makes_the_same_database_as_migrate(database_url: str, empty_database_url: str) -> None:
     """`alembic upgrade head` makes the same objects and the same grants, and prints each revision."""
-    said = done(alembic("upgrade", "head", url=empty_database_url))
+    output = done(alembic("upgrade", "head", url=empty_database_url))
 
     assert everything(database_url) == everything(empty_database_url)
-    first, *_, last = said.splitlines()
+    first, *_, last = output.splitlines()
     assert first.startswith("up to 0001: The foundation")
     assert "the database was at nothing and is at 0001 now" == last
 
@@ -110,10 +110,10 @@ def test_a_second_upgrade_grants_again(database_url: str, connection: psycopg.Co
     connection.execute("REVOKE ALL ON orchestrator.tasks FROM orchestrator_reader")
     assert before != everything(database_url)
 
-    said = done(alembic("upgrade", "head", url=database_url))
+    output = done(alembic("upgrade", "head", url=database_url))
 
     assert before == everything(database_url)
-    assert "the database was at 0001 and is at 0001 now\n" == said
+    assert "the database was at 0001 and is at 0001 now\n" == output
 
 
 def test_the_script_it_prints_has_the_grants(database_url: str, empty_database_url: str) -> None:
@@ -166,25 +166,25 @@ def test_the_url_of_the_ini_is_the_database(copy: Path, empty_database_url: str,
     sqlalchemy = empty_database_url.replace("postgresql:", "postgresql+psycopg:").replace("%", "%%")
     ini = ini_beside(copy, sqlalchemy__url=sqlalchemy)
 
-    said = done(alembic("upgrade", "head", ini=ini, url="postgresql://127.0.0.1:1/elsewhere"))
+    output = done(alembic("upgrade", "head", ini=ini, url="postgresql://127.0.0.1:1/elsewhere"))
 
-    assert "was at nothing" in said
+    assert "was at nothing" in output
     assert everything(database_url) == everything(empty_database_url)
 
 
 @pytest.mark.parametrize("words", [("upgrade", "head"), ("current",), ("check",), ("downgrade", "base")])
 def test_a_url_that_cannot_be_read_is_not_printed(words: tuple[str, ...], copy: Path) -> None:
     """Neither from the ini, where a single % is a mistake of its own, nor from the variable."""
-    said = [
+    output = [
         alembic(*words, url="postgresql://jane:hunter2@[::1/shop"),
         alembic(*words, ini=ini_beside(copy, sqlalchemy__url="postgresql://jane:hunter2@[::1/shop")),
         alembic(*words, ini=ini_beside(copy, sqlalchemy__url="postgresql://jane:hunter2%40x@here/shop")),
         alembic(*words, ini=ini_beside(copy, sqlalchemy__url="postgresql://jane:%(hunter2)s@here/shop")),
     ]
 
-    assert ["cannot be read" in refusal(ran) for ran in said] == [True] * 4
+    assert ["cannot be read" in refusal(ran) for ran in output] == [True] * 4
     assert [] == [
-        ran for ran in said if "hunter2" in ran.stdout + ran.stderr or "jane" in ran.stdout + ran.stderr
+        ran for ran in output if "hunter2" in ran.stdout + ran.stderr or "jane" in ran.stdout + ran.stderr
     ]
 
 
@@ -204,13 +204,13 @@ def test_a_missing_right_is_one_sentence(stranger: str, empty_database_url: str,
     """With what to do, from both commands; so is a database that may not be looked at."""
     fresh, full = (make_conninfo(url, user=stranger) for url in (empty_database_url, database_url))
 
-    for said in (
+    for output in (
         refusal(alembic("upgrade", "head", url=fresh)),
         refusal(alembic("current", url=full)),
         refusal(alembic("upgrade", "head", url=full)),
     ):
-        assert "permission denied" in said
-        assert "the role that owns the schema" in said
+        assert "permission denied" in output
+        assert "the role that owns the schema" in output
     with pytest.raises(SchemaError, match=r"permission denied for database .* the role that owns the schema"):
         migrate.upgrade(fresh)
     with pytest.raises(SchemaError, match=r"permission denied for .* the role that owns the schema"):
@@ -225,7 +225,7 @@ def test_an_ended_session_is_one_sentence(empty_database_url: str, copy: Path) -
         text.replace("def upgrade() -> None:", "def upgrade() -> None:\n    op.execute('SELECT 1 / 0')")
     )
 
-    said = refusal(alembic("upgrade", "head", url=empty_database_url, ini=ini_beside(copy)))
+    output = refusal(alembic("upgrade", "head", url=empty_database_url, ini=ini_beside(copy)))
     module.write_text(
         text.replace(
             "def upgrade() -> None:",
@@ -234,7 +234,7 @@ def test_an_ended_session_is_one_sentence(empty_database_url: str, copy: Path) -
     )
     ended = refusal(alembic("upgrade", "head", url=empty_database_url, ini=ini_beside(copy)))
 
-    assert "division by zero" in said
+    assert "division by zero" in output
     assert "terminating connection" in ended
     assert (None, "0001") == migrate.state(empty_database_url)
 
@@ -248,18 +248,18 @@ def test_a_new_revision_gets_the_next_number(copy: Path, database_url: str) -> N
     migrate.upgrade(database_url)
     assert ("0002", "0002") == migrate.state(database_url)
     migrate.move(database_url, to="0001")
-    said = done(alembic("upgrade", "head", ini=ini, url=database_url))
-    assert ["up to 0002: add a thing", "the database was at 0001 and is at 0002 now"] == said.splitlines()
+    output = done(alembic("upgrade", "head", ini=ini, url=database_url))
+    assert ["up to 0002: add a thing", "the database was at 0001 and is at 0002 now"] == output.splitlines()
 
 
 def test_a_revision_keeps_to_the_numbers(copy: Path, database_url: str) -> None:
     """An id of one's own is refused; --autogenerate numbers as well."""
     ini = ini_beside(copy)
 
-    said = refusal(alembic("revision", "-m", "x", "--rev-id", "ab12", ini=ini))
+    output = refusal(alembic("revision", "-m", "x", "--rev-id", "ab12", ini=ini))
     done(alembic("revision", "--autogenerate", "-m", "look", ini=ini, url=database_url))
 
-    assert "a revision's id is its number: the next is 0002" in said
+    assert "a revision's id is its number: the next is 0002" in output
     assert (copy / "versions" / "0002_look.py").is_file()
 
 

@@ -1,4 +1,5 @@
-"""Hands and workers at the same rows, leaves that are missing or being made, and a publication of all tables."""
+"""Manual changes and workers on the same rows, leaves that are missing or being made, and a publication of all
+tables."""
 
 import threading
 from collections.abc import Iterator
@@ -42,7 +43,7 @@ def claim_and_finish(connection: psycopg.Connection, worker_id: UUID) -> int:
 @contextmanager
 def four_workers(connection: psycopg.Connection, database_url: str) -> Iterator[dict[str | None, int]]:
     """Let four sessions drain the default queue; yields how often they finished a task, and how often they failed."""
-    told: dict[str | None, int] = {None: 0}
+    counts: dict[str | None, int] = {None: 0}
     stop = threading.Event()
 
     def work() -> None:
@@ -50,15 +51,15 @@ def four_workers(connection: psycopg.Connection, database_url: str) -> Iterator[
             own.execute(SESSION)
             while not stop.is_set():
                 try:
-                    told[None] += claim_and_finish(own, worker_id)
+                    counts[None] += claim_and_finish(own, worker_id)
                 except psycopg.Error as error:
-                    told[error.sqlstate] = told.get(error.sqlstate, 0) + 1
+                    counts[error.sqlstate] = counts.get(error.sqlstate, 0) + 1
 
     worker_id = sleeping_worker(connection, "default")
     with ThreadPoolExecutor(4) as threads:
         done = [threads.submit(work) for _ in range(4)]
         try:
-            yield told
+            yield counts
         finally:
             stop.set()
     for future in done:
@@ -81,11 +82,11 @@ def test_a_manual_bulk_update_and_four_workers_do_not_disturb_each_other(
     the worker gives way (lock_timeout), and its outbox tries again."""
     connection.execute(FILL)
 
-    with four_workers(connection, database_url) as told:
+    with four_workers(connection, database_url) as counts:
         rows = sum(connection.execute(statement.encode()).rowcount for _ in range(4))
 
     assert rows
-    assert set(told) <= {None, LOCK_TIMEOUT}
+    assert set(counts) <= {None, LOCK_TIMEOUT}
 
 
 def test_a_manual_bulk_cancel_succeeds_beside_four_workers(
@@ -94,15 +95,15 @@ def test_a_manual_bulk_cancel_succeeds_beside_four_workers(
     """It moves rows, so a claim that has just looked at one may have to be repeated; never the hand's UPDATE."""
     connection.execute(FILL)
 
-    with four_workers(connection, database_url) as told:
+    with four_workers(connection, database_url) as counts:
         for digit in range(5):
             connection.execute(
                 "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE status = 'pending' AND id %% 10 = %s",
                 [digit],
             )
 
-    print(f"beside a hand's cancel: {told}")  # noqa: T201 - a measurement
-    assert set(told) <= {None, LOCK_TIMEOUT, MOVED}
+    print(f"beside a hand's cancel: {counts}")  # noqa: T201 - a measurement
+    assert set(counts) <= {None, LOCK_TIMEOUT, MOVED}
 
 
 def test_a_requeue_of_finished_tasks_succeeds_beside_four_workers(
@@ -111,15 +112,15 @@ def test_a_requeue_of_finished_tasks_succeeds_beside_four_workers(
     """Nobody else writes to finished rows, so they come back however busy the queue is, and run again."""
     connection.execute(FILL)
 
-    with four_workers(connection, database_url) as told:
-        while told[None] < 2_000:
-            assert {None} == set(told)
+    with four_workers(connection, database_url) as counts:
+        while counts[None] < 2_000:
+            assert {None} == set(counts)
         back = connection.execute(
             "UPDATE orchestrator.tasks SET status = 'pending' WHERE status = 'completed'"
         )
 
     assert back.rowcount >= 2_000
-    assert {None} == set(told)
+    assert {None} == set(counts)
 
 
 def test_a_missing_leaf_is_explained(connection: psycopg.Connection) -> None:
@@ -129,13 +130,13 @@ def test_a_missing_leaf_is_explained(connection: psycopg.Connection) -> None:
     cancel = "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s"
     connection.execute(f"DROP TABLE {leaf}".encode())
 
-    said = refusal(connection, cancel, [first])
+    diagnostic = refusal(connection, cancel, [first])
 
     assert ("23514", f"task {first} cannot be moved: tasks_done has no leaf for today") == (
-        said.sqlstate,
-        said.message_primary,
+        diagnostic.sqlstate,
+        diagnostic.message_primary,
     )
-    connection.execute((said.message_hint or "").partition(" makes it")[0].encode())
+    connection.execute((diagnostic.message_hint or "").partition(" makes it")[0].encode())
     connection.execute(cancel, [first])
     assert leaf == read(connection, first, "tableoid::regclass::text")
     connection.execute(f"DROP TABLE {leaf}".encode())

@@ -1,4 +1,4 @@
-"""What enqueueing asks of the server, counted and not timed: calls of functions, and rows read from end to end."""
+"""The cost of an enqueue for the server, counted and not timed: calls of functions, and sequential scans."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,5 @@
-"""What a row of types, queues or workers may hold: refused in words, and by a constraint where no trigger looks."""
+"""The valid values of types, queues and workers: a trigger refuses others with a message, and a constraint where no
+trigger runs."""
 
 import psycopg
 import pytest
@@ -71,11 +72,11 @@ def test_a_bad_setting_is_refused_in_words(
     connection.execute(NAMED[table].encode(), ["old"])
 
     for way in ways(table, column):
-        said = refusal(connection, way, [value])
-        assert "OR006" == said.sqlstate
-        assert (said.message_primary or "").startswith(fault)
-        assert (said.message_hint or "").startswith("Nothing was changed. It is about the ")
-        assert len((said.message_primary or "") + (said.message_hint or "")) < 300
+        diagnostic = refusal(connection, way, [value])
+        assert "OR006" == diagnostic.sqlstate
+        assert (diagnostic.message_primary or "").startswith(fault)
+        assert (diagnostic.message_hint or "").startswith("Nothing was changed. It is about the ")
+        assert len((diagnostic.message_primary or "") + (diagnostic.message_hint or "")) < 300
 
 
 @pytest.mark.parametrize(("table", "column", "value", "fault"), CASES)

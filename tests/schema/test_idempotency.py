@@ -1,4 +1,4 @@
-"""One key, one task: over time, over deletion, over rollback, and among many who ask at once."""
+"""One key, one task: over time, over deletes, over rollbacks, and among many concurrent callers."""
 
 import threading
 from collections.abc import Callable
@@ -125,12 +125,12 @@ def test_a_requeue_is_refused_where_another_task_has_the_key(connection: psycopg
     second = one(connection, ENQUEUE)
 
     for requeue in (REQUEUE, "SELECT orchestrator.requeue(%s)"):
-        said = refusal(connection, requeue, [first])
-        assert "23505" == said.sqlstate
+        diagnostic = refusal(connection, requeue, [first])
+        assert "23505" == diagnostic.sqlstate
         assert f"task {first} was cancelled, and task {second} has taken its idempotency key since" == (
-            said.message_primary
+            diagnostic.message_primary
         )
-        assert f"cancel or delete task {second} first" in (said.message_hint or "")
+        assert f"cancel or delete task {second} first" in (diagnostic.message_hint or "")
     assert ("cancelled", "pending") == (read(connection, first, "status"), read(connection, second, "status"))
 
     connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [second])
@@ -145,9 +145,11 @@ def test_two_tasks_of_one_key_are_not_requeued_together(connection: psycopg.Conn
     ids.append(one(connection, ENQUEUE))
     connection.execute(CANCEL, ids[1:])
 
-    said = refusal(connection, "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = ANY (%s)", [ids])
+    diagnostic = refusal(
+        connection, "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = ANY (%s)", [ids]
+    )
 
-    assert "23505" == said.sqlstate
+    assert "23505" == diagnostic.sqlstate
     assert ["cancelled", "cancelled"] == [read(connection, task_id, "status") for task_id in ids]
 
 
@@ -286,10 +288,12 @@ def test_a_taken_key_is_learned_without_waiting(connection: psycopg.Connection, 
 def test_a_bare_insert_with_a_taken_key_is_a_unique_violation(connection: psycopg.Connection) -> None:
     """As of any unique key, with a HINT and without the key or the row; a free key is taken by it."""
     first = insert(connection, type="mail", idempotency_key="k")
-    said = refusal(connection, "INSERT INTO orchestrator.tasks (type, idempotency_key) VALUES ('mail', 'k')")
+    diagnostic = refusal(
+        connection, "INSERT INTO orchestrator.tasks (type, idempotency_key) VALUES ('mail', 'k')"
+    )
 
-    assert "23505" == said.sqlstate
-    assert "orchestrator.enqueue" in (said.message_hint or "")
+    assert "23505" == diagnostic.sqlstate
+    assert "orchestrator.enqueue" in (diagnostic.message_hint or "")
     assert first == one(connection, ENQUEUE)
 
 

@@ -1,4 +1,4 @@
-"""Migrating: from nothing, again, back, by ten at once, with few rights, beside somebody else's Alembic."""
+"""Migrating: from nothing, again, back, ten at the same time, with few rights, beside another Alembic."""
 
 import multiprocessing
 import os
@@ -88,11 +88,11 @@ def lonely(server_url: str) -> Iterator[str]:
 
 def notices_of(act: Callable[[], None]) -> list[str]:
     """Return what the database had to say while this was done."""
-    said: list[events.Event] = []
-    stop = events.subscribe(said.append)
+    reported: list[events.Event] = []
+    stop = events.subscribe(reported.append)
     act()
     stop()
-    return [event.message for event in said if isinstance(event, events.DatabaseNotice)]
+    return [event.message for event in reported if isinstance(event, events.DatabaseNotice)]
 
 
 def test_a_downgrade_drops_roles_that_no_other_database_uses(lonely: str) -> None:
@@ -122,11 +122,11 @@ def test_a_downgrade_keeps_a_schema_with_things_of_others_in_it(
     """And says so."""
     connection.execute("CREATE TABLE orchestrator.theirs ()")
 
-    said = notices_of(lambda: migrate.downgrade(database_url, to="base"))
+    reported = notices_of(lambda: migrate.downgrade(database_url, to="base"))
 
     assert (
         "the schema orchestrator is kept: cannot drop schema orchestrator because other objects depend on it"
-        == said[0]
+        == reported[0]
     )
     assert ["theirs"] == [name for (name,) in connection.execute(OURS)]
     migrate.upgrade(database_url)
@@ -141,9 +141,9 @@ def test_a_downgrade_keeps_a_schema_that_the_role_could_not_make(
     url = make_conninfo(empty_database_url, user=newcomer)
     migrate.upgrade(url)
 
-    said = notices_of(lambda: migrate.downgrade(url, to="base"))
+    reported = notices_of(lambda: migrate.downgrade(url, to="base"))
 
-    assert f"the schema orchestrator is kept: {newcomer} could not make it again" == said[0]
+    assert f"the schema orchestrator is kept: {newcomer} could not make it again" == reported[0]
     assert [] == empty.execute(OURS).fetchall()
     migrate.upgrade(url)
 

@@ -1,4 +1,4 @@
-"""What an operator calls and looks at: requeue, cancel, the state of a queue, and the views."""
+"""The functions and views for operators: requeue, cancel, the state of a queue, and the views."""
 
 import time
 from collections.abc import Callable
@@ -37,9 +37,9 @@ def test_requeue_runs_a_task_again_and_keeps_the_reason(connection: psycopg.Conn
 @pytest.mark.parametrize("function", ["requeue", "cancel"])
 def test_an_unknown_task_is_an_error(connection: psycopg.Connection, function: LiteralString) -> None:
     """A mistyped id must not look like success."""
-    said = refusal(connection, f"SELECT orchestrator.{function}(4711)")
+    diagnostic = refusal(connection, f"SELECT orchestrator.{function}(4711)")
 
-    assert ("OR004", "there is no task 4711") == (said.sqlstate, said.message_primary)
+    assert ("OR004", "there is no task 4711") == (diagnostic.sqlstate, diagnostic.message_primary)
 
 
 def test_cancel_is_true_also_the_second_time(connection: psycopg.Connection) -> None:
@@ -55,10 +55,10 @@ def test_cancel_is_true_also_the_second_time(connection: psycopg.Connection) -> 
 @pytest.mark.parametrize("status", ["completed", "dead_letter"])
 def test_an_ended_task_cannot_be_cancelled(connection: psycopg.Connection, status: str) -> None:
     """The HINT says what to do instead."""
-    said = refusal(connection, "SELECT orchestrator.cancel(%s)", [put(connection, status)])
+    diagnostic = refusal(connection, "SELECT orchestrator.cancel(%s)", [put(connection, status)])
 
-    assert "OR001" == said.sqlstate
-    assert said.message_hint
+    assert "OR001" == diagnostic.sqlstate
+    assert diagnostic.message_hint
 
 
 def test_requeue_where_takes_what_matches_and_no_more(connection: psycopg.Connection) -> None:
@@ -96,10 +96,10 @@ def test_requeue_where_takes_what_matches_and_no_more(connection: psycopg.Connec
 )
 def test_requeue_where_wants_to_know_which(connection: psycopg.Connection, how: LiteralString) -> None:
     """Without a filter it would be everything; and what has not ended is not its business."""
-    said = refusal(connection, f"SELECT orchestrator.requeue_where({how})")
+    diagnostic = refusal(connection, f"SELECT orchestrator.requeue_where({how})")
 
-    assert "OR006" == said.sqlstate
-    assert said.message_hint
+    assert "OR006" == diagnostic.sqlstate
+    assert diagnostic.message_hint
 
 
 @pytest.mark.long
@@ -151,12 +151,12 @@ def test_a_queue_is_paused_drained_and_resumed(connection: psycopg.Connection) -
 @pytest.mark.parametrize("state", ["'stopped'", "''", "NULL"])
 def test_a_queue_has_no_other_state(connection: psycopg.Connection, state: LiteralString) -> None:
     """What the three functions share may be called by itself, and says which states there are."""
-    said = refusal(connection, f"SELECT orchestrator.set_queue_state('default', {state}, 'deploy')")
+    diagnostic = refusal(connection, f"SELECT orchestrator.set_queue_state('default', {state}, 'deploy')")
 
     assert ("OR006", f"a queue cannot be {state}", "It is active, paused or draining.") == (
-        said.sqlstate,
-        said.message_primary,
-        said.message_hint,
+        diagnostic.sqlstate,
+        diagnostic.message_primary,
+        diagnostic.message_hint,
     )
 
 
@@ -166,9 +166,9 @@ def test_an_unknown_queue_is_refused_with_the_known_ones(
     connection: psycopg.Connection, function: LiteralString, queue: LiteralString
 ) -> None:
     """A slip of the pen must not leave the queue running that was meant."""
-    said = refusal(connection, f"SELECT orchestrator.{function}({queue})")
+    diagnostic = refusal(connection, f"SELECT orchestrator.{function}({queue})")
 
-    assert ("OR005", "Known are default.") == (said.sqlstate, said.message_hint)
+    assert ("OR005", "Known are default.") == (diagnostic.sqlstate, diagnostic.message_hint)
 
 
 def test_a_queue_that_only_tasks_or_types_name_is_known(connection: psycopg.Connection) -> None:

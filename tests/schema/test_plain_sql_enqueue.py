@@ -1,4 +1,4 @@
-"""Enqueueing by INSERT, enqueue() and enqueue_many(): what is completed, and what is refused by which words."""
+"""Enqueueing by INSERT, enqueue() and enqueue_many(): the completed columns, and the refusals with their messages."""
 
 import json
 from datetime import timedelta
@@ -121,12 +121,12 @@ def test_an_invalid_option_is_refused_by_name(
     connection: psycopg.Connection, columns: dict[str, Any], words: str
 ) -> None:
     """One SQLSTATE and a sentence; nothing is enqueued."""
-    said = refused(connection, **{"type": "mail", "payload": Jsonb({"s": SECRET})} | columns)
+    diagnostic = refused(connection, **{"type": "mail", "payload": Jsonb({"s": SECRET})} | columns)
 
     assert ("OR006", words, "Nothing was enqueued.") == (
-        said.sqlstate,
-        said.message_primary,
-        said.message_hint,
+        diagnostic.sqlstate,
+        diagnostic.message_primary,
+        diagnostic.message_hint,
     )
     assert 0 == one(connection, "SELECT count(*) FROM orchestrator.tasks")
 
@@ -143,10 +143,10 @@ def test_a_new_task_bears_no_marks_of_an_attempt(
     connection: psycopg.Connection, columns: dict[str, Any]
 ) -> None:
     """Not even for a superuser, who may write these columns; and the row is not printed."""
-    said = refused(connection, type="mail", payload=Jsonb({"s": SECRET}), **columns)
+    diagnostic = refused(connection, type="mail", payload=Jsonb({"s": SECRET}), **columns)
 
-    assert "OR001" == said.sqlstate
-    assert said.message_hint
+    assert "OR001" == diagnostic.sqlstate
+    assert diagnostic.message_hint
 
 
 def test_an_id_cannot_be_chosen(connection: psycopg.Connection) -> None:
@@ -154,12 +154,12 @@ def test_an_id_cannot_be_chosen(connection: psycopg.Connection) -> None:
     finished = put(connection, "completed")
 
     for chosen in (finished, finished + 1, 2**62):
-        said = refused(connection, id=chosen, type="mail")
+        diagnostic = refused(connection, id=chosen, type="mail")
         assert ("OR006", f"id is {chosen}; the database numbers the tasks itself") == (
-            said.sqlstate,
-            said.message_primary,
+            diagnostic.sqlstate,
+            diagnostic.message_primary,
         )
-        assert "RETURNING id" in (said.message_hint or "")
+        assert "RETURNING id" in (diagnostic.message_hint or "")
 
     assert finished < insert(connection, type="mail") < 2**62
 
@@ -167,13 +167,13 @@ def test_an_id_cannot_be_chosen(connection: psycopg.Connection) -> None:
 def test_a_draining_queue_takes_nothing_new(connection: psycopg.Connection) -> None:
     """The HINT opens it again; a paused one takes everything."""
     connection.execute("SELECT orchestrator.drain_queue('default')")
-    said = refused(connection, type="mail")
+    diagnostic = refused(connection, type="mail")
 
     assert ("OR003", "queue 'default' is draining and takes no new tasks") == (
-        said.sqlstate,
-        said.message_primary,
+        diagnostic.sqlstate,
+        diagnostic.message_primary,
     )
-    connection.execute((said.message_hint or "").removesuffix(" opens it again.").encode())
+    connection.execute((diagnostic.message_hint or "").removesuffix(" opens it again.").encode())
     connection.execute("SELECT orchestrator.pause_queue('default')")
     assert "pending" == read(connection, insert(connection, type="mail"), "status")
 
@@ -202,16 +202,16 @@ def test_a_payload_that_cannot_be_read_back_is_refused(
 ) -> None:
     """By INSERT and by enqueue(), with a HINT, and with nothing of the payload anywhere in the error."""
     for statement in (BARE, "SELECT orchestrator.enqueue('mail', %s::jsonb)"):
-        said = refusal(connection, statement, [payload])
+        diagnostic = refusal(connection, statement, [payload])
 
-        assert ("OR002", words) == (said.sqlstate, said.message_primary)
-        assert said.message_hint
+        assert ("OR002", words) == (diagnostic.sqlstate, diagnostic.message_primary)
+        assert diagnostic.message_hint
         shown = (
-            said.message_primary,
-            said.message_detail,
-            said.message_hint,
-            said.context,
-            said.internal_query,
+            diagnostic.message_primary,
+            diagnostic.message_detail,
+            diagnostic.message_hint,
+            diagnostic.context,
+            diagnostic.internal_query,
         )
         assert not any(SECRET in (part or "") for part in shown)
 
@@ -257,10 +257,10 @@ def test_enqueue_takes_every_option(connection: psycopg.Connection) -> None:
 )  # fmt: skip
 def test_enqueue_refuses_what_makes_no_sense(connection: psycopg.Connection, how: str) -> None:
     """With the same SQLSTATE as a bare INSERT, and a HINT."""
-    said = refusal(connection, f"SELECT orchestrator.enqueue({how})")
+    diagnostic = refusal(connection, f"SELECT orchestrator.enqueue({how})")
 
-    assert "OR006" == said.sqlstate
-    assert said.message_hint
+    assert "OR006" == diagnostic.sqlstate
+    assert diagnostic.message_hint
 
 
 def test_enqueue_many_answers_in_order(connection: psycopg.Connection) -> None:
@@ -301,11 +301,11 @@ def test_one_bad_item_refuses_the_set_and_is_named(
 ) -> None:
     """All or nothing; the message begins with the item's index."""
     good = [{"type": "t", "key": str(n)} for n in range(3)]
-    said = refusal(connection, "SELECT orchestrator.enqueue_many(%s)", [Jsonb([*good, bad])])
+    diagnostic = refusal(connection, "SELECT orchestrator.enqueue_many(%s)", [Jsonb([*good, bad])])
 
-    assert (sqlstate, f"tasks[3]: {words}") == (said.sqlstate, said.message_primary)
-    assert said.message_hint
-    assert SECRET not in f"{said.message_detail}{said.context}"
+    assert (sqlstate, f"tasks[3]: {words}") == (diagnostic.sqlstate, diagnostic.message_primary)
+    assert diagnostic.message_hint
+    assert SECRET not in f"{diagnostic.message_detail}{diagnostic.context}"
     assert (0, 0) == connection.execute(
         "SELECT (SELECT count(*) FROM orchestrator.tasks), (SELECT count(*) FROM orchestrator.idempotency_keys)"
     ).fetchone()
@@ -332,11 +332,13 @@ def test_enqueue_alike_takes_an_array_and_an_object(
     connection: psycopg.Connection, payloads: str | None, alike: str | None
 ) -> None:
     """Anything else is refused with an example, and not by what the function does with it within itself."""
-    said = refusal(connection, "SELECT orchestrator.enqueue_alike(%s::jsonb, %s::jsonb)", [payloads, alike])
+    diagnostic = refusal(
+        connection, "SELECT orchestrator.enqueue_alike(%s::jsonb, %s::jsonb)", [payloads, alike]
+    )
 
-    assert "OR006" == said.sqlstate
+    assert "OR006" == diagnostic.sqlstate
     assert (
-        said.message_primary
+        diagnostic.message_primary
         == "enqueue_alike takes a JSON array of payloads, and a JSON object of what they share"
     )
 

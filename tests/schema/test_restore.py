@@ -1,4 +1,4 @@
-"""A copy of the database, however it was made: nothing runs in it before a person says so, and then everything does."""
+"""Any copy of the database: no task runs in it until an operator resumes it, and then all do."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Who may do what: each role as somebody who is its member and nothing more."""
+"""The rights of each role, tested with a login that is its member and nothing more."""
 
 from collections.abc import Iterator
 

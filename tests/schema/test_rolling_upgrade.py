@@ -1,7 +1,7 @@
-"""The code of today on the schema of tomorrow: a made-up second revision arrives while a worker of today works.
+"""Today's code on tomorrow's schema: an invented second revision is applied while a worker of today works.
 
-The revisions are made up from the rules that tests/house/test_migrations.py holds, and run by the real runner from a
-copy of the migrations' folder.
+The revisions follow the rules in tests/house/test_migrations.py, and the real runner runs them from a copy of the
+migrations' folder.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What `schema/` says and what the migrations have brought are one and the same, object by object."""
+"""The files in `schema/` and the result of the migrations are equal, object by object."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`orchestrator.schema.tables`: what SQLAlchemy's users write their own selects and joins with."""
+"""`orchestrator.schema.tables`: the tables with which users of SQLAlchemy write selects and joins."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What an UPDATE or DELETE by hand does to a task, and what is refused: the database's copy of TRANSITIONS."""
+"""The effects of a manual UPDATE or DELETE on a task, and the refusals: the database's copy of TRANSITIONS."""
 
 from itertools import product
 from typing import LiteralString
@@ -27,12 +27,12 @@ def test_the_database_allows_exactly_the_manual_transitions(connection: psycopg.
             connection.execute(STEP, params)
             assert new == read(connection, task_id, "status")
         else:
-            said = refusal(connection, STEP, params)
+            diagnostic = refusal(connection, STEP, params)
             assert ("OR001", f"task {task_id} is {old}, and a manual change cannot make it {new}") == (
-                said.sqlstate,
-                said.message_primary,
+                diagnostic.sqlstate,
+                diagnostic.message_primary,
             )
-            assert said.message_hint
+            assert diagnostic.message_hint
             assert old == read(connection, task_id, "status")
 
 
@@ -55,19 +55,21 @@ def test_setting_the_same_status_changes_nothing(connection: psycopg.Connection,
 
 def test_an_unknown_status_is_refused_with_the_known_ones(connection: psycopg.Connection) -> None:
     """A slip of the pen gets the list."""
-    said = refusal(
+    diagnostic = refusal(
         connection, "UPDATE orchestrator.tasks SET status = 'done' WHERE id = %s", [put(connection)]
     )
 
-    assert "OR001" == said.sqlstate
-    assert "dead_letter" in (said.message_hint or "")
+    assert "OR001" == diagnostic.sqlstate
+    assert "dead_letter" in (diagnostic.message_hint or "")
 
 
 def test_a_status_of_null_is_refused(connection: psycopg.Connection) -> None:
     """NULL is no status, and no hole in the guard."""
-    said = refusal(connection, "UPDATE orchestrator.tasks SET status = NULL WHERE id = %s", [put(connection)])
+    diagnostic = refusal(
+        connection, "UPDATE orchestrator.tasks SET status = NULL WHERE id = %s", [put(connection)]
+    )
 
-    assert "OR001" == said.sqlstate
+    assert "OR001" == diagnostic.sqlstate
 
 
 @pytest.mark.parametrize("status", [*sorted(FINISHED), *sorted(LEASED)])
@@ -155,9 +157,9 @@ def test_an_impossible_priority_is_refused(
         "UPDATE orchestrator.tasks SET priority = %s WHERE id = %s",
         "UPDATE orchestrator.tasks SET status = 'pending', priority = %s WHERE id = %s",
     ):
-        said = refusal(connection, statement, [priority, task_id])
-        assert "OR006" == said.sqlstate
-        assert said.message_hint
+        diagnostic = refusal(connection, statement, [priority, task_id])
+        assert "OR006" == diagnostic.sqlstate
+        assert diagnostic.message_hint
 
 
 def test_a_future_run_at_schedules_and_a_past_one_frees(connection: psycopg.Connection) -> None:
@@ -175,12 +177,12 @@ def test_a_future_run_at_schedules_and_a_past_one_frees(connection: psycopg.Conn
 @pytest.mark.parametrize("status", sorted(FINISHED | LEASED))
 def test_the_time_of_what_no_longer_waits_is_refused(connection: psycopg.Connection, status: Status) -> None:
     """The HINT has the statement that was meant."""
-    said = refusal(
+    diagnostic = refusal(
         connection, "UPDATE orchestrator.tasks SET run_at = now() WHERE id = %s", [put(connection, status)]
     )
 
-    assert "OR001" == said.sqlstate
-    assert "SET status = 'pending', run_at" in (said.message_hint or "")
+    assert "OR001" == diagnostic.sqlstate
+    assert "SET status = 'pending', run_at" in (diagnostic.message_hint or "")
 
 
 @pytest.mark.parametrize("status", sorted(FINISHED))
@@ -199,16 +201,16 @@ def test_the_options_of_a_finished_task_do_not_change(
     before = read(connection, task_id, "*")
     column = change.partition(" ")[0]
 
-    said = refusal(connection, CHANGE.format(change))
+    diagnostic = refusal(connection, CHANGE.format(change))
 
     assert (
         "OR001",
         f"task {task_id} is {status} and keeps what it was run with; {column} cannot be changed",
     ) == (
-        said.sqlstate,
-        said.message_primary,
+        diagnostic.sqlstate,
+        diagnostic.message_primary,
     )
-    assert f"SET status = 'pending', {column} = … WHERE id = {task_id}" in (said.message_hint or "")
+    assert f"SET status = 'pending', {column} = … WHERE id = {task_id}" in (diagnostic.message_hint or "")
     assert before == read(connection, task_id, "*")
     connection.execute(CHANGE.format(f"status = 'pending', {change}").encode())
     assert "pending" == read(connection, task_id, "status")
@@ -218,13 +220,15 @@ def test_one_finished_task_refuses_a_change_of_many(connection: psycopg.Connecti
     """All or nothing, and the WHERE that was meant works."""
     waits, ended = put(connection), put(connection, "dead_letter")
 
-    said = refusal(connection, "UPDATE orchestrator.tasks SET priority = 75, run_at = '2020-01-01 UTC'")
+    diagnostic = refusal(connection, "UPDATE orchestrator.tasks SET priority = 75, run_at = '2020-01-01 UTC'")
 
     assert (
         f"task {ended} is dead_letter and keeps what it was run with; priority, run_at cannot be changed"
-        == (said.message_primary)
+        == (diagnostic.message_primary)
     )
-    assert f"SET status = 'pending', priority = …, run_at = … WHERE id = {ended}" in (said.message_hint or "")
+    assert f"SET status = 'pending', priority = …, run_at = … WHERE id = {ended}" in (
+        diagnostic.message_hint or ""
+    )
     connection.execute("UPDATE orchestrator.tasks SET priority = 75 WHERE finished_at IS NULL")
     assert 75 == read(connection, waits, "priority")
 
@@ -232,11 +236,11 @@ def test_one_finished_task_refuses_a_change_of_many(connection: psycopg.Connecti
 @pytest.mark.parametrize("run_at", ["infinity", "-infinity", "1969-12-31 UTC", "9000-01-02 UTC", None])
 def test_an_impossible_time_is_refused(connection: psycopg.Connection, run_at: str | None) -> None:
     """Python could not load it."""
-    said = refusal(
+    diagnostic = refusal(
         connection, "UPDATE orchestrator.tasks SET run_at = %s WHERE id = %s", [run_at, put(connection)]
     )
 
-    assert "OR006" == said.sqlstate
+    assert "OR006" == diagnostic.sqlstate
 
 
 def test_a_delete_frees_the_key_and_is_recorded(connection: psycopg.Connection) -> None:

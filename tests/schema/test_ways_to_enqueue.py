@@ -1,7 +1,7 @@
-"""One task, whichever way it goes in: each way makes the same row of it, or refuses it in the same words.
+"""Each way to enqueue makes the same row of the same task, or refuses it with the same message.
 
 The ways are a bare INSERT, which the row trigger completes; enqueue(); enqueue_many(), alone and beside others;
-enqueue_alike(); and enqueue_each(), which enqueue_many() turns to where anything is unusual.
+enqueue_alike(); and enqueue_each(), which enqueue_many() calls for unusual tasks.
 """
 
 import json
@@ -166,22 +166,22 @@ def test_every_way_makes_the_same_row_or_refuses_in_the_same_words(
     shop: psycopg.Connection, task: dict[str, Any]
 ) -> None:
     """Column by column, with what is derived, and the same notices."""
-    said = outcomes(shop, task)
+    results = outcomes(shop, task)
 
-    inserted = said.pop("inserted")
-    assert dict.fromkeys(said, said["called"]) == said
+    inserted = results.pop("inserted")
+    assert dict.fromkeys(results, results["called"]) == results
     # Of several faults the functions may name another one first. An INSERT has no delay.
     if task.get("delay") != "-1 hour":
-        assert inserted == said["called"] or {type(inserted[0]), type(said["called"][0])} == {str}
+        assert inserted == results["called"] or {type(inserted[0]), type(results["called"][0])} == {str}
 
 
 @pytest.mark.parametrize("key", ["k", "k" * 500, "k" * 501, ""])
 @pytest.mark.parametrize("kind", ["mail", "m" * 201, "m" * 65_536, "a\nb", ""])
 def test_a_key_makes_no_difference(shop: psycopg.Connection, kind: str, key: str) -> None:
     """To the row, nor to what is refused."""
-    said = outcomes(shop, {"type": kind, "key": key})
+    results = outcomes(shop, {"type": kind, "key": key})
 
-    assert dict.fromkeys(said, said["inserted"]) == said
+    assert dict.fromkeys(results, results["inserted"]) == results
 
 
 def test_a_key_that_no_index_could_hold_is_refused_by_name(shop: psycopg.Connection) -> None:
@@ -201,9 +201,9 @@ def test_a_key_that_no_index_could_hold_is_refused_by_name(shop: psycopg.Connect
 )
 def test_a_time_makes_none_either(shop: psycopg.Connection, run_at: str) -> None:
     """Given as such, in the past, and beyond what can be."""
-    said = outcomes(shop, {"type": "mail", "run_at": run_at})
+    results = outcomes(shop, {"type": "mail", "run_at": run_at})
 
-    assert dict.fromkeys(said, said["inserted"]) == said
+    assert dict.fromkeys(results, results["inserted"]) == results
 
 
 @pytest.mark.parametrize("way", WAYS)

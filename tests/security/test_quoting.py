@@ -1,4 +1,4 @@
-"""What PostgreSQL quotes of a row in an error stays out of what is kept of a failure, whichever driver made it."""
+"""Values that PostgreSQL quotes from a row in an error are removed from recorded failures, with any driver."""
 
 import asyncio
 import importlib

@@ -1,4 +1,4 @@
-"""Judge each step of a made-up history, whatever the reference says. tests/invariants states what must hold."""
+"""Check each step of a generated history, independent of the reference. tests/invariants states the invariants."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What an UPDATE by hand makes of a task: refused, or completed so that it makes sense."""
+"""The effects of a manual UPDATE of a task: refused, or completed to a consistent row."""
 
 from dataclasses import replace
 

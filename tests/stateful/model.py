@@ -1,7 +1,7 @@
-"""The reference: what the queue is meant to do, on a dict of tasks.
+"""The reference: the intended behaviour of the queue, on a dict of tasks.
 
-Written from the contract (DESIGN, the header of each .sql), not from the statements: no locks, no leaves, no batches.
-It answers each question in the words of `words.py`, as the database does (database.py), and `snapshot` is all it holds.
+It follows the contract (DESIGN, the header of each .sql), not the statements: no locks, no leaves, no batches. It
+answers with the types of `words.py`, like the database (database.py), and `snapshot` is its whole content.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The rows of the reference, each able to say what the database must show of it."""
+"""The rows of the reference; each gives the row that the database must have."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta

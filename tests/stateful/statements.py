@@ -1,4 +1,4 @@
-"""What is said in SQL: the reset between two stories, the look after each step, what hands and producers say."""
+"""The SQL of these tests: the reset between two stories, the query after each step, manual changes and enqueues."""
 
 from typing import LiteralString
 

@@ -1,8 +1,8 @@
-"""The machine let loose: short, and the same each time, in the checks; long, and new each time, when asked for.
+"""Runs of the machine: short, and the same each time, in the checks; long, and new each time, on request.
 
     ORCHESTRATOR_TEST_STATEFUL=40000 python -m pytest -m long tests/stateful
 
-The number is that of the stories; what is found is told with the fewest steps that lead there.
+The number is that of the stories. A failure is reported with the fewest steps that lead to it.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""The words that the model and the database are spoken to in: what is asked of either, and what either answers.
+"""The common interface of the model and the database: the types of arguments and answers.
 
-Moments are whole seconds from the start of an example, workers are numbers; so a story that went wrong can be read.
+Times are whole seconds from the start of an example, workers are numbers; so a failed story is readable.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Tasks before and after a station, compared as whole rows, so that nothing changes unseen."""
+"""Tasks before and after a station, compared as whole rows, so that the test sees every change."""
 
 from typing import Any
 

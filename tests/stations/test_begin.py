@@ -1,4 +1,4 @@
-"""Beginning: who may start, and what is marked."""
+"""Beginning: which worker may start, and what is marked."""
 
 import psycopg
 

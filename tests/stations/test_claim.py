@@ -1,4 +1,4 @@
-"""Claiming: in which order, how many, and never what another one has."""
+"""Claiming: in which order, how many, and never a task of another worker."""
 
 import json
 import secrets
@@ -56,7 +56,9 @@ def test_a_batch_comes_in_the_order_of_execution(connection: psycopg.Connection,
     assert tasks[::-1] == ids(worker.claim(batch_size=20))
 
 
-def test_aging_lets_a_low_one_through(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+def test_aging_lets_a_low_priority_task_run(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
     """With an hour a point, 25 points of priority are worth 25 hours of waiting, and no more."""
     connection.execute("UPDATE orchestrator.queues SET aging = '1 hour' WHERE name = 'default'")
     low = insert(connection, type="mail", priority=25)

@@ -1,4 +1,4 @@
-"""Seven ways in which a lease ends; each gives back the permits that it held, and tells the gates of a task's end."""
+"""Seven ways in which a lease ends. Each returns the permits of the lease, and counts the task's end for its gates."""
 
 from collections.abc import Callable
 from typing import LiteralString
@@ -75,7 +75,7 @@ def in_a_copy(connection: psycopg.Connection, _: Mate, _clock: Clock, _task: Cla
 
 
 @pytest.mark.parametrize(
-    ("way", "max_attempts", "told"),
+    ("way", "max_attempts", "change"),
     [
         pytest.param(by_outcome(Completed("1")), 4, SUCCEEDED, id="completed"),
         pytest.param(by_outcome(Failed(FAULT, "failed", 60)), 4, WAITS, id="retried"),
@@ -98,7 +98,7 @@ def test_each_end_of_a_lease_gives_back_what_it_held(
     clock: Clock,
     way: Way,
     max_attempts: int,
-    told: tuple[int, int, int] | None,
+    change: tuple[int, int, int] | None,
 ) -> None:
     """Each permit once. The gates hear of it only where the task has ended."""
     put(connection, max_attempts=max_attempts)
@@ -108,7 +108,7 @@ def test_each_end_of_a_lease_gives_back_what_it_held(
     way(connection, worker, clock, task)
 
     assert [(7, 1), (8, 1)] == returned(connection)
-    assert ([] if told is None else [(9, *told)]) == changes(connection)
+    assert ([] if change is None else [(9, *change)]) == changes(connection)
 
 
 def test_a_batch_writes_one_row_for_each_key(connection: psycopg.Connection, worker: Mate) -> None:
@@ -146,7 +146,7 @@ def test_plain_tasks_and_others_of_one_batch_are_all_accepted(
 
 
 @pytest.mark.parametrize(
-    ("before", "statement", "told"),
+    ("before", "statement", "change"),
     [
         ("dead_letter", REQUEUE, (-1, -1, 0)),
         ("completed", REQUEUE, (-1, 0, 0)),
@@ -156,7 +156,7 @@ def test_plain_tasks_and_others_of_one_batch_are_all_accepted(
     ],
 )
 def test_a_manual_change_counts_for_the_gates_and_returns_no_permit(
-    connection: psycopg.Connection, before: str, statement: LiteralString, told: tuple[int, int, int]
+    connection: psycopg.Connection, before: str, statement: LiteralString, change: tuple[int, int, int]
 ) -> None:
     """What holds no lease holds no permit, whatever an earlier attempt has left on its row."""
     task_id = put(connection, before, holds=[7, 8], gates=[9])
@@ -164,7 +164,7 @@ def test_a_manual_change_counts_for_the_gates_and_returns_no_permit(
     connection.execute(statement, [task_id])
 
     assert [] == returned(connection)
-    assert [(9, *told)] == changes(connection)
+    assert [(9, *change)] == changes(connection)
 
 
 def test_a_delete_of_a_completed_task_counts_for_no_gate(connection: psycopg.Connection) -> None:

@@ -1,4 +1,4 @@
-"""Finishing: what each end leaves behind, to the column, and what a lost lease may no longer write."""
+"""Finishing: the whole row after each end, and the refusal of a lost lease."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,6 +1,6 @@
-"""Claiming while somebody's old snapshot keeps every dead entry of the index alive, on a real server.
+"""Claiming while an old snapshot keeps every dead entry of the index, on a real server.
 
-What a claim passes on its way is counted in buffers, not in milliseconds: that is the same on every machine.
+The cost of a claim is counted in buffers, not in milliseconds: buffers are the same on every machine.
 """
 
 import time

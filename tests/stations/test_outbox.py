@@ -1,4 +1,4 @@
-"""The outbox: whatever happens to locks and connections, each outcome is written once, and none holds up another."""
+"""The outbox: with any locks and connection failures, each outcome is written once, and none delays another."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

@@ -1,9 +1,8 @@
-"""Every statement of a worker finds its rows through the right index, whatever the tables held when it was planned.
+"""Every statement of a worker uses the right index, with any content of the tables at the time of planning.
 
-The real files are prepared in a session with a worker's settings, and explained with custom and with generic plans,
-at four moments in the life of one database, with 200,000 tasks ready, future and finished. The worst is a plan
-that is kept: made while the tables were empty, it would last until somebody analyzes them. So a session has its
-statements planned anew every second.
+The tests prepare the real files in a session with a worker's settings, and explain them with custom and generic
+plans, at four moments in the life of one database with 200,000 tasks ready, future and finished. The worst case is a
+kept plan: made on empty tables, it would stay until the next ANALYZE. So a session renews its plans every second.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Recovering: what dead workers held comes back, each task once, and its loss is charged only if it had begun."""
+"""Recovering: the tasks of dead workers are given back, each once, and a loss is charged only if the task had begun."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Where a claim looks that remembers what it has emptied: beside that, and by and by inside; all of it in time."""
+"""The search of a claim that remembers emptied ranges: beside the ranges, step by step inside them, and all in time."""
 
 from collections.abc import Iterable
 from itertools import pairwise

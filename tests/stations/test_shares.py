@@ -1,4 +1,4 @@
-"""How the slots of one claim are divided among queues."""
+"""The division of a claim's slots among queues."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Sweeping: what has become due is freed, once, in its old place."""
+"""Sweeping: a due task is freed, once, in its old place."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -2,7 +2,7 @@
 
     worker.take("mail")  →  worker.finish(Outcome(task, Completed(None)))
 
-Synchronous for the tests' sake; underneath the stations run as they do in a worker, on a loop of their own.
+The interface is synchronous for the tests. The stations run on a loop of their own, as in a worker.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A drain runs what is ready on the real database, each task as a worker would, and says how it ended."""
+"""`run_tasks` runs the ready tasks on the real database, each as a worker would, and returns how they ended."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

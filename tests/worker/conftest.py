@@ -1,4 +1,4 @@
-"""An application on the test's own database, and a way to take that database away."""
+"""An application on the test's own database, and a way to make that database unreachable."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.worker.outage import Outage, possible
 
 @pytest.fixture
 def app(database_url: str) -> Iterator[Orchestrator]:
-    """An application without tasks, quick to notice things, its connections closed afterwards."""
+    """An application without tasks that notices changes fast. Its connections are closed afterwards."""
     application = Orchestrator(database_url, poll_seconds=1.0, heartbeat_seconds=0.5, grace_seconds=10.0)
     yield application
     application.close()
@@ -19,6 +19,6 @@ def app(database_url: str) -> Iterator[Orchestrator]:
 
 @pytest.fixture
 def outage(administrator: psycopg.Connection, connection: psycopg.Connection) -> Iterator[Outage]:
-    """An outage of the test's database that has not begun yet; it is over after the test."""
+    """An outage of the test's database that has not begun yet. It ends with the test."""
     with possible(administrator, connection) as outage:
         yield outage

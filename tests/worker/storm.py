@@ -1,4 +1,4 @@
-"""Several worker processes, told to stop and killed at random, each followed by another, until all tasks are done.
+"""Several worker processes, stopped and killed at random, each replaced by another, until all tasks are done.
 
     python -m tests.worker.storm --tasks 10000 --signals 60
 
@@ -40,7 +40,7 @@ FROM generate_series(1, %s) AS n
 
 @dataclass
 class Storm:
-    """What happened."""
+    """The result."""
 
     kills: int
     stops: int
@@ -49,7 +49,7 @@ class Storm:
 
 
 def storm(url: str, directory: Path, *, tasks: int, signals: int, seed: int, seconds: float) -> Storm:
-    """Let a storm pass over so many tasks; everything must be done when it is over, within the time given."""
+    """Run the storm over this number of tasks. All must be done at its end, within the time limit."""
     dice, numbers, begun = random.Random(seed), count(1), time.monotonic()  # noqa: S311 - no secret
     with psycopg.connect(url, autocommit=True) as connection, ExitStack() as crew:
 
@@ -76,7 +76,7 @@ def storm(url: str, directory: Path, *, tasks: int, signals: int, seed: int, sec
             process.signal(signal.SIGTERM)
         for process in (*ending, *hired):
             # One that is still being loaded when it is told to stop just ends.
-            assert 0 == process.wait() or not process.said("worker started"), process.log
+            assert 0 == process.wait() or not process.has_logged("worker started"), process.log
         lost = int(value(connection, "SELECT count(*) FROM orchestrator.attempts WHERE outcome = 'lost'"))
         check(connection, tasks)
     return Storm(signals - stops, stops, lost, time.monotonic() - begun)
@@ -91,7 +91,8 @@ def reached(connection: psycopg.Connection, enough: int) -> bool:
 
 
 def check(connection: psycopg.Connection, tasks: int) -> None:
-    """See each effect once where it was committed with its task, else at least once; and nothing left behind."""
+    """Check that each effect exists once if it was committed with its task, else at least once, and that nothing is
+    left behind."""
     ledger = value(connection, "SELECT ARRAY[count(*), count(DISTINCT task_id)] FROM ledger")
     journal = value(connection, "SELECT ARRAY[count(*), count(DISTINCT task_id)] FROM journal")
     written = connection.execute("SELECT task_id FROM ledger UNION SELECT task_id FROM journal").fetchall()
@@ -103,7 +104,7 @@ def check(connection: psycopg.Connection, tasks: int) -> None:
 
 
 def main() -> None:
-    """Let a storm pass over a server of its own, and say what happened."""
+    """Run a storm on a server of its own, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tasks", type=int, default=10_000)
     parser.add_argument("--signals", type=int, default=60)

@@ -1,7 +1,7 @@
-"""Processes that are killed, stopped and robbed of their server, again and again: each task leaves one entry.
+"""Processes that are killed, stopped and cut off from their server, again and again: each task leaves one entry.
 
-Half of the handlers run on the loop and half in threads. Without a transaction of their own this fails: what had been
-written when a worker was killed is written again.
+Half of the handlers run on the loop and half in threads. Without a transaction of their own this fails: a handler
+whose worker is killed after its write writes again.
 """
 
 import random
@@ -65,7 +65,9 @@ def test_workers_that_come_and_go_leave_one_entry_a_task(
             worker(database_url, tmp_path / f"{number}a.log", **HAVE) as one,
             worker(database_url, tmp_path / f"{number}b.log", **HAVE) as other,
         ):
-            eventually(lambda: one.said("worker started") and other.said("worker started"), "both serve")
+            eventually(
+                lambda: one.has_logged("worker started") and other.has_logged("worker started"), "both serve"
+            )
             enough = number * TOTAL // 5
             eventually(lambda enough=enough: booked(connection) >= enough, "some are booked")  # type: ignore[misc]
             for process in (one, other):

@@ -1,4 +1,4 @@
-"""How the parent judges its children's ends: after how long another takes the place, and what its own exit code is. The
+"""The parent's reaction to the ends of its children: the delay before a replacement, and its own exit code. The
 children do nothing but end."""
 
 import sys

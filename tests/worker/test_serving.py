@@ -1,4 +1,4 @@
-"""What a worker takes, in which order, and when: through real workers."""
+"""Which tasks a worker takes, in which order, and when: through real workers."""
 
 import asyncio
 import time
@@ -38,8 +38,8 @@ def test_higher_first_and_fifo_inside_a_priority(app: Orchestrator) -> None:
     assert expected == order
 
 
-def test_aging_lets_a_low_one_through(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Where a point of priority is worth a second of waiting, a minute overtakes 50 points, and not 75."""
+def test_aging_lets_a_low_priority_task_run(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """If a point of priority equals a second of waiting, a minute outweighs 50 points, and not 75."""
     order: list[str] = []
 
     @app.task(name="note")
@@ -57,7 +57,7 @@ def test_aging_lets_a_low_one_through(app: Orchestrator, connection: psycopg.Con
 
 
 def test_two_backlogged_queues_are_served_alike(app: Orchestrator) -> None:
-    """Neither the queue named first nor the one filled first starves the other."""
+    """Neither the queue that is named first nor the one that is filled first delays the other."""
     order: list[str] = []
 
     @app.task(name="note")
@@ -75,7 +75,7 @@ def test_two_backlogged_queues_are_served_alike(app: Orchestrator) -> None:
 
 
 def test_slots_go_to_the_queues_in_turn(app: Orchestrator) -> None:
-    """Not claims: however many tasks a claim takes, no backlogged queue is ever more than a slot or two ahead."""
+    """Slots, not claims: with claims of any size, no backlogged queue is ever more than a slot or two ahead."""
     order: list[str] = []
 
     @app.task(name="note")
@@ -96,7 +96,7 @@ def test_slots_go_to_the_queues_in_turn(app: Orchestrator) -> None:
 def test_a_paused_queue_is_left_alone_until_resumed(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A pause holds at once, for a worker that serves already; resuming it wakes the worker."""
+    """A pause takes effect at once, for a running worker, too. The resumption wakes the worker."""
 
     @app.task(name="work", queue="paused")
     async def work() -> None: ...
@@ -120,7 +120,7 @@ def test_a_paused_queue_is_left_alone_until_resumed(
 
 
 def test_only_the_named_queues_are_served(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """A worker for mail leaves reports alone, and ends without waiting for them."""
+    """A worker for mail ignores reports, and ends without a wait for them."""
 
     @app.task(name="work")
     async def work() -> None: ...
@@ -132,7 +132,7 @@ def test_only_the_named_queues_are_served(app: Orchestrator, connection: psycopg
 
 
 def test_scheduled_tasks_start_when_due(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """On an idle worker that polls once a minute, and on a busy one; enqueued before it started, and after."""
+    """On an idle worker that polls once a minute, and on a busy one; enqueued before its start, and after."""
     app = quiet(app)
     enough = asyncio.Event()
 
@@ -164,7 +164,7 @@ def test_scheduled_tasks_start_when_due(app: Orchestrator, connection: psycopg.C
 def test_a_nearer_time_from_a_manual_change_is_kept(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """UPDATE … SET run_at on a task that waits: the sleeping worker hears of it."""
+    """UPDATE … SET run_at on a waiting task: the idle worker is notified."""
     app = quiet(app)
 
     @app.task(name="work")
@@ -254,7 +254,7 @@ def test_tasks_that_become_due_for_others_wake_them(
 def test_an_unknown_type_waits_for_a_worker_that_knows_it(
     app: Orchestrator, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Put back uncharged, visibly, later each time; then somebody comes who knows it, and finds attempt 1."""
+    """It is put back uncharged, visibly, with a growing delay. A worker that knows it runs attempt 1."""
     knowing = Orchestrator(database_url)
 
     @knowing.task(name="report", max_attempts=1)
@@ -307,12 +307,12 @@ def test_ten_workers_and_two_tasks(app: Orchestrator, connection: psycopg.Connec
 
 
 def quiet(app: Orchestrator) -> Orchestrator:
-    """Return an application whose workers poll once a minute, so that a poll explains nothing."""
+    """Return an application whose workers poll once a minute, so that no result depends on a poll."""
     return Orchestrator(app.config.database_url, poll_seconds=60.0, heartbeat_seconds=0.5)
 
 
 async def past_the_looks(connection: psycopg.Connection) -> None:
-    """Wait until the worker's claims have rested for longer than its longest look."""
+    """Wait until the worker's claims have paused for longer than its longest look."""
     await until(
         lambda: value(
             connection,
@@ -324,7 +324,7 @@ async def past_the_looks(connection: psycopg.Connection) -> None:
 
 
 def test_a_backoff_may_be_written_in_whole_numbers(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Beside one that is not: both are declared, and the database holds what was said."""
+    """Beside one with fractions: both are declared, and the database has the given values."""
     for name, backoff in (("whole", Backoff(base_seconds=0, factor=3)), ("plain", Backoff())):
         app.task(name=name, backoff=backoff)(lambda: None)
     run_until_empty(app)

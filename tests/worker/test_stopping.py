@@ -1,4 +1,4 @@
-"""How a worker ends: told to, in a hurry, with its database away, or by a fault; and what it leaves behind."""
+"""The ends of a worker: on request, in a hurry, without its database, or by an error; and the state it leaves."""
 
 import asyncio
 import signal
@@ -33,7 +33,7 @@ from tests.worker.running import (
 
 
 def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """What runs may finish, what waits is left, nothing stays claimed or running, and the row says stopped."""
+    """Running tasks may finish, waiting tasks stay, no task stays claimed or running, and the row says stopped."""
     go_on = asyncio.Event()
 
     @app.task(name="work")
@@ -99,21 +99,21 @@ def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
 
 @pytest.mark.parametrize("colour", ["async", "def"])
 def test_a_second_cancel_hurries(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
-    """What still runs is given back at once, uncharged and in its old place, and its handler is told."""
-    told, let_go = threading.Event(), threading.Event()
+    """Running tasks are given back at once, uncharged and in their old place, and their handlers are informed."""
+    was_cancelled, let_go = threading.Event(), threading.Event()
 
     @app.task(name="endless")
     async def on_loop() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            told.set()
+            was_cancelled.set()
 
     @app.task(name="endless-thread")
     def in_thread(context: Context) -> None:
         while not context.cancelled and not let_go.wait(0.005):
             pass
-        told.set()
+        was_cancelled.set()
 
     endless = on_loop if colour == "async" else in_thread
 
@@ -137,13 +137,13 @@ def test_a_second_cancel_hurries(app: Orchestrator, connection: psycopg.Connecti
 
     asyncio.run(main())
 
-    assert told.wait(PATIENCE_SECONDS)
+    assert was_cancelled.wait(PATIENCE_SECONDS)
     let_go.set()
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
 
 
 def test_the_grace_ends_by_itself(database_url: str, connection: psycopg.Connection) -> None:
-    """Who needs longer than the grace is given back without a second word."""
+    """A task that needs longer than the grace is given back without a second signal."""
     app = Orchestrator(database_url, grace_seconds=0.1)
 
     @app.task(name="endless")
@@ -161,10 +161,10 @@ def test_the_grace_ends_by_itself(database_url: str, connection: psycopg.Connect
     assert {"pending": 1} == statuses(connection)
 
 
-def test_a_stubborn_handler_is_given_back_over_its_head(
+def test_the_task_of_a_handler_that_ignores_its_cancellation_is_given_back(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who swallows its cancellation holds up nobody: the lease is given up, and its late outcome is not written."""
+    """The handler delays no other: its lease is given up, and its late outcome is not written."""
     monkeypatch.setattr("orchestrator.worker.end_attempts.CANCEL_SECONDS", 0.2)
     app = Orchestrator(database_url, grace_seconds=0)
     enough = asyncio.Event()
@@ -190,8 +190,8 @@ def test_a_stubborn_handler_is_given_back_over_its_head(
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
 
 
-def test_a_worker_in_somebodys_process_leaves_signals_alone(app: Orchestrator) -> None:
-    """They belong to whoever owns the process."""
+def test_a_worker_inside_an_application_leaves_signals_alone(app: Orchestrator) -> None:
+    """They belong to the application."""
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
     @app.task(name="look")
@@ -215,7 +215,7 @@ def test_a_worker_in_somebodys_process_leaves_signals_alone(app: Orchestrator) -
 def test_a_worker_stops_while_its_database_is_away(
     app: Orchestrator, connection: psycopg.Connection, outage: Outage
 ) -> None:
-    """An idle one at once; it does not wait for the database to come back."""
+    """An idle worker stops at once, without a wait for the database."""
 
     async def main() -> None:
         worker = asyncio.create_task(app.arun_worker())
@@ -234,7 +234,7 @@ def test_a_worker_stops_while_its_database_is_away(
 def test_outcomes_that_could_not_be_written_are_logged(
     database_url: str, connection: psycopg.Connection, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker ends all the same, with an error; another one recovers the task after a while."""
+    """The worker ends all the same, with an error. Another worker recovers the task later."""
     monkeypatch.setattr("orchestrator.worker.worker.LAST_WRITES_SECONDS", 0.3)
     app = Orchestrator(
         database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4, grace_seconds=0.2
@@ -265,7 +265,7 @@ def test_outcomes_that_could_not_be_written_are_logged(
 
 
 def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycopg.Connection) -> None:
-    """Its row does not claim to have stopped in order, so what it held is taken back."""
+    """Its row does not say that it stopped cleanly, so its tasks are taken back."""
     # Time enough for a busy machine: a worker that could not beat for so long gives up its task for that reason.
     app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=2)
     broken, whole = (

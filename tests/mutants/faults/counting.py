@@ -1,4 +1,4 @@
-"""Statistics that count twice, forget, wait for each other, or mean something else."""
+"""Statistics that count twice, lose counts, wait for each other, or have a wrong meaning."""
 
 from tests.mutants.mutant import mutant
 

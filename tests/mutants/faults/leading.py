@@ -1,4 +1,4 @@
-"""Leaders beside one another, and duties without a leader."""
+"""Two leaders at the same time, and duties without a leader."""
 
 from tests.mutants.mutant import mutant
 
