@@ -20,6 +20,10 @@ def kept_when_plain(of: str) -> list[str]:
     return listed((name for name in KEPT if name not in ONLY_OF_GUESTS), of=of, closing=",")
 
 
+def only_of_guests(of: str) -> list[str]:
+    return listed((name for name in KEPT if name in ONLY_OF_GUESTS), of=of)
+
+
 def step(name: str) -> Callable[[str], list[str]]:
     """A step of a statement, from its own file."""
 
@@ -33,6 +37,7 @@ def step(name: str) -> Callable[[str], list[str]]:
 PARTS: dict[str, Callable[[str], list[str]]] = {
     "kept": kept,
     "kept when plain": kept_when_plain,
+    "only of guests": only_of_guests,
     "permits returned": step("permits_returned"),
     "count gate successes": step("count_gate_successes"),
     "count gate failures": step("count_gate_failures"),
