@@ -10,12 +10,12 @@ from typing import Any
 
 import psycopg
 
-from orchestrator.bench import sql_sections
 from orchestrator.bench.environment import Environment, NotMeasured
 from orchestrator.bench.rounds import Round
 from orchestrator.bench.workers import Workers
+from orchestrator.postgres import statement
 
-SQL = sql_sections.of(__file__, "backlog.sql")
+SQL = statement.sections(__file__, "backlog.sql")
 DEFAULT = ("default",)
 LOOK_EVERY_SECONDS = 0.01
 # The lowest rate at which a measure still makes sense.

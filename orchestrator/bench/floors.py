@@ -18,10 +18,9 @@ from uuid import uuid4
 
 import psycopg
 
-from orchestrator.bench import sql_sections
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, statement
 
-SQL = sql_sections.of(__file__, "floors.sql")
+SQL = statement.sections(__file__, "floors.sql")
 BATCH_SIZE = 500
 # psycopg prepares a statement after this number of executions. They run before the first one that counts.
 PREPARED_AFTER = 6

@@ -14,12 +14,11 @@ from typing import Any
 
 import psycopg
 
-from orchestrator.bench import floors, sql_sections
+from orchestrator.bench import floors
 from orchestrator.config import PREFIX
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, statement
 
-SQL = sql_sections.of(__file__, "producer.sql")
-INSERTS = {"tasks": SQL["insert"], "floor": floors.SQL["insert"]}
+INSERTS = {"tasks": statement.load(__file__, "producer.sql"), "floor": floors.SQL["insert"]}
 GIVEN = {"type": "bench.nothing", "payload": "{}"}
 
 
@@ -32,15 +31,15 @@ def main() -> None:
     together = threading.Barrier(size)
     with ThreadPoolExecutor(size) as threads:
         while words := sys.stdin.readline().split():
-            statement, inserts = INSERTS[words[0]], int(words[1])
+            insert, inserts = INSERTS[words[0]], int(words[1])
 
             def produce(
-                connection: psycopg.Connection[Any], statement: bytes = statement, inserts: int = inserts
+                connection: psycopg.Connection[Any], insert: bytes = insert, inserts: int = inserts
             ) -> tuple[int, int]:
                 together.wait()
                 began = time.monotonic_ns()
                 for _ in range(inserts):
-                    connection.execute(statement, GIVEN)
+                    connection.execute(insert, GIVEN)
                 return began, time.monotonic_ns()
 
             spans = list(threads.map(produce, connections))

@@ -11,13 +11,12 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from orchestrator.bench import sql_sections
 from orchestrator.bench.signals import Signals
 from orchestrator.errors import DatabaseUnavailable, OrchestratorError
-from orchestrator.postgres import connect, embedded_stop
+from orchestrator.postgres import connect, embedded_stop, statement
 from orchestrator.schema import migrate
 
-SQL = sql_sections.of(__file__, "scratch.sql")
+SQL = statement.sections(__file__, "scratch.sql")
 APPLICATION = "orchestrator bench"
 PREFIX = "orchestrator_bench_"
 

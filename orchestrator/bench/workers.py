@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from orchestrator.bench import sql_sections
 from orchestrator.bench.environment import Environment, NotMeasured
 from orchestrator.bench.process import last_output, log_of
 from orchestrator.demo import workers
+from orchestrator.postgres import statement
 
-SQL = sql_sections.of(__file__, "workers.sql")
+SQL = statement.sections(__file__, "workers.sql")
 APP = "orchestrator.bench.tasks:app"
 CONCURRENCY = 100
 START_SECONDS = 30.0

@@ -9,11 +9,11 @@ from psycopg.rows import class_row, tuple_row
 from orchestrator.demo import tasks
 from orchestrator.postgres import statement
 
-PROGRESS = statement.load(__file__, "progress.sql")
-TALLY = statement.load(__file__, "tally.sql")
-PICKUP = statement.load(__file__, "pickup.sql")
-THROUGHPUT = statement.load(__file__, "throughput.sql")
-DEAD_LETTER = statement.load(__file__, "dead_letter.sql")
+PROGRESS = statement.load(__file__, "figures.sql", "progress")
+TALLY = statement.load(__file__, "figures.sql", "tally")
+PICKUP = statement.load(__file__, "figures.sql", "pickup")
+THROUGHPUT = statement.load(__file__, "figures.sql", "throughput")
+DEAD_LETTER = statement.load(__file__, "figures.sql", "dead_letter")
 
 Connection = psycopg.AsyncConnection[Any]
 

@@ -20,9 +20,9 @@ from orchestrator.enqueue.target_psycopg import AsyncPsycopg, Rows
 from orchestrator.enqueue.translate_error import Lost, translate_error
 from orchestrator.postgres import statement
 
-ONE = statement.load(__file__, "enqueue_one.sql")
-ALIKE = statement.load(__file__, "enqueue_alike.sql")
-MANY = statement.load(__file__, "enqueue_many.sql")
+ONE = statement.load(__file__, "send.sql", "one")
+ALIKE = statement.load(__file__, "send.sql", "alike")
+MANY = statement.load(__file__, "send.sql", "many")
 
 # Large enough that a round trip does not count. Small enough that a million items need little memory, and that a
 # thousand of the largest payloads stay far below 268 MB, the limit of a jsonb array.

@@ -34,6 +34,11 @@ class WorkersRung(Event):
 
     sent: bool
 
+    @property
+    def suppressed(self) -> bool:
+        """Whether no notification was needed."""
+        return not self.sent
+
 
 @dataclass(frozen=True, slots=True)
 class NotificationHeard(Event):

@@ -24,9 +24,9 @@ from orchestrator import events
 from orchestrator.postgres import statement, transient
 from orchestrator.postgres.session import Connection, Session
 
-LISTEN = statement.load(__file__, "listen.sql")
-LISTEN_WORKERS = statement.load(__file__, "listen_workers.sql")
-TAKE_BEACON = statement.load(__file__, "take_beacon.sql")
+LISTEN = statement.load(__file__, "listen.sql", "queues")
+LISTEN_WORKERS = statement.load(__file__, "listen.sql", "workers")
+TAKE_BEACON = statement.load(__file__, "listen.sql", "beacon")
 
 WORKERS_CHANNEL = "orchestrator_workers"
 TEST_EVERY_SECONDS = 60.0

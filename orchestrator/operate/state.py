@@ -14,8 +14,8 @@ from orchestrator.postgres import statement, transient
 from orchestrator.task import payload
 from orchestrator.task.outcome import Fault
 
-STATE = statement.load(__file__, "state.sql")
-CANCEL = statement.load(__file__, "cancel.sql")
+STATE = statement.load(__file__, "state.sql", "read")
+CANCEL = statement.load(__file__, "state.sql", "cancel")
 
 NO_TASK = "OR004"
 NOT_ALLOWED = "42501"

@@ -51,9 +51,9 @@ from orchestrator.testing.recorded_attempt import RecordedAttempt
 from orchestrator.version import __version__
 from orchestrator.worker.services import Services
 
-READY = statement.load(__file__, "run_tasks.sql")
-REGISTER = statement.load(__file__, "register.sql")
-DEREGISTER = statement.load(__file__, "deregister.sql")
+READY = statement.load(__file__, "run_tasks.sql", "ready")
+REGISTER = statement.load(__file__, "run_tasks.sql", "register")
+DEREGISTER = statement.load(__file__, "run_tasks.sql", "deregister")
 
 LIMIT = 1000
 UNKNOWN_SECONDS = 5.0

@@ -22,7 +22,6 @@ IN_A_USERS_SESSION = {
     "finish/own_transaction.sql": "ends a handler's own transaction",
     "finish/complete.sql": "ends a handler's own transaction",
     "operate/state.sql": "what a handle asks, through a pooler too",
-    "operate/cancel.sql": "what a handle asks, through a pooler too",
     "postgres/reset_session.sql": "readies a connection for the next handler",
     "postgres/safe_path.sql": "runs before the path is safe",
     "operate/doctor/search_path.sql": "looks at a path that is not safe",

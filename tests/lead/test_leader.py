@@ -212,7 +212,7 @@ def test_a_duty_with_more_to_do_shares_its_lane(wheel: Callable[..., Wheel]) -> 
     made.leader.stop()
 
     assert [True] * 3 == turns
-    assert len(rounds) > 3
+    assert len(rounds) >= 3  # one before each turn of the other, at least
 
 
 def test_the_fence_notices_the_end_of_a_term(

@@ -9,9 +9,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator import events, observe
-from orchestrator.observe.health import Health, readings
+from orchestrator.observe.health import Health
 from orchestrator.observe.label_names import NAMES_MAX
-from orchestrator.observe.metric_definitions import METRICS, MOMENTS, OF_SAMPLE, PREFIX, PROCESSES
+from orchestrator.observe.metric_definitions import METRICS, MOMENTS, PREFIX, PROCESSES, SAMPLE_AGE, SOURCES
+from orchestrator.observe.metric_values import readings
 from orchestrator.observe.metrics import folded
 from orchestrator.task.buckets import BOUNDS, EMPTY, bounds, histogram
 from orchestrator.task.tally import Tally
@@ -198,9 +199,10 @@ def test_only_the_leader_reports_the_cluster() -> None:
     assert 7.0 == leading['orchestrator_queue_tasks{queue="mail",status="pending"}']
     assert 61.5 == leading['orchestrator_queue_oldest_ready_seconds{queue="mail"}']
     assert (1.0, 41.0) == (leading["orchestrator_is_leader"], leading["orchestrator_leader_term"])
+    of_sample = (SAMPLE_AGE.full_name, *(metric.full_name for metric, _ in SOURCES[events.GaugesSampled]))
     for later in (deposed, too_late):
         assert (0.0, 0.0) == (later["orchestrator_is_leader"], later["orchestrator_leader_term"])
-        assert not [name for name in later for metric in OF_SAMPLE if name.startswith(metric.full_name)]
+        assert not [name for name in later if name.startswith(of_sample)]
 
 
 def test_queues_beyond_two_hundred_are_added_up() -> None:
@@ -229,6 +231,20 @@ def test_every_metric_in_the_catalogue_is_served_as_described() -> None:
         for metric in METRICS
         if metric is not PROCESSES  # a parent's
     } == found
+
+
+def test_every_source_has_the_fields_that_a_metric_reads() -> None:
+    """The type checker cannot see this: the fields are named in the list of metrics."""
+    wrong = [
+        f"{kind.__name__} has no {name}, which {metric.name} reads"
+        for kind, found in SOURCES.items()
+        for metric, source in found
+        # A row of the sample holds its labels.
+        for name in {source.field, *(metric.labels if kind is not events.GaugesSampled else ())}
+        if name is not None and name not in source.fixed and not hasattr(kind, name)
+    ]
+
+    assert [] == wrong
 
 
 VITALS = Health(

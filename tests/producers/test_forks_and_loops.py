@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import signal
+import threading
 import time
 
 import psycopg
@@ -9,8 +11,11 @@ import pydantic
 import pytest
 
 from orchestrator import Orchestrator, PayloadRefused
+from orchestrator.postgres import pools
 from tests.worker.running import run_until_empty, value
 
+# A child that hangs ends after this.
+CHILD_SECONDS = 60
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'orchestrator producer'"
 
 
@@ -37,6 +42,37 @@ def test_a_forked_child_has_connections_of_its_own(app: Orchestrator, connection
     assert 50 == value(
         connection, "SELECT count(*) FROM orchestrator.tasks WHERE payload ->> 'who' = 'child'"
     )
+
+
+def test_a_child_that_is_forked_while_a_thread_enqueues_can_enqueue(app: Orchestrator) -> None:
+    """Whatever the thread holds at that moment."""
+
+    @app.task(name="note")
+    async def note() -> None: ...
+
+    stop = threading.Event()
+
+    def enqueue_for_ever() -> None:
+        while not stop.is_set():
+            with pools.FORKED:  # the rest of an enqueue is not at fault
+                os.getpid()  # here another thread gets its turn
+
+    thread = threading.Thread(target=enqueue_for_ever)
+    thread.start()
+    statuses = []
+    for _ in range(10):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(CHILD_SECONDS)
+            try:
+                note.enqueue()
+            finally:
+                os._exit(0)
+        statuses.append(os.waitpid(child, 0)[1])
+    stop.set()
+    thread.join()
+
+    assert [0] * 10 == statuses
 
 
 def test_loops_that_have_ended_leave_no_connection(app: Orchestrator, connection: psycopg.Connection) -> None:

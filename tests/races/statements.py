@@ -13,6 +13,7 @@ from uuid import UUID
 import orchestrator
 from orchestrator.claim.batch import where_to_look
 from orchestrator.finish.record import row
+from orchestrator.postgres import statement
 from orchestrator.task.claimed import unknown
 from orchestrator.task.outcome import Cancelled, DeadLettered, End, Failed, Fault, Outcome, Released, Snoozed
 from tests.races.stepping import Actor, Answers, Params, Step
@@ -30,8 +31,8 @@ RELEASED = Released()
 CANCELLED = Cancelled("not needed")
 
 
-def load(path: str) -> bytes:
-    return (ROOT / path).read_bytes()
+def load(path: str, section: str = statement.WHOLE) -> bytes:
+    return statement.load(str(ROOT / path), Path(path).name, section)
 
 
 SESSION = load("postgres/session.sql")
@@ -163,7 +164,7 @@ def beat(name: str, *, beacon: int | None = None) -> Step:
 
 def take_beacon(name: str, beacon: int) -> tuple[Step, Step]:
     """Take a beacon, and release it: the session is used by the next schedule."""
-    lit = Step("light", load("notify/take_beacon.sql"), {"worker_id": WORKERS[name], "beacon": beacon})
+    lit = Step("light", load("notify/listen.sql", "beacon"), {"worker_id": WORKERS[name], "beacon": beacon})
     return lit, Step("put out", b"SELECT pg_advisory_unlock_all()")
 
 

@@ -28,7 +28,7 @@ TYPES = [
     *(("backoff_jitter", jitter, "backoff_jitter is ") for jitter in ("NaN", "Infinity", -0.1, 1.1)),
     *(("timeout", span, "the timeout is ") for span in SPANS),
     ("priority", 101, "the priority is 101"),
-    ("max_attempts", 0, "max_attempts is 0"),
+    ("max_attempts", 0, "max_attempts is 0; it must lie between 1 and 32767"),
 ]
 QUEUES = [
     *(("name", name, f"the name of the queue {fault}") for name, fault in NAMES),
@@ -41,7 +41,7 @@ QUEUES = [
     *(("timeout", span, "the timeout is ") for span in SPANS),
     ("state", "odd", "the state is 'odd'"),
     ("priority", -1, "the priority is -1"),
-    ("max_attempts", -1, "max_attempts is -1"),
+    ("max_attempts", -1, "max_attempts is -1; it must lie between 1 and 32767"),
 ]
 CASES = [("types", *case) for case in TYPES] + [("queues", *case) for case in QUEUES]
 ADD = {

@@ -1,13 +1,11 @@
 """The rights of each role, tested with a login that is its member and nothing more."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
 
-import orchestrator
 from orchestrator.maintain import KINDS
 from tests.races import statements
 from tests.schema.logins import Login, logins
@@ -15,7 +13,6 @@ from tests.schema.role_statements import EDITS, ENQUEUES, KEEPS_HOUSE, OPERATES,
 from tests.schema.rows import insert, one, put, sleeping_worker
 
 EVERYWHERE = statements.everywhere(["default"])
-ROOT = Path(orchestrator.__file__).parent
 DENIED = "42501"
 BEAT = {
     "beats": True, "draining": False, "beacon": None, "rings": True, "term_seconds": 10, "blocked_seconds": None,
@@ -99,8 +96,8 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     held = {"ids": [done], "leases": [9], "ages": [1000]}
     given = {**EVERYWHERE, "batch_size": 9, "lease": 9, "worker_id": worker_id}
 
-    def run(station: str, **params: object) -> int:
-        return session.execute((ROOT / station).read_bytes(), params).rowcount
+    def run(*where: str, **params: object) -> int:
+        return session.execute(statements.load(*where), params).rowcount
 
     assert 1 == run("claim/sweep.sql", batch_size=9, queues=["default"])
     assert 2 == run("claim/batch.sql", **given)
@@ -112,7 +109,7 @@ def test_a_worker_may_run_every_statement_of_its_stations(
         "finish/settle.sql", ids=[given_back], leases=[9], ages=[1000], worker_id=worker_id, **RELEASE
     )
     assert 1 == run("worker/beat.sql", id=worker_id, **BEAT)
-    assert 1 == run("notify/take_beacon.sql", worker_id=worker_id, beacon=1)
+    assert 1 == run("notify/listen.sql", "beacon", worker_id=worker_id, beacon=1)
     assert 1 == run("lead/lock_leader.sql")
     assert 0 == run("lead/remove_leader.sql", gone_id=None, gone_beat_at=None, term_seconds=10)
     assert 1 == run("lead/become_leader.sql", id=worker_id)
@@ -124,18 +121,23 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     assert 1 == run("lead/lock_own_row.sql", id=worker_id, term=1)
     assert 1 == run("lead/resign.sql", id=worker_id, term=1)
     assert 1 == run("worker/deregister.sql", id=worker_id)
-    assert 8 == run("maintain/partitions.sql")
-    assert 1 == run("maintain/old_partition.sql")
+    assert 8 == run("maintain/partitions.sql", "make_ahead")
+    assert 1 == run("maintain/partitions.sql", "drop_old")
     assert 1 == run("maintain/timeouts.sql", margin_seconds=15, batch_size=9, only_ids=None)
-    assert 0 == run("maintain/leaves.sql")
+    assert 0 == run("maintain/delete_finished.sql", "leaves")
     assert 1 == run(
-        "maintain/delete_finished.sql", leaf="tasks_done_20300101", first_page=0, pages=9, batch_size=9
+        "maintain/delete_finished.sql",
+        "delete",
+        leaf="tasks_done_20300101",
+        first_page=0,
+        pages=9,
+        batch_size=9,
     )
     assert len(KINDS) == sum(run("maintain/retention.sql", kind=kind, batch_size=9) for kind in KINDS)
     assert 1 == run("maintain/sample_scan.sql")
     assert 1 == run("maintain/sample.sql")
-    assert 1 == run("schema/compatibility.sql")
-    assert 1 == run("schema/origins.sql")
+    assert 1 == run("schema/compatibility.sql", "revision")
+    assert 1 == run("schema/compatibility.sql", "origins")
 
 
 def test_a_worker_cannot_delete_rows_that_are_not_due(login: Login, connection: psycopg.Connection) -> None:

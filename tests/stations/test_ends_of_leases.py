@@ -167,6 +167,34 @@ def test_a_manual_change_counts_for_the_gates_and_returns_no_permit(
     assert [(9, *change)] == changes(connection)
 
 
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        pytest.param(by_outcome(Completed(None)), [SUCCEEDED, (-1, 0, 0), SUCCEEDED], id="completed"),
+        pytest.param(by_outcome(DeadLettered(FAULT, "failed")), [FAILED, (-1, -1, 0), SUCCEEDED], id="dead letter"),
+        pytest.param(manually(CANCEL), [FAILED, (-1, -1, 0), SUCCEEDED], id="cancelled by hand"),
+    ],
+)  # fmt: skip
+def test_a_requeued_task_counts_for_its_gates_at_its_next_end(
+    connection: psycopg.Connection,
+    worker: Mate,
+    clock: Clock,
+    way: Way,
+    expected: list[tuple[int, int, int]],
+) -> None:
+    """It is no plain task, though its ended row holds nothing; and it gives back no permit a second time."""
+    put(connection)
+    task = worker.take_one()
+    connection.execute(HOLD, [task.id])
+    way(connection, worker, clock, task)
+    connection.execute(REQUEUE, [task.id])
+
+    assert worker.finish(worker.take_one(), Completed(None))
+
+    assert [(9, *counts) for counts in expected] == changes(connection)
+    assert [(7, 1), (8, 1)] == returned(connection)
+
+
 def test_a_delete_of_a_completed_task_counts_for_no_gate(connection: psycopg.Connection) -> None:
     """It has passed its success on already."""
     task_id = put(connection, "completed", gates=[9])
@@ -184,5 +212,5 @@ def returned(connection: psycopg.Connection) -> list[tuple[int, int]]:
 
 def changes(connection: psycopg.Connection) -> list[tuple[int, int, int, int]]:
     return connection.execute(
-        "SELECT gate, ended, failed, lost FROM orchestrator.gate_changes ORDER BY gate"
+        "SELECT gate, ended, failed, lost FROM orchestrator.gate_changes ORDER BY gate, id"
     ).fetchall()

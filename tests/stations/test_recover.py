@@ -181,6 +181,26 @@ def test_a_task_survives_four_losses(
     assert 5 == len({record["worker_id"] for record in attempts(connection, task_id)})
 
 
+def test_a_task_that_kills_workers_names_each_once(
+    connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock
+) -> None:
+    """The last one first, then the others in order; also after a requeue, when it kills as many again."""
+    task_id = put(connection, max_attempts=100)
+    killed = []
+    for n in range(10):
+        if n == 5:
+            connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [task_id])
+        killed.append(hire())
+        killed[-1].take_one()
+        clock.advance(seconds=31)
+        rescue(connection)
+
+    assert "dead_letter" == read(connection, task_id, "status")
+    message = read(connection, task_id, "error")["message"]
+    *others, last = (lost(worker)["message"] for worker in killed)
+    assert f"{last}; before it: {'; '.join(others)}" == message
+
+
 def test_live_workers_are_left_alone(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
     """Not a moment before the limit."""
     put(connection)

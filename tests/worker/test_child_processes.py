@@ -492,7 +492,8 @@ def test_a_child_has_no_access_to_the_workers_database(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From its start its environment is the worker's without the secrets."""
-    monkeypatch.setenv("ORCHESTRATOR_DATABASE_URL", "postgresql://hunter2@localhost/shop")
+    for name in ("ORCHESTRATOR_DATABASE_URL", "ORCHESTRATOR_WORKER_URL"):
+        monkeypatch.setenv(name, "postgresql://hunter2@localhost/shop")
     monkeypatch.setenv("PGPASSWORD", "hunter2")
     monkeypatch.setenv("PGAPPNAME", "shop")
     row = result(connection, database_url, "process.environment")

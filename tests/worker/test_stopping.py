@@ -14,6 +14,7 @@ from orchestrator.config import Config
 from orchestrator.finish import Outbox
 from orchestrator.postgres import connect
 from orchestrator.postgres.session import Session
+from orchestrator.worker import end_attempts
 from orchestrator.worker.end_attempts import AttemptEnder
 from orchestrator.worker.slots import Slots
 from tests.patience import PATIENCE_SECONDS
@@ -61,9 +62,11 @@ def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg
 
 
 def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
-    app: Orchestrator, connection: psycopg.Connection
+    app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gives them back, uncharged, before a running task leaves its slot."""
+    # On a busy machine the worker would give them back for another reason: they waited for a slot too long.
+    monkeypatch.setattr(end_attempts, "STALE_SECONDS", 3600.0)
     tasks, before_the_long_one = 2000, 500
     go_on = asyncio.Event()
     begun: list[int] = []
@@ -78,7 +81,7 @@ def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
         await work.aenqueue_many([{}] * tasks)
         worker = asyncio.create_task(app.arun_worker(concurrency=1))
         await until(lambda: len(begun) == before_the_long_one, "the long one runs")
-        await until(lambda: statuses(connection).get("claimed", 0) > 5, "some are claimed ahead")
+        await until(lambda: statuses(connection).get("claimed", 0) > 0, "some are claimed ahead")
         with recorded(events.WorkerStopping) as stopping:
             worker.cancel()
             await until(lambda: stopping, "the worker stops")
@@ -263,7 +266,8 @@ def test_outcomes_that_could_not_be_written_are_logged(
 
 def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycopg.Connection) -> None:
     """Its row does not say that it stopped cleanly, so its tasks are taken back."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4)
+    # Time enough for a busy machine: a worker that could not beat for so long gives up its task for that reason.
+    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=2)
     broken, whole = (
         "ALTER TABLE orchestrator.queues RENAME TO q",
         "ALTER TABLE orchestrator.q RENAME TO queues",

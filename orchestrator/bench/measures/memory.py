@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator
 
-from orchestrator.bench import backlog, sql_sections
+from orchestrator.bench import backlog
 from orchestrator.bench.environment import Environment
 from orchestrator.bench.meter import resident_megabytes
 from orchestrator.bench.result import Goal, Result, Skipped
 from orchestrator.bench.rounds import Round
 from orchestrator.bench.workers import Workers
+from orchestrator.postgres import statement
 
-SQL = sql_sections.of(__file__, "memory.sql")
+CONNECTIONS = statement.load(__file__, "memory.sql")
 PARTS = 10
 
 
@@ -26,7 +27,7 @@ def held(environment: Environment) -> Iterator[Result | Skipped]:
             backlog.fill(connection, "bench.nothing", part)
             backlog.work_off(environment, workers, part)
             sizes.append(resident_megabytes(workers.pids))
-            connections = max(connections, *connection.execute(SQL["connections"]).fetchone() or [0])
+            connections = max(connections, *connection.execute(CONNECTIONS).fetchone() or [0])
     backlog.clear(connection)
     first, last = sizes[0], sizes[-1]
     if first is None or last is None:

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from orchestrator.bench import backlog, floors, sql_sections
+from orchestrator.bench import backlog, floors
 from orchestrator.bench.environment import Environment, NotMeasured
 from orchestrator.bench.process import end, spawn
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.tasks import stamp
 from orchestrator.bench.workers import Workers
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, statement
 
-SQL = sql_sections.of(__file__, "pickup.sql")
+STAMPS = statement.load(__file__, "pickup.sql")
 EVERY_SECONDS = 0.020
 PATIENCE_SECONDS = 30.0
 FLOOR_IS = "LISTEN, claim one"
@@ -180,7 +180,7 @@ def stamps(environment: Environment, sent: Mapping[int, Sent]) -> dict[int, int]
     deadline = time.monotonic() + PATIENCE_SECONDS
     given = {"ids": list(sent)}
     while True:
-        rows = environment.connection.execute(SQL["stamps"], given).fetchall()
+        rows = environment.connection.execute(STAMPS, given).fetchall()
         if len(rows) == len(sent):
             return dict(rows)
         in_time(deadline)

@@ -8,14 +8,15 @@ from collections.abc import Iterator
 
 from psycopg import errors, sql
 
-from orchestrator.bench import backlog, sql_sections
+from orchestrator.bench import backlog
 from orchestrator.bench.environment import Environment
 from orchestrator.bench.proxy_process import ProxyFailed, ProxyProcess
 from orchestrator.bench.result import Goal, Result, Skipped
 from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.workers import Workers
+from orchestrator.postgres import statement
 
-SQL = sql_sections.of(__file__, "slow_server.sql")
+SQL = statement.sections(__file__, "slow_server.sql")
 # Each way, so that a round trip takes 1 ms longer.
 DELAY_SECONDS = 0.0005
 PROMPT, SLOW = ("default",), ("slow",)

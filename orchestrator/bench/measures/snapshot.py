@@ -15,16 +15,16 @@ from typing import Any
 
 import psycopg
 
-from orchestrator.bench import backlog, sql_sections
+from orchestrator.bench import backlog
 from orchestrator.bench.environment import Environment
 from orchestrator.bench.measures.pickup import Sent, percentile, stamps, waits
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round
 from orchestrator.bench.tasks import stamp
 from orchestrator.bench.workers import Workers
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, statement
 
-SQL = sql_sections.of(__file__, "snapshot.sql")
+SQL = statement.sections(__file__, "snapshot.sql")
 # low, normal, high, critical
 PRIORITIES = [25, 50, 75, 100]
 LOAD_EVERY_SECONDS = 0.05

@@ -6,10 +6,10 @@ from contextlib import closing
 from orchestrator.operate.doctor.finding import Examination, Finding, fail, ok, warn
 from orchestrator.postgres import statement
 
-LISTEN = statement.load(__file__, "listen.sql")
-RING = statement.load(__file__, "ring.sql")
-BACKEND = statement.load(__file__, "backend.sql")
-QUEUE = statement.load(__file__, "notification_queue.sql")
+LISTEN = statement.load(__file__, "notifications.sql", "listen")
+RING = statement.load(__file__, "notifications.sql", "ring")
+BACKEND = statement.load(__file__, "notifications.sql", "backend")
+QUEUE = statement.load(__file__, "notifications.sql", "queue")
 
 HEAR_SECONDS = 3.0
 QUEUE_WARN = 0.1

@@ -4,9 +4,9 @@ from orchestrator.operate.doctor.finding import Examination, Finding, fail, ok, 
 from orchestrator.postgres import statement
 from orchestrator.schema.migrate import OLDEST_SERVER
 
-SETTINGS = statement.load(__file__, "settings.sql")
-RECOVERY = statement.load(__file__, "recovery.sql")
-TRANSACTION_IDS = statement.load(__file__, "transaction_ids.sql")
+SETTINGS = statement.load(__file__, "server.sql", "settings")
+RECOVERY = statement.load(__file__, "server.sql", "recovery")
+TRANSACTION_IDS = statement.load(__file__, "server.sql", "transaction_ids")
 
 # PostgreSQL refuses to write at two billion. It starts vacuums against wraparound at 200 million, and warns when 40
 # million are left.

@@ -8,8 +8,8 @@ from psycopg import pq
 from orchestrator.operate.doctor.finding import Examination, Finding, fail, named, ok, skipped, warn
 from orchestrator.postgres import statement
 
-CONNECTIONS = statement.load(__file__, "connections.sql")
-CLOCK = statement.load(__file__, "clock.sql")
+CONNECTIONS = statement.load(__file__, "sessions.sql", "connections")
+CLOCK = statement.load(__file__, "sessions.sql", "clock")
 SEARCH_PATH = statement.load(__file__, "search_path.sql")
 HORIZON = statement.load(__file__, "horizon.sql")
 

@@ -5,13 +5,13 @@ from orchestrator.operate.doctor.finding import Examination, Finding, fail, ok, 
 from orchestrator.postgres import statement
 from orchestrator.schema import compatibility, migrate
 
-REVISION = statement.load(__file__, "revision.sql")
-ROLES = statement.load(__file__, "roles.sql")
+REVISION = statement.load(__file__, "tables.sql", "revision")
+ROLES = statement.load(__file__, "tables.sql", "roles")
 INDEXES = statement.load(__file__, "indexes.sql")
 AUTOVACUUM = statement.load(__file__, "autovacuum.sql")
-DEAD_ROWS = statement.load(__file__, "dead_rows.sql")
-INDEX_BLOAT = statement.load(__file__, "index_bloat.sql")
-DAY_LEAVES = statement.load(__file__, "day_leaves.sql")
+DEAD_ROWS = statement.load(__file__, "tables.sql", "dead_rows")
+INDEX_BLOAT = statement.load(__file__, "tables.sql", "index_bloat")
+DAY_LEAVES = statement.load(__file__, "tables.sql", "day_leaves")
 
 # A busy hour leaves so many dead rows between two vacuums. Claims become slow only if the dead rows stay.
 DEAD_ROWS_WARN = 100_000

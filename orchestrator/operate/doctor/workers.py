@@ -4,9 +4,9 @@ from orchestrator.operate.doctor.finding import Examination, Finding, fail, name
 from orchestrator.postgres import statement
 from orchestrator.version import __version__
 
-WORKERS = statement.load(__file__, "workers.sql")
-LEADER = statement.load(__file__, "leader.sql")
-BLOCKED = statement.load(__file__, "blocked.sql")
+WORKERS = statement.load(__file__, "workers.sql", "workers")
+LEADER = statement.load(__file__, "workers.sql", "leader")
+BLOCKED = statement.load(__file__, "workers.sql", "blocked")
 
 # Workers that have just started have not elected a leader yet.
 ELECTION_SECONDS = 15.0
