@@ -152,7 +152,7 @@ METRICS = (
         on(events.ConnectionLost), ("purpose",),
     ),
     counter(
-        "reconnects", "Times that the database answered again after such a failure",
+        "reconnects", "Times that the database answered again after a statement had failed",
         on(events.ConnectionRestored), ("purpose",),
     ),
     counter(
@@ -160,7 +160,7 @@ METRICS = (
         on(events.WorkersRung, "sent"),
     ),
     counter(
-        "notifications_suppressed", "Times that it sent none, because it took all due tasks itself",
+        "notifications_suppressed", "Times that a worker sent no notification, because it took all due tasks itself",
         on(events.WorkersRung, "suppressed"),
     ),
     counter("notifications_received", "Notifications that this process received", on(events.NotificationHeard)),
@@ -172,7 +172,7 @@ METRICS = (
         "subscribers_failed", "Times that a subscriber of the application raised an error",
         on(events.SubscriberFailed),
     ),
-    counter("processes_died", "Worker processes that crashed, with --processes", on(events.ChildDied)),
+    counter("processes_died", "Worker processes that crashed (--processes)", on(events.ChildDied)),
     histogram(
         "loop_lag_seconds", "How late the event loop ran a due call; measured four times a second",
         on(events.LoopTurned, "lag_seconds"),

@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from orchestrator import events
 from orchestrator.observe.cluster import LEARNT, Cluster
 from orchestrator.observe.metric_definitions import ATTEMPTS, INFO, MOMENTS, RUN, SOURCES, TOTAL, WAIT
-from orchestrator.observe.metric_values import MetricValues, Source
+from orchestrator.observe.metric_values import MetricValues, Reader
 from orchestrator.task.buckets import BOUNDS, bounds
 from orchestrator.task.tally import Tally
 from orchestrator.version import __version__
@@ -94,11 +94,11 @@ def count(
     return counts.begin()
 
 
-def ask(source: Source, registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
-    """Read gauges from this source at each scrape. Return the function that ends it. Without counting it does
+def ask(reader: Reader, registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
+    """Call this reader of gauges at each scrape. Return the function that ends it. Without counting it does
     nothing."""
     counts = _counting.get(registry)
-    return counts.numbers.ask(source) if counts is not None else lambda: None
+    return counts.numbers.ask(reader) if counts is not None else lambda: None
 
 
 def counts_of(registry: CollectorRegistry) -> Counts:

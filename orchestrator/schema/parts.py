@@ -8,6 +8,7 @@ from pathlib import Path
 
 from orchestrator.schema.option_parts import OPTION_PARTS, listed
 from orchestrator.task.columns import KEPT, ONLY_OF_GUESTS
+from orchestrator.task.tally import ENDS, ERRORS, WORDS
 
 STEPS = Path(__file__).with_name("steps")
 
@@ -18,6 +19,30 @@ def kept(of: str) -> list[str]:
 
 def kept_when_plain(of: str) -> list[str]:
     return listed((name for name in KEPT if name not in ONLY_OF_GUESTS), of=of, closing=",")
+
+
+def outcomes(of: str) -> list[str]:
+    """The columns of the statistics that count attempts."""
+    return listed(WORDS, of=of, closing=",")
+
+
+def outcomes_or_zero(of: str) -> list[str]:
+    return listed((f"coalesce({of}.{word}, 0)" for word in WORDS), closing=",")
+
+
+def outcomes_added(of: str) -> list[str]:
+    return listed((f"{word} = {of}.{word} + excluded.{word}" for word in WORDS), closing=",")
+
+
+def outcomes_summed(of: str) -> list[str]:
+    """The sums of these columns, how many attempts failed, and how many ended."""
+    errors, ended = (" + ".join(f"{of}.{word}" for word in words) for words in (ERRORS, ENDS))
+    sums = listed((f"sum({of}.{word})::bigint AS {word}" for word in WORDS), closing=",")
+    return [*sums, f"sum({errors}) AS errors,", f"sum({ended}) AS ended"]
+
+
+def outcomes_returned(_of: str) -> list[str]:
+    return [f"OUT {word} bigint," for word in WORDS]
 
 
 def step(name: str) -> Callable[[str], list[str]]:
@@ -33,6 +58,11 @@ def step(name: str) -> Callable[[str], list[str]]:
 PARTS: dict[str, Callable[[str], list[str]]] = {
     "kept": kept,
     "kept when plain": kept_when_plain,
+    "outcomes": outcomes,
+    "outcomes or zero": outcomes_or_zero,
+    "outcomes added": outcomes_added,
+    "outcomes summed": outcomes_summed,
+    "outcomes returned": outcomes_returned,
     "permits returned": step("permits_returned"),
     "count gate successes": step("count_gate_successes"),
     "count gate failures": step("count_gate_failures"),

@@ -33,6 +33,7 @@ from orchestrator.schema import migrate, tables
 from orchestrator.task.backoff import Backoff
 from orchestrator.task.columns import OPTIONS
 from orchestrator.task.status import TRANSITIONS, Status, Who
+from orchestrator.task.tally import ENDS, ERRORS, MEANINGS, WORDS
 from tests import servers
 from tests.docs.pages import REPOSITORY
 from tests.security.rights import granted, matrix
@@ -56,6 +57,8 @@ INNER = (
     "set_queue_state", "quote_short", "take_key",
     "warn_undeclared", "up_since", "worker_command",
 )  # fmt: skip
+
+OUTCOMES = {f"`{word}`": [f"attempts that {meaning}"] for word, meaning in MEANINGS.items()}
 
 # Of a context: what its worker asks, and no handler.
 FOR_THE_WORKER = ("begun_at", "completion", "is_completing", "result_text", "task", "was_told")
@@ -102,6 +105,7 @@ def all_writers(connection: psycopg.Connection[Any]) -> dict[str, dict[str, Writ
         "docs/reference/settings.md": {"settings": settings},
         "docs/reference/events.md": {"events": constant(events_table())},
         "docs/reference/metrics.md": {"metrics": constant(metrics_table())},
+        "docs/howto/statistics.md": {"outcomes": constant(outcomes_table())},
         "docs/reference/cli.md": {
             f"command {name}": helper(command, name) for name, command in all_commands()
         },
@@ -123,6 +127,8 @@ def sql_writers(connection: psycopg.Connection[Any]) -> dict[str, Writer]:
         columns.setdefault(part, []).append([f"`{name}`", f"`{short(kind)}`"])
     for part, rows in columns.items():
         known = {f"`{option.column}`": option.meaning for option in OPTIONS} if part == "table tasks" else {}
+        if part.startswith("table statistics"):
+            rows = [[*row, *OUTCOMES.get(row[0], ())] for row in rows]
         writers[part] = table_writer(["Column", "Type", "Meaning"], rows, known)
     writers["columns of a new task"] = constant(new_columns())
     return writers
@@ -173,12 +179,20 @@ def events_table() -> str:
 
 
 def metrics_table() -> str:
-    """Write down every number, out of the catalogue that all are made from."""
+    """Write down every metric, from the list that all are made from."""
     rows = [
         [f"`{one.full_name}`", one.kind, ", ".join(f"`{name}`" for name in one.labels) or "–", one.what]
         for one in METRICS
     ]
     header = ["Metric", "Kind", "Labels", "What it is"]
+    return lines_of([header, ["---"] * len(header), *rows])
+
+
+def outcomes_table() -> str:
+    """Write down how an attempt can end."""
+    counts = {word: "as an error" if word in ERRORS else "yes" if word in ENDS else "–" for word in WORDS}
+    header = ["Column", "The attempt", "Counts for `error_rate`"]
+    rows = [[f"`{word}`", MEANINGS[word], counts[word]] for word in WORDS]
     return lines_of([header, ["---"] * len(header), *rows])
 
 
@@ -269,7 +283,10 @@ def table(
 ) -> str:
     """Write a table, its last column kept from the old one where the first cell is the same; else what is known."""
     prose = {cells[0]: cells[-1] for line in body.splitlines() if len(cells := cells_of(line)) > 1}
-    full = [[*row, prose.get(row[0]) or (known or {}).get(row[0], "")] for row in rows]
+    full = [
+        row if len(row) == len(header) else [*row, prose.get(row[0]) or (known or {}).get(row[0], "")]
+        for row in rows
+    ]
     return lines_of([header, ["---"] * len(header), *full])
 
 

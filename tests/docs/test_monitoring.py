@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from orchestrator.observe.metric_definitions import METRICS, Metric
+from orchestrator.task.tally import ENDS, ERRORS, WORDS
 from tests.docs.pages import REPOSITORY
 
 ALERTS = REPOSITORY / "docs" / "monitoring" / "alerts.yml"
@@ -23,6 +24,7 @@ OF_SCRAPES = {"instance", "job"}
 SELECTOR = re.compile(r"\b(?P<name>(?:orchestrator_\w+|up))\b(?:\{(?P<labels>[^}]*)\})?")
 BY = re.compile(r"\bby \(([^)]*)\)")
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"[^\"]*\"")
+OUTCOMES = re.compile(r'orchestrator_attempts_ended_total\{[^}]*outcome([=!])~"([^"]+)"')
 USED = re.compile(r"\$labels\.(\w+)|\{\{(\w+)\}\}")
 
 
@@ -110,6 +112,15 @@ def test_an_alert_says_what_is_wrong_and_leads_to_what_to_do(rule: dict[str, Any
     assert rule["annotations"]["summary"]
     assert rule["labels"]["severity"] in ("warning", "critical")
     assert anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_the_rate_of_errors_is_that_of_the_statistics() -> None:
+    """The alert and the dashboard list the same outcomes as `error_rate`: errors, and attempts that do not count."""
+    rest = [word for word in WORDS if word not in ENDS]
+    listed = [(how, words.split("|")) for text, _ in expressions() for how, words in OUTCOMES.findall(text)]
+
+    assert len(listed) >= 4
+    assert {"=": sorted(ERRORS), "!": sorted(rest)} == {how: sorted(words) for how, words in listed}
 
 
 def test_there_is_an_alert_for_each_thing_that_wakes_somebody() -> None:

@@ -393,8 +393,8 @@ BEGIN
     PERFORM orchestrator.insert_task(new_id, enqueue.payload, due, jsonb_build_object(
         'type', enqueue.type, 'queue', enqueue.queue, 'key', enqueue.key,
         -- generated: item of enqueue
-        'priority', enqueue.priority, 'max_attempts', enqueue.max_attempts, 'timeout', enqueue.timeout, 'tags',
-        enqueue.tags, 'metadata', enqueue.metadata, 'trace_context', enqueue.trace_context
+        'priority', enqueue.priority, 'max_attempts', enqueue.max_attempts, 'timeout', enqueue.timeout,
+        'tags', enqueue.tags, 'metadata', enqueue.metadata, 'trace_context', enqueue.trace_context
         -- end
     ));
     RETURN new_id;
@@ -1851,8 +1851,8 @@ BEGIN
     FROM jsonb_to_record(insert_task.item) AS a (
         type text, key text,
         -- generated: record
-        queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer, timeout interval, tags
-        text[], metadata jsonb, trace_context jsonb
+        queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer, timeout interval,
+        tags text[], metadata jsonb, trace_context jsonb
         -- end
     );
     fault := CASE
@@ -2317,6 +2317,7 @@ CREATE OR REPLACE FUNCTION orchestrator.queue_metrics(
     INOUT queue text DEFAULT NULL,
     "window" interval DEFAULT interval '1 hour',
     OUT type text,
+    -- generated: outcomes returned
     OUT completed bigint,
     OUT failed bigint,
     OUT timed_out bigint,
@@ -2326,6 +2327,7 @@ CREATE OR REPLACE FUNCTION orchestrator.queue_metrics(
     OUT put_back bigint,
     OUT released bigint,
     OUT lost bigint,
+    -- end
     OUT per_second double precision,
     OUT error_rate double precision,
     OUT wait_p50_seconds double precision,
@@ -2345,15 +2347,21 @@ AS $$
     ),
     part AS MATERIALIZED (
         SELECT
-            s.queue, s.type, s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back,
-            s.released, s.lost, s.wait, s.run
+            s.queue, s.type,
+            -- generated: outcomes of s
+            s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back, s.released, s.lost,
+            -- end
+            s.wait, s.run
         FROM span AS n
         JOIN orchestrator.statistics AS s ON s.minute >= n.since
         WHERE n.unit = 'minute' AND (queue_metrics.queue IS NULL OR s.queue = queue_metrics.queue)
         UNION ALL
         SELECT
-            s.queue, s.type, s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back,
-            s.released, s.lost, s.wait, s.run
+            s.queue, s.type,
+            -- generated: outcomes of s
+            s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back, s.released, s.lost,
+            -- end
+            s.wait, s.run
         FROM span AS n
         JOIN orchestrator.statistics_by_hour AS s ON s.hour >= n.since
         WHERE n.unit = 'hour' AND (queue_metrics.queue IS NULL OR s.queue = queue_metrics.queue)
@@ -2361,12 +2369,14 @@ AS $$
     counted AS (
         SELECT
             p.queue, p.type,
+            -- generated: outcomes summed of p
             sum(p.completed)::bigint AS completed, sum(p.failed)::bigint AS failed,
             sum(p.timed_out)::bigint AS timed_out, sum(p.dead_lettered)::bigint AS dead_lettered,
             sum(p.cancelled)::bigint AS cancelled, sum(p.snoozed)::bigint AS snoozed,
             sum(p.put_back)::bigint AS put_back, sum(p.released)::bigint AS released, sum(p.lost)::bigint AS lost,
             sum(p.failed + p.timed_out + p.dead_lettered + p.lost) AS errors,
             sum(p.completed + p.cancelled + p.failed + p.timed_out + p.dead_lettered + p.lost) AS ended
+            -- end
         FROM part AS p
         GROUP BY GROUPING SETS ((p.queue), (p.queue, p.type))
     ),
@@ -2416,7 +2426,9 @@ AS $$
     )
     SELECT
         c.queue, c.type,
+        -- generated: outcomes of c
         c.completed, c.failed, c.timed_out, c.dead_lettered, c.cancelled, c.snoozed, c.put_back, c.released, c.lost,
+        -- end
         c.completed / nullif(date_part('epoch', orchestrator.clock() - (SELECT n.since FROM span AS n)), 0) AS per_second,
         (c.errors / nullif(c.ended, 0))::double precision AS error_rate,
         p.wait_p50, p.wait_p95, p.wait_p99, p.run_p50, p.run_p95, p.run_p99
@@ -2612,11 +2624,11 @@ END
 $$;
 
 -- Add a worker's counts since its last call to the statistics of this minute and of this hour. In: an array of
--- objects, one for each queue and type: how many attempts ended in which way (completed, failed, timed_out,
--- dead_lettered, cancelled, snoozed, put_back, released, lost; a missing one is 0), and for the attempts that ran to an
--- end of their own the times that they waited and ran, as sums of seconds and as histograms (bucket to count:
--- bucket_begins). An attempt counts for the minute of this call, which is late by a worker's interval at most. A worker
--- that was declared dead meanwhile may still call this: it counts outcomes that were written under its leases.
+-- objects with the columns of the statistics, one for each queue and type: how many attempts ended in which way (a
+-- missing count is 0), and for the attempts that ran to an end of their own the times that they waited and ran, as sums
+-- of seconds and as histograms (bucket to count: bucket_begins). An attempt counts for the minute of this call, which is
+-- late by a worker's interval at most. A worker that was declared dead meanwhile may still call this: it counts outcomes
+-- that were written under its leases.
 -- A worker may call this and cannot write the tables otherwise. Commits without waiting for the disk.
 -- Locks: the rows of the minute, then those of the hour, both in the order of queue and type, so that two calls cannot
 -- deadlock. Path: the primary keys.
@@ -2628,63 +2640,63 @@ AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     INSERT INTO orchestrator.statistics AS s (
-        minute, queue, type, completed, failed, timed_out, dead_lettered, cancelled, snoozed, put_back, released, lost,
+        minute, queue, type,
+        -- generated: outcomes
+        completed, failed, timed_out, dead_lettered, cancelled, snoozed, put_back, released, lost,
+        -- end
         wait_seconds, run_seconds, wait, run
     )
     SELECT
-        date_trunc('minute', orchestrator.clock(), 'UTC'), r.queue, r.type, coalesce(r.completed, 0),
-        coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.dead_lettered, 0), coalesce(r.cancelled, 0),
-        coalesce(r.snoozed, 0), coalesce(r.put_back, 0), coalesce(r.released, 0), coalesce(r.lost, 0),
+        date_trunc('minute', orchestrator.clock(), 'UTC'), r.queue, r.type,
+        -- generated: outcomes or zero of r
+        coalesce(r.completed, 0), coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.dead_lettered, 0),
+        coalesce(r.cancelled, 0), coalesce(r.snoozed, 0), coalesce(r.put_back, 0), coalesce(r.released, 0),
+        coalesce(r.lost, 0),
+        -- end
         coalesce(r.wait_seconds, 0), coalesce(r.run_seconds, 0), orchestrator.add_histograms(r.wait, '{}'),
         orchestrator.add_histograms(r.run, '{}')
-    FROM jsonb_to_recordset(rows) AS r (
-        queue text, type text, completed bigint, failed bigint, timed_out bigint, dead_lettered bigint, cancelled bigint,
-        snoozed bigint, put_back bigint, released bigint, lost bigint, wait_seconds double precision,
-        run_seconds double precision, wait jsonb, run jsonb
-    )
+    FROM jsonb_populate_recordset(NULL::orchestrator.statistics, rows) AS r
     ORDER BY r.queue, r.type
     ON CONFLICT (minute, queue, type) DO UPDATE
     SET
-        completed = s.completed + excluded.completed,
-        failed = s.failed + excluded.failed,
-        timed_out = s.timed_out + excluded.timed_out,
-        dead_lettered = s.dead_lettered + excluded.dead_lettered,
-        cancelled = s.cancelled + excluded.cancelled,
-        snoozed = s.snoozed + excluded.snoozed,
-        put_back = s.put_back + excluded.put_back,
-        released = s.released + excluded.released,
+        -- generated: outcomes added of s
+        completed = s.completed + excluded.completed, failed = s.failed + excluded.failed,
+        timed_out = s.timed_out + excluded.timed_out, dead_lettered = s.dead_lettered + excluded.dead_lettered,
+        cancelled = s.cancelled + excluded.cancelled, snoozed = s.snoozed + excluded.snoozed,
+        put_back = s.put_back + excluded.put_back, released = s.released + excluded.released,
         lost = s.lost + excluded.lost,
+        -- end
         wait_seconds = s.wait_seconds + excluded.wait_seconds,
         run_seconds = s.run_seconds + excluded.run_seconds,
         wait = orchestrator.add_histograms(s.wait, excluded.wait),
         run = orchestrator.add_histograms(s.run, excluded.run);
     INSERT INTO orchestrator.statistics_by_hour AS s (
-        hour, queue, type, completed, failed, timed_out, dead_lettered, cancelled, snoozed, put_back, released, lost,
+        hour, queue, type,
+        -- generated: outcomes
+        completed, failed, timed_out, dead_lettered, cancelled, snoozed, put_back, released, lost,
+        -- end
         wait_seconds, run_seconds, wait, run
     )
     SELECT
-        date_trunc('hour', orchestrator.clock(), 'UTC'), r.queue, r.type, coalesce(r.completed, 0),
-        coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.dead_lettered, 0), coalesce(r.cancelled, 0),
-        coalesce(r.snoozed, 0), coalesce(r.put_back, 0), coalesce(r.released, 0), coalesce(r.lost, 0),
+        date_trunc('hour', orchestrator.clock(), 'UTC'), r.queue, r.type,
+        -- generated: outcomes or zero of r
+        coalesce(r.completed, 0), coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.dead_lettered, 0),
+        coalesce(r.cancelled, 0), coalesce(r.snoozed, 0), coalesce(r.put_back, 0), coalesce(r.released, 0),
+        coalesce(r.lost, 0),
+        -- end
         coalesce(r.wait_seconds, 0), coalesce(r.run_seconds, 0), orchestrator.add_histograms(r.wait, '{}'),
         orchestrator.add_histograms(r.run, '{}')
-    FROM jsonb_to_recordset(rows) AS r (
-        queue text, type text, completed bigint, failed bigint, timed_out bigint, dead_lettered bigint, cancelled bigint,
-        snoozed bigint, put_back bigint, released bigint, lost bigint, wait_seconds double precision,
-        run_seconds double precision, wait jsonb, run jsonb
-    )
+    FROM jsonb_populate_recordset(NULL::orchestrator.statistics, rows) AS r
     ORDER BY r.queue, r.type
     ON CONFLICT (hour, queue, type) DO UPDATE
     SET
-        completed = s.completed + excluded.completed,
-        failed = s.failed + excluded.failed,
-        timed_out = s.timed_out + excluded.timed_out,
-        dead_lettered = s.dead_lettered + excluded.dead_lettered,
-        cancelled = s.cancelled + excluded.cancelled,
-        snoozed = s.snoozed + excluded.snoozed,
-        put_back = s.put_back + excluded.put_back,
-        released = s.released + excluded.released,
+        -- generated: outcomes added of s
+        completed = s.completed + excluded.completed, failed = s.failed + excluded.failed,
+        timed_out = s.timed_out + excluded.timed_out, dead_lettered = s.dead_lettered + excluded.dead_lettered,
+        cancelled = s.cancelled + excluded.cancelled, snoozed = s.snoozed + excluded.snoozed,
+        put_back = s.put_back + excluded.put_back, released = s.released + excluded.released,
         lost = s.lost + excluded.lost,
+        -- end
         wait_seconds = s.wait_seconds + excluded.wait_seconds,
         run_seconds = s.run_seconds + excluded.run_seconds,
         wait = orchestrator.add_histograms(s.wait, excluded.wait),
