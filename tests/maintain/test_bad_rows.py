@@ -22,6 +22,7 @@ from orchestrator.maintain import (
     timeouts,
 )
 from orchestrator.maintain.skip_bad_rows import skipping_bad_rows
+from orchestrator.operate.queues import queues
 from tests.clock import Clock
 from tests.maintain.rounds import do, do_all
 from tests.schema.rows import one, put, read
@@ -265,3 +266,15 @@ def test_no_task_stops_the_sample(connection: psycopg.Connection, status: str, r
     ).fetchone() or (0, None, None)
     assert 2 == count
     assert 2020 == (oldest or due).year
+
+
+@pytest.mark.parametrize("run_at", ["4714-11-24 BC UTC", "290000-01-01 UTC"])
+@pytest.mark.parametrize("status", ["pending", "scheduled"])
+def test_no_task_hides_the_queues(connection: psycopg.Connection, status: str, run_at: str) -> None:
+    """They are listed, and no time is shown that Python cannot load."""
+    put(connection, status, run_at=run_at)
+
+    (queue,) = queues(connection)
+
+    assert 1 == (queue.ready or 0) + (queue.scheduled or 0)
+    assert (None, None) == (queue.oldest_ready_age, queue.next_due_at)
