@@ -3,8 +3,11 @@ not end is abandoned."""
 
 import asyncio
 import contextvars
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from types import FrameType
 
 import pytest
 
@@ -193,6 +196,36 @@ def test_a_thread_that_does_not_end_is_abandoned_and_frees_the_slot() -> None:
         await until(lambda: not stuck_thread[0].is_alive(), "it has ended")
         assert 0 == pool.abandoned
         assert stuck_thread[0] is not await pool.call(threading.current_thread, {})
+
+    run(1, work)
+
+
+def test_a_thread_that_is_interrupted_just_after_its_function_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before it could report the end: it does not count as left behind for ever, and its number is not interrupted."""
+    monkeypatch.setattr(threads, "INTERRUPT_AGAIN_SECONDS", 0.05)
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def interrupt_late(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code is Threads.ended.__code__:
+            sys.setprofile(None)
+            raise threads.Interrupted
+
+    def make_text() -> None:
+        begun.set()
+        with suppress(threads.Interrupted):
+            goes_on.wait(PATIENCE_SECONDS)
+        sys.setprofile(interrupt_late)
+
+    async def work(pool: Threads) -> None:
+        call = asyncio.create_task(pool.call(make_text, {}, interrupts=True))
+        await asyncio.to_thread(begun.wait, PATIENCE_SECONDS)
+        call.cancel()
+        await asyncio.wait({call})
+        assert 1 == pool.abandoned
+        goes_on.set()
+        await until(lambda: not pool.abandoned, "the thread is gone")
 
     run(1, work)
 
