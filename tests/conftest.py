@@ -5,16 +5,22 @@ With pytest-xdist each worker has its own server: one start more (0.5 s), and no
 
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from orchestrator import Orchestrator, events
 from orchestrator.schema import migrate
 from tests import servers
+from tests.clock import Clock
+from tests.worker.outage import Outage, possible
+from tests.worker.running import recorded
+
+MakeApp = Callable[..., Orchestrator]
 
 
 def pytest_configure() -> None:
@@ -74,6 +80,45 @@ def connection(database_url: str) -> Iterator[psycopg.Connection]:
     """A session on the test's database, in autocommit mode."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         yield connection
+
+
+@pytest.fixture
+def clock(connection: psycopg.Connection) -> Clock:
+    """The database's clock, which stands still."""
+    return Clock(connection)
+
+
+@pytest.fixture
+def outage(administrator: psycopg.Connection, connection: psycopg.Connection) -> Iterator[Outage]:
+    """An outage of the test's database that has not begun yet; it is over after the test."""
+    with possible(administrator, connection) as outage:
+        yield outage
+
+
+@pytest.fixture
+def app_settings() -> dict[str, float]:
+    """The settings of `app`: for a folder or a module to override."""
+    return {}
+
+
+@pytest.fixture
+def make_app(database_url: str) -> Iterator[MakeApp]:
+    """Make applications without tasks; their connections are closed afterwards."""
+    with ExitStack() as stack:
+        yield lambda **settings: stack.enter_context(closing(Orchestrator(database_url, **settings)))
+
+
+@pytest.fixture
+def app(make_app: MakeApp, app_settings: dict[str, float]) -> Orchestrator:
+    """An application without tasks."""
+    return make_app(**app_settings)
+
+
+@pytest.fixture
+def heard() -> Iterator[list[events.Event]]:
+    """Every event of the test."""
+    with recorded() as seen:
+        yield seen
 
 
 @contextmanager

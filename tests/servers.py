@@ -17,8 +17,7 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, Self
@@ -28,6 +27,7 @@ from sqlalchemy import make_url
 
 from orchestrator.postgres import embedded, embedded_folder
 from tests import npm_postgres
+from tests.patience import PATIENCE_SECONDS, eventually
 
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
 """Nobody pulls the plug on a test; a commit waits for its WAL as it does anywhere (synchronous_commit)."""
@@ -38,7 +38,6 @@ STOP_SIGNALS: dict[StopMode, int] = {
     "fast": signal.SIGINT,
     "immediate": signal.SIGQUIT,
 }
-WAIT_SECONDS = 60
 MEMORY_BYTES_MIN = 4_000_000_000
 
 
@@ -82,7 +81,7 @@ class Server:
             command = ["setpriv", "--pdeathsig", "QUIT", *command]
         self._postmaster = self._spawn(command)
         try:
-            wait_until(self._accepts_sessions, "the server accepts sessions")
+            eventually(self._accepts_sessions, "the server accepts sessions")
         except BaseException:
             self.kill()
             raise
@@ -154,7 +153,7 @@ class Server:
     def _end(self, number: int) -> None:
         assert self._postmaster is not None, "it does not run"
         self._postmaster.send_signal(number)
-        self._postmaster.wait(WAIT_SECONDS)
+        self._postmaster.wait(PATIENCE_SECONDS)
         self._postmaster = None
         wait_until_free(self.directory / "server.lock")
 
@@ -218,15 +217,7 @@ def temporary_directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-def wait_until(holds: Callable[[], bool], what: str, *, seconds: float = WAIT_SECONDS) -> None:
-    """Return as soon as a condition holds; fail with its description when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.01)
-
-
-def wait_until_free(lock: Path, *, seconds: float = WAIT_SECONDS) -> None:
+def wait_until_free(lock: Path, *, seconds: float = PATIENCE_SECONDS) -> None:
     """Return as soon as nobody holds a lock: that of `server.lock` goes with the server's last process."""
     with lock.open("rb") as file:
 
@@ -236,7 +227,7 @@ def wait_until_free(lock: Path, *, seconds: float = WAIT_SECONDS) -> None:
                 return True
             return False
 
-        wait_until(is_free, f"{lock} is free", seconds=seconds)
+        eventually(is_free, f"{lock} is free", seconds=seconds)
 
 
 @contextmanager

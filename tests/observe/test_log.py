@@ -10,8 +10,9 @@ import psycopg
 import pytest
 import structlog
 
-from orchestrator import Context, Orchestrator, events, observe
+from orchestrator import Context, events, observe
 from orchestrator.observe import log, log_output
+from tests.conftest import MakeApp
 from tests.worker.running import run_until_empty
 
 
@@ -72,10 +73,10 @@ def lines_of(file: Unbuffered) -> list[dict[str, object]]:
 
 
 def test_a_line_says_which_task_where_and_for_how_long(
-    stderr: Unbuffered, database_url: str, connection: psycopg.Connection
+    stderr: Unbuffered, make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """What a handler logs has the same names, its secrets masked; successes and payloads are not there."""
-    app = Orchestrator(database_url)
+    app = make_app()
 
     @app.task(name="fail", queue="mail", max_attempts=1)
     async def fail(password: str, context: Context) -> None:
@@ -88,7 +89,6 @@ def test_a_line_says_which_task_where_and_for_how_long(
     fail.enqueue(password="hunter2")  # noqa: S106 - it is looked for
     work.enqueue()
     run_until_empty(app)
-    app.close()
 
     told = lines_of(stderr)
     (said,) = (line for line in told if line["event"] == "about to")
@@ -103,16 +103,15 @@ def test_a_line_says_which_task_where_and_for_how_long(
     assert not [line for line in told if line["event"] in ("task completed", "task payload")]
 
 
-def test_payloads_are_logged_when_that_is_asked_for(stderr: Unbuffered, database_url: str) -> None:
+def test_payloads_are_logged_when_that_is_asked_for(stderr: Unbuffered, make_app: MakeApp) -> None:
     """A line for each attempt, its secrets masked."""
-    app = Orchestrator(database_url, log_payloads=True)
+    app = make_app(log_payloads=True)
 
     @app.task(name="work")
     async def work(user: dict[str, str]) -> None: ...
 
     work.enqueue(user={"name": "jane", "api_key": "hunter2"})
     run_until_empty(app)
-    app.close()
 
     (line,) = (line for line in lines_of(stderr) if line["event"] == "task payload")
     assert {"user": {"name": "jane", "api_key": "***"}} == json.loads(str(line["payload"]))

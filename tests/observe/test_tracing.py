@@ -68,11 +68,9 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[Traces]:
 
 
 @pytest.fixture
-def app(database_url: str) -> Iterator[Orchestrator]:
-    """An application that retries at once."""
-    application = Orchestrator(database_url, poll_seconds=1.0, heartbeat_seconds=0.5, grace_seconds=10.0)
-    yield application
-    application.close()
+def app_settings() -> dict[str, float]:
+    """Quick to notice things."""
+    return {"poll_seconds": 1.0, "heartbeat_seconds": 0.5, "grace_seconds": 10.0}
 
 
 def context_of(connection: psycopg.Connection, task_id: int) -> tuple[int, int]:

@@ -21,10 +21,10 @@ from orchestrator.cli import orchestrator
 from orchestrator.operate import Explanation
 from tests.clock import Clock
 from tests.operate.worker_rows import darkened, hired
+from tests.patience import eventually
 from tests.schema.logins import logins
 from tests.schema.rows import insert, one, put
 from tests.worker import processes
-from tests.worker.processes import eventually
 from tests.worker.running import status, until, working
 
 UNKNOWN = Jsonb({"class": "UnknownType", "message": "no handler", "put_back": 3})

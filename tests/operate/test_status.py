@@ -31,12 +31,6 @@ BULK = """
 MUCH = 6_000
 
 
-@pytest.fixture
-def clock(connection: psycopg.Connection) -> Clock:
-    """The database's clock, standing still."""
-    return Clock(connection)
-
-
 def serving(connection: psycopg.Connection, *names: str, leads: bool = True, version: str = "1") -> UUID:
     """A worker that lives, as far as its row says."""
     worker = sleeping_worker(connection, *names)

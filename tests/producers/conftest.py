@@ -1,6 +1,5 @@
-"""An application on the test's own database, and a task to enqueue."""
+"""A task to enqueue, and a table of the caller's own to write beside it."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -8,14 +7,6 @@ import pytest
 
 from orchestrator import Orchestrator
 from tests.producers.holding import OWN_TABLE
-
-
-@pytest.fixture
-def app(database_url: str) -> Iterator[Orchestrator]:
-    """An application without tasks; its connections are closed afterwards."""
-    application = Orchestrator(database_url)
-    yield application
-    application.close()
 
 
 @pytest.fixture

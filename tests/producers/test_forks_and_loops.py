@@ -9,6 +9,7 @@ import pydantic
 import pytest
 
 from orchestrator import Orchestrator, PayloadRefused
+from tests.conftest import MakeApp
 from tests.worker.running import run_until_empty, value
 
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'orchestrator producer'"
@@ -118,9 +119,9 @@ def test_a_connection_that_speaks_latin1_takes_any_text(
     assert "10 € 🙂" == value(connection, query, handle.id)
 
 
-def test_who_will_not_wait_does_not_wait_for_a_connection_either(database_url: str) -> None:
+def test_who_will_not_wait_does_not_wait_for_a_connection_either(make_app: MakeApp) -> None:
     """With the pool in use, timeout 0 answers at once, and says TimeoutError."""
-    app = Orchestrator(database_url, pool_size=1)
+    app = make_app(pool_size=1)
 
     @app.task(name="note")
     async def note() -> None: ...
@@ -131,7 +132,6 @@ def test_who_will_not_wait_does_not_wait_for_a_connection_either(database_url: s
         with pytest.raises(TimeoutError, match="became free"):
             handle.result(timeout=0)
         assert time.monotonic() - begun < 5
-    app.close()
 
 
 @pytest.mark.parametrize("timeout", [float("nan"), -1, "soon", True])

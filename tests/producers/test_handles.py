@@ -17,6 +17,7 @@ from orchestrator.errors import (
     TaskFailed,
 )
 from orchestrator.task.backoff import Backoff
+from tests.conftest import MakeApp
 from tests.worker.running import run_until_empty, until, value, working
 
 COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
@@ -279,9 +280,9 @@ def test_who_may_not_look_is_told_what_it_takes(
     connection.execute("DROP ROLE only_producer")
 
 
-def test_fifty_waiting_coroutines_share_the_pool(database_url: str, connection: psycopg.Connection) -> None:
+def test_fifty_waiting_coroutines_share_the_pool(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """A wait holds a connection only while it looks."""
-    app = Orchestrator(database_url, pool_size=3, pool_timeout_seconds=20)
+    app = make_app(pool_size=3, pool_timeout_seconds=20)
     gate = asyncio.Event()
 
     @app.task(name="gated")
@@ -295,9 +296,7 @@ def test_fifty_waiting_coroutines_share_the_pool(database_url: str, connection: 
         async with working(app, concurrency=50):
             await until(lambda: held(connection) == 50, "all are taken")
             gate.set()
-            results = await asyncio.gather(*waits)
-        await app.aclose()
-        return results
+            return await asyncio.gather(*waits)
 
     assert list(range(50)) == asyncio.run(main())
 

@@ -13,9 +13,10 @@ import psycopg
 from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests import servers
+from tests.patience import eventually
 from tests.recovery.environment import Environment
 from tests.recovery.gate import Gate
-from tests.servers import Server, wait_until
+from tests.servers import Server
 from tests.standby import Standby, either
 
 TABLES: LiteralString = """
@@ -41,7 +42,7 @@ class Pair:
     def make_synchronous(self) -> None:
         """Let every durable commit wait for the standby."""
         self.set("synchronous_standby_names = 'standby'")
-        wait_until(lambda: self._is("sync"), "the standby is synchronous")
+        eventually(lambda: self._is("sync"), "the standby is synchronous")
 
     def set(self, setting: LiteralString) -> None:
         """Change a setting of the primary, for all its sessions."""

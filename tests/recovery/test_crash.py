@@ -11,9 +11,9 @@ import psycopg
 from orchestrator.schema import migrate
 from orchestrator.task.outcome import Completed, Outcome
 from tests import servers
+from tests.patience import eventually
 from tests.stations.rows import row
 from tests.stations.worker import Mate
-from tests.worker.processes import eventually
 
 T = TypeVar("T")
 CRASHES = 3

@@ -26,13 +26,13 @@ from psycopg import sql
 from orchestrator import Orchestrator, cli, observe
 from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import embedded_folder
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.security.canary import columns_with, hatch, leaked
 from tests.servers import Server, temporary_directory
 from tests.worker.processes import (
     QUICK,
     Process,
-    eventually,
+    begin_worker,
     run,
 )
 from tests.worker.running import until, working
@@ -183,7 +183,7 @@ def test_a_secret_stands_only_where_it_was_put(
 def looked_at(url: str, log: Path) -> Iterator[Process]:
     """Run a worker beside the block, in an interpreter of its own, for its command line is looked at."""
     settings = {**QUICK, **SAID}
-    process = Process(url, log, "--log-level", "debug", settings=settings, app=VAULT, fresh=True)
+    process = begin_worker(url, log, "--log-level", "debug", settings=settings, app=VAULT, fresh=True)
     try:
         yield process
     finally:

@@ -20,10 +20,11 @@ from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests.docs.pages import blocks
+from tests.patience import eventually
 from tests.schema.rows import one
 from tests.security.authority import NAME, PAGE, Shown, certify
-from tests.servers import Server, debian_binaries, temporary_directory, wait_until
-from tests.worker.processes import eventually, run, worker
+from tests.servers import Server, debian_binaries, temporary_directory
+from tests.worker.processes import run, worker
 
 BINARIES = debian_binaries("15")
 pytestmark = [
@@ -66,7 +67,7 @@ class Place:
     def shows(self, which: str) -> None:
         """Show another certificate, and wait until it is shown."""
         self.shown.show(self.server, self.others.get(which, self.good))
-        wait_until(lambda: said(self.url()) == REFUSALS.get(which, ""), f"{which} is shown")
+        eventually(lambda: said(self.url()) == REFUSALS.get(which, ""), f"{which} is shown")
 
     def _signed(self, folder: Path, **how: str) -> Path:
         # By the good authority: only the name, or the term, is wrong.

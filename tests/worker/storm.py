@@ -21,7 +21,8 @@ import psycopg
 
 from orchestrator.schema import migrate
 from tests import servers
-from tests.worker.processes import Process, eventually, worker
+from tests.patience import eventually
+from tests.worker.processes import Process, worker
 from tests.worker.running import value
 
 WORKERS = 4

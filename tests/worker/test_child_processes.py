@@ -16,9 +16,9 @@ from psycopg.types.json import Jsonb
 from orchestrator import Orchestrator, events
 from orchestrator.errors import RegistryError
 from orchestrator.execute import child, children
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.worker import processing, running
-from tests.worker.processes import eventually, worker
+from tests.worker.processes import worker
 from tests.worker.running import attempts, recorded, status, task, until, value
 
 

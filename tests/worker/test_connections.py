@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from orchestrator import Context, Orchestrator, events
+from tests.conftest import MakeApp
 from tests.worker.outage import Outage
 from tests.worker.running import (
     recorded,
@@ -166,10 +167,10 @@ def test_an_outage_loses_nothing_and_repeats_nothing(
 
 
 def test_somebodys_lock_on_the_tasks_does_not_cost_a_worker_its_life(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, database_url: str, connection: psycopg.Connection
 ) -> None:
     """The beat touches no task, and the duties beside it do not wait: a long ALTER TABLE declares nobody dead."""
-    app = Orchestrator(database_url, poll_seconds=0.2, heartbeat_seconds=0.2, dead_after_seconds=1.5)
+    app = make_app(poll_seconds=0.2, heartbeat_seconds=0.2, dead_after_seconds=1.5)
     dead_after = 1.5
 
     @app.task(name="work")
@@ -190,7 +191,6 @@ def test_somebodys_lock_on_the_tasks_does_not_cost_a_worker_its_life(
                 await other.rollback()
                 enqueued = await work.aenqueue()
                 await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
-        await app.aclose()
         assert oldest < dead_after
         return happened
 

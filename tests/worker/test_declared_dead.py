@@ -7,15 +7,16 @@ import psycopg
 import pytest
 
 from orchestrator import Context, Orchestrator, events
+from tests.conftest import MakeApp
 from tests.worker.running import attempts, recorded, run_until_empty, status, task, until, value, working
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])
 def test_who_was_declared_dead_comes_back_under_a_new_id(
-    database_url: str, connection: psycopg.Connection, colour: str
+    make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
     """It drops what it held, its handlers are told, and the tasks run again: lost once, by a cause on record."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
     told: list[int] = []
 
     async def on_loop(context: Context) -> int:
@@ -44,7 +45,6 @@ def test_who_was_declared_dead_comes_back_under_a_new_id(
                     "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
                 )
                 await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
-        await app.aclose()
         return int(enqueued.id), died
 
     task_id, died = asyncio.run(main())
@@ -58,9 +58,9 @@ def test_who_was_declared_dead_comes_back_under_a_new_id(
     assert [(died[0].worker_id, "dead"), (died[0].new_worker_id, "stopped")] == states
 
 
-def test_a_new_id_is_adopted_only_with_its_row(database_url: str, connection: psycopg.Connection) -> None:
+def test_a_new_id_is_adopted_only_with_its_row(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Declared dead while its new row cannot be written: it tries again, and never claims under an id without one."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
 
     @app.task(name="work")
     async def work() -> None: ...
@@ -79,7 +79,6 @@ def test_a_new_id_is_adopted_only_with_its_row(database_url: str, connection: ps
                 connection.execute("ALTER TABLE orchestrator.workers DROP CONSTRAINT shut")
                 enqueued = await work.aenqueue()
                 await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
-        await app.aclose()
         return int(enqueued.id)
 
     task_id = asyncio.run(main())
@@ -113,9 +112,9 @@ def test_what_a_dead_worker_held_is_run_by_another(app: Orchestrator, connection
     assert [events.TasksRecovered(returned=2, dead_lettered=0, workers=1)] == recovered
 
 
-def test_who_comes_back_holds_a_beacon_again_soon(database_url: str, connection: psycopg.Connection) -> None:
+def test_who_comes_back_holds_a_beacon_again_soon(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Its listener hears for the new id, over the connection it has."""
-    app = Orchestrator(database_url, heartbeat_seconds=0.2)
+    app = make_app(heartbeat_seconds=0.2)
 
     @app.task(name="work")
     async def work() -> None: ...
@@ -129,6 +128,5 @@ def test_who_comes_back_holds_a_beacon_again_soon(database_url: str, connection:
                 connection.execute(
                     "UPDATE orchestrator.workers SET state = 'dead', beacon = NULL WHERE state = 'running'"
                 )
-        await app.aclose()
 
     asyncio.run(main())

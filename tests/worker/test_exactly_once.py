@@ -15,9 +15,10 @@ import pytest
 
 from orchestrator.schema import migrate
 from tests import servers
+from tests.patience import eventually
 from tests.tiers import long
 from tests.worker.ledger import TABLE, one_each
-from tests.worker.processes import eventually, worker
+from tests.worker.processes import worker
 from tests.worker.running import value
 
 TOTAL = 600

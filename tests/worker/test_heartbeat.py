@@ -18,8 +18,8 @@ from orchestrator.task.tally import Tally
 from orchestrator.worker.beat_report import ask
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.stall import Stall
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually
+from tests.conftest import MakeApp
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.worker.running import recorded, status, until, value, working
 
 CUT_OFF: LiteralString = """
@@ -105,11 +105,11 @@ def test_a_beacon_that_went_out_unnoticed_is_out_in_the_row_by_the_next_look(
 
 
 def test_a_connection_that_never_answers_is_given_up(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though its kernel acknowledges all we send: another is opened, and the beats go on."""
     monkeypatch.setattr("orchestrator.worker.heartbeat.ANSWER_SECONDS", 0.3)
-    app = Orchestrator(database_url, heartbeat_seconds=0.1)
+    app = make_app(heartbeat_seconds=0.1)
 
     @app.task(name="work")
     async def work() -> None: ...
@@ -125,7 +125,6 @@ def test_a_connection_that_never_answers_is_given_up(
                 await until(lambda: [e for e in seen if e.purpose == "heartbeat"], "it is given up")
                 monkeypatch.setattr("orchestrator.worker.heartbeat.ask", ask)
                 await until(lambda: value(connection, lost), "it beats again")
-        await app.aclose()
 
     def silent(held: psycopg.Connection, *_args: object, **_options: object) -> object:
         held.execute("SET statement_timeout = 0")
@@ -154,10 +153,10 @@ def test_a_ring_asked_for_while_another_is_sent_is_sent_too(
 
 
 def test_a_registration_whose_answer_was_lost_is_no_end(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is done again, under the same id, and the worker goes on."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
     registered = Heartbeat._register
     lost: list[object] = []
 
@@ -186,7 +185,6 @@ def test_a_registration_whose_answer_was_lost_is_no_end(
                 await until(lambda: value(connection, beats), "it beats")
                 enqueued = await work.aenqueue()
                 await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
-        await app.aclose()
         assert [event.new_worker_id for event in died] == lost
 
     asyncio.run(main())

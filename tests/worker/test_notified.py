@@ -11,6 +11,7 @@ import pytest
 from orchestrator import Context, Orchestrator, events
 from orchestrator.errors import LeaseLost
 from orchestrator.notify import listen
+from tests.conftest import MakeApp
 from tests.schema.rows import put
 from tests.worker.running import (
     attempts,
@@ -109,12 +110,12 @@ def test_a_hand_reaches_a_running_thread(app: Orchestrator, connection: psycopg.
 
 
 def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind PgBouncer: the worker finds itself deaf, says so, holds no beacon, and looks for itself."""
     monkeypatch.setattr(listen, "LISTEN_WORKERS", b"SELECT 1")
     monkeypatch.setattr(listen, "DEAF_AFTER_SECONDS", 0.1)
-    app = Orchestrator(database_url, heartbeat_seconds=10.0)
+    app = make_app(heartbeat_seconds=10.0)
     told: list[float] = []
 
     @app.task(name="work")
@@ -134,7 +135,6 @@ def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
                 connection.execute(HANDS["cancelled"], [enqueued.id])
                 await until(lambda: told, "its handler is told")
                 assert [(None,)] == connection.execute("SELECT beacon FROM orchestrator.workers").fetchall()
-        await app.aclose()
         return told[0] - acted
 
     # With room for a busy machine; by the beat alone it would be ten seconds.
@@ -192,9 +192,9 @@ def test_a_pause_is_told(app: Orchestrator, connection: psycopg.Connection) -> N
     assert [("default",), ()] == asyncio.run(main())
 
 
-def test_a_task_that_cost_two_workers_runs_alone(database_url: str, connection: psycopg.Connection) -> None:
+def test_a_task_that_cost_two_workers_runs_alone(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Nothing beside it and nothing begins while it runs; others go on as soon as it has ended."""
-    app = Orchestrator(database_url, poll_seconds=0.1)
+    app = make_app(poll_seconds=0.1)
     now: set[int] = set()
     beside: dict[int, int] = {}
 
@@ -213,7 +213,6 @@ def test_a_task_that_cost_two_workers_runs_alone(database_url: str, connection: 
     connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = ANY (%s)", [list(suspects)])
 
     run_until_empty(app)
-    app.close()
 
     assert set(ids) == set(beside)
     assert dict.fromkeys(suspects, 0) == {task_id: beside[task_id] for task_id in suspects}
@@ -222,11 +221,11 @@ def test_a_task_that_cost_two_workers_runs_alone(database_url: str, connection: 
 
 
 def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, database_url: str, connection: psycopg.Connection
 ) -> None:
     """Should it kill its worker, then no outcome that waits to be written goes along: it would cost a task that has
     ended well a loss that tells against it."""
-    app = Orchestrator(database_url, poll_seconds=0.1)
+    app = make_app(poll_seconds=0.1)
     stood: list[str] = []
 
     async def main() -> None:
@@ -247,16 +246,15 @@ def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
         ids = [work.enqueue().id for _ in range(2)]
         connection.execute("UPDATE orchestrator.tasks_live SET losses = 2")
         asyncio.run(main())
-    app.close()
 
     assert ["running", "completed"] == stood
 
 
 def test_a_task_with_a_past_is_marked_running_before_it_starts(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """It may kill its worker at its first instruction: found claimed each time, it would never be charged for it."""
-    app = Orchestrator(database_url, poll_seconds=0.1)
+    app = make_app(poll_seconds=0.1)
     begun_as: dict[int, str] = {}
 
     @app.task(name="work")
@@ -270,17 +268,16 @@ def test_a_task_with_a_past_is_marked_running_before_it_starts(
     )
 
     run_until_empty(app)
-    app.close()
 
     assert {fresh: "claimed", lost: "running", doubtful: "running"} == begun_as
 
 
 def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another worker makes room for a suspect already, it is given back, uncharged."""
     monkeypatch.setattr("orchestrator.worker.suspects.PATIENCE_SECONDS", 0.05)
-    app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=0.0)
+    app = make_app(poll_seconds=0.1, grace_seconds=0.0)
     put(connection, "claimed", queue="elsewhere", losses=2, worker_id=hire(connection))
 
     @app.task(name="long")
@@ -304,7 +301,6 @@ def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
             )
             other = await work.aenqueue()
             await until(lambda: status(connection, other.id) == "completed", "others go on")
-        await app.aclose()
         return int(suspect.id), int(first.id)
 
     suspect_id, first_id = asyncio.run(main())
@@ -314,11 +310,11 @@ def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
 
 
 def test_a_suspect_has_its_turn_whatever_else_runs(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What still runs after the grace is given back for it, uncharged and on record, and runs again afterwards."""
     monkeypatch.setattr("orchestrator.worker.suspects.PATIENCE_SECONDS", 0.05)
-    app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=0.0)
+    app = make_app(poll_seconds=0.1, grace_seconds=0.0)
     began: list[int] = []
     held: list[int] = []
 
@@ -342,7 +338,6 @@ def test_a_suspect_has_its_turn_whatever_else_runs(
             connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
             for each in (suspect, first):
                 await until(lambda each=each: status(connection, each.id) == "completed", "both are done")  # type: ignore[misc]
-        await app.aclose()
         return int(suspect.id), int(first.id)
 
     _, first_id = asyncio.run(main())
@@ -352,9 +347,9 @@ def test_a_suspect_has_its_turn_whatever_else_runs(
     assert 1 == task(connection, first_id).attempt
 
 
-def test_a_claim_whose_answer_was_lost_goes_back(database_url: str, connection: psycopg.Connection) -> None:
+def test_a_claim_whose_answer_was_lost_goes_back(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Found at the next look, released under its own lease, uncharged; what is held is left alone."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
     release = asyncio.Event()
 
     @app.task(name="work")
@@ -376,7 +371,6 @@ def test_a_claim_whose_answer_was_lost_goes_back(database_url: str, connection: 
                 await until(lambda: status(connection, ghost.id) != "claimed", "it is given back")
                 release.set()
                 await until(lambda: status(connection, ghost.id) == "completed", "it runs")
-        await app.aclose()
         assert [events.GhostsReleased(1)] == seen[:1]
         return int(ghost.id), int(held.id)
 
@@ -386,10 +380,10 @@ def test_a_claim_whose_answer_was_lost_goes_back(database_url: str, connection: 
 
 
 def test_a_suspect_that_waits_is_given_back_by_who_stops(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """Uncharged: after a clean end nothing of a worker is claimed, though it had not begun."""
-    app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=10.0)
+    app = make_app(poll_seconds=0.1, grace_seconds=10.0)
     release = asyncio.Event()
 
     @app.task(name="long")
@@ -409,7 +403,6 @@ def test_a_suspect_that_waits_is_given_back_by_who_stops(
             # Both at once: nothing is left to wait for when the worker begins to stop.
             worker.cancel()
             release.set()
-        await app.aclose()
         return int(suspect.id)
 
     row = task(connection, asyncio.run(main()))

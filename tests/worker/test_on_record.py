@@ -11,6 +11,7 @@ import pytest
 
 from orchestrator import Context, Orchestrator, Snooze, events
 from orchestrator.maintain import recover
+from tests.conftest import MakeApp
 from tests.worker.running import recorded, status, until, value, working
 
 QUICK = {"poll_seconds": 0.1, "heartbeat_seconds": 0.1, "dead_after_seconds": 0.5}
@@ -174,9 +175,9 @@ def test_what_is_taken_away_by_hand_while_it_runs_is_on_record_once(
     assert [(task_id, 1, "lost", True)] == records(connection, [task_id])
 
 
-def test_a_snooze_is_on_record(database_url: str, connection: psycopg.Connection) -> None:
+def test_a_snooze_is_on_record(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Each time it was called, with the number of the attempt that it does not count as."""
-    app = Orchestrator(database_url, **QUICK)
+    app = make_app(**QUICK)
     called: list[int] = []
 
     @app.task(name="work", max_attempts=1)
@@ -189,7 +190,6 @@ def test_a_snooze_is_on_record(database_url: str, connection: psycopg.Connection
         async with working(app):
             task_id = (await work.aenqueue()).id
             await until(lambda: status(connection, task_id) == "completed", "it is done")
-        await app.aclose()
         return task_id
 
     task_id = asyncio.run(main())

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from tests.forked import REPOSITORY
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.terminal import at_terminal
 from tests.tiers import long
-from tests.worker.processes import QUICK, Process, eventually, run, surroundings, worker
+from tests.worker.processes import QUICK, Process, begin_worker, run, surroundings, worker
 from tests.worker.running import attempts, status, statuses, task, value
 from tests.worker.test_processes import DOOR, door, enqueue, open_to_all
 
@@ -153,7 +153,7 @@ def test_a_stop_does_not_wait_for_an_application_that_loads(database_url: str, t
     """Nothing has begun, so nothing is to be finished; and it is no death."""
     (tmp_path / "slow.py").write_text("import threading\nthreading.Event().wait(600)\n")
     path = f"{tmp_path}:{REPOSITORY}"
-    parent = Process(
+    parent = begin_worker(
         database_url, tmp_path / "log", "-p", "2", settings={**QUICK, "PYTHONPATH": path}, app="slow:app"
     )
     try:

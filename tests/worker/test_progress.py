@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from orchestrator import Context, Orchestrator, events, finish
+from tests.conftest import MakeApp
 from tests.worker.ledger import both_colours
 from tests.worker.outage import Outage
 from tests.worker.running import (
@@ -123,10 +124,10 @@ def test_all_of_a_worker_are_written_in_one_statement_a_second(
 
 
 def test_a_report_under_a_void_lease_changes_nothing(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """Fenced like all that a worker writes: the row of the next attempt is not touched."""
-    app = Orchestrator(database_url, heartbeat_seconds=10.0, poll_seconds=0.2)
+    app = make_app(heartbeat_seconds=10.0, poll_seconds=0.2)
     release = threading.Event()
 
     @app.task(name="work")
@@ -140,7 +141,6 @@ def test_a_report_under_a_void_lease_changes_nothing(
 
     handle = work.using(metadata={"first": True}).enqueue()
     run_until_empty(app)
-    app.close()
 
     assert ("cancelled", None) == (status(connection, handle.id), task(connection, handle.id).progress)
 

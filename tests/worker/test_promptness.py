@@ -16,6 +16,7 @@ from typing import LiteralString
 import psycopg
 
 from orchestrator import Backoff, Context, Orchestrator, events
+from tests.conftest import MakeApp
 from tests.worker.running import asleep, recorded, statuses, until, value, working
 
 LOW: int = 100_000
@@ -61,11 +62,11 @@ class Starts:
 
 
 def test_a_critical_task_starts_soon_before_a_hundred_thousand_low_ones(
-    database_url: str, connection: psycopg.Connection, record_property: Callable[[str, object], None]
+    make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """On a worker whose slots are all busy, and that has claimed ahead: it does not get the next slot, but one soon."""
     connection.execute(FILL, ["low", LOW])
-    app, starts, ran = Orchestrator(database_url), Starts(), list[int]()
+    app, starts, ran = make_app(), Starts(), list[int]()
 
     @app.task(name="low", priority="low")
     async def low() -> None:
@@ -86,7 +87,6 @@ def test_a_critical_task_starts_soon_before_a_hundred_thousand_low_ones(
                 await until(lambda: task_id in starts.at, "it starts", seconds=10)  # noqa: B023 - awaited
                 waits.append(starts.at[task_id] - begun)
                 await until(lambda: len(ran) > 300 + 40 * n, "it is busy with others")  # noqa: B023 - awaited
-        await app.aclose()
         return waits
 
     waits = asyncio.run(main())
@@ -145,12 +145,12 @@ def test_short_tasks_do_not_wait_behind_long_ones(
 
 
 def test_a_delayed_task_starts_at_its_moment(
-    database_url: str,
+    make_app: MakeApp,
     connection: psycopg.Connection,
     record_property: Callable[[str, object], None],
 ) -> None:
     """On an idle worker that sleeps, long before its poll: each by itself, scattered over two seconds."""
-    app, starts = Orchestrator(database_url, poll_seconds=30.0), Starts()
+    app, starts = make_app(poll_seconds=30.0), Starts()
 
     @app.task(name="due")
     async def due(context: Context) -> None:
@@ -166,9 +166,7 @@ def test_a_delayed_task_starts_at_its_moment(
                 moment = time.monotonic() + delay
                 moments[due.using(delay=delay).enqueue().id] = moment
             await until(lambda: len(starts.at) == DELAYED, "all have started", seconds=20)
-            lateness = [starts.at[task_id] - moment for task_id, moment in moments.items()]
-        await app.aclose()
-        return lateness
+            return [starts.at[task_id] - moment for task_id, moment in moments.items()]
 
     lateness = asyncio.run(main())
 
@@ -179,10 +177,10 @@ def test_a_delayed_task_starts_at_its_moment(
 
 
 def test_a_retry_starts_at_its_moment(
-    database_url: str, connection: psycopg.Connection, record_property: Callable[[str, object], None]
+    make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """On a worker that has nothing else, and sleeps: what was claimed for it must not wait for the next poll."""
-    app, starts = Orchestrator(database_url, poll_seconds=30.0), list[float]()
+    app, starts = make_app(poll_seconds=30.0), list[float]()
 
     @app.task(name="third time lucky", backoff=Backoff(base_seconds=0.3, factor=1.0, jitter=0.0))
     async def third_time_lucky() -> None:
@@ -195,7 +193,6 @@ def test_a_retry_starts_at_its_moment(
             await until(lambda: asleep(connection), "it sleeps")
             third_time_lucky.enqueue()
             await until(lambda: len(starts) == 3, "the third attempt has started", seconds=20)
-        await app.aclose()
 
     asyncio.run(main())
 
@@ -206,10 +203,10 @@ def test_a_retry_starts_at_its_moment(
 
 
 def test_a_suspect_starts_at_once_where_nothing_else_runs(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """It has cost two workers their lives, and goes alone; an idle worker has nothing to wait for."""
-    app, starts = Orchestrator(database_url, poll_seconds=30.0), Starts()
+    app, starts = make_app(poll_seconds=30.0), Starts()
 
     @app.task(name="suspect")
     async def suspect(context: Context) -> None:
@@ -221,17 +218,16 @@ def test_a_suspect_starts_at_once_where_nothing_else_runs(
             begun = time.monotonic()
             connection.execute(SUSPECT)
             await until(lambda: starts.at, "it starts", seconds=20)
-        await app.aclose()
         return next(iter(starts.at.values())) - begun
 
     assert asyncio.run(main()) < LATE_SECONDS_MAX
 
 
 def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
-    database_url: str, connection: psycopg.Connection, record_property: Callable[[str, object], None]
+    make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """The worker has looked when the next task falls due, and sleeps until then; a nearer one rings."""
-    app, starts = Orchestrator(database_url, poll_seconds=30.0), Starts()
+    app, starts = make_app(poll_seconds=30.0), Starts()
 
     @app.task(name="due")
     async def due(context: Context) -> None:
@@ -246,9 +242,7 @@ def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
             begun = time.monotonic()
             task_id = due.using(delay=0.5).enqueue().id
             await until(lambda: task_id in starts.at, "it starts", seconds=10)
-            late = starts.at[task_id] - begun - 0.5
-        await app.aclose()
-        return late
+            return starts.at[task_id] - begun - 0.5
 
     late = asyncio.run(main())
 

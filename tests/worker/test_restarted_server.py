@@ -11,8 +11,9 @@ import pytest
 
 from orchestrator.schema import migrate
 from tests import servers
+from tests.patience import eventually
 from tests.tiers import long
-from tests.worker.processes import Process, eventually, worker
+from tests.worker.processes import Process, worker
 
 TASKS = 4000
 ENQUEUE = "INSERT INTO orchestrator.tasks (type) SELECT 'shop.work' FROM generate_series(1, %s)"

@@ -11,7 +11,8 @@ import pytest
 from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests import servers
-from tests.worker.processes import eventually, worker
+from tests.patience import eventually
+from tests.worker.processes import worker
 
 PROCESSES = pytest.mark.parametrize("processes", ["1", "2"])
 

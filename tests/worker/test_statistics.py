@@ -8,8 +8,9 @@ from typing import LiteralString
 import psycopg
 
 from orchestrator import Cancel, Context, Discard, Orchestrator, Snooze
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually, worker
+from tests.conftest import MakeApp
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import worker
 from tests.worker.running import AT_ONCE, value
 
 BY_TABLES: LiteralString = """
@@ -110,17 +111,16 @@ def test_a_kill_costs_what_was_not_told_yet(
 
 
 def test_none_are_written_where_they_are_switched_off(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """By a setting."""
-    app = Orchestrator(database_url, statistics_seconds=0)
+    app = make_app(statistics_seconds=0)
 
     @app.task
     def work() -> None: ...
 
     work.enqueue()
     app.run_worker(until_empty=True)
-    app.close()
 
     assert (1, 0) == (
         value(connection, "SELECT count(*) FROM orchestrator.tasks_done"),

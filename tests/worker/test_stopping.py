@@ -16,6 +16,7 @@ from orchestrator.postgres import connect
 from orchestrator.postgres.session import Session
 from orchestrator.worker.end_attempts import AttemptEnder
 from orchestrator.worker.slots import Slots
+from tests.conftest import MakeApp
 from tests.patience import PATIENCE_SECONDS
 from tests.worker.outage import Outage
 from tests.worker.running import (
@@ -139,9 +140,9 @@ def test_a_second_cancel_hurries(app: Orchestrator, connection: psycopg.Connecti
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
 
 
-def test_the_grace_ends_by_itself(database_url: str, connection: psycopg.Connection) -> None:
+def test_the_grace_ends_by_itself(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Who needs longer than the grace is given back without a second word."""
-    app = Orchestrator(database_url, grace_seconds=0.1)
+    app = make_app(grace_seconds=0.1)
 
     @app.task(name="endless")
     async def endless() -> None:
@@ -151,7 +152,6 @@ def test_the_grace_ends_by_itself(database_url: str, connection: psycopg.Connect
         async with working(app):
             await endless.aenqueue()
             await until(lambda: statuses(connection) == {"running": 1}, "it runs")
-        await app.aclose()
 
     asyncio.run(main())
 
@@ -159,11 +159,11 @@ def test_the_grace_ends_by_itself(database_url: str, connection: psycopg.Connect
 
 
 def test_a_stubborn_handler_is_given_back_over_its_head(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who swallows its cancellation holds up nobody: the lease is given up, and its late outcome is not written."""
     monkeypatch.setattr("orchestrator.worker.end_attempts.CANCEL_SECONDS", 0.2)
-    app = Orchestrator(database_url, grace_seconds=0)
+    app = make_app(grace_seconds=0)
     enough = asyncio.Event()
 
     @app.task(name="stubborn")
@@ -179,7 +179,6 @@ def test_a_stubborn_handler_is_given_back_over_its_head(
             await until(lambda: statuses(connection) == {"running": 1}, "it runs")
         assert {"pending": 1} == statuses(connection)
         enough.set()
-        await app.aclose()
 
     asyncio.run(main())
 
@@ -229,13 +228,11 @@ def test_a_worker_stops_while_its_database_is_away(
 
 
 def test_outcomes_that_could_not_be_written_are_said_aloud(
-    database_url: str, connection: psycopg.Connection, outage: Outage, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, connection: psycopg.Connection, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker ends all the same, with an error; another one recovers the task after a while."""
     monkeypatch.setattr("orchestrator.worker.worker.LAST_WRITES_SECONDS", 0.3)
-    app = Orchestrator(
-        database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4, grace_seconds=0.2
-    )
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4, grace_seconds=0.2)
     runs: list[int] = []
 
     @app.task(name="work")
@@ -246,7 +243,6 @@ def test_outcomes_that_could_not_be_written_are_said_aloud(
 
     async def main() -> None:
         await work.aenqueue()
-        await app.aclose()
         worker = asyncio.create_task(app.arun_worker())
         await until(lambda: runs, "it runs")
         worker.cancel()
@@ -261,9 +257,9 @@ def test_outcomes_that_could_not_be_written_are_said_aloud(
     assert ({"completed": 1}, 2) == (statuses(connection), len(runs))
 
 
-def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycopg.Connection) -> None:
+def test_a_worker_that_fails_loses_nothing(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Its row does not claim to have stopped in order, so what it held is taken back."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4)
     broken, whole = (
         "ALTER TABLE orchestrator.queues RENAME TO q",
         "ALTER TABLE orchestrator.q RENAME TO queues",
@@ -277,7 +273,6 @@ def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycop
 
     async def main() -> int:
         enqueued = await work.aenqueue()
-        await app.aclose()
         worker = asyncio.create_task(app.arun_worker())
         await until(lambda: status(connection, enqueued.id) == "running", "it runs")
         connection.execute(broken)

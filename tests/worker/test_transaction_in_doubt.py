@@ -15,7 +15,7 @@ from orchestrator.worker import transaction
 from orchestrator.worker.transaction import Transaction
 from tests import bouncer
 from tests.proxy import Proxy
-from tests.worker.ledger import SLOW_COMMIT, TABLE, both_colours, entries, led_through, one_each, writing
+from tests.worker.ledger import SLOW_COMMIT, both_colours, entries, led_through, one_each, writing
 from tests.worker.outage import Outage
 from tests.worker.running import (
     AT_ONCE,
@@ -28,18 +28,14 @@ from tests.worker.running import (
     working,
 )
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 # As it is sent: the whole of a statement, and not a word in a comment.
 COMMIT = b"COMMIT\x00"
 TERMINATE = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
     " WHERE application_name = 'orchestrator transactions' AND datname = current_database()"
 )
-
-
-@pytest.fixture(autouse=True)
-def ledger(connection: psycopg.Connection) -> None:
-    """The table of the user's own."""
-    connection.execute(TABLE)
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ import pytest
 
 from orchestrator import Context, Orchestrator, events
 from orchestrator.finish import own_transaction
+from tests.conftest import MakeApp
 from tests.worker.ledger import (
     ENTRY,
     SLOW_COMMIT,
-    TABLE,
     both_colours,
     entries,
     one_each,
@@ -33,6 +33,8 @@ from tests.worker.running import (
 )
 from tests.worker.test_notified import HANDS
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%%transactions' AND wait_event_type = 'Lock'"
     " AND datname = current_database()"
@@ -43,20 +45,14 @@ SLEEPING = (
 )
 
 
-@pytest.fixture(autouse=True)
-def ledger(connection: psycopg.Connection) -> None:
-    """The table of the user's own."""
-    connection.execute(TABLE)
-
-
 @both_colours
 @pytest.mark.parametrize("hand", HANDS)
 def test_a_hand_in_the_middle_undoes_what_was_written(
-    database_url: str, connection: psycopg.Connection, colour: str, hand: str
+    make_app: MakeApp, connection: psycopg.Connection, colour: str, hand: str
 ) -> None:
     """Found at the block's end, by the lease: whoever is not told before that is told then, like any stale outcome."""
     # Nobody looks in between: what is tried is the fence, and not the news of it.
-    app = Orchestrator(database_url, heartbeat_seconds=10.0, poll_seconds=0.2)
+    app = make_app(heartbeat_seconds=10.0, poll_seconds=0.2)
     seen: list[str] = []
 
     def act(context: Context) -> None:
@@ -72,7 +68,6 @@ def test_a_hand_in_the_middle_undoes_what_was_written(
                 await until(lambda: told, "it is told")
                 if hand == "requeued":
                     await until(lambda: status(connection, handle.id) == "completed", "it ran again")
-        await app.aclose()
         return told
 
     told = asyncio.run(main())
@@ -240,10 +235,10 @@ def test_a_thread_that_was_left_behind_commits_nothing(
 
 @both_colours
 def test_who_is_stopped_inside_gives_back_and_writes_nothing(
-    database_url: str, connection: psycopg.Connection, colour: str
+    make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
     """Uncharged, as without a transaction."""
-    app = Orchestrator(database_url, grace_seconds=0.0)
+    app = make_app(grace_seconds=0.0)
     inside = threading.Event()
 
     def linger(context: Context) -> Any:
@@ -259,7 +254,6 @@ def test_who_is_stopped_inside_gives_back_and_writes_nothing(
     async def main() -> None:
         async with working(app):
             await until(inside.is_set, "it is inside")
-        await app.aclose()
 
     asyncio.run(main())
 
@@ -267,9 +261,9 @@ def test_who_is_stopped_inside_gives_back_and_writes_nothing(
     assert [] == entries(connection)
 
 
-def test_few_connections_serve_all_in_turn(database_url: str, connection: psycopg.Connection) -> None:
+def test_few_connections_serve_all_in_turn(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Of both colours together: so many at once and no more, and who has to wait goes on when one is free."""
-    app = Orchestrator(database_url, transaction_pool_size=2)
+    app = make_app(transaction_pool_size=2)
     inside: set[int] = set()
     most: list[int] = []
 
@@ -293,7 +287,6 @@ def test_few_connections_serve_all_in_turn(database_url: str, connection: psycop
         on_loop.enqueue()
         in_thread.enqueue()
     run_until_empty(app, concurrency=20)
-    app.close()
 
     assert one_each(connection, 60)
     assert 2 == max(most)
