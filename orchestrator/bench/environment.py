@@ -26,3 +26,8 @@ class Environment:
     sizes: Sizes
     folder: Path  # of logs
     say: Callable[[str], None]  # what is being done just now
+
+    @property
+    def log(self) -> Path:
+        """Where all processes of the bench write."""
+        return self.folder / "processes.log"
