@@ -3,10 +3,13 @@
 With pytest-xdist each worker has its own server: one start more (0.5 s), and nothing to share or to agree on.
 """
 
+import asyncio
+import inspect
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -32,6 +35,32 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine on a loop of its own, and close what its applications have opened there."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+
+    async def run() -> None:
+        try:
+            await coroutine_of(pyfuncitem)
+        finally:
+            apps: Any = pyfuncitem.funcargs.get("apps", ())
+            for app in apps:
+                await app.aclose()
+
+    asyncio.run(run())
+    return True
+
+
+def coroutine_of(test: pytest.Function) -> Coroutine[Any, Any, None]:
+    """Call a test with its fixtures."""
+    coroutine: Coroutine[Any, Any, None] = test.obj(
+        **{name: test.funcargs[name] for name in inspect.signature(test.obj).parameters}
+    )
+    return coroutine
 
 
 @pytest.fixture(scope="session")
@@ -102,10 +131,23 @@ def app_settings() -> dict[str, float]:
 
 
 @pytest.fixture
-def make_app(database_url: str) -> Iterator[MakeApp]:
+def apps() -> Iterator[list[Orchestrator]]:
+    """The applications of the test, closed afterwards; at the end of a coroutine also what they opened on its loop."""
+    made: list[Orchestrator] = []
+    yield made
+    for app in made:
+        app.close()
+
+
+@pytest.fixture
+def make_app(database_url: str, apps: list[Orchestrator]) -> MakeApp:
     """Make applications without tasks; their connections are closed afterwards."""
-    with ExitStack() as stack:
-        yield lambda **settings: stack.enter_context(closing(Orchestrator(database_url, **settings)))
+
+    def make(**settings: Any) -> Orchestrator:
+        apps.append(Orchestrator(database_url, **settings))
+        return apps[-1]
+
+    return make
 
 
 @pytest.fixture

@@ -258,15 +258,12 @@ def test_who_does_not_get_the_port_counts_nothing() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_a_worker_of_the_application_serves_too(make_app: MakeApp, host: str) -> None:
+async def test_a_worker_of_the_application_serves_too(make_app: MakeApp, host: str) -> None:
     """By its settings, without a command; over IPv6 as well."""
     app = make_app(metrics_port=0, metrics_host=host)
 
-    async def serve() -> None:
-        with recorded(events.MetricsServed) as served:
-            async with working(app):
-                await until(lambda: served, "it serves")
-                address = f"[{host}]" if ":" in host else host
-                assert 200 == (await asyncio.to_thread(get, served[0].port, "/healthz", host=address)).status
-
-    asyncio.run(serve())
+    with recorded(events.MetricsServed) as served:
+        async with working(app):
+            await until(lambda: served, "it serves")
+            address = f"[{host}]" if ":" in host else host
+            assert 200 == (await asyncio.to_thread(get, served[0].port, "/healthz", host=address)).status

@@ -268,17 +268,14 @@ def discard() -> None:
         (discard, "dead_lettered", StatusCode.ERROR),
     ],
 )
-def test_each_end_has_its_word(
+async def test_each_end_has_its_word(
     app: Orchestrator, traces: Traces, ends: Callable[[], None], outcome: str, status: StatusCode
 ) -> None:
     """To be put off is no error."""
     app.task(name="shop.end", max_attempts=2)(ends).enqueue()
 
-    async def run() -> None:
-        async with working(app):
-            await until(lambda: traces.named("process default"), "the attempt is traced")
-
-    asyncio.run(run())
+    async with working(app):
+        await until(lambda: traces.named("process default"), "the attempt is traced")
 
     span = traces.only("process default")
     assert (outcome, status) == (span.attributes["messaging.orchestrator.outcome"], span.status.status_code)

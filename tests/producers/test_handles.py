@@ -213,7 +213,7 @@ def test_what_waits_is_cancelled_and_never_runs(
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.tasks WHERE attempt > 0")
 
 
-def test_what_runs_is_cancelled_and_its_outcome_counts_no_more(app: Orchestrator) -> None:
+async def test_what_runs_is_cancelled_and_its_outcome_counts_no_more(app: Orchestrator) -> None:
     """The waiting caller is told at once; what the handler returns later is dropped."""
     release = asyncio.Event()
 
@@ -222,19 +222,15 @@ def test_what_runs_is_cancelled_and_its_outcome_counts_no_more(app: Orchestrator
         await release.wait()
         return "too late"
 
-    async def main() -> None:
-        async with working(app):
-            handle = await long.aenqueue()
-            await until(lambda: handle.refresh().status in ("claimed", "running"), "it is taken")
-            waiting = asyncio.create_task(handle.aresult())
-            await handle.acancel("stop")
-            with pytest.raises(TaskCancelled, match="stop"):
-                await waiting
-            release.set()
-        assert "cancelled" == await handle.astatus()
-        await app.aclose()
-
-    asyncio.run(main())
+    async with working(app):
+        handle = await long.aenqueue()
+        await until(lambda: handle.refresh().status in ("claimed", "running"), "it is taken")
+        waiting = asyncio.create_task(handle.aresult())
+        await handle.acancel("stop")
+        with pytest.raises(TaskCancelled, match="stop"):
+            await waiting
+        release.set()
+    assert "cancelled" == await handle.astatus()
 
 
 @COLOURS
@@ -280,7 +276,9 @@ def test_who_may_not_look_is_told_what_it_takes(
     connection.execute("DROP ROLE only_producer")
 
 
-def test_fifty_waiting_coroutines_share_the_pool(make_app: MakeApp, connection: psycopg.Connection) -> None:
+async def test_fifty_waiting_coroutines_share_the_pool(
+    make_app: MakeApp, connection: psycopg.Connection
+) -> None:
     """A wait holds a connection only while it looks."""
     app = make_app(pool_size=3, pool_timeout_seconds=20)
     gate = asyncio.Event()
@@ -290,15 +288,14 @@ def test_fifty_waiting_coroutines_share_the_pool(make_app: MakeApp, connection: 
         await gate.wait()
         return number
 
-    async def main() -> list[int]:
-        handles = await gated.aenqueue_many({"number": n} for n in range(50))
-        waits = [asyncio.create_task(handle.aresult(timeout=30)) for handle in handles]
-        async with working(app, concurrency=50):
-            await until(lambda: held(connection) == 50, "all are taken")
-            gate.set()
-            return await asyncio.gather(*waits)
+    handles = await gated.aenqueue_many({"number": n} for n in range(50))
+    waits = [asyncio.create_task(handle.aresult(timeout=30)) for handle in handles]
+    async with working(app, concurrency=50):
+        await until(lambda: held(connection) == 50, "all are taken")
+        gate.set()
+        found = await asyncio.gather(*waits)
 
-    assert list(range(50)) == asyncio.run(main())
+    assert list(range(50)) == found
 
 
 def held(connection: psycopg.Connection) -> int:

@@ -12,7 +12,7 @@ from tests.worker.running import attempts, recorded, run_until_empty, status, ta
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])
-def test_who_was_declared_dead_comes_back_under_a_new_id(
+async def test_who_was_declared_dead_comes_back_under_a_new_id(
     make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
     """It drops what it held, its handlers are told, and the tasks run again: lost once, by a cause on record."""
@@ -36,18 +36,15 @@ def test_who_was_declared_dead_comes_back_under_a_new_id(
 
     work = app.task(name="work")(on_loop if colour == "async" else in_thread)
 
-    async def main() -> tuple[int, list[events.WorkerDeclaredDead]]:
-        with recorded(events.WorkerDeclaredDead) as died:
-            async with working(app):
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-                connection.execute(
-                    "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
-                )
-                await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
-        return int(enqueued.id), died
-
-    task_id, died = asyncio.run(main())
+    with recorded(events.WorkerDeclaredDead) as died:
+        async with working(app):
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+            connection.execute(
+                "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
+            )
+            await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
+    task_id, died = int(enqueued.id), died
 
     row = task(connection, task_id)
     assert (2, 1, 2) == (row.attempt, row.losses, row.result)
@@ -58,30 +55,27 @@ def test_who_was_declared_dead_comes_back_under_a_new_id(
     assert [(died[0].worker_id, "dead"), (died[0].new_worker_id, "stopped")] == states
 
 
-def test_a_new_id_is_adopted_only_with_its_row(make_app: MakeApp, connection: psycopg.Connection) -> None:
+async def test_a_new_id_is_adopted_only_with_its_row(
+    make_app: MakeApp, connection: psycopg.Connection
+) -> None:
     """Declared dead while its new row cannot be written: it tries again, and never claims under an id without one."""
     app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
 
     @app.task(name="work")
     async def work() -> None: ...
 
-    async def main() -> int:
-        with recorded(events.DutyFailed, events.WorkerDeclaredDead) as seen:
-            async with working(app):
-                await until(
-                    lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves"
-                )
-                connection.execute(
-                    "ALTER TABLE orchestrator.workers ADD CONSTRAINT shut CHECK (capacity < 0) NOT VALID"
-                )
-                connection.execute("DELETE FROM orchestrator.workers")
-                await until(lambda: [e for e in seen if "shut" in getattr(e, "message", "")], "it is refused")
-                connection.execute("ALTER TABLE orchestrator.workers DROP CONSTRAINT shut")
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
-        return int(enqueued.id)
-
-    task_id = asyncio.run(main())
+    with recorded(events.DutyFailed, events.WorkerDeclaredDead) as seen:
+        async with working(app):
+            await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves")
+            connection.execute(
+                "ALTER TABLE orchestrator.workers ADD CONSTRAINT shut CHECK (capacity < 0) NOT VALID"
+            )
+            connection.execute("DELETE FROM orchestrator.workers")
+            await until(lambda: [e for e in seen if "shut" in getattr(e, "message", "")], "it is refused")
+            connection.execute("ALTER TABLE orchestrator.workers DROP CONSTRAINT shut")
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
+    task_id = int(enqueued.id)
 
     assert [(task(connection, task_id).worker_id,)] == connection.execute(
         "SELECT id FROM orchestrator.workers"
@@ -112,7 +106,9 @@ def test_what_a_dead_worker_held_is_run_by_another(app: Orchestrator, connection
     assert [events.TasksRecovered(returned=2, dead_lettered=0, workers=1)] == recovered
 
 
-def test_who_comes_back_holds_a_beacon_again_soon(make_app: MakeApp, connection: psycopg.Connection) -> None:
+async def test_who_comes_back_holds_a_beacon_again_soon(
+    make_app: MakeApp, connection: psycopg.Connection
+) -> None:
     """Its listener hears for the new id, over the connection it has."""
     app = make_app(heartbeat_seconds=0.2)
 
@@ -121,12 +117,9 @@ def test_who_comes_back_holds_a_beacon_again_soon(make_app: MakeApp, connection:
 
     lit = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL AND state = 'running'"
 
-    async def main() -> None:
-        async with working(app):
-            for _ in range(3):
-                await until(lambda: value(connection, lit) == 1, "its beacon is lit", seconds=10)
-                connection.execute(
-                    "UPDATE orchestrator.workers SET state = 'dead', beacon = NULL WHERE state = 'running'"
-                )
-
-    asyncio.run(main())
+    async with working(app):
+        for _ in range(3):
+            await until(lambda: value(connection, lit) == 1, "its beacon is lit", seconds=10)
+            connection.execute(
+                "UPDATE orchestrator.workers SET state = 'dead', beacon = NULL WHERE state = 'running'"
+            )

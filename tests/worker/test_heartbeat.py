@@ -152,7 +152,7 @@ def test_a_ring_asked_for_while_another_is_sent_is_sent_too(
     assert [True, True] == rings
 
 
-def test_a_registration_whose_answer_was_lost_is_no_end(
+async def test_a_registration_whose_answer_was_lost_is_no_end(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is done again, under the same id, and the worker goes on."""
@@ -174,20 +174,15 @@ def test_a_registration_whose_answer_was_lost_is_no_end(
 
     beats = "SELECT count(*) FROM orchestrator.workers WHERE state = 'running' AND beat_at > started_at"
 
-    async def main() -> None:
-        with recorded(events.WorkerDeclaredDead) as died:
-            async with working(app):
-                await until(
-                    lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves"
-                )
-                connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
-                await until(lambda: died and lost, "it registers anew")
-                await until(lambda: value(connection, beats), "it beats")
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
-        assert [event.new_worker_id for event in died] == lost
-
-    asyncio.run(main())
+    with recorded(events.WorkerDeclaredDead) as died:
+        async with working(app):
+            await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves")
+            connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
+            await until(lambda: died and lost, "it registers anew")
+            await until(lambda: value(connection, beats), "it beats")
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
+    assert [event.new_worker_id for event in died] == lost
 
 
 def test_who_stops_is_off_the_list_whatever_becomes_of_its_statistics(

@@ -100,14 +100,11 @@ def test_where_tasks_arrive_densely_nobody_rings(naps: list[float]) -> None:
     assert naps == [HOT_SECONDS, 0.020, HOT_SECONDS_MAX]
 
 
-def test_a_freed_slot_ends_no_sleep() -> None:
+async def test_a_freed_slot_ends_no_sleep() -> None:
     """What was not there a moment ago is not there because a task has ended."""
     tired = IdleWait(poll_seconds=5.0, impatient=False)
     tired.free()
 
-    async def sleep() -> None:
-        tired.next_due(0.05)
-        await tired.rest()
-        assert await tired.wait_for_room(0)
-
-    asyncio.run(sleep())
+    tired.next_due(0.05)
+    await tired.rest()
+    assert await tired.wait_for_room(0)

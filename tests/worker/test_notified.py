@@ -39,7 +39,7 @@ PROVEN = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
 
 @pytest.mark.parametrize("hand", HANDS)
-def test_a_hand_reaches_a_running_coroutine(
+async def test_a_hand_reaches_a_running_coroutine(
     app: Orchestrator, connection: psycopg.Connection, hand: str
 ) -> None:
     """It is cancelled with LeaseLost, which says why; the worker says so too, and no outcome is written."""
@@ -60,23 +60,20 @@ def test_a_hand_reaches_a_running_coroutine(
             assert context.cancelled
             raise
 
-    async def main() -> tuple[int, float]:
-        with recorded(events.LeaseLost, events.StaleOutcome) as seen:
-            async with working(app):
-                await until(lambda: value(connection, PROVEN), "it hears")
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-                acted = time.monotonic()
-                connection.execute(HANDS[hand], [enqueued.id])
-                await until(lambda: told, "its handler is told")
-                if hand == "requeued":
-                    await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
-        assert [("LeaseLost", enqueued.id)] == [(type(e).__name__, e.task_id) for e in seen]
-        # Who is requeued may have ended by the time anybody asks.
-        assert hand == "requeued" or hand in seen[0].reason
-        return int(enqueued.id), told_after[0] - acted
-
-    task_id, seconds = asyncio.run(main())
+    with recorded(events.LeaseLost, events.StaleOutcome) as seen:
+        async with working(app):
+            await until(lambda: value(connection, PROVEN), "it hears")
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+            acted = time.monotonic()
+            connection.execute(HANDS[hand], [enqueued.id])
+            await until(lambda: told, "its handler is told")
+            if hand == "requeued":
+                await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
+    assert [("LeaseLost", enqueued.id)] == [(type(e).__name__, e.task_id) for e in seen]
+    # Who is requeued may have ended by the time anybody asks.
+    assert hand == "requeued" or hand in seen[0].reason
+    task_id, seconds = int(enqueued.id), told_after[0] - acted
 
     (lost,) = told
     assert isinstance(lost, LeaseLost)
@@ -84,7 +81,7 @@ def test_a_hand_reaches_a_running_coroutine(
     assert seconds < 1
 
 
-def test_a_hand_reaches_a_running_thread(app: Orchestrator, connection: psycopg.Connection) -> None:
+async def test_a_hand_reaches_a_running_thread(app: Orchestrator, connection: psycopg.Connection) -> None:
     """Through `context.cancelled`; a handler that returns then leaves no thread behind."""
 
     @app.task(name="work")
@@ -93,23 +90,21 @@ def test_a_hand_reaches_a_running_thread(app: Orchestrator, connection: psycopg.
             threading.Event().wait(0.005)
         return "too late"
 
-    async def main() -> int:
-        with recorded(events.HandlerAbandoned) as abandoned:
-            async with working(app):
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-                with recorded(events.LeaseLost) as lost:
-                    connection.execute(HANDS["cancelled"], [enqueued.id])
-                    await until(lambda: lost, "it is told")
-        assert [] == abandoned
-        return int(enqueued.id)
+    with recorded(events.HandlerAbandoned) as abandoned:
+        async with working(app):
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+            with recorded(events.LeaseLost) as lost:
+                connection.execute(HANDS["cancelled"], [enqueued.id])
+                await until(lambda: lost, "it is told")
+    assert [] == abandoned
 
-    row = task(connection, asyncio.run(main()))
+    row = task(connection, int(enqueued.id))
 
     assert ("cancelled", None) == (row.status, row.result)
 
 
-def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
+async def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As behind PgBouncer: the worker finds itself deaf, says so, holds no beacon, and looks for itself."""
@@ -125,23 +120,21 @@ def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
         finally:
             told.append(time.monotonic())
 
-    async def main() -> float:
-        with recorded(events.ListenDeaf) as deaf:
-            async with working(app):
-                await until(lambda: deaf, "it finds itself deaf")
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-                acted = time.monotonic()
-                connection.execute(HANDS["cancelled"], [enqueued.id])
-                await until(lambda: told, "its handler is told")
-                assert [(None,)] == connection.execute("SELECT beacon FROM orchestrator.workers").fetchall()
-        return told[0] - acted
+    with recorded(events.ListenDeaf) as deaf:
+        async with working(app):
+            await until(lambda: deaf, "it finds itself deaf")
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+            acted = time.monotonic()
+            connection.execute(HANDS["cancelled"], [enqueued.id])
+            await until(lambda: told, "its handler is told")
+            assert [(None,)] == connection.execute("SELECT beacon FROM orchestrator.workers").fetchall()
 
     # With room for a busy machine; by the beat alone it would be ten seconds.
-    assert asyncio.run(main()) < 3
+    assert told[0] - acted < 3
 
 
-def test_a_worker_can_be_drained_by_hand(app: Orchestrator, connection: psycopg.Connection) -> None:
+async def test_a_worker_can_be_drained_by_hand(app: Orchestrator, connection: psycopg.Connection) -> None:
     """It finishes what it runs, and ends as if it had been signalled; who did it and why is on record."""
     running, finish = asyncio.Event(), asyncio.Event()
 
@@ -150,21 +143,18 @@ def test_a_worker_can_be_drained_by_hand(app: Orchestrator, connection: psycopg.
         running.set()
         await finish.wait()
 
-    async def main() -> None:
-        worker = asyncio.create_task(app.arun_worker())
-        await work.aenqueue()
-        await running.wait()
-        left = await work.using(delay=3600).aenqueue()
-        connection.execute("SELECT orchestrator.drain_worker(id, 'old host') FROM orchestrator.workers")
-        await until(
-            lambda: value(connection, "SELECT count(*) FROM orchestrator.workers WHERE state = 'draining'"),
-            "it drains",
-        )
-        finish.set()
-        await asyncio.wait_for(worker, 20)
-        assert "scheduled" == status(connection, left.id)
-
-    asyncio.run(main())
+    worker = asyncio.create_task(app.arun_worker())
+    await work.aenqueue()
+    await running.wait()
+    left = await work.using(delay=3600).aenqueue()
+    connection.execute("SELECT orchestrator.drain_worker(id, 'old host') FROM orchestrator.workers")
+    await until(
+        lambda: value(connection, "SELECT count(*) FROM orchestrator.workers WHERE state = 'draining'"),
+        "it drains",
+    )
+    finish.set()
+    await asyncio.wait_for(worker, 20)
+    assert "scheduled" == status(connection, left.id)
 
     assert {"completed": 1, "scheduled": 1} == statuses(connection)
     assert [("stopped",)] == connection.execute("SELECT state FROM orchestrator.workers").fetchall()
@@ -173,23 +163,21 @@ def test_a_worker_can_be_drained_by_hand(app: Orchestrator, connection: psycopg.
     ).fetchall()
 
 
-def test_a_pause_is_told(app: Orchestrator, connection: psycopg.Connection) -> None:
+async def test_a_pause_is_told(app: Orchestrator, connection: psycopg.Connection) -> None:
     """Once, and its end too."""
 
     @app.task(name="work")
     async def work() -> None: ...
 
-    async def main() -> list[tuple[str, ...]]:
-        with recorded(events.QueuesPaused) as seen:
-            async with working(app):
-                await until(lambda: value(connection, PROVEN), "it hears")
-                connection.execute("SELECT orchestrator.pause_queue('default')")
-                await until(lambda: seen, "it is told")
-                connection.execute("SELECT orchestrator.resume_queue('default')")
-                await until(lambda: len(seen) == 2, "it is told")
-        return [event.queues for event in seen]
+    with recorded(events.QueuesPaused) as seen:
+        async with working(app):
+            await until(lambda: value(connection, PROVEN), "it hears")
+            connection.execute("SELECT orchestrator.pause_queue('default')")
+            await until(lambda: seen, "it is told")
+            connection.execute("SELECT orchestrator.resume_queue('default')")
+            await until(lambda: len(seen) == 2, "it is told")
 
-    assert [("default",), ()] == asyncio.run(main())
+    assert [("default",), ()] == [event.queues for event in seen]
 
 
 def test_a_task_that_cost_two_workers_runs_alone(make_app: MakeApp, connection: psycopg.Connection) -> None:
@@ -272,7 +260,7 @@ def test_a_task_with_a_past_is_marked_running_before_it_starts(
     assert {fresh: "claimed", lost: "running", doubtful: "running"} == begun_as
 
 
-def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
+async def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another worker makes room for a suspect already, it is given back, uncharged."""
@@ -287,29 +275,24 @@ def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
     @app.task(name="work")
     async def work() -> None: ...
 
-    async def main() -> tuple[int, int]:
-        async with working(app):
-            first = await long.aenqueue()
-            await until(lambda: status(connection, first.id) == "running", "it runs")
-            suspect = await work.using(delay=0.2).aenqueue()
-            connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
-            await until(
-                lambda: (
-                    task(connection, suspect.id).claimed_at and status(connection, suspect.id) == "scheduled"
-                ),
-                "it is given back",
-            )
-            other = await work.aenqueue()
-            await until(lambda: status(connection, other.id) == "completed", "others go on")
-        return int(suspect.id), int(first.id)
-
-    suspect_id, first_id = asyncio.run(main())
+    async with working(app):
+        first = await long.aenqueue()
+        await until(lambda: status(connection, first.id) == "running", "it runs")
+        suspect = await work.using(delay=0.2).aenqueue()
+        connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
+        await until(
+            lambda: task(connection, suspect.id).claimed_at and status(connection, suspect.id) == "scheduled",
+            "it is given back",
+        )
+        other = await work.aenqueue()
+        await until(lambda: status(connection, other.id) == "completed", "others go on")
+    suspect_id, first_id = int(suspect.id), int(first.id)
 
     assert (0, 2) == (task(connection, suspect_id).attempt, task(connection, suspect_id).losses)
     assert ("pending", 0) == (status(connection, first_id), task(connection, first_id).attempt)
 
 
-def test_a_suspect_has_its_turn_whatever_else_runs(
+async def test_a_suspect_has_its_turn_whatever_else_runs(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What still runs after the grace is given back for it, uncharged and on record, and runs again afterwards."""
@@ -330,24 +313,23 @@ def test_a_suspect_has_its_turn_whatever_else_runs(
             value(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE worker_id IS NOT NULL")
         )
 
-    async def main() -> tuple[int, int]:
-        async with working(app):
-            first = await long.aenqueue()
-            await until(lambda: status(connection, first.id) == "running", "it runs")
-            suspect = await work.using(delay=0.2).aenqueue()
-            connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
-            for each in (suspect, first):
-                await until(lambda each=each: status(connection, each.id) == "completed", "both are done")  # type: ignore[misc]
-        return int(suspect.id), int(first.id)
-
-    _, first_id = asyncio.run(main())
+    async with working(app):
+        first = await long.aenqueue()
+        await until(lambda: status(connection, first.id) == "running", "it runs")
+        suspect = await work.using(delay=0.2).aenqueue()
+        connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
+        for each in (suspect, first):
+            await until(lambda each=each: status(connection, each.id) == "completed", "both are done")  # type: ignore[misc]
+    _, first_id = int(suspect.id), int(first.id)
 
     assert [1] == held, "it ran alone"
     assert [(1, "released")] == attempts(connection, first_id)
     assert 1 == task(connection, first_id).attempt
 
 
-def test_a_claim_whose_answer_was_lost_goes_back(make_app: MakeApp, connection: psycopg.Connection) -> None:
+async def test_a_claim_whose_answer_was_lost_goes_back(
+    make_app: MakeApp, connection: psycopg.Connection
+) -> None:
     """Found at the next look, released under its own lease, uncharged; what is held is left alone."""
     app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
     release = asyncio.Event()
@@ -356,30 +338,27 @@ def test_a_claim_whose_answer_was_lost_goes_back(make_app: MakeApp, connection: 
     async def work() -> None:
         await release.wait()
 
-    async def main() -> tuple[int, int]:
-        with recorded(events.GhostsReleased, events.LeaseLost) as seen:
-            async with working(app):
-                held = await work.aenqueue()
-                await until(lambda: status(connection, held.id) == "running", "it runs")
-                # As if claimed for this worker by a statement whose answer never came.
-                ghost = await work.using(delay=3600).aenqueue()
-                connection.execute(
-                    "UPDATE orchestrator.tasks_live SET status = 'claimed', lease = 5, attempt = 1,"
-                    " worker_id = (SELECT id FROM orchestrator.workers) WHERE id = %s",
-                    [ghost.id],
-                )
-                await until(lambda: status(connection, ghost.id) != "claimed", "it is given back")
-                release.set()
-                await until(lambda: status(connection, ghost.id) == "completed", "it runs")
-        assert [events.GhostsReleased(1)] == seen[:1]
-        return int(ghost.id), int(held.id)
-
-    ghost_id, held_id = asyncio.run(main())
+    with recorded(events.GhostsReleased, events.LeaseLost) as seen:
+        async with working(app):
+            held = await work.aenqueue()
+            await until(lambda: status(connection, held.id) == "running", "it runs")
+            # As if claimed for this worker by a statement whose answer never came.
+            ghost = await work.using(delay=3600).aenqueue()
+            connection.execute(
+                "UPDATE orchestrator.tasks_live SET status = 'claimed', lease = 5, attempt = 1,"
+                " worker_id = (SELECT id FROM orchestrator.workers) WHERE id = %s",
+                [ghost.id],
+            )
+            await until(lambda: status(connection, ghost.id) != "claimed", "it is given back")
+            release.set()
+            await until(lambda: status(connection, ghost.id) == "completed", "it runs")
+    assert [events.GhostsReleased(1)] == seen[:1]
+    ghost_id, held_id = int(ghost.id), int(held.id)
 
     assert (1, 1) == (task(connection, ghost_id).attempt, task(connection, held_id).attempt)
 
 
-def test_a_suspect_that_waits_is_given_back_by_who_stops(
+async def test_a_suspect_that_waits_is_given_back_by_who_stops(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """Uncharged: after a clean end nothing of a worker is claimed, though it had not begun."""
@@ -393,19 +372,17 @@ def test_a_suspect_that_waits_is_given_back_by_who_stops(
     @app.task(name="work")
     async def work() -> None: ...
 
-    async def main() -> int:
-        async with working(app) as worker:
-            first = await long.aenqueue()
-            await until(lambda: status(connection, first.id) == "running", "it runs")
-            suspect = await work.using(delay=0.2).aenqueue()
-            connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
-            await until(lambda: status(connection, suspect.id) == "claimed", "it waits to run alone")
-            # Both at once: nothing is left to wait for when the worker begins to stop.
-            worker.cancel()
-            release.set()
-        return int(suspect.id)
+    async with working(app) as worker:
+        first = await long.aenqueue()
+        await until(lambda: status(connection, first.id) == "running", "it runs")
+        suspect = await work.using(delay=0.2).aenqueue()
+        connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
+        await until(lambda: status(connection, suspect.id) == "claimed", "it waits to run alone")
+        # Both at once: nothing is left to wait for when the worker begins to stop.
+        worker.cancel()
+        release.set()
 
-    row = task(connection, asyncio.run(main()))
+    row = task(connection, int(suspect.id))
 
     assert ("pending", 0, 2) == (row.status, row.attempt, row.losses)
     assert [("stopped",)] == connection.execute("SELECT state FROM orchestrator.workers").fetchall()

@@ -383,7 +383,7 @@ def test_an_isolation_level_may_be_set_first(app: Orchestrator, connection: psyc
 
 
 @both_colours
-def test_a_look_after_the_commit_takes_nothing_from_the_handler(
+async def test_a_look_after_the_commit_takes_nothing_from_the_handler(
     make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
     """Its row is gone from the live ones by its own doing: the handler goes on to its end, and is not cancelled."""
@@ -403,17 +403,14 @@ def test_a_look_after_the_commit_takes_nothing_from_the_handler(
     def beats() -> str:
         return str(value(connection, "SELECT beat_at FROM orchestrator.workers"))
 
-    async def main() -> None:
-        with recorded(events.LeaseLost, events.StaleOutcome, events.GhostsReleased) as wrong:
-            async with working(app):
-                await until(lambda: status(connection, handle.id) == "completed", "it has committed")
-                for _ in range(4):
-                    last = beats()
-                    await until(lambda last=last: beats() != last, "it has looked")  # type: ignore[misc]
-                go_on.set()
-        assert [] == wrong
-
-    asyncio.run(main())
+    with recorded(events.LeaseLost, events.StaleOutcome, events.GhostsReleased) as wrong:
+        async with working(app):
+            await until(lambda: status(connection, handle.id) == "completed", "it has committed")
+            for _ in range(4):
+                last = beats()
+                await until(lambda last=last: beats() != last, "it has looked")  # type: ignore[misc]
+            go_on.set()
+    assert [] == wrong
 
     assert colour == "async" or [False] == ended
     assert [(handle.id, 1)] == entries(connection)

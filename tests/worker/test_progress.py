@@ -27,7 +27,7 @@ SHOWN = "SELECT progress FROM orchestrator.running_tasks WHERE id = %s"
 
 
 @both_colours
-def test_progress_is_seen_while_the_task_runs(
+async def test_progress_is_seen_while_the_task_runs(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
     """In the view that people look at; the last value counts, and stays on the row that has ended."""
@@ -51,18 +51,15 @@ def test_progress_is_seen_while_the_task_runs(
 
     working_on = app.task(name="work")(on_loop if colour == "async" else in_thread)
 
-    async def main() -> int:
-        async with working(app):
-            handle = await working_on.aenqueue()
-            for number, step in enumerate(steps):
-                expected = {"step": number, "part": 9}
-                await until(lambda e=expected: shown(connection, handle.id) == e, "it is shown")  # type: ignore[misc]
-                step.set()
-            await until(lambda: status(connection, handle.id) == "completed", "it ends")
-        await app.aclose()
-        return int(handle.id)
+    async with working(app):
+        handle = await working_on.aenqueue()
+        for number, step in enumerate(steps):
+            expected = {"step": number, "part": 9}
+            await until(lambda e=expected: shown(connection, handle.id) == e, "it is shown")  # type: ignore[misc]
+            step.set()
+        await until(lambda: status(connection, handle.id) == "completed", "it ends")
 
-    assert 1.0 == task(connection, asyncio.run(main())).progress
+    assert 1.0 == task(connection, int(handle.id)).progress
 
 
 def shown(connection: psycopg.Connection, task_id: int) -> Any:
@@ -87,7 +84,7 @@ def test_the_last_word_of_a_failed_attempt_is_kept(app: Orchestrator, connection
     }
 
 
-def test_all_of_a_worker_are_written_in_one_statement_a_second(
+async def test_all_of_a_worker_are_written_in_one_statement_a_second(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many tasks say something, and however often."""
@@ -109,16 +106,13 @@ def test_all_of_a_worker_are_written_in_one_statement_a_second(
 
     handles = [work.enqueue() for _ in range(10)]
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: any(len(batch) == 10 for batch in written), "all are in one")
-            before = len(written)
-            begun = asyncio.get_running_loop().time()
-            await until(lambda: len(written) >= before + 2, "two more")
-            assert asyncio.get_running_loop().time() - begun > 0.9
-            release.set()
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: any(len(batch) == 10 for batch in written), "all are in one")
+        before = len(written)
+        begun = asyncio.get_running_loop().time()
+        await until(lambda: len(written) >= before + 2, "two more")
+        assert asyncio.get_running_loop().time() - begun > 0.9
+        release.set()
 
     assert [[handle.id] for handle in handles] == [task(connection, handle.id).progress for handle in handles]
 
@@ -145,7 +139,7 @@ def test_a_report_under_a_void_lease_changes_nothing(
     assert ("cancelled", None) == (status(connection, handle.id), task(connection, handle.id).progress)
 
 
-def test_a_lock_on_a_row_keeps_no_other_report_waiting(
+async def test_a_lock_on_a_row_keeps_no_other_report_waiting(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """Nor the outcome of anybody: what is locked is left out, and made up for by the next report."""
@@ -159,23 +153,20 @@ def test_a_lock_on_a_row_keeps_no_other_report_waiting(
 
     handles = [work.enqueue() for _ in range(2)]
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: all(status(connection, h.id) == "running" for h in handles), "they run")
-            with psycopg.connect(app.config.database_url) as hand:
-                lock = "SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE"
-                hand.execute(lock, [handles[0].id])
-                connection.execute(
-                    "UPDATE orchestrator.tasks_live SET progress = NULL WHERE id = %s", [handles[1].id]
-                )
-                await until(lambda: shown(connection, handles[1].id) == handles[1].id, "the other is shown")
-            release.set()
-            await until(lambda: all(status(connection, h.id) == "completed" for h in handles), "they end")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: all(status(connection, h.id) == "running" for h in handles), "they run")
+        with psycopg.connect(app.config.database_url) as hand:
+            lock = "SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE"
+            hand.execute(lock, [handles[0].id])
+            connection.execute(
+                "UPDATE orchestrator.tasks_live SET progress = NULL WHERE id = %s", [handles[1].id]
+            )
+            await until(lambda: shown(connection, handles[1].id) == handles[1].id, "the other is shown")
+        release.set()
+        await until(lambda: all(status(connection, h.id) == "completed" for h in handles), "they end")
 
 
-def test_a_report_waits_for_no_database(
+async def test_a_report_waits_for_no_database(
     app: Orchestrator, connection: psycopg.Connection, outage: Outage
 ) -> None:
     """The handler goes on, the report is lost, and the attempt ends as it would have."""
@@ -191,14 +182,11 @@ def test_a_report_waits_for_no_database(
 
     handle = work.enqueue()
 
-    async def main() -> None:
-        with recorded(events.ConnectionLost):
-            async with working(app):
-                await until(lambda: ended, "it goes on")
-                outage.end()
-                await until(lambda: status(connection, handle.id) == "completed", "it ends")
-
-    asyncio.run(main())
+    with recorded(events.ConnectionLost):
+        async with working(app):
+            await until(lambda: ended, "it goes on")
+            outage.end()
+            await until(lambda: status(connection, handle.id) == "completed", "it ends")
 
     assert (1, "done") == (task(connection, handle.id).attempt, task(connection, handle.id).result)
 

@@ -61,7 +61,7 @@ class Starts:
         self.at[context.id] = time.monotonic()
 
 
-def test_a_critical_task_starts_soon_before_a_hundred_thousand_low_ones(
+async def test_a_critical_task_starts_soon_before_a_hundred_thousand_low_ones(
     make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """On a worker whose slots are all busy, and that has claimed ahead: it does not get the next slot, but one soon."""
@@ -77,19 +77,15 @@ def test_a_critical_task_starts_soon_before_a_hundred_thousand_low_ones(
     async def critical(context: Context) -> None:
         starts.note(context)
 
-    async def main() -> list[float]:
-        waits = []
-        async with working(app, concurrency=10):
-            await until(lambda: len(ran) > 300, "it is at its speed")
-            for n in range(CRITICALS):
-                begun = time.monotonic()
-                task_id = (await critical.aenqueue()).id
-                await until(lambda: task_id in starts.at, "it starts", seconds=10)  # noqa: B023 - awaited
-                waits.append(starts.at[task_id] - begun)
-                await until(lambda: len(ran) > 300 + 40 * n, "it is busy with others")  # noqa: B023 - awaited
-        return waits
-
-    waits = asyncio.run(main())
+    waits = []
+    async with working(app, concurrency=10):
+        await until(lambda: len(ran) > 300, "it is at its speed")
+        for n in range(CRITICALS):
+            begun = time.monotonic()
+            task_id = (await critical.aenqueue()).id
+            await until(lambda: task_id in starts.at, "it starts", seconds=10)  # noqa: B023 - awaited
+            waits.append(starts.at[task_id] - begun)
+            await until(lambda: len(ran) > 300 + 40 * n, "it is busy with others")  # noqa: B023 - awaited
 
     record_property("critical_ms", told(waits))
     assert LOW // 2 < value(connection, "SELECT count(*) FROM orchestrator.tasks_live")
@@ -103,7 +99,7 @@ def told(seconds: list[float]) -> str:
     return f"p50 {middle:.1f}, p95 {late:.1f}, max {ordered[-1]:.1f} ms of {len(ordered)}"
 
 
-def test_short_tasks_do_not_wait_behind_long_ones(
+async def test_short_tasks_do_not_wait_behind_long_ones(
     app: Orchestrator, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """Slots that were fast, so that hundreds are claimed ahead, fill with long ones: what waits behind them goes back
@@ -120,7 +116,7 @@ def test_short_tasks_do_not_wait_behind_long_ones(
         holding.append(1)
         await over.wait()
 
-    async def main() -> None:
+    with recorded(events.TaskReleased) as released:
         async with working(app, concurrency=4, queues=["default", "own"]):
             await until(lambda: len(ran) > SHORT // 10, "it is at its speed")
             long.enqueue_many([{}] * 4)
@@ -131,9 +127,6 @@ def test_short_tasks_do_not_wait_behind_long_ones(
             async with working(app, concurrency=4, queues=["default"]):
                 await until(lambda: len(ran) == SHORT, "others run them")
             over.set()
-
-    with recorded(events.TaskReleased) as released:
-        asyncio.run(main())
 
     waited = "SELECT max(date_part('epoch', started_at - claimed_at)) FROM orchestrator.tasks_done WHERE type = 'short'"
     longest = float(value(connection, waited))
@@ -157,7 +150,6 @@ def test_a_delayed_task_starts_at_its_moment(
         starts.note(context)
 
     async def main() -> list[float]:
-        lateness = []
         async with working(app):
             await until(lambda: asleep(connection), "it sleeps")
             moments = {}
@@ -176,7 +168,7 @@ def test_a_delayed_task_starts_at_its_moment(
     assert max(lateness) < LATE_SECONDS_MAX
 
 
-def test_a_retry_starts_at_its_moment(
+async def test_a_retry_starts_at_its_moment(
     make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """On a worker that has nothing else, and sleeps: what was claimed for it must not wait for the next poll."""
@@ -188,13 +180,10 @@ def test_a_retry_starts_at_its_moment(
         if len(starts) < 3:
             raise ValueError
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: asleep(connection), "it sleeps")
-            third_time_lucky.enqueue()
-            await until(lambda: len(starts) == 3, "the third attempt has started", seconds=20)
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: asleep(connection), "it sleeps")
+        third_time_lucky.enqueue()
+        await until(lambda: len(starts) == 3, "the third attempt has started", seconds=20)
 
     late = [after - before - 0.3 for before, after in pairwise(starts)]
     record_property("late_ms", told(late))
@@ -202,7 +191,7 @@ def test_a_retry_starts_at_its_moment(
     assert max(late) < LATE_SECONDS_MAX
 
 
-def test_a_suspect_starts_at_once_where_nothing_else_runs(
+async def test_a_suspect_starts_at_once_where_nothing_else_runs(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """It has cost two workers their lives, and goes alone; an idle worker has nothing to wait for."""
@@ -212,18 +201,16 @@ def test_a_suspect_starts_at_once_where_nothing_else_runs(
     async def suspect(context: Context) -> None:
         starts.note(context)
 
-    async def main() -> float:
-        async with working(app):
-            await until(lambda: asleep(connection), "it sleeps")
-            begun = time.monotonic()
-            connection.execute(SUSPECT)
-            await until(lambda: starts.at, "it starts", seconds=20)
-        return next(iter(starts.at.values())) - begun
+    async with working(app):
+        await until(lambda: asleep(connection), "it sleeps")
+        begun = time.monotonic()
+        connection.execute(SUSPECT)
+        await until(lambda: starts.at, "it starts", seconds=20)
 
-    assert asyncio.run(main()) < LATE_SECONDS_MAX
+    assert next(iter(starts.at.values())) - begun < LATE_SECONDS_MAX
 
 
-def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
+async def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
     make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """The worker has looked when the next task falls due, and sleeps until then; a nearer one rings."""
@@ -233,18 +220,15 @@ def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
     async def due(context: Context) -> None:
         starts.note(context)
 
-    async def main() -> float:
-        async with working(app):
-            await until(lambda: asleep(connection), "it sleeps")
-            due.using(delay=25.0).enqueue()
-            # As a producer that commits long after the first one.
-            await asyncio.to_thread(connection.execute, "SELECT pg_sleep(0.6)")
-            begun = time.monotonic()
-            task_id = due.using(delay=0.5).enqueue().id
-            await until(lambda: task_id in starts.at, "it starts", seconds=10)
-            return starts.at[task_id] - begun - 0.5
-
-    late = asyncio.run(main())
+    async with working(app):
+        await until(lambda: asleep(connection), "it sleeps")
+        due.using(delay=25.0).enqueue()
+        # As a producer that commits long after the first one.
+        await asyncio.to_thread(connection.execute, "SELECT pg_sleep(0.6)")
+        begun = time.monotonic()
+        task_id = due.using(delay=0.5).enqueue().id
+        await until(lambda: task_id in starts.at, "it starts", seconds=10)
+        late = starts.at[task_id] - begun - 0.5
 
     record_property("late_ms", f"{1000 * late:.1f}")
     assert -0.05 < late < LATE_SECONDS_MAX

@@ -68,17 +68,13 @@ def stage(app: Orchestrator) -> None:
                 await asyncio.sleep(PATIENCE_SECONDS)
 
 
-def test_the_counts_are_those_of_the_tables(app: Orchestrator, connection: psycopg.Connection) -> None:
+async def test_the_counts_are_those_of_the_tables(app: Orchestrator, connection: psycopg.Connection) -> None:
     """After tasks that ended in every way, in the hands of two workers that ended in peace."""
     stage(app)
     connection.execute(FILL, [160])
 
-    async def serve() -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await asyncio.gather(*(app.arun_worker(until_empty=True, queues=[queue]) for queue in "ab"))
-        await app.aclose()
-
-    asyncio.run(serve())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await asyncio.gather(*(app.arun_worker(until_empty=True, queues=[queue]) for queue in "ab"))
 
     assert connection.execute(BY_TABLES).fetchone() == connection.execute(BY_STATISTICS).fetchone()
     assert 20 == value(connection, "SELECT sum(snoozed) FROM orchestrator.statistics")

@@ -32,7 +32,7 @@ from tests.worker.running import (
 )
 
 
-def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg.Connection) -> None:
+async def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg.Connection) -> None:
     """What runs may finish, what waits is left, nothing stays claimed or running, and the row says stopped."""
     go_on = asyncio.Event()
 
@@ -41,27 +41,23 @@ def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg
         await go_on.wait()
         return "finished"
 
-    async def main() -> None:
-        ids = [(await work.aenqueue()).id for _ in range(3)]
-        worker = asyncio.create_task(app.arun_worker(concurrency=2))
-        await until(lambda: statuses(connection) == {"running": 2, "pending": 1}, "two run")
-        with recorded(events.WorkerStopping) as stopping:
-            worker.cancel()
-            await until(lambda: stopping, "the worker stops")
-        go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await worker
-        await app.aclose()
-        assert [(2, 10.0)] == [(event.running, event.grace_seconds) for event in stopping]
-        assert ["completed", "completed", "pending"] == [status(connection, task_id) for task_id in ids]
-
-    asyncio.run(main())
+    ids = [(await work.aenqueue()).id for _ in range(3)]
+    worker = asyncio.create_task(app.arun_worker(concurrency=2))
+    await until(lambda: statuses(connection) == {"running": 2, "pending": 1}, "two run")
+    with recorded(events.WorkerStopping) as stopping:
+        worker.cancel()
+        await until(lambda: stopping, "the worker stops")
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    assert [(2, 10.0)] == [(event.running, event.grace_seconds) for event in stopping]
+    assert ["completed", "completed", "pending"] == [status(connection, task_id) for task_id in ids]
 
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE lease IS NOT NULL")
 
 
-def test_what_was_claimed_ahead_does_not_begin_any_more(
+async def test_what_was_claimed_ahead_does_not_begin_any_more(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """Who stops gives it back, uncharged, before the task that runs has made room for it."""
@@ -75,20 +71,16 @@ def test_what_was_claimed_ahead_does_not_begin_any_more(
         if len(begun) == before_the_long_one:
             await go_on.wait()
 
-    async def main() -> None:
-        await work.aenqueue_many([{}] * tasks)
-        worker = asyncio.create_task(app.arun_worker(concurrency=1))
-        await until(lambda: len(begun) == before_the_long_one, "the long one runs")
-        await until(lambda: statuses(connection).get("claimed", 0) > 5, "some are claimed ahead")
-        with recorded(events.WorkerStopping) as stopping:
-            worker.cancel()
-            await until(lambda: stopping, "the worker stops")
-        go_on.set()
-        with suppress(asyncio.CancelledError):
-            await worker
-        await app.aclose()
-
-    asyncio.run(main())
+    await work.aenqueue_many([{}] * tasks)
+    worker = asyncio.create_task(app.arun_worker(concurrency=1))
+    await until(lambda: len(begun) == before_the_long_one, "the long one runs")
+    await until(lambda: statuses(connection).get("claimed", 0) > 5, "some are claimed ahead")
+    with recorded(events.WorkerStopping) as stopping:
+        worker.cancel()
+        await until(lambda: stopping, "the worker stops")
+    go_on.set()
+    with suppress(asyncio.CancelledError):
+        await worker
 
     assert before_the_long_one == len(begun)
     assert {"completed": before_the_long_one, "pending": tasks - before_the_long_one} == statuses(connection)
@@ -96,7 +88,9 @@ def test_what_was_claimed_ahead_does_not_begin_any_more(
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])
-def test_a_second_cancel_hurries(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
+async def test_a_second_cancel_hurries(
+    app: Orchestrator, connection: psycopg.Connection, colour: str
+) -> None:
     """What still runs is given back at once, uncharged and in its old place, and its handler is told."""
     told, let_go = threading.Event(), threading.Event()
 
@@ -115,32 +109,28 @@ def test_a_second_cancel_hurries(app: Orchestrator, connection: psycopg.Connecti
 
     endless = on_loop if colour == "async" else in_thread
 
-    async def main() -> None:
-        enqueued = await endless.aenqueue()
-        before = task(connection, enqueued.id)
-        worker = asyncio.create_task(app.arun_worker())
-        await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-        with recorded(events.WorkerStopping, events.TaskReleased) as happened:
-            worker.cancel()
-            await until(lambda: happened, "the worker stops")
-            worker.cancel()
-            with suppress(asyncio.CancelledError):
-                async with asyncio.timeout(5):
-                    await worker
-        await app.aclose()
-        after = task(connection, enqueued.id)
-        assert ("pending", 0, None, None) == (after.status, after.attempt, after.lease, after.error)
-        assert before.position == after.position
-        assert [events.WorkerStopping, events.TaskReleased] == [type(event) for event in happened]
-
-    asyncio.run(main())
+    enqueued = await endless.aenqueue()
+    before = task(connection, enqueued.id)
+    worker = asyncio.create_task(app.arun_worker())
+    await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+    with recorded(events.WorkerStopping, events.TaskReleased) as happened:
+        worker.cancel()
+        await until(lambda: happened, "the worker stops")
+        worker.cancel()
+        with suppress(asyncio.CancelledError):
+            async with asyncio.timeout(5):
+                await worker
+    after = task(connection, enqueued.id)
+    assert ("pending", 0, None, None) == (after.status, after.attempt, after.lease, after.error)
+    assert before.position == after.position
+    assert [events.WorkerStopping, events.TaskReleased] == [type(event) for event in happened]
 
     assert told.wait(PATIENCE_SECONDS)
     let_go.set()
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
 
 
-def test_the_grace_ends_by_itself(make_app: MakeApp, connection: psycopg.Connection) -> None:
+async def test_the_grace_ends_by_itself(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Who needs longer than the grace is given back without a second word."""
     app = make_app(grace_seconds=0.1)
 
@@ -148,17 +138,14 @@ def test_the_grace_ends_by_itself(make_app: MakeApp, connection: psycopg.Connect
     async def endless() -> None:
         await asyncio.Event().wait()
 
-    async def main() -> None:
-        async with working(app):
-            await endless.aenqueue()
-            await until(lambda: statuses(connection) == {"running": 1}, "it runs")
-
-    asyncio.run(main())
+    async with working(app):
+        await endless.aenqueue()
+        await until(lambda: statuses(connection) == {"running": 1}, "it runs")
 
     assert {"pending": 1} == statuses(connection)
 
 
-def test_a_stubborn_handler_is_given_back_over_its_head(
+async def test_a_stubborn_handler_is_given_back_over_its_head(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who swallows its cancellation holds up nobody: the lease is given up, and its late outcome is not written."""
@@ -173,20 +160,17 @@ def test_a_stubborn_handler_is_given_back_over_its_head(
                 await enough.wait()
         return "late"
 
-    async def main() -> None:
-        async with working(app):
-            await stubborn.aenqueue()
-            await until(lambda: statuses(connection) == {"running": 1}, "it runs")
-        assert {"pending": 1} == statuses(connection)
-        enough.set()
-
-    asyncio.run(main())
+    async with working(app):
+        await stubborn.aenqueue()
+        await until(lambda: statuses(connection) == {"running": 1}, "it runs")
+    assert {"pending": 1} == statuses(connection)
+    enough.set()
 
     assert {"pending": 1} == statuses(connection)
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
 
 
-def test_a_worker_in_somebodys_process_leaves_signals_alone(app: Orchestrator) -> None:
+async def test_a_worker_in_somebodys_process_leaves_signals_alone(app: Orchestrator) -> None:
     """They belong to whoever owns the process."""
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
@@ -196,35 +180,28 @@ def test_a_worker_in_somebodys_process_leaves_signals_alone(app: Orchestrator) -
 
     seen: list[object] = []
 
-    async def main() -> None:
-        before = [signal.getsignal(number) for number in numbers]
-        await look.aenqueue()
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await app.arun_worker(until_empty=True)
-        await app.aclose()
-        assert [before] == seen
-        assert before == [signal.getsignal(number) for number in numbers]
-
-    asyncio.run(main())
+    before = [signal.getsignal(number) for number in numbers]
+    await look.aenqueue()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await app.arun_worker(until_empty=True)
+    assert [before] == seen
+    assert before == [signal.getsignal(number) for number in numbers]
 
 
-def test_a_worker_stops_while_its_database_is_away(
+async def test_a_worker_stops_while_its_database_is_away(
     app: Orchestrator, connection: psycopg.Connection, outage: Outage
 ) -> None:
     """An idle one at once; it does not wait for the database to come back."""
 
-    async def main() -> None:
-        worker = asyncio.create_task(app.arun_worker())
-        await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.live_workers"), "it serves")
-        with recorded(events.ConnectionLost) as lost:
-            outage.begin()
-            await until(lambda: {"claims", "heartbeat"} <= {event.purpose for event in lost}, "it notices")
-        worker.cancel()
-        with suppress(asyncio.CancelledError):
-            async with asyncio.timeout(12):
-                await worker
-
-    asyncio.run(main())
+    worker = asyncio.create_task(app.arun_worker())
+    await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.live_workers"), "it serves")
+    with recorded(events.ConnectionLost) as lost:
+        outage.begin()
+        await until(lambda: {"claims", "heartbeat"} <= {event.purpose for event in lost}, "it notices")
+    worker.cancel()
+    with suppress(asyncio.CancelledError):
+        async with asyncio.timeout(12):
+            await worker
 
 
 def test_outcomes_that_could_not_be_written_are_said_aloud(
@@ -249,6 +226,7 @@ def test_outcomes_that_could_not_be_written_are_said_aloud(
         with pytest.raises(DatabaseUnavailable, match="stopped with 1 outcomes that could not be written"):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await worker
+        await app.aclose()
 
     asyncio.run(main())
     outage.end()
@@ -280,6 +258,7 @@ def test_a_worker_that_fails_loses_nothing(make_app: MakeApp, connection: psycop
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await worker
         connection.execute(whole)
+        await app.aclose()
         return int(enqueued.id)
 
     task_id = asyncio.run(main())
@@ -290,7 +269,7 @@ def test_a_worker_that_fails_loses_nothing(make_app: MakeApp, connection: psycop
     assert ("completed", 2, 1) == (row.status, row.result, row.losses)
 
 
-def test_what_has_an_outcome_is_not_given_back(
+async def test_what_has_an_outcome_is_not_given_back(
     app: Orchestrator, database_url: str, connection: psycopg.Connection
 ) -> None:
     """A drain leaves alone those which have ended; what waited for room in the outbox goes back."""
@@ -302,27 +281,20 @@ def test_what_has_an_outcome_is_not_given_back(
     worker_id = hire(connection)
     config = Config(database_url=database_url)
 
-    async def main() -> None:
-        session = Session(connect.conninfo(database_url), purpose="outcomes")
-        outbox = Outbox(session, limit=2, put_off=lambda: None)
-        slots = Slots(config, app.registry, outbox, freed=lambda: None)
-        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
-            answer = await batch(
-                other, lease=new_lease(), worker_id=worker_id, queues=["default"], batch_size=3
-            )
-            claimed = await answer.tasks()
-        slots.add(claimed, worker_id=worker_id)
-        await until(
-            lambda: len(slots.held()) == 1 and len(outbox.held()) == 2, "two are in, one waits outside"
-        )
-        sending = asyncio.create_task(outbox.run())
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await AttemptEnder(slots, outbox, mark=lambda: None).give_back()
-            await outbox.flush()
-        sending.cancel()
-        slots.stop()
-        await session.close()
-
-    asyncio.run(main())
+    session = Session(connect.conninfo(database_url), purpose="outcomes")
+    outbox = Outbox(session, limit=2, put_off=lambda: None)
+    slots = Slots(config, app.registry, outbox, freed=lambda: None)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        answer = await batch(other, lease=new_lease(), worker_id=worker_id, queues=["default"], batch_size=3)
+        claimed = await answer.tasks()
+    slots.add(claimed, worker_id=worker_id)
+    await until(lambda: len(slots.held()) == 1 and len(outbox.held()) == 2, "two are in, one waits outside")
+    sending = asyncio.create_task(outbox.run())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await AttemptEnder(slots, outbox, mark=lambda: None).give_back()
+        await outbox.flush()
+    sending.cancel()
+    slots.stop()
+    await session.close()
 
     assert ["completed", "completed", "pending"] == [status(connection, task_id) for task_id in ids]

@@ -79,7 +79,7 @@ def test_a_commit_that_never_arrived_is_found_too(
 
 
 @both_colours
-def test_a_commit_that_is_under_way_is_waited_for(
+async def test_a_commit_that_is_under_way_is_waited_for(
     app: Orchestrator,
     connection: psycopg.Connection,
     proxy: Proxy,
@@ -98,13 +98,10 @@ def test_a_commit_that_is_under_way_is_waited_for(
     monkeypatch.setattr(Transaction, "_ask", noted)
     handle = writing(app, colour).enqueue()
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: committing(connection), "it commits")
-            proxy.cut()
-            await until(lambda: asked, "it is found out")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: committing(connection), "it commits")
+        proxy.cut()
+        await until(lambda: asked, "it is found out")
 
     assert [True] == asked
     assert ("completed", [(handle.id, 1)]) == (status(connection, handle.id), entries(connection))
@@ -196,7 +193,7 @@ def test_a_connection_that_ended_while_it_lay_idle_costs_nothing(
 
 
 @both_colours
-def test_a_transaction_while_the_database_is_away_is_refused_soon(
+async def test_a_transaction_while_the_database_is_away_is_refused_soon(
     app: Orchestrator,
     connection: psycopg.Connection,
     outage: Outage,
@@ -231,13 +228,10 @@ def test_a_transaction_while_the_database_is_away_is_refused_soon(
 
     handle = (away if colour == "async" else away_in_thread).enqueue()
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: refused, "it is refused", seconds=10)
-            outage.end()
-            await until(lambda: status(connection, handle.id) == "completed", "it is retried")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: refused, "it is refused", seconds=10)
+        outage.end()
+        await until(lambda: status(connection, handle.id) == "completed", "it is retried")
 
     assert task(connection, handle.id).attempt >= 2
 

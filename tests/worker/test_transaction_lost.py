@@ -47,7 +47,7 @@ SLEEPING = (
 
 @both_colours
 @pytest.mark.parametrize("hand", HANDS)
-def test_a_hand_in_the_middle_undoes_what_was_written(
+async def test_a_hand_in_the_middle_undoes_what_was_written(
     make_app: MakeApp, connection: psycopg.Connection, colour: str, hand: str
 ) -> None:
     """Found at the block's end, by the lease: whoever is not told before that is told then, like any stale outcome."""
@@ -62,15 +62,11 @@ def test_a_hand_in_the_middle_undoes_what_was_written(
 
     handle = writing(app, colour, inside=act).enqueue()
 
-    async def main() -> list[Any]:
-        with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as told:
-            async with working(app):
-                await until(lambda: told, "it is told")
-                if hand == "requeued":
-                    await until(lambda: status(connection, handle.id) == "completed", "it ran again")
-        return told
-
-    told = asyncio.run(main())
+    with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as told:
+        async with working(app):
+            await until(lambda: told, "it is told")
+            if hand == "requeued":
+                await until(lambda: status(connection, handle.id) == "completed", "it ran again")
 
     assert [handle.id] == [event.task_id for event in told]
     assert events.TaskFailed not in {type(event) for event in told}
@@ -207,7 +203,7 @@ def test_a_timeout_during_the_commit_waits_for_its_answer(
     assert [] == attempts(connection, handle.id)
 
 
-def test_a_thread_that_was_left_behind_commits_nothing(
+async def test_a_thread_that_was_left_behind_commits_nothing(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """Its attempt has failed, and has been retried, when it comes to the end of its block."""
@@ -220,21 +216,18 @@ def test_a_thread_that_was_left_behind_commits_nothing(
 
     handle = writing(app, "def", inside=linger, timeout=0.3, backoff=AT_ONCE).enqueue()
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: task(connection, handle.id).attempt >= 2, "it is retried")
-            release.set()
-            await until(late.is_set, "the first one comes to its end")
-            await until(lambda: statuses(connection) == {"completed": 1}, "the second one completes")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: task(connection, handle.id).attempt >= 2, "it is retried")
+        release.set()
+        await until(late.is_set, "the first one comes to its end")
+        await until(lambda: statuses(connection) == {"completed": 1}, "the second one completes")
 
     assert [(handle.id, 2)] == entries(connection)
     assert [(1, "timeout")] == attempts(connection, handle.id)
 
 
 @both_colours
-def test_who_is_stopped_inside_gives_back_and_writes_nothing(
+async def test_who_is_stopped_inside_gives_back_and_writes_nothing(
     make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
     """Uncharged, as without a transaction."""
@@ -251,11 +244,8 @@ def test_who_is_stopped_inside_gives_back_and_writes_nothing(
 
     handle = writing(app, colour, inside=linger).enqueue()
 
-    async def main() -> None:
-        async with working(app):
-            await until(inside.is_set, "it is inside")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(inside.is_set, "it is inside")
 
     assert ("pending", 0) == (status(connection, handle.id), task(connection, handle.id).attempt)
     assert [] == entries(connection)
