@@ -14,7 +14,7 @@ from psycopg import sql
 
 from orchestrator import DatabaseUnavailable, Orchestrator, OrchestratorError
 from orchestrator.postgres import embedded_folder
-from tests.servers import Server, temporary_directory
+from tests import servers
 from tests.worker.outage import Outage
 from tests.worker.running import value
 
@@ -103,21 +103,12 @@ def test_a_server_restart_between_two_tasks_is_not_noticed(
 @pytest.fixture(scope="module")
 def guarded_server() -> Iterator[str]:
     """The URL of a server that asks jane for her password."""
-    with temporary_directory() as directory:
-        rules = directory / "pg_hba.conf"
-        rules.write_text("host all postgres all trust\nhost all all all scram-sha-256\n")
-        rules.chmod(0o644)
-        directory.chmod(0o755)
-        server = Server(embedded_folder.binaries(), directory / "server", settings={"hba_file": str(rules)})
-        try:
-            server.start()
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(
-                    sql.SQL("CREATE ROLE jane LOGIN SUPERUSER PASSWORD {}").format(sql.Literal(PASSWORD))
-                )
-            yield server.url().replace("postgres@", "jane:{}@")
-        finally:
-            server.close()
+    with servers.private(embedded_folder.binaries(), rules=servers.ASKING_JANE, migrated=False) as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("CREATE ROLE jane LOGIN SUPERUSER PASSWORD {}").format(sql.Literal(PASSWORD))
+            )
+        yield server.url().replace("postgres@", "jane:{}@")
 
 
 @pytest.mark.parametrize("colour", ["def", "async", "worker"])

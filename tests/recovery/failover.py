@@ -11,7 +11,6 @@ from typing import LiteralString
 import psycopg
 
 from orchestrator.postgres import embedded_folder
-from orchestrator.schema import migrate
 from tests import servers
 from tests.patience import eventually
 from tests.recovery.environment import Environment
@@ -64,9 +63,7 @@ class Pair:
 def pair() -> Iterator[Pair]:
     """Give a primary with the tables, and its standby, both running."""
     with servers.temporary_directory() as directory, ExitStack() as stack:
-        primary = Server(embedded_folder.binaries(), directory / "primary").start()
-        stack.callback(primary.close)
-        migrate.upgrade(primary.url())
+        primary = stack.enter_context(servers.private(embedded_folder.binaries()))
         with psycopg.connect(primary.url(), autocommit=True) as connection:
             connection.execute(TABLES)
         line = stack.enter_context(Gate(primary.url()))

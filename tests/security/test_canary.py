@@ -26,9 +26,10 @@ from psycopg import sql
 from orchestrator import Orchestrator, cli, observe
 from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import embedded_folder
+from tests import servers
 from tests.patience import PATIENCE_SECONDS, eventually
 from tests.security.canary import columns_with, hatch, leaked
-from tests.servers import Server, temporary_directory
+from tests.servers import Server
 from tests.worker.processes import (
     QUICK,
     Process,
@@ -64,24 +65,15 @@ MAY_STAND = {
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """A server that asks jane for her password; its superuser comes in without."""
-    with temporary_directory() as directory:
-        rules = directory / "pg_hba.conf"
-        rules.write_text("host all postgres all trust\nhost all all all scram-sha-256\n")
-        rules.chmod(0o644)
-        directory.chmod(0o755)
-        server = Server(embedded_folder.binaries(), directory / "server", settings={"hba_file": str(rules)})
-        try:
-            server.start()
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(
-                    sql.SQL("CREATE ROLE jane LOGIN CREATEROLE PASSWORD {}").format(
-                        sql.Literal(WORDS["password"])
-                    )
+    with servers.private(embedded_folder.binaries(), rules=servers.ASKING_JANE, migrated=False) as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("CREATE ROLE jane LOGIN CREATEROLE PASSWORD {}").format(
+                    sql.Literal(WORDS["password"])
                 )
-                connection.execute("CREATE DATABASE vault OWNER jane")
-            yield server
-        finally:
-            server.close()
+            )
+            connection.execute("CREATE DATABASE vault OWNER jane")
+        yield server
 
 
 @pytest.fixture(scope="module")
