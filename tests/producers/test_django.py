@@ -14,7 +14,7 @@ from django.db.transaction import TransactionManagementError
 
 from orchestrator import testing
 from orchestrator.errors import EnqueueRefused
-from tests.producers.holding import django_on, sending
+from tests.producers.holding import django_on, numbers, sending
 from tests.worker.running import value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
@@ -28,10 +28,6 @@ def database(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     with django_on(database_url):
         yield
     asyncio.run(sync_to_async(connections.close_all)())
-
-
-def numbers(count: int) -> Iterator[dict[str, int]]:
-    return ({"number": n} for n in range(count))
 
 
 def test_outside_of_atomic_it_is_committed_at_once(note: Any, connection: psycopg.Connection) -> None:

@@ -18,9 +18,8 @@ from orchestrator.errors import (
 )
 from orchestrator.task.backoff import Backoff
 from tests.conftest import MakeApp
+from tests.producers.holding import COLOURS
 from tests.worker.running import run_until_empty, until, value, working
-
-COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
 
 
 def ask(colour: str, app: Orchestrator, handle: Any, name: str, /, *args: Any, **options: Any) -> Any:

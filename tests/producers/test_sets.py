@@ -1,6 +1,5 @@
 """Sets: what they are made of, how they are streamed, all or nothing, in order, and which item was bad."""
 
-import asyncio
 import itertools
 import tracemalloc
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ import pytest
 
 from orchestrator import Orchestrator
 from orchestrator.errors import EnqueueRefused, PayloadRefused
-from tests.producers.holding import sending
+from tests.producers.holding import COLOURS, asked, numbers, sending
 from tests.worker.running import run_until_empty, task, value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
@@ -22,25 +21,6 @@ WHAT_IT_BECAME = """
     FROM orchestrator.tasks WHERE id = %s
 """
 KEY_OF_TOO_MANY_CHARACTERS = "k" * 501
-COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
-
-
-def asked(colour: str, sender: Any, items: Any) -> Any:
-    """Enqueue a set on the application's own pool, in a colour; a loop's pool is closed with the loop."""
-    if colour == "def":
-        return sender.enqueue_many(items)
-
-    async def main() -> Any:
-        try:
-            return await sender.aenqueue_many(items)
-        finally:
-            await sender.producer.aclose()
-
-    return asyncio.run(main())
-
-
-def numbers(count: int) -> Iterator[dict[str, int]]:
-    return ({"number": n} for n in range(count))
 
 
 @COLOURS

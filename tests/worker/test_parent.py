@@ -221,29 +221,18 @@ def test_ctrl_c_at_a_terminal_counts_once(
     assert "Traceback" not in parent.shown
 
 
+@pytest.mark.parametrize("drains", [False, True], ids=["while it works", "while they drain"])
 def test_children_of_a_killed_parent_finish_and_end(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, drains: bool
 ) -> None:
-    """Nobody tells them; the line to the parent has ended."""
+    """The end of the line to the parent tells them. It is no second signal: those that drain do not hurry."""
     with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+        if drains:
+            parent.signal(signal.SIGTERM)
+            eventually(lambda: drained(connection, 2), "both drain")
         parent.signal(signal.SIGKILL)
         parent.wait()
         eventually(lambda: drained(connection, 2), "both drain")
-        open_to_all(keeper)
-        eventually(lambda: all(map(is_gone, children(parent))), "they are gone")
-
-    assert [("completed", 1)] * 2 == [(status(connection, i), task(connection, i).attempt) for i in ids]
-
-
-def test_a_parent_killed_while_they_drain_does_not_hurry_them(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
-) -> None:
-    """To be told to stop twice is one thing, to be told to hurry another."""
-    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
-        parent.signal(signal.SIGTERM)
-        eventually(lambda: drained(connection, 2), "both drain")
-        parent.signal(signal.SIGKILL)
-        parent.wait()
         open_to_all(keeper)
         eventually(lambda: all(map(is_gone, children(parent))), "they are gone")
 
