@@ -16,8 +16,8 @@ from orchestrator.errors import OrchestratorError
 from tests import servers
 from tests.bench.conftest import TINY, Listener, Take
 from tests.demo.left_over import command_lines
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually, start, surroundings
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import start, surroundings
 
 Ask = Callable[[], set[str]]
 

@@ -9,7 +9,6 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from orchestrator.task.status import TRANSITIONS, ChangedBy
 from tests.chaos import producer_log
 
 BOOKS = Path(__file__).with_name("records.sql")
@@ -29,18 +28,11 @@ TELLING = {
     "worker declared dead",
 }  # fmt: skip
 METRICS: LiteralString = "COPY chaos.metrics (who, name, value) FROM STDIN"
-EDGES: LiteralString = "COPY chaos.edges (old_status, new_status, hand, worker) FROM STDIN"
 
 
 def open_books(connection: psycopg.Connection[Any]) -> None:
     """Make the schema and its triggers."""
     connection.execute(BOOKS.read_bytes())
-    edges = (
-        (old, new, ChangedBy.MANUAL in who, ChangedBy.WORKER in who)
-        for old, ways in TRANSITIONS.items()
-        for new, who in ways.items()
-    )
-    copy(connection, EDGES, edges)
 
 
 def let_in(connection: psycopg.Connection[Any]) -> None:

@@ -40,8 +40,8 @@ NAMES = {
     ":book": "(SELECT min(task_id) FROM chaos.trail WHERE type = 'chaos.book')",
     ":discard": "(SELECT min(task_id) FROM chaos.trail WHERE type = 'chaos.discard')",
     ":columns": (
-        "op, task_id, old_status, old_lease, old_worker, old_attempt, new_status, new_lease, new_worker,"
-        " new_attempt, max_attempts, losses, said_lease, error_class, who, purpose, role"
+        "op, task_id, old_status, old_lease, old_worker, old_attempt, old_losses, new_status, new_lease,"
+        " new_worker, new_attempt, new_finished_at, max_attempts, losses, said_lease, error_class, who, purpose, role"
     ),
 }
 

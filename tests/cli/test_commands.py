@@ -14,10 +14,10 @@ import pytest
 
 from orchestrator.version import __version__
 from tests.forked import REPOSITORY
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.servers import temporary_directory
 from tests.worker import tasks
-from tests.worker.processes import command, eventually, run, surroundings, worker
+from tests.worker.processes import command, run, surroundings, worker
 from tests.worker.running import status, task, value
 
 SHOP = "tests.worker.tasks:app"

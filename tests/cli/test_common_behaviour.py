@@ -15,9 +15,9 @@ from orchestrator.config import COMMANDS, PREFIX, Config
 from orchestrator.errors import ConfigError
 from tests.cli import in_process
 from tests.forked import REPOSITORY
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.schema.rows import put
-from tests.worker.processes import command, eventually, start, surroundings, worker
+from tests.worker.processes import command, start, surroundings, worker
 
 SHOP = "tests.worker.tasks:app"
 

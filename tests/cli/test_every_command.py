@@ -18,9 +18,9 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from orchestrator.schema import migrate
-from tests import servers
 from tests.cli.in_process import UNKNOWN_ID, Ran, ended, leaves, names_task, run, words_for
 from tests.conftest import migrated_database
+from tests.patience import eventually
 from tests.schema.rows import names_unchecked, put, sleeping_worker
 from tests.servers import Server, debian_binaries, temporary_directory
 from tests.standby import Standby, position
@@ -161,7 +161,7 @@ def place() -> Iterator[Place]:
         folder.chmod(0o755)
         place = Place(folder)
         try:
-            servers.wait_until(
+            eventually(
                 lambda: "password" in run("leader", url=place.wrong_password()).err, "passwords are asked for"
             )
             yield place

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.forked import REPOSITORY, Birth, Forked, refuse_what_is_read_at_start
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import command, eventually, ran, run, surroundings
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import command, ran, run, surroundings
 
 
 def report(*words: str) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.forked import REPOSITORY
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually, surroundings
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import surroundings
 
 # Stands in for a module that takes its time, and says when it is being loaded.
 SLOW = """import pathlib, threading

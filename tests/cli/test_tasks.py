@@ -16,11 +16,11 @@ from psycopg.types.json import Jsonb
 from orchestrator.cli import main
 from orchestrator.operate import bulk
 from tests.operate.test_bulk import requeues
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.schema.rows import one, put, sleeping_worker
 from tests.schema.test_operator_functions import DEAD_LETTERS
 from tests.terminal import at_terminal
-from tests.worker.processes import command, eventually, run, start, surroundings
+from tests.worker.processes import command, run, start, surroundings
 
 HOSTILE = "\x1b[2J\u202e'\"%s {} \n=cmd|"
 

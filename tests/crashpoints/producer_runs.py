@@ -14,10 +14,10 @@ from itertools import count
 from typing import LiteralString
 
 from tests.crashpoints import database, processes
-from tests.crashpoints.processes import Process
 from tests.crashpoints.producer_process import SET_SIZE
 from tests.crashpoints.tap import Fault, Place, Point, Tap
 from tests.crashpoints.worker_runs import Lane, Told
+from tests.worker.processes import Process
 
 NUMBERS = count(1)
 OTHERS: LiteralString = """

@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import dict_row
 
-from tests.invariants.moves import Leases, Move, broken_by, from_history
+from tests.invariants.moves import Judge, Move, from_history
 
 RULES: dict[str, LiteralString] = {
     "I1 it is there once, and completed": """
@@ -54,10 +54,8 @@ def violations(connection: psycopg.Connection[Any], ids: Sequence[int]) -> list[
         for rule, query in RULES.items()
         for row in connection.execute(query, {"ids": list(ids)}).fetchall()
     ]
-    leases = Leases()
-    return asked + [
-        fault for move in history(connection, ids) for fault in (*broken_by(move), *leases.broken_by(move))
-    ]
+    judge = Judge()
+    return asked + [fault for move in history(connection, ids) for fault in judge.faults(move)]
 
 
 def history(connection: psycopg.Connection[Any], ids: Sequence[int]) -> Iterator[Move]:

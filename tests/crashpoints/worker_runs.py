@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Self
 
 from tests.crashpoints import database, processes
-from tests.crashpoints.processes import Process
 from tests.crashpoints.tap import Fault, Place, Point, Tap
 from tests.crashpoints.tasks import DIRECT
 from tests.crashpoints.verdict import timeline, violations
 from tests.patience import PATIENCE_SECONDS
 from tests.recovery.environment import Environment, environment
-from tests.worker.processes import QUICK
+from tests.worker.processes import QUICK, Process
 
 # A worker that idles beats, and asks for work, so often: until then a message that is only due in a while comes.
 LINGER_SECONDS = 0.8
@@ -145,7 +144,7 @@ class Run:
 
     def _lives(self) -> bool:
         """Return whether the victim is a live worker."""
-        return self._stage.serves(self.victim, lit=False)  # type: ignore[arg-type] # only its pid is asked for
+        return self._stage.serves(self.victim, lit=False)
 
     def _until(self, holds: object, what: str) -> None:
         assert callable(holds)

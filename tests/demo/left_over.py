@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests import servers
-from tests.worker.processes import eventually
+from tests.patience import eventually
 
 
 def processes_of(folder: Path) -> dict[int, str]:

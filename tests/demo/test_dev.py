@@ -10,8 +10,9 @@ import pytest
 
 from orchestrator.postgres import embedded
 from tests.demo.left_over import assert_nothing_left, processes_of
+from tests.patience import eventually
 from tests.terminal import AtTerminal, at_terminal
-from tests.worker.processes import eventually, run
+from tests.worker.processes import run
 from tests.worker.running import value
 
 JOBS = """

@@ -14,7 +14,6 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 
 from orchestrator.postgres import embedded_folder
-from orchestrator.schema import migrate
 from tests import servers
 from tests.fuzz import functions, values
 from tests.fuzz.enqueue_ways import EDITS, WAYS
@@ -31,14 +30,8 @@ def main() -> int:
     """Do what the command line asks for; 1 when a call came to something that must not be."""
     asked = arguments()
     began = time.monotonic()
-    with servers.temporary_directory() as directory:
-        server = servers.Server(embedded_folder.binaries(), directory / "server").start()
-        try:
-            migrate.upgrade(server.url())
-            with opened(server.url()) as shop:
-                fine = rounds(shop, asked.calls, asked.seed)
-        finally:
-            server.close()
+    with servers.private(embedded_folder.binaries()) as server, opened(server.url()) as shop:
+        fine = rounds(shop, asked.calls, asked.seed)
     verdict, seconds = "no fault" if fine else "A FAULT", time.monotonic() - began
     say(f"{verdict} in {asked.calls:,} calls of seed {asked.seed}, {seconds:.0f} s")
     say(table(shop.tally))

@@ -11,7 +11,6 @@ import pytest
 from orchestrator import lead
 from orchestrator.lead import Gone, Leadership
 from orchestrator.postgres.session import SETTINGS
-from tests.clock import Clock
 
 TERM_SECONDS = 10.0
 REGISTER = """
@@ -35,12 +34,6 @@ class Candidate:
         term = self.stand()
         assert term is not None
         return Leadership(self.id, term)
-
-
-@pytest.fixture
-def clock(connection: psycopg.Connection) -> Clock:
-    """The database's clock, which stands still."""
-    return Clock(connection)
 
 
 @pytest.fixture

@@ -19,8 +19,7 @@ from orchestrator.postgres.thread_connection import ThreadConnection
 from orchestrator.worker.beat_report import ask
 from tests.clock import Clock
 from tests.lead.conftest import TERM_SECONDS, Candidate
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.worker.running import recorded
 
 Make = Callable[[], Candidate]

@@ -14,8 +14,8 @@ from orchestrator.maintain import partitions
 from orchestrator.task.outcome import Completed
 from tests.clock import Clock
 from tests.maintain.rounds import do, do_all, do_at_once
+from tests.patience import eventually
 from tests.schema.rows import one, put
-from tests.servers import wait_until
 from tests.stations.worker import Mate
 
 OLD = datetime(2020, 1, 1, tzinfo=UTC)
@@ -169,7 +169,7 @@ def test_a_finish_queues_behind_a_drop_for_a_moment_only(
         psycopg.connect(database_url, autocommit=True) as watch,
     ):
         drop = pool.submit(partitions, connection)
-        wait_until(lambda: drop.done() or one(watch, WAITS), "the drop waits for tasks_done")
+        eventually(lambda: drop.done() or one(watch, WAITS), "the drop waits for tasks_done")
         assert worker.finish(task, Completed(None))
         assert not drop.result(5)
 

@@ -10,8 +10,9 @@ import psycopg
 import pytest
 import structlog
 
-from orchestrator import Context, Orchestrator, events, observe
+from orchestrator import Context, events, observe
 from orchestrator.observe import log, log_output
+from tests.conftest import MakeApp
 from tests.worker.running import run_until_empty
 
 
@@ -74,11 +75,11 @@ def lines_of(file: Unbuffered) -> list[dict[str, object]]:
 
 
 def test_a_line_names_the_task_the_place_and_the_duration(
-    stderr: Unbuffered, database_url: str, connection: psycopg.Connection
+    stderr: Unbuffered, make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """A handler's own lines have the same fields, with masked secrets. There is no line for a success, and no
     payload."""
-    app = Orchestrator(database_url)
+    app = make_app()
 
     @app.task(name="fail", queue="mail", max_attempts=1)
     async def fail(password: str, context: Context) -> None:
@@ -91,7 +92,6 @@ def test_a_line_names_the_task_the_place_and_the_duration(
     fail.enqueue(password="hunter2")  # noqa: S106 - it is looked for
     work.enqueue()
     run_until_empty(app)
-    app.close()
 
     lines = lines_of(stderr)
     (logged,) = (line for line in lines if line["event"] == "about to")
@@ -106,16 +106,15 @@ def test_a_line_names_the_task_the_place_and_the_duration(
     assert not [line for line in lines if line["event"] in ("task completed", "task payload")]
 
 
-def test_payloads_are_logged_on_request(stderr: Unbuffered, database_url: str) -> None:
+def test_payloads_are_logged_on_request(stderr: Unbuffered, make_app: MakeApp) -> None:
     """A line for each attempt, with masked secrets."""
-    app = Orchestrator(database_url, log_payloads=True)
+    app = make_app(log_payloads=True)
 
     @app.task(name="work")
     async def work(user: dict[str, str]) -> None: ...
 
     work.enqueue(user={"name": "jane", "api_key": "hunter2"})
     run_until_empty(app)
-    app.close()
 
     (line,) = (line for line in lines_of(stderr) if line["event"] == "task payload")
     assert {"user": {"name": "jane", "api_key": "***"}} == json.loads(str(line["payload"]))

@@ -12,9 +12,11 @@ import pytest
 
 from orchestrator import ConfigError, Orchestrator, events
 from orchestrator.cli.worker import served_by_parent
+from tests.conftest import MakeApp
 from tests.observe.http import get, numbers, ready
+from tests.patience import eventually
 from tests.worker.outage import possible
-from tests.worker.processes import Process, eventually, run, worker
+from tests.worker.processes import Process, run, worker
 from tests.worker.running import recorded, until, value, working
 
 SERVED = ("--metrics-port", "0")
@@ -257,16 +259,12 @@ def test_a_worker_without_the_port_counts_nothing() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_a_worker_of_the_application_serves_too(database_url: str, host: str) -> None:
+async def test_a_worker_of_the_application_serves_too(make_app: MakeApp, host: str) -> None:
     """With its settings, without a command; over IPv6 as well."""
-    app = Orchestrator(database_url, metrics_port=0, metrics_host=host)
+    app = make_app(metrics_port=0, metrics_host=host)
 
-    async def serve() -> None:
-        with recorded(events.MetricsServed) as served:
-            async with working(app):
-                await until(lambda: served, "it serves")
-                address = f"[{host}]" if ":" in host else host
-                assert 200 == (await asyncio.to_thread(get, served[0].port, "/healthz", host=address)).status
-
-    asyncio.run(serve())
-    app.close()
+    with recorded(events.MetricsServed) as served:
+        async with working(app):
+            await until(lambda: served, "it serves")
+            address = f"[{host}]" if ":" in host else host
+            assert 200 == (await asyncio.to_thread(get, served[0].port, "/healthz", host=address)).status

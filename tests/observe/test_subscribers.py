@@ -11,8 +11,7 @@ import pytest
 import orchestrator
 from orchestrator import ConfigError, Orchestrator, events
 from orchestrator.events.subscriber import Aside
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.worker.running import recorded, run_until_empty, statuses
 
 GONE = events.LeafDropped("tasks_done_20260101")

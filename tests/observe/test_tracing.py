@@ -68,11 +68,9 @@ def traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[Traces]:
 
 
 @pytest.fixture
-def app(database_url: str) -> Iterator[Orchestrator]:
-    """An application that retries at once."""
-    application = Orchestrator(database_url, poll_seconds=1.0, heartbeat_seconds=0.5, grace_seconds=10.0)
-    yield application
-    application.close()
+def app_settings() -> dict[str, float]:
+    """Quick to notice things."""
+    return {"poll_seconds": 1.0, "heartbeat_seconds": 0.5, "grace_seconds": 10.0}
 
 
 def context_of(connection: psycopg.Connection, task_id: int) -> tuple[int, int]:
@@ -270,17 +268,14 @@ def discard() -> None:
         (discard, "dead_lettered", StatusCode.ERROR),
     ],
 )
-def test_each_end_has_its_word(
+async def test_each_end_has_its_word(
     app: Orchestrator, traces: Traces, ends: Callable[[], None], outcome: str, status: StatusCode
 ) -> None:
     """A delay is no error."""
     app.task(name="shop.end", max_attempts=2)(ends).enqueue()
 
-    async def run() -> None:
-        async with working(app):
-            await until(lambda: traces.named("process default"), "the attempt is traced")
-
-    asyncio.run(run())
+    async with working(app):
+        await until(lambda: traces.named("process default"), "the attempt is traced")
 
     span = traces.only("process default")
     assert (outcome, status) == (span.attributes["messaging.orchestrator.outcome"], span.status.status_code)

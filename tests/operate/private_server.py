@@ -11,8 +11,9 @@ from psycopg.conninfo import make_conninfo
 
 from orchestrator import claim
 from orchestrator.operate.doctor import Examination
+from tests import servers
 from tests.dumps import binaries
-from tests.servers import Server, temporary_directory
+from tests.servers import Server
 
 SETTINGS = {
     "fsync": "on",
@@ -27,12 +28,8 @@ STREAMING = (pq.ExecStatus.COPY_BOTH, pq.ExecStatus.COPY_OUT)
 @contextmanager
 def private_server(server_url: str) -> Iterator[Server]:
     """Run a server of the same version as the shared one."""
-    with temporary_directory() as folder:
-        server = Server(binaries(server_url), folder / "server", settings=SETTINGS)
-        try:
-            yield server.start()
-        finally:
-            server.close()
+    with servers.private(binaries(server_url), settings=SETTINGS, migrated=False) as server:
+        yield server
 
 
 def patient_of(connection: psycopg.Connection, url: str) -> Examination:

@@ -199,21 +199,27 @@ def test_ids_that_lie_far_apart_cost_few_steps(connection: psycopg.Connection) -
     assert len(steps) < 5
 
 
-def test_a_step_that_takes_too_long_is_made_shorter(
-    connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A statement timeout halves the range of ids, and does not end the run."""
-    connection.execute(DEAD_LETTERS, [20])
+def cancel_beyond(longest: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Let stretches longer than this be cancelled; return the list of all that are tried."""
     attempts = bulk.attempt
     stretches: list[int] = []
 
     def slow(session: Any, asked: Any, reason: str | None) -> Any:
         stretches.append(asked[1]["upto"] - asked[1]["after"])
-        if stretches[-1] > 2:
+        if stretches[-1] > longest:
             raise QueryCanceled("canceling statement due to statement timeout")
         return attempts(session, asked, reason)
 
     monkeypatch.setattr(bulk, "attempt", slow)
+    return stretches
+
+
+def test_a_step_that_takes_too_long_is_made_shorter(
+    connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A statement timeout halves the range of ids, and does not end the run."""
+    connection.execute(DEAD_LETTERS, [20])
+    cancel_beyond(2, monkeypatch)
 
     *_, last = bulk.walk(connection, Action.REQUEUE, DEAD)
 
@@ -225,16 +231,7 @@ def test_a_halved_range_does_not_grow_after_a_slow_step(
 ) -> None:
     """Otherwise every second step would be cancelled."""
     connection.execute(DEAD_LETTERS, [400])
-    attempts = bulk.attempt
-    stretches: list[int] = []
-
-    def slow(session: Any, asked: Any, reason: str | None) -> Any:
-        stretches.append(asked[1]["upto"] - asked[1]["after"])
-        if stretches[-1] > 10:
-            raise QueryCanceled("canceling statement due to statement timeout")
-        return attempts(session, asked, reason)
-
-    monkeypatch.setattr(bulk, "attempt", slow)
+    stretches = cancel_beyond(10, monkeypatch)
     monkeypatch.setattr(bulk, "STEP_SECONDS", 0.0)
     monkeypatch.setattr(bulk, "STRETCH", 160)
     monkeypatch.setattr(bulk, "BATCH", 1_000)

@@ -38,10 +38,10 @@ from tests import bouncer
 from tests.operate.private_server import patient_of, slot_with_a_snapshot
 from tests.operate.private_server import private_server as opened
 from tests.operate.worker_rows import darkened, hired
+from tests.patience import eventually
 from tests.schema.logins import logins
 from tests.schema.rows import names_unchecked, one, put
 from tests.servers import Server
-from tests.worker.processes import eventually
 from tests.worker.running import until, working
 
 LOST = Jsonb({"class": "WorkerLost", "message": "worker a was gone while it ran this"})

@@ -21,10 +21,10 @@ from orchestrator.cli import orchestrator
 from orchestrator.operate import Explanation
 from tests.clock import Clock
 from tests.operate.worker_rows import darkened, hired
+from tests.patience import eventually
 from tests.schema.logins import logins
 from tests.schema.rows import insert, one, put
 from tests.worker import processes
-from tests.worker.processes import eventually
 from tests.worker.running import status, until, working
 
 UNKNOWN = Jsonb({"class": "UnknownType", "message": "no handler", "put_back": 3})
@@ -546,7 +546,7 @@ def test_a_suspect_waits_to_run_alone(connection: psycopg.Connection) -> None:
     assert "cancelled" == status(connection, task_id)
 
 
-def test_all_slots_are_busy(connection: psycopg.Connection, app: Orchestrator) -> None:
+async def test_all_slots_are_busy(connection: psycopg.Connection, app: Orchestrator) -> None:
     """With real workers: the number of slots, and of tasks ahead, from the first task of the queue on."""
     door = threading.Event()
 
@@ -556,21 +556,18 @@ def test_all_slots_are_busy(connection: psycopg.Connection, app: Orchestrator) -
 
     held = [hold.enqueue().id for _ in range(2)]
 
-    async def look() -> list[Explanation]:
-        async with working(app):
-            await until(
-                lambda: all(status(connection, each) == "running" for each in held), "both slots are taken"
-            )
-            ids = [hold.enqueue().id for _ in range(3)]
-            answers = [why(connection, task_id) for task_id in ids]
-            connection.execute("SELECT orchestrator.drain_queue('default')")
-            answers.append(why(connection, ids[0]))
-            follow(connection, answers[2])
-            answers.append(why(connection, ids[2]))
-            door.set()
-            return answers
-
-    first, second, third, draining, moved = asyncio.run(look())
+    async with working(app):
+        await until(
+            lambda: all(status(connection, each) == "running" for each in held), "both slots are taken"
+        )
+        ids = [hold.enqueue().id for _ in range(3)]
+        answers = [why(connection, task_id) for task_id in ids]
+        connection.execute("SELECT orchestrator.drain_queue('default')")
+        answers.append(why(connection, ids[0]))
+        follow(connection, answers[2])
+        answers.append(why(connection, ids[2]))
+        door.set()
+        first, second, third, draining, moved = answers
     assert {"busy"} == {found.reason for found in (first, second, third, draining, moved)}
     assert (
         "but all 2 slots for its queue default are busy (workers: 1), and it is the next. To run more at once:"

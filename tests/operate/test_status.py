@@ -31,12 +31,6 @@ BULK = """
 MUCH = 6_000
 
 
-@pytest.fixture
-def clock(connection: psycopg.Connection) -> Clock:
-    """The database's clock, which stands still."""
-    return Clock(connection)
-
-
 def serving(connection: psycopg.Connection, *names: str, leads: bool = True, version: str = "1") -> UUID:
     """Add the row of a live worker."""
     worker = sleeping_worker(connection, *names)

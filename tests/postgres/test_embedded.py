@@ -21,6 +21,7 @@ import pytest
 from orchestrator.errors import EmbeddedServerError
 from orchestrator.postgres import embedded, embedded_folder, guardian
 from tests import servers
+from tests.patience import eventually
 from tests.tiers import long
 
 GOES_SECONDS = 60
@@ -226,7 +227,7 @@ def test_threads_that_start_at_once_are_one_user(home: Path, watch: Watch) -> No
         # Like a guardian that stops the server.
         fcntl.flock(users_lock, fcntl.LOCK_EX)
         starts = [threads.submit(embedded.start, home) for _ in range(8)]
-        servers.wait_until(lambda: all(start.running() for start in starts), "all threads are at it")
+        eventually(lambda: all(start.running() for start in starts), "all threads are at it")
         users_lock.close()
         urls = {start.result() for start in starts}
     postmaster = watch(postmaster_pid(home))

@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import django
 import psycopg
+import pytest
 from django.conf import settings
 from django.db import connections, transaction
 from psycopg.conninfo import conninfo_to_dict
@@ -33,6 +34,7 @@ T = TypeVar("T")
 # The room's door exports a function of the module's name, which hides the module from `import`.
 sending = importlib.import_module("orchestrator.enqueue.send")
 
+COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
 OWN_TABLE = "CREATE TABLE public.own (note text)"
 OWN_ROW = "INSERT INTO public.own (note) VALUES ('mine')"
 
@@ -232,6 +234,25 @@ ASYNC_KINDS: dict[str, Kind] = {
     "SQLAlchemy AsyncConnection, asyncpg": of_async_sqlalchemy("asyncpg", lambda e: e.connect()),
 }
 ALL_KINDS = KINDS | ASYNC_KINDS
+
+
+def numbers(count: int) -> Iterator[dict[str, int]]:
+    """Yield the arguments of so many tasks."""
+    return ({"number": n} for n in range(count))
+
+
+def asked(colour: str, sender: Any, items: Any = None) -> Any:
+    """Enqueue a set, or one task, on the application's own pool, in a colour; a loop's pool is closed with the loop."""
+    if colour == "def":
+        return sender.enqueue(number=1) if items is None else sender.enqueue_many(items)
+
+    async def main() -> Any:
+        try:
+            return await (sender.aenqueue(number=1) if items is None else sender.aenqueue_many(items))
+        finally:
+            await sender.producer.aclose()
+
+    return asyncio.run(main())
 
 
 async def enqueue(kind: str, sender: Any, /, **arguments: Any) -> Any:

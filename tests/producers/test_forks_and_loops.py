@@ -12,6 +12,7 @@ import pytest
 
 from orchestrator import Orchestrator, PayloadRefused
 from orchestrator.postgres import pools
+from tests.conftest import MakeApp
 from tests.worker.running import run_until_empty, value
 
 # A child that hangs ends after this.
@@ -154,9 +155,9 @@ def test_a_connection_that_speaks_latin1_takes_any_text(
     assert "10 € 🙂" == value(connection, query, handle.id)
 
 
-def test_a_call_that_does_not_wait_does_not_wait_for_a_connection(database_url: str) -> None:
+def test_a_call_that_does_not_wait_does_not_wait_for_a_connection(make_app: MakeApp) -> None:
     """With the pool in use, timeout 0 answers at once, and says TimeoutError."""
-    app = Orchestrator(database_url, pool_size=1)
+    app = make_app(pool_size=1)
 
     @app.task(name="note")
     async def note() -> None: ...
@@ -167,7 +168,6 @@ def test_a_call_that_does_not_wait_does_not_wait_for_a_connection(database_url: 
         with pytest.raises(TimeoutError, match="became free"):
             handle.result(timeout=0)
         assert time.monotonic() - begun < 5
-    app.close()
 
 
 @pytest.mark.parametrize("timeout", [float("nan"), -1, "soon", True])

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 
 from orchestrator.task.status import FINISHED, LEASED
-from tests.invariants.moves import Leases, broken_by, wrong_in
+from tests.invariants.moves import Judge, wrong_in
+from tests.invariants.terms import Terms
 from tests.races.history import Move, Past, moves, timed_out
 from tests.races.setup_rows import StartRows
 from tests.races.statements import WORKERS
@@ -81,12 +82,11 @@ def gone(start_rows: StartRows) -> set[str]:
 
 
 def rows_and_moves_are_sound(past: Past) -> Iterator[str]:
-    leases = Leases()
+    judge = Judge()
     for task in past.start_rows.tasks:
         yield from wrong_in(task)
     for move in past.moves:
-        yield from broken_by(move)
-        yield from leases.broken_by(move)
+        yield from judge.faults(move)
 
 
 # I5, I6
@@ -129,23 +129,16 @@ def no_run_is_without_a_cause(past: Past) -> Iterator[str]:
 
 
 def one_leads_at_a_time(past: Past) -> Iterator[str]:
-    """A duty belongs to the term in which it runs."""
-    leads: tuple[str, int] | None = None
-    last = 0
+    """A duty belongs to the term in which it is done."""
+    terms = Terms()
     for line in past.start_rows.reigns:
-        who, term = line["actor"], line["term"]
         match line["what"]:
             case "begins":
-                if leads is not None:
-                    yield f"I8: term {term} of {who} begins in that of {leads}"
-                if term <= last:
-                    yield f"I8: term {term} of {who} comes after term {last}"
-                leads, last = (who, term), max(term, last)
+                yield from terms.begins(line["actor"], line["term"])
             case "ends":
-                leads = None
+                terms.ends()
             case _:
-                if leads != (who, term):
-                    yield f"I8: {who} does a deed of term {term} in that of {leads}"
+                yield from terms.duty(line["actor"], line["term"])
 
 
 # I10

@@ -181,7 +181,7 @@ def test_a_duty_without_its_lock_is_caught(arena: Arena) -> None:
     arena.build_clock()
     fence, deed = duty("c", 1)
 
-    with pytest.raises(AssertionError, match=r"I8: .* does a deed of term 1 in that of"):
+    with pytest.raises(AssertionError, match=r"I8: .* does a duty of term 1 in that of"):
         arena.explore(
             C_LEADS,
             leader(*held(broken(fence, "FOR KEY SHARE OF w"), deed), name="c"),
@@ -194,7 +194,7 @@ def test_a_takeover_without_its_lock_is_caught(arena: Arena) -> None:
     """An UPDATE of is_leader alone ignores the duty's lock."""
     arena.build_clock()
 
-    with pytest.raises(AssertionError, match=r"I8: .* does a deed of term 1 in that of"):
+    with pytest.raises(AssertionError, match=r"I8: .* does a duty of term 1 in that of"):
         arena.explore(
             C_LEADS,
             leader(*held(*duty("c", 1)), name="c"),
@@ -208,7 +208,7 @@ def test_a_resignation_without_its_lock_is_caught(arena: Arena) -> None:
     arena.build_clock()
     own, lay_down = resign("c", 1)
 
-    with pytest.raises(AssertionError, match=r"I8: .* does a deed of term 1 in that of None"):
+    with pytest.raises(AssertionError, match=r"I8: .* does a duty of term 1 in that of None"):
         arena.explore(
             C_LEADS,
             leader(*held(*duty("c", 1)), name="c"),
@@ -224,7 +224,7 @@ def test_a_fence_that_does_not_check_its_own_id_is_caught(arena: Arena) -> None:
         fence, "WHERE w.id = %(id)s AND w.is_leader AND w.term = %(term)s AND", "WHERE w.is_leader AND"
     )
 
-    with pytest.raises(AssertionError, match=r"I8: .* does a deed of term 1 in that of"):
+    with pytest.raises(AssertionError, match=r"I8: .* does a duty of term 1 in that of"):
         arena.explore(
             C_LEADS,
             leader(*held(careless, deed), name="c"),

@@ -16,10 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import psycopg
-
 from orchestrator.postgres import embedded_folder
-from orchestrator.schema import migrate
 from tests import servers
 from tests.recovery import drills, outages, scenarios
 from tests.recovery.environment import Environment, environment
@@ -154,13 +151,11 @@ def on_stage(
 ) -> Callable[[], None]:
     """Make the drill's database. Return the function that runs the drill there."""
     name = drill.__name__
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"'.encode())
-    migrate.upgrade(server.url(name))
+    url = server.migrated(name)
     (directory / name).mkdir()
 
     def work() -> None:
-        with environment(server.url(name), directory / name, {}) as made:
+        with environment(url, directory / name, {}) as made:
             drill(made, rounds, record.note)
 
     return told(record, name, work)

@@ -4,7 +4,6 @@ Times are `time.time()`, which a handler in another process returns; everything 
 """
 
 import json
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
@@ -15,8 +14,8 @@ from uuid import UUID
 
 import psycopg
 
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import Process
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import Process, begin_worker
 
 APP = "tests.recovery.tasks:app"
 
@@ -81,7 +80,7 @@ class Environment:
         given = {**self._settings, **(settings or {})}
         # A clock of its own is preloaded: that takes an interpreter of its own.
         fresh = "LD_PRELOAD" in given
-        process = Process(url or self.url, log, *words, settings=given, app=APP, fresh=fresh)
+        process = begin_worker(url or self.url, log, *words, settings=given, app=APP, fresh=fresh)
         self.hired.append(process)
         return process
 
@@ -197,11 +196,12 @@ class Environment:
         of: Process | None = None,
     ) -> None:
         """Return as soon as a condition holds. Fail with the description, and the logs, if it does not hold in time."""
-        deadline = time.monotonic() + seconds
-        while not holds():
-            assert time.monotonic() < deadline, f"not within {seconds} s: {what}\n{self.logs()}"
-            assert of is None or of.popen.poll() is None, f"ended: {what}\n{of.log if of else ''}"
-            time.sleep(0.01)
+
+        def checked() -> object:
+            assert of is None or not of.ended, f"ended: {what}\n{of.log if of else ''}"
+            return holds()
+
+        eventually(checked, lambda: f"{what}\n{self.logs()}", seconds=seconds)
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from typing import LiteralString
 import psycopg
 
 from orchestrator.postgres import embedded_folder
-from orchestrator.schema import migrate
 from tests import servers
+from tests.patience import eventually
 from tests.recovery.environment import Environment
 from tests.recovery.gate import Gate
-from tests.servers import Server, wait_until
+from tests.servers import Server
 from tests.standby import Standby, either
 
 TABLES: LiteralString = """
@@ -42,7 +42,7 @@ class Pair:
     def make_synchronous(self) -> None:
         """Let every durable commit wait for the standby."""
         self.set("synchronous_standby_names = 'standby'")
-        wait_until(lambda: self._is("sync"), "the standby is synchronous")
+        eventually(lambda: self._is("sync"), "the standby is synchronous")
 
     def set(self, setting: LiteralString) -> None:
         """Change a setting of the primary, for all its sessions."""
@@ -64,9 +64,7 @@ class Pair:
 def pair() -> Iterator[Pair]:
     """Yield a primary with the tables, and its standby, both running."""
     with servers.temporary_directory() as directory, ExitStack() as stack:
-        primary = Server(embedded_folder.binaries(), directory / "primary").start()
-        stack.callback(primary.close)
-        migrate.upgrade(primary.url())
+        primary = stack.enter_context(servers.private(embedded_folder.binaries()))
         with psycopg.connect(primary.url(), autocommit=True) as connection:
             connection.execute(TABLES)
         line = stack.enter_context(Gate(primary.url()))

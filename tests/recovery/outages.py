@@ -4,11 +4,10 @@ own."""
 import time
 from pathlib import Path
 
-from orchestrator.schema import migrate
 from tests.recovery.drills import Note
 from tests.recovery.environment import Environment, environment, lines
 from tests.recovery.gate import Gate
-from tests.servers import Server, binaries, choice
+from tests.servers import Server, private
 from tests.worker.processes import Process
 
 WORKERS = 4
@@ -30,26 +29,19 @@ BARS = {
 def restarts(directory: Path, rounds: int, note: Note) -> None:
     """Every way for a server to end, several times; running tasks go on."""
     directory.mkdir()
-    server = Server(binaries(choice()), directory / "server").start()
-    try:
-        migrate.upgrade(server.url())
-        with environment(server.url(), directory, {}) as made:
-            workers = [made.start("-q", f"default,own{n}") for n in range(WORKERS)]
-            for process in workers:
-                made.wait_for_ready(process)
-            held = [
-                made.enqueue("drill.hold", queue=f"own{n}")[0] for n in range(WORKERS) for _ in range(HELD)
-            ]
-            made.until(lambda: made.are(held, "running"), "they run")
-            for name in BARS:
-                if "restarted" in name or "crashed" in name or "killed" in name:
-                    for _ in range(rounds):
-                        end(server, name)
-                        server.start()
-                        claim_again(made, name, note)
-                    old_enough(made, workers, held)
-    finally:
-        server.close()
+    with private(folder=directory) as server, environment(server.url(), directory, {}) as made:
+        workers = [made.start("-q", f"default,own{n}") for n in range(WORKERS)]
+        for process in workers:
+            made.wait_for_ready(process)
+        held = [made.enqueue("drill.hold", queue=f"own{n}")[0] for n in range(WORKERS) for _ in range(HELD)]
+        made.until(lambda: made.are(held, "running"), "they run")
+        for name in BARS:
+            if "restarted" in name or "crashed" in name or "killed" in name:
+                for _ in range(rounds):
+                    end(server, name)
+                    server.start()
+                    claim_again(made, name, note)
+                old_enough(made, workers, held)
 
 
 def end(server: Server, name: str) -> None:

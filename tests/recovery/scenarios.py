@@ -16,10 +16,9 @@ from typing import LiteralString
 import psycopg
 
 from orchestrator.postgres import embedded_folder
-from orchestrator.schema import migrate
 from tests.recovery.drills import Note
 from tests.recovery.environment import Environment, environment
-from tests.servers import Server
+from tests.servers import Server, private
 from tests.worker.processes import Process
 
 WORKERS = 3
@@ -148,16 +147,14 @@ def scenarios(directory: Path, rounds: int, note: Note) -> None:
     """Every scenario several times, one after another, on one server."""
     directory.mkdir()
     settings = {"max_connections": str(MAX_CONNECTIONS)}
-    server = Server(embedded_folder.binaries(), directory / "server", settings=settings).start()
-    try:
-        migrate.upgrade(server.url())
-        with environment(server.url(), directory, {}) as made:
-            scene = Scene(server, made)
-            for name, fault in FAULTS.items():
-                for _ in range(rounds):
-                    one(scene, name, partial(fault, scene), note)
-    finally:
-        server.close()
+    with (
+        private(embedded_folder.binaries(), folder=directory, settings=settings) as server,
+        environment(server.url(), directory, {}) as made,
+    ):
+        scene = Scene(server, made)
+        for name, fault in FAULTS.items():
+            for _ in range(rounds):
+                one(scene, name, partial(fault, scene), note)
 
 
 def one(scene: Scene, name: str, strike: Callable[[], None], note: Note) -> None:

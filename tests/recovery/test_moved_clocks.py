@@ -11,10 +11,8 @@ from typing import LiteralString
 import pytest
 
 from orchestrator.postgres import embedded_folder
-from orchestrator.schema import migrate
 from tests import faketime, servers
 from tests.recovery.environment import Environment, environment, said
-from tests.servers import Server
 from tests.worker.processes import QUICK
 
 HOUR = 3600
@@ -49,14 +47,13 @@ def clock(directory: Path) -> faketime.Jumping:
 @pytest.fixture
 def here(clock: faketime.Jumping, directory: Path, tmp_path: Path) -> Iterator[Environment]:
     """A database on a server that goes by that clock."""
-    server = Server(embedded_folder.binaries(), directory / "server", environment=clock.environment).start()
-    try:
-        migrate.upgrade(server.url())
-        with environment(server.url(), tmp_path, CALM) as made:
-            made.ask(LEDGER)
-            yield made
-    finally:
-        server.close()
+    programs, faked = embedded_folder.binaries(), clock.environment
+    with (
+        servers.private(programs, folder=directory, environment=faked) as server,
+        environment(server.url(), tmp_path, CALM) as made,
+    ):
+        made.ask(LEDGER)
+        yield made
 
 
 def test_the_servers_clock_is_moved_by_an_hour_both_ways(here: Environment, clock: faketime.Jumping) -> None:

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from tests.patience import eventually
 from tests.schema.rows import insert, one, put, read, refusal
-from tests.servers import wait_until
 
 ENQUEUE = "SELECT orchestrator.enqueue('mail', key => 'k')"
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
@@ -265,7 +265,7 @@ def test_the_second_transaction_waits_for_the_first(
     ):
         first_id = one(first, ENQUEUE)
         answer = thread.submit(one, second, ENQUEUE)
-        wait_until(lambda: waits_for_a_lock(connection, second.info.backend_pid), "the second one waits")
+        eventually(lambda: waits_for_a_lock(connection, second.info.backend_pid), "the second one waits")
         if commits:
             first.commit()
         else:

@@ -17,9 +17,9 @@ import pytest
 from orchestrator.errors import SchemaError
 from orchestrator.schema import compatibility, migrate
 from tests.house.test_migrations import faults
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.schema.rows import one, put
-from tests.worker.processes import eventually, run, worker
+from tests.worker.processes import run, worker
 from tests.worker.running import statuses
 
 SHOP = "tests.worker.tasks:app"

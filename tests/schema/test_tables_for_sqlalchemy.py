@@ -1,6 +1,5 @@
 """`orchestrator.schema.tables`: the tables with which users of SQLAlchemy write selects and joins."""
 
-import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,19 +85,17 @@ def test_a_table_is_joined_with_the_applications_own(engine: Engine) -> None:
 
 
 @pytest.mark.usefixtures("engine")
-def test_asyncpg_reads_them_too(database_url: str) -> None:
+async def test_asyncpg_reads_them_too(database_url: str) -> None:
     """The same statement with another driver, on an event loop."""
 
-    async def ask() -> tuple[str, str, int]:
-        given = conninfo_to_dict(database_url)
-        where = {name: given[name] for name in ("host", "port", "user")} | {"database": given["dbname"]}
-        asynchronous = create_async_engine("postgresql+asyncpg://", connect_args=where)
-        async with asynchronous.connect() as connection:
-            row = (await connection.execute(joined())).one()
-        await asynchronous.dispose()
-        return row.name, row.status, row.id
+    given = conninfo_to_dict(database_url)
+    where = {name: given[name] for name in ("host", "port", "user")} | {"database": given["dbname"]}
+    asynchronous = create_async_engine("postgresql+asyncpg://", connect_args=where)
+    async with asynchronous.connect() as connection:
+        row = (await connection.execute(joined())).one()
+    await asynchronous.dispose()
 
-    assert ("Ada", "pending", 1) == asyncio.run(ask())
+    assert ("Ada", "pending", 1) == (row.name, row.status, row.id)
 
 
 def test_a_reader_may_use_them(engine: Engine, administrator: psycopg.Connection, database_url: str) -> None:

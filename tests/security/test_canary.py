@@ -26,13 +26,14 @@ from psycopg import sql
 from orchestrator import Orchestrator, cli, observe
 from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import embedded_folder
-from tests.patience import PATIENCE_SECONDS
+from tests import servers
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.security.canary import columns_with, hatch, leaked
-from tests.servers import Server, temporary_directory
+from tests.servers import Server
 from tests.worker.processes import (
     QUICK,
     Process,
-    eventually,
+    begin_worker,
     run,
 )
 from tests.worker.running import until, working
@@ -64,24 +65,15 @@ MAY_STAND = {
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """A server that asks jane for her password; its superuser comes in without."""
-    with temporary_directory() as directory:
-        rules = directory / "pg_hba.conf"
-        rules.write_text("host all postgres all trust\nhost all all all scram-sha-256\n")
-        rules.chmod(0o644)
-        directory.chmod(0o755)
-        server = Server(embedded_folder.binaries(), directory / "server", settings={"hba_file": str(rules)})
-        try:
-            server.start()
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(
-                    sql.SQL("CREATE ROLE jane LOGIN CREATEROLE PASSWORD {}").format(
-                        sql.Literal(WORDS["password"])
-                    )
+    with servers.private(embedded_folder.binaries(), rules=servers.ASKING_JANE, migrated=False) as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("CREATE ROLE jane LOGIN CREATEROLE PASSWORD {}").format(
+                    sql.Literal(WORDS["password"])
                 )
-                connection.execute("CREATE DATABASE vault OWNER jane")
-            yield server
-        finally:
-            server.close()
+            )
+            connection.execute("CREATE DATABASE vault OWNER jane")
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +175,7 @@ def test_a_secret_stands_only_where_it_was_put(
 def looked_at(url: str, log: Path) -> Iterator[Process]:
     """Run a worker beside the block, in an interpreter of its own, for its command line is looked at."""
     settings = {**QUICK, **SAID}
-    process = Process(url, log, "--log-level", "debug", settings=settings, app=VAULT, fresh=True)
+    process = begin_worker(url, log, "--log-level", "debug", settings=settings, app=VAULT, fresh=True)
     try:
         yield process
     finally:

@@ -268,7 +268,7 @@ def test_the_functions_and_views_call_nothing_of_others(
     assert [] == traps.sprung(look)
 
 
-def test_a_worker_calls_nothing_of_others(
+async def test_a_worker_calls_nothing_of_others(
     app: Orchestrator, look: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through its whole life: it serves, leads, takes back, times out and tidies up; every end that a task can have."""
@@ -320,7 +320,7 @@ def test_a_worker_calls_nothing_of_others(
     ids = [end.enqueue(how=how).id for how in hows]
     ids += [in_thread.enqueue().id, too_long.enqueue().id, late.id, *lost]
 
-    async def serve() -> None:
+    with recorded() as seen:
         async with working(app):
             await until(lambda: all(task(look, n).finished_at for n in ids), "they have ended")
             await until(lambda: status(look, stopped.id) == "running", "one runs")
@@ -334,9 +334,6 @@ def test_a_worker_calls_nothing_of_others(
             await end.aenqueue(how="succeed")
             assert {"how": "succeed"} == await late.aresult(timeout=9)
         await app.aclose()
-
-    with recorded() as seen:
-        asyncio.run(serve())
 
     assert [] == traps.sprung(look)
     assert [] == [e for e in seen if isinstance(e, events.DutyFailed | events.ConnectionLost)]

@@ -19,11 +19,13 @@ from orchestrator import Orchestrator
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
+from tests import servers
 from tests.docs.pages import blocks
+from tests.patience import eventually
 from tests.schema.rows import one
 from tests.security.authority import NAME, PAGE, Shown, certify
-from tests.servers import Server, debian_binaries, temporary_directory, wait_until
-from tests.worker.processes import eventually, run, worker
+from tests.servers import Server, debian_binaries, temporary_directory
+from tests.worker.processes import run, worker
 
 BINARIES = debian_binaries("15")
 pytestmark = [
@@ -66,7 +68,7 @@ class Place:
     def shows(self, which: str) -> None:
         """Show another certificate, and wait until it is shown."""
         self.shown.show(self.server, self.others.get(which, self.good))
-        wait_until(lambda: refusal_of(self.url()) == REFUSALS.get(which, ""), f"{which} is shown")
+        eventually(lambda: refusal_of(self.url()) == REFUSALS.get(which, ""), f"{which} is shown")
 
     def _signed(self, folder: Path, **how: str) -> Path:
         # By the good authority: only the name, or the term, is wrong.
@@ -166,15 +168,10 @@ def test_another_server_is_refused(place: Place, connection: psycopg.Connection,
 
 def test_a_server_without_tls_is_refused(server_url: str) -> None:
     """Where the default would have gone on in plaintext."""
-    with temporary_directory() as folder:
-        server = Server(embedded_folder.binaries(), folder / "server")
-        try:
-            server.start()
-            plain = make_conninfo(server.url())
-            done = run("migrate", url=make_conninfo(plain, sslmode="verify-full", sslrootcert=str(PAGE)))
-            by_default = migrate.state(plain)
-        finally:
-            server.close()
+    with servers.private(embedded_folder.binaries(), migrated=False) as server:
+        plain = make_conninfo(server.url())
+        done = run("migrate", url=make_conninfo(plain, sslmode="verify-full", sslrootcert=str(PAGE)))
+        by_default = migrate.state(plain)
 
     assert 1 == done.returncode
     assert NO_TLS in done.stderr

@@ -3,17 +3,9 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
-import psycopg
 import pytest
 
-from tests.clock import Clock
 from tests.stations.worker import Mate
-
-
-@pytest.fixture
-def clock(connection: psycopg.Connection) -> Clock:
-    """The database's clock, which stands still."""
-    return Clock(connection)
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from orchestrator.task.outcome import (
     Snoozed,
 )
 from tests.clock import Clock
+from tests.patience import eventually
 from tests.schema.rows import one, put, read, rings, sleeping_worker
-from tests.servers import wait_until
 from tests.stations.rows import attempts, changes, row
 from tests.stations.worker import Mate
 
@@ -315,7 +315,7 @@ def test_a_batch_locks_its_tasks_in_the_order_of_their_ids(
         hand.execute(locks, [[first.id]])
         outcomes = [Outcome(task, end) for task in (third, second, first)]
         written = threads.submit(worker.finish_all, outcomes)
-        wait_until(lambda: one(connection, WAITING, [hand.info.backend_pid]) == 1, "the batch waits")
+        eventually(lambda: one(connection, WAITING, [hand.info.backend_pid]) == 1, "the batch waits")
         hand.execute(locks, [[second.id, third.id]])
         hand.commit()
 

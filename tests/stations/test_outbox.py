@@ -1,7 +1,7 @@
 """The outbox: with any locks and connection failures, each outcome is written once, and none delays another."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 import psycopg
@@ -16,18 +16,10 @@ from orchestrator.task.outcome import Completed, End, Failed, Fault, Outcome
 from tests.patience import PATIENCE_SECONDS
 from tests.schema.rows import one, put, read
 from tests.stations.worker import Mate
+from tests.worker.running import until
 
 NAME = "outbox under test"
 WAIT_SECONDS = PATIENCE_SECONDS
-
-
-@pytest.fixture
-def heard() -> Iterator[list[events.Event]]:
-    """Every event of this test."""
-    found: list[events.Event] = []
-    unsubscribe = events.subscribe(found.append)
-    yield found
-    unsubscribe()
 
 
 def of(heard: list[events.Event], kind: type[events.Event]) -> list[int]:
@@ -58,13 +50,6 @@ async def running(url: str, *, limit: int = 1000) -> AsyncIterator[Outbox]:
         with suppress(asyncio.CancelledError):
             await sending
         await session.close()
-
-
-async def until(holds: Callable[[], bool], what: str) -> None:
-    """Wait for a condition until a deadline."""
-    async with asyncio.timeout(WAIT_SECONDS):
-        while not holds():  # noqa: ASYNC110 - the event is in the database
-            await asyncio.sleep(0.005)
 
 
 def statuses(connection: psycopg.Connection, tasks: list[Claimed]) -> list[str]:

@@ -290,7 +290,7 @@ def test_a_completion_in_a_handlers_transaction_takes_the_path_of_a_batch(plans:
     assert {KEY} == plan.indexes.get("tasks_live", set())
 
 
-def test_a_session_has_its_statements_planned_anew(
+async def test_a_session_has_its_statements_planned_anew(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At most a second after the tables changed, if it works; a kept plan would assume one row."""
@@ -309,13 +309,10 @@ def test_a_session_has_its_statements_planned_anew(
         await connection.execute("INSERT INTO public.things SELECT generate_series(1, 10000)")
         assert 1 == await reckoned(connection)
 
-    async def work() -> None:
-        session = Session(database_url, purpose="test")
-        await session.run(prepare_on_empty, give_up_on=lambda _error: True)
-        # Ends: a second passes.
-        async with asyncio.timeout(10 * REPLAN_EVERY_SECONDS):
-            while await session.run(reckoned, give_up_on=lambda _error: True) == 1:  # noqa: ASYNC110 - polled
-                await asyncio.sleep(0.01)
-        await session.close()
-
-    asyncio.run(work())
+    session = Session(database_url, purpose="test")
+    await session.run(prepare_on_empty, give_up_on=lambda _error: True)
+    # Ends: a second passes.
+    async with asyncio.timeout(10 * REPLAN_EVERY_SECONDS):
+        while await session.run(reckoned, give_up_on=lambda _error: True) == 1:  # noqa: ASYNC110 - polled
+            await asyncio.sleep(0.01)
+    await session.close()

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -70,41 +69,25 @@ def ran(
 
 
 class Process:
-    """A worker in the background, with its log in a file. `fresh`: in a new interpreter (0.5 s of CPU)."""
+    """A process that runs beside the test; all that it says goes to its log."""
 
-    def __init__(
-        self,
-        url: str,
-        log: Path,
-        *words: str,
-        settings: Mapping[str, str],
-        app: str = "tests.worker.tasks:app",
-        fresh: bool = False,
-    ) -> None:
+    def __init__(self, popen: Forked | subprocess.Popen[bytes], log: Path) -> None:
+        self.popen = popen
         self._log = log
-        words, env = ("worker", app, *words), surroundings(url, **settings)
-        self.popen: Forked | subprocess.Popen[bytes]
-        with log.open("wb") as file:
-            if fresh:
-                self.popen = subprocess.Popen(
-                    command(*words),
-                    env=env,
-                    cwd=REPOSITORY,
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=file,
-                )
-            else:
-                self.popen = start(*words, env=env, out=log)
 
     @property
     def pid(self) -> int:
         return self.popen.pid
 
     @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.popen.poll() is not None
+
+    @property
     def log(self) -> str:
         """Its output so far."""
-        return self._log.read_text()
+        return self._log.read_text(errors="replace")
 
     def events(self) -> list[dict[str, Any]]:
         """Return its log as objects, one per line."""
@@ -119,7 +102,7 @@ class Process:
         self.popen.send_signal(number)
 
     def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
-        """Wait for its end, and return its exit code."""
+        """Wait for its end, and return its exit code; a signal's is negative."""
         return self.popen.wait(seconds)
 
     def kill(self) -> None:
@@ -129,21 +112,38 @@ class Process:
         self.popen.wait()
 
 
+def begin(does: Callable[..., object], *words: Any, log: Path, env: Mapping[str, str]) -> Process:
+    """Start a function beside the test, as a process."""
+    log.write_bytes(b"")
+    return Process(Forked(Birth(env, REPOSITORY, Path(os.devnull), log, log), does, *words), log)
+
+
+def begin_worker(
+    url: str,
+    log: Path,
+    *words: str,
+    settings: Mapping[str, str],
+    app: str = "tests.worker.tasks:app",
+    fresh: bool = False,
+) -> Process:
+    """Start a worker beside the test. `fresh`: in a new interpreter (0.5 s of CPU)."""
+    words, env = ("worker", app, *words), surroundings(url, **settings)
+    if not fresh:
+        return begin(command_line, *words, log=log, env=env)
+    with log.open("wb") as file:
+        popen = subprocess.Popen(
+            command(*words), env=env, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+        )
+    return Process(popen, log)
+
+
 @contextmanager
 def worker(
     url: str, log: Path, *words: str, app: str = "tests.worker.tasks:app", **settings: str
 ) -> Iterator[Process]:
     """Run a worker process during the block. Kill it afterwards if it still runs."""
-    process = Process(url, log, *words, settings={**QUICK, **settings}, app=app)
+    process = begin_worker(url, log, *words, settings={**QUICK, **settings}, app=app)
     try:
         yield process
     finally:
         process.kill()
-
-
-def eventually(holds: Callable[[], object], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:
-    """Return as soon as a condition holds. Fail with the description if it does not hold in time."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.01)

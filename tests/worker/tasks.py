@@ -11,8 +11,6 @@ import psycopg
 
 from orchestrator import Backoff, Context, Orchestrator
 
-JOT = "INSERT INTO journal (task_id, attempt) VALUES (%s, %s)"
-
 app = Orchestrator()
 second = Orchestrator()
 
@@ -93,17 +91,3 @@ def book_in_thread(context: Context) -> None:
         connection.execute(
             "INSERT INTO ledger (task_id, attempt) VALUES (%s, %s)", [context.id, context.attempt]
         )
-
-
-@app.task(name="shop.jot", max_attempts=1000)
-async def jot(context: Context) -> None:
-    """Write an entry that is committed before the task is completed."""
-    async with await psycopg.AsyncConnection.connect(app.config.database_url, autocommit=True) as connection:
-        await connection.execute(JOT, [context.id, context.attempt])
-
-
-@app.task(name="shop.jot_in_thread", max_attempts=1000)
-def jot_in_thread(context: Context) -> None:
-    """The same in a thread."""
-    with psycopg.connect(app.config.database_url, autocommit=True) as connection:
-        connection.execute(JOT, [context.id, context.attempt])

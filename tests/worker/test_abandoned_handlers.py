@@ -64,7 +64,7 @@ def test_a_handler_that_cancels_its_own_task_has_failed(
     assert "CancelledError" in task(connection, handle.id).error["class"]
 
 
-def test_a_coroutine_that_ignores_its_timeout_loses_its_slot(
+async def test_a_coroutine_that_ignores_its_timeout_loses_its_slot(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker abandons it, reports it, and uses the slot for the next task."""
@@ -86,13 +86,10 @@ def test_a_coroutine_that_ignores_its_timeout_loses_its_slot(
 
     first, second = deaf.enqueue(), following.enqueue()
 
-    async def serve() -> None:
+    with recorded(events.HandlerAbandoned) as abandoned:
         async with working(app, concurrency=1):
             await until(lambda: status(connection, second.id) == "completed", "the next task ran")
             let_go.set()
-
-    with recorded(events.HandlerAbandoned) as abandoned:
-        asyncio.run(serve())
 
     assert [events.HandlerAbandoned(first.id, "deaf")] == abandoned
     assert ("dead_letter", "Timeout") == (

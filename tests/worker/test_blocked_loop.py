@@ -7,8 +7,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.patience import eventually
 from tests.proxy import Proxy
-from tests.worker.processes import Process, eventually, worker
+from tests.worker.processes import Process, worker
 from tests.worker.running import status, statuses, task, value
 
 DOOR = 4712

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from tests.forked import REPOSITORY
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually, surroundings, worker
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import surroundings, worker
 from tests.worker.running import status, statuses, task, value
 from tests.worker.test_parent import children, is_gone, serving
 

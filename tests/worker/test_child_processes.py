@@ -16,9 +16,9 @@ from psycopg.types.json import Jsonb
 from orchestrator import Orchestrator, events
 from orchestrator.errors import RegistryError
 from orchestrator.execute import child, children
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.worker import processing, running
-from tests.worker.processes import eventually, worker
+from tests.worker.processes import worker
 from tests.worker.running import attempts, recorded, status, task, until, value
 
 
@@ -119,27 +119,24 @@ def test_a_process_that_dies_costs_one_attempt(
     assert "completed" == status(connection, second)
 
 
-def test_the_death_of_a_child_harms_no_other(
+async def test_the_death_of_a_child_harms_no_other(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """Neither a child that works at the same time, nor the next task after an idle child was killed."""
     waiting = enqueue(connection, "process.wait", payload=paths(tmp_path, "here", "gate"))
 
-    async def main() -> None:
-        serving = asyncio.create_task(new_worker(database_url, concurrency=2).run())
-        await until((tmp_path / "here").exists, "it waits")
-        for kind, payload in (("process.end", {"how": "kill"}), ("process.whoami", {})):
-            ended = enqueue(connection, kind, payload=payload)
-            await until(lambda ended=ended: status(connection, ended) not in OPEN, "it ended")  # type: ignore[misc]
-        os.kill(task(connection, ended).result["pid"], signal.SIGKILL)
-        after = enqueue(connection, "process.whoami")
-        await until(lambda: status(connection, after) == "completed", "a fresh child has done it")
-        assert [] == attempts(connection, after)
-        (tmp_path / "gate").touch()
-        await until(lambda: status(connection, waiting) == "completed", "the one beside is done")
-        await stopped(serving)
-
-    asyncio.run(main())
+    serving = asyncio.create_task(new_worker(database_url, concurrency=2).run())
+    await until((tmp_path / "here").exists, "it waits")
+    for kind, payload in (("process.end", {"how": "kill"}), ("process.whoami", {})):
+        ended = enqueue(connection, kind, payload=payload)
+        await until(lambda ended=ended: status(connection, ended) not in OPEN, "it ended")  # type: ignore[misc]
+    os.kill(task(connection, ended).result["pid"], signal.SIGKILL)
+    after = enqueue(connection, "process.whoami")
+    await until(lambda: status(connection, after) == "completed", "a fresh child has done it")
+    assert [] == attempts(connection, after)
+    (tmp_path / "gate").touch()
+    await until(lambda: status(connection, waiting) == "completed", "the one beside is done")
+    await stopped(serving)
 
     assert [] == attempts(connection, waiting)
 
@@ -176,20 +173,17 @@ def paths(folder: Path, *names: str) -> dict[str, str]:
     return dict(zip(("path", "gate"), (str(folder / name) for name in names), strict=False))
 
 
-def test_a_child_killed_from_outside_is_reported(
+async def test_a_child_killed_from_outside_is_reported(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """As by the kernel when memory runs out."""
     task_id = enqueue(connection, "process.wait", payload=paths(tmp_path, "here", "gate"), max_attempts=1)
 
-    async def main() -> None:
-        serving = asyncio.create_task(new_worker(database_url).run())
-        await until((tmp_path / "here").exists, "it waits")
-        os.kill(int((tmp_path / "here").read_text()), signal.SIGKILL)
-        await until(lambda: status(connection, task_id) == "dead_letter", "it failed")
-        await stopped(serving)
-
-    asyncio.run(main())
+    serving = asyncio.create_task(new_worker(database_url).run())
+    await until((tmp_path / "here").exists, "it waits")
+    os.kill(int((tmp_path / "here").read_text()), signal.SIGKILL)
+    await until(lambda: status(connection, task_id) == "dead_letter", "it failed")
+    await stopped(serving)
 
     assert "was killed by signal 9 (SIGKILL)" in task(connection, task_id).error["message"]
 
@@ -215,45 +209,39 @@ def test_the_timeout_kills(
     asyncio.run(until(lambda: not any(map(is_alive, pids)), "both are dead"))
 
 
-def test_a_manual_cancel_kills_the_child(
+async def test_a_manual_cancel_kills_the_child(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """The lease is void, and the process is killed."""
     task_id = enqueue(connection, "process.wait", payload=paths(tmp_path, "here", "gate"))
 
-    async def main() -> None:
-        serving = asyncio.create_task(new_worker(database_url).run())
-        await until((tmp_path / "here").exists, "it waits")
-        connection.execute("UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s", [task_id])
-        pid = int((tmp_path / "here").read_text())
-        await until(lambda: not is_alive(pid), "the child is dead")
-        await stopped(serving)
-
-    asyncio.run(main())
+    serving = asyncio.create_task(new_worker(database_url).run())
+    await until((tmp_path / "here").exists, "it waits")
+    connection.execute("UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s", [task_id])
+    pid = int((tmp_path / "here").read_text())
+    await until(lambda: not is_alive(pid), "the child is dead")
+    await stopped(serving)
 
     assert "cancelled" == status(connection, task_id)
 
 
-def test_a_worker_that_stops_lets_finish_and_leaves_no_child(
+async def test_a_worker_that_stops_lets_finish_and_leaves_no_child(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """A child goes on during the grace. Then it is killed, and its task is given back uncharged, on record."""
     patient = enqueue(connection, "process.wait", payload=paths(tmp_path, "one", "gate"))
     endless = enqueue(connection, "process.wait", payload=paths(tmp_path, "two", "never"))
 
-    async def main() -> None:
-        made = new_worker(database_url, grace_seconds=PATIENCE_SECONDS)
-        serving = asyncio.create_task(made.run())
-        await until(lambda: (tmp_path / "one").exists() and (tmp_path / "two").exists(), "both wait")
-        with recorded(events.WorkerStopping) as stopping:
-            made.stop()
-            await until(lambda: stopping, "it drains")
-        (tmp_path / "gate").touch()
-        await until(lambda: status(connection, patient) == "completed", "the patient one is done")
+    made = new_worker(database_url, grace_seconds=PATIENCE_SECONDS)
+    serving = asyncio.create_task(made.run())
+    await until(lambda: (tmp_path / "one").exists() and (tmp_path / "two").exists(), "both wait")
+    with recorded(events.WorkerStopping) as stopping:
         made.stop()
-        await asyncio.wait_for(serving, PATIENCE_SECONDS)
-
-    asyncio.run(main())
+        await until(lambda: stopping, "it drains")
+    (tmp_path / "gate").touch()
+    await until(lambda: status(connection, patient) == "completed", "the patient one is done")
+    made.stop()
+    await asyncio.wait_for(serving, PATIENCE_SECONDS)
 
     assert ("pending", 0, [(1, "released")]) == (
         status(connection, endless),
@@ -363,20 +351,17 @@ def test_a_system_without_threads_fails_the_attempt(
     assert open_before == len(os.listdir("/proc/self/fd"))
 
 
-def test_an_idle_child_ends(
+async def test_an_idle_child_ends(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After some time without a task."""
     monkeypatch.setattr(children, "IDLE_SECONDS", 0.01)
     task_id = enqueue(connection, "process.whoami")
 
-    async def main() -> None:
-        serving = asyncio.create_task(new_worker(database_url).run())
-        await until(lambda: status(connection, task_id) == "completed", "it is done")
-        await until(lambda: not child_threads(), "its child has ended")
-        await stopped(serving)
-
-    asyncio.run(main())
+    serving = asyncio.create_task(new_worker(database_url).run())
+    await until(lambda: status(connection, task_id) == "completed", "it is done")
+    await until(lambda: not child_threads(), "its child has ended")
+    await stopped(serving)
 
 
 def test_arguments_are_built_in_the_child(database_url: str, connection: psycopg.Connection) -> None:

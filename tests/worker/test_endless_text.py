@@ -1,6 +1,5 @@
 """The text of an exception or a result is the handler's own code: it may never end, and costs only its attempt."""
 
-import asyncio
 import threading
 import time
 from collections import UserDict
@@ -159,7 +158,7 @@ def test_a_chain_of_a_hundred_thousand_causes_is_not_followed(
     assert "an earlier one" not in error["traceback"]
 
 
-def test_a_text_that_never_comes_keeps_no_other_task_waiting(
+async def test_a_text_that_never_comes_keeps_no_other_task_waiting(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """Others run during the wait, and the thread that makes the text ends, as far as Python can end it."""
@@ -177,18 +176,14 @@ def test_a_text_that_never_comes_keeps_no_other_task_waiting(
     async def civil() -> None:
         served.set()
 
-    async def main() -> None:
-        async with working(app, concurrency=2):
-            first, second = await hostile.aenqueue(), await civil.aenqueue()
-            await until(lambda: status(connection, second.id) == "completed", "the other one is served")
-            await until(lambda: status(connection, first.id) == "dead_letter", "the attempt has ended")
-            assert "served meanwhile" == task(connection, first.id).error["message"]
-        await app.aclose()
-
-    asyncio.run(main())
+    async with working(app, concurrency=2):
+        first, second = await hostile.aenqueue(), await civil.aenqueue()
+        await until(lambda: status(connection, second.id) == "completed", "the other one is served")
+        await until(lambda: status(connection, first.id) == "dead_letter", "the attempt has ended")
+        assert "served meanwhile" == task(connection, first.id).error["message"]
 
 
-def test_a_thread_that_makes_endless_text_is_interrupted(
+async def test_a_thread_that_makes_endless_text_is_interrupted(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise it would take half of the time of every other task, for ever."""
@@ -206,16 +201,12 @@ def test_a_thread_that_makes_endless_text_is_interrupted(
     async def hostile() -> None:
         raise Endless
 
-    async def main() -> None:
-        async with working(app):
-            begun = time.monotonic()
-            enqueued = await hostile.aenqueue()
-            await until(lambda: status(connection, enqueued.id) == "dead_letter", "the attempt has ended")
-            await until(ended.is_set, "the thread is interrupted")
-            assert time.monotonic() - begun < FOR_EVER_SECONDS
-        await app.aclose()
-
-    asyncio.run(main())
+    async with working(app):
+        begun = time.monotonic()
+        enqueued = await hostile.aenqueue()
+        await until(lambda: status(connection, enqueued.id) == "dead_letter", "the attempt has ended")
+        await until(ended.is_set, "the thread is interrupted")
+        assert time.monotonic() - begun < FOR_EVER_SECONDS
 
 
 class EndlessItems(UserDict[str, int]):

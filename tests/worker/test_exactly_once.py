@@ -13,11 +13,11 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from orchestrator.schema import migrate
 from tests import servers
+from tests.patience import eventually
 from tests.tiers import long
 from tests.worker.ledger import TABLE, one_each
-from tests.worker.processes import eventually, worker
+from tests.worker.processes import worker
 from tests.worker.running import value
 
 TOTAL = 600
@@ -88,26 +88,21 @@ def test_a_restart_of_the_server_leaves_one_entry_a_task(
     mode: servers.StopMode, total: int, tmp_path: Path
 ) -> None:
     """The server stops under load, or crashes: committed writes stay, and their tasks do not run again."""
-    with servers.temporary_directory() as directory:
-        server = servers.Server(servers.binaries(servers.choice()), directory / "server")
-        try:
-            migrate.upgrade(server.start().url())
-            ask(server, lambda connection: connection.execute(TABLE))
-            ask(server, lambda connection: connection.execute(ENQUEUE, [total]))
-            with worker(server.url(), tmp_path / "log", **HAVE) as process:
-                for number in range(1, 3):
-                    enough = number * total // 4
-                    eventually(
-                        lambda enough=enough: ask(server, booked) >= enough,  # type: ignore[misc]
-                        "some are booked",
-                    )
-                    server.restart(mode)
-                eventually(lambda: ask(server, lambda c: one_each(c, total)), "all are booked")
-                process.signal(signal.SIGTERM)
-                assert 0 == process.wait(), process.log
-            assert ask(server, lambda connection: one_each(connection, total))
-        finally:
-            server.close()
+    with servers.private() as server:
+        ask(server, lambda connection: connection.execute(TABLE))
+        ask(server, lambda connection: connection.execute(ENQUEUE, [total]))
+        with worker(server.url(), tmp_path / "log", **HAVE) as process:
+            for number in range(1, 3):
+                enough = number * total // 4
+                eventually(
+                    lambda enough=enough: ask(server, booked) >= enough,  # type: ignore[misc]
+                    "some are booked",
+                )
+                server.restart(mode)
+            eventually(lambda: ask(server, lambda c: one_each(c, total)), "all are booked")
+            process.signal(signal.SIGTERM)
+            assert 0 == process.wait(), process.log
+        assert ask(server, lambda connection: one_each(connection, total))
 
 
 def ask(server: servers.Server, question: Callable[[psycopg.Connection], object]) -> int:

@@ -18,8 +18,8 @@ from orchestrator.task.tally import Tally
 from orchestrator.worker.beat_report import ask
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.stall import Stall
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually
+from tests.conftest import MakeApp
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.worker.running import recorded, status, until, value, working
 
 CUT_OFF: LiteralString = """
@@ -106,11 +106,11 @@ def test_a_beacon_lost_without_notice_is_lost_in_the_row_by_the_next_look(
 
 
 def test_a_connection_that_never_answers_is_replaced(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Although its kernel acknowledges all packets: another connection opens, and the beats go on."""
     monkeypatch.setattr("orchestrator.worker.heartbeat.ANSWER_SECONDS", 0.3)
-    app = Orchestrator(database_url, heartbeat_seconds=0.1)
+    app = make_app(heartbeat_seconds=0.1)
 
     @app.task(name="work")
     async def work() -> None: ...
@@ -126,7 +126,6 @@ def test_a_connection_that_never_answers_is_replaced(
                 await until(lambda: [e for e in seen if e.purpose == "heartbeat"], "it is given up")
                 monkeypatch.setattr("orchestrator.worker.heartbeat.ask", ask)
                 await until(lambda: value(connection, lost), "it beats again")
-        await app.aclose()
 
     def silent(held: psycopg.Connection, *_args: object, **_options: object) -> object:
         held.execute("SET statement_timeout = 0")
@@ -154,11 +153,11 @@ def test_a_notification_requested_during_another_is_sent_too(
     assert [True, True] == rings
 
 
-def test_a_registration_whose_answer_was_lost_is_repeated(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+async def test_a_registration_whose_answer_was_lost_is_repeated(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the same id, and the worker goes on."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
     registered = Heartbeat._register
     lost: list[object] = []
 
@@ -176,21 +175,15 @@ def test_a_registration_whose_answer_was_lost_is_repeated(
 
     beats = "SELECT count(*) FROM orchestrator.workers WHERE state = 'running' AND beat_at > started_at"
 
-    async def main() -> None:
-        with recorded(events.WorkerDeclaredDead) as died:
-            async with working(app):
-                await until(
-                    lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves"
-                )
-                connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
-                await until(lambda: died and lost, "it registers anew")
-                await until(lambda: value(connection, beats), "it beats")
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
-        await app.aclose()
-        assert [event.new_worker_id for event in died] == lost
-
-    asyncio.run(main())
+    with recorded(events.WorkerDeclaredDead) as died:
+        async with working(app):
+            await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves")
+            connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
+            await until(lambda: died and lost, "it registers anew")
+            await until(lambda: value(connection, beats), "it beats")
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
+    assert [event.new_worker_id for event in died] == lost
 
 
 def test_a_stopping_worker_deregisters_even_if_its_statistics_fail(

@@ -20,8 +20,8 @@ from orchestrator.task.claimed import Claimed
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.stall import Stall
 from tests.forked import REPOSITORY
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import QUICK, eventually, surroundings, worker
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import QUICK, surroundings, worker
 from tests.worker.running import recorded, status, value, working
 from tests.worker.test_blocked_loop import DOOR, open_it, shut
 

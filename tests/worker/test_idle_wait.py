@@ -100,14 +100,11 @@ def test_a_hot_worker_needs_no_notification(naps: list[float]) -> None:
     assert naps == [HOT_SECONDS, 0.020, HOT_SECONDS_MAX]
 
 
-def test_a_freed_slot_ends_no_sleep() -> None:
+async def test_a_freed_slot_ends_no_sleep() -> None:
     """The end of a task makes no new task ready."""
     tired = IdleWait(poll_seconds=5.0, impatient=False)
     tired.free()
 
-    async def sleep() -> None:
-        tired.next_due(0.05)
-        await tired.rest()
-        assert await tired.wait_for_room(0)
-
-    asyncio.run(sleep())
+    tired.next_due(0.05)
+    await tired.rest()
+    assert await tired.wait_for_room(0)

@@ -227,7 +227,7 @@ def test_retry_without_a_delay_follows_the_policy(app: Orchestrator) -> None:
     assert [0.05] == [failure.retry_after_seconds for failure in failures]
 
 
-def test_a_snooze_costs_no_attempt(app: Orchestrator, connection: psycopg.Connection) -> None:
+async def test_a_snooze_costs_no_attempt(app: Orchestrator, connection: psycopg.Connection) -> None:
     """With one attempt allowed, the handler may run again and again, and each call is on record."""
     calls: list[int] = []
 
@@ -238,14 +238,10 @@ def test_a_snooze_costs_no_attempt(app: Orchestrator, connection: psycopg.Connec
             raise Snooze(0.05)
         return len(calls)
 
-    async def main() -> None:
-        async with working(app):
-            enqueued = await not_yet.aenqueue()
-            await until(lambda: status(connection, enqueued.id) == "completed", "the third call completes it")
-        await app.aclose()
-        assert [(1, "snoozed")] * 2 == attempts(connection, enqueued.id)
-
-    asyncio.run(main())
+    async with working(app):
+        enqueued = await not_yet.aenqueue()
+        await until(lambda: status(connection, enqueued.id) == "completed", "the third call completes it")
+    assert [(1, "snoozed")] * 2 == attempts(connection, enqueued.id)
 
     assert [1, 1, 1] == calls
 

@@ -10,7 +10,8 @@ import pytest
 from psycopg.rows import dict_row
 
 from orchestrator import Cancel, Context, Discard, Orchestrator, Snooze, events
-from tests.worker.ledger import ENTRY, REFUSED_COMMIT, TABLE, both_colours, entries, writing
+from tests.conftest import MakeApp
+from tests.worker.ledger import ENTRY, REFUSED_COMMIT, both_colours, entries, writing
 from tests.worker.running import (
     AT_ONCE,
     attempts,
@@ -23,11 +24,7 @@ from tests.worker.running import (
     working,
 )
 
-
-@pytest.fixture(autouse=True)
-def ledger(connection: psycopg.Connection) -> None:
-    """The table of the user's own."""
-    connection.execute(TABLE)
+pytestmark = pytest.mark.usefixtures("ledger")
 
 
 @both_colours
@@ -148,13 +145,12 @@ def test_a_result_is_set_without_a_transaction(app: Orchestrator, connection: ps
 
 @both_colours
 def test_a_result_that_is_too_long_fails_where_it_is_set(
-    database_url: str, connection: psycopg.Connection, colour: str
+    make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
     """Inside the block, so that all is undone."""
-    app = Orchestrator(database_url, result_bytes_max=100)
+    app = make_app(result_bytes_max=100)
     handle = writing(app, colour, inside=lambda context: context.result("x" * 101), max_attempts=1).enqueue()
     run_until_empty(app)
-    app.close()
 
     row = task(connection, handle.id)
     assert ("dead_letter", "orchestrator.errors.PayloadRefused") == (row.status, row.error["class"])
@@ -327,10 +323,10 @@ def test_a_missing_leaf_is_made(app: Orchestrator, connection: psycopg.Connectio
 
 @both_colours
 def test_a_connection_is_as_new_for_the_next(
-    database_url: str, connection: psycopg.Connection, colour: str
+    make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
     """A tenant of one task does not apply to the next, nor does a lock, nor a row factory."""
-    app = Orchestrator(database_url, transaction_pool_size=1)
+    app = make_app(transaction_pool_size=1)
     asked = (
         "SELECT current_setting('app.tenant', true) AS tenant, current_user AS who, pg_backend_pid() AS pid"
     )
@@ -359,7 +355,6 @@ def test_a_connection_is_as_new_for_the_next(
     for _ in range(2):
         (set_up if colour == "async" else set_up_in_thread).enqueue()
     run_until_empty(app, concurrency=1)
-    app.close()
     connection.execute("DROP ROLE tenant")
 
     assert {"completed"} == {row[0] for row in connection.execute("SELECT status FROM orchestrator.tasks")}
@@ -388,11 +383,11 @@ def test_an_isolation_level_may_be_set_first(app: Orchestrator, connection: psyc
 
 
 @both_colours
-def test_a_look_after_the_commit_takes_nothing_from_the_handler(
-    database_url: str, connection: psycopg.Connection, colour: str
+async def test_a_look_after_the_commit_takes_nothing_from_the_handler(
+    make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
     """Its row has left the live tasks by its own commit. The handler goes on to its end, and is not cancelled."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.05, dead_after_seconds=30)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.05, dead_after_seconds=30)
     ended: list[bool] = []
     go_on = threading.Event()
 
@@ -408,18 +403,14 @@ def test_a_look_after_the_commit_takes_nothing_from_the_handler(
     def beats() -> str:
         return str(value(connection, "SELECT beat_at FROM orchestrator.workers"))
 
-    async def main() -> None:
-        with recorded(events.LeaseLost, events.StaleOutcome, events.GhostsReleased) as wrong:
-            async with working(app):
-                await until(lambda: status(connection, handle.id) == "completed", "it has committed")
-                for _ in range(4):
-                    last = beats()
-                    await until(lambda last=last: beats() != last, "it has looked")  # type: ignore[misc]
-                go_on.set()
-        await app.aclose()
-        assert [] == wrong
-
-    asyncio.run(main())
+    with recorded(events.LeaseLost, events.StaleOutcome, events.GhostsReleased) as wrong:
+        async with working(app):
+            await until(lambda: status(connection, handle.id) == "completed", "it has committed")
+            for _ in range(4):
+                last = beats()
+                await until(lambda last=last: beats() != last, "it has looked")  # type: ignore[misc]
+            go_on.set()
+    assert [] == wrong
 
     assert colour == "async" or [False] == ended
     assert [(handle.id, 1)] == entries(connection)

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from tests.forked import REPOSITORY
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.terminal import at_terminal
 from tests.tiers import long
-from tests.worker.processes import QUICK, Process, eventually, run, surroundings, worker
+from tests.worker.processes import QUICK, Process, begin_worker, run, surroundings, worker
 from tests.worker.running import attempts, status, statuses, task, value
 from tests.worker.test_processes import DOOR, door, enqueue, open_to_all
 
@@ -155,7 +155,7 @@ def test_a_stop_does_not_wait_for_an_application_that_loads(database_url: str, t
     """No task has begun, so none has to finish. The end is no death."""
     (tmp_path / "slow.py").write_text("import threading\nthreading.Event().wait(600)\n")
     path = f"{tmp_path}:{REPOSITORY}"
-    parent = Process(
+    parent = begin_worker(
         database_url, tmp_path / "log", "-p", "2", settings={**QUICK, "PYTHONPATH": path}, app="slow:app"
     )
     try:
@@ -223,29 +223,18 @@ def test_ctrl_c_at_a_terminal_counts_once(
     assert "Traceback" not in parent.shown
 
 
+@pytest.mark.parametrize("drains", [False, True], ids=["while it works", "while they drain"])
 def test_children_of_a_killed_parent_finish_and_end(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, drains: bool
 ) -> None:
-    """They get no message, but the connection to the parent has ended."""
+    """They notice the end of the connection to the parent. Draining children do not hurry: it is no second signal."""
     with busy_parent(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+        if drains:
+            parent.signal(signal.SIGTERM)
+            eventually(lambda: drained(connection, 2), "both drain")
         parent.signal(signal.SIGKILL)
         parent.wait()
         eventually(lambda: drained(connection, 2), "both drain")
-        open_to_all(keeper)
-        eventually(lambda: all(map(is_gone, children(parent))), "they are gone")
-
-    assert [("completed", 1)] * 2 == [(status(connection, i), task(connection, i).attempt) for i in ids]
-
-
-def test_a_parent_killed_while_they_drain_does_not_hurry_them(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
-) -> None:
-    """A second request to stop is no request to hurry."""
-    with busy_parent(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
-        parent.signal(signal.SIGTERM)
-        eventually(lambda: drained(connection, 2), "both drain")
-        parent.signal(signal.SIGKILL)
-        parent.wait()
         open_to_all(keeper)
         eventually(lambda: all(map(is_gone, children(parent))), "they are gone")
 

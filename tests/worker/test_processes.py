@@ -10,7 +10,8 @@ from typing import LiteralString
 import psycopg
 import pytest
 
-from tests.worker.processes import Process, eventually, worker
+from tests.patience import eventually
+from tests.worker.processes import Process, worker
 from tests.worker.running import attempts, status, statuses, task, value
 
 DOOR = 4711

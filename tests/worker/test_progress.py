@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from orchestrator import Context, Orchestrator, events, finish
+from tests.conftest import MakeApp
 from tests.worker.ledger import both_colours
 from tests.worker.outage import Outage
 from tests.worker.running import (
@@ -26,7 +27,7 @@ SHOWN = "SELECT progress FROM orchestrator.running_tasks WHERE id = %s"
 
 
 @both_colours
-def test_progress_is_seen_while_the_task_runs(
+async def test_progress_is_seen_while_the_task_runs(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
     """In the view for operators. The last value counts, and stays on the row of the ended task."""
@@ -50,18 +51,15 @@ def test_progress_is_seen_while_the_task_runs(
 
     working_on = app.task(name="work")(on_loop if colour == "async" else in_thread)
 
-    async def main() -> int:
-        async with working(app):
-            handle = await working_on.aenqueue()
-            for number, step in enumerate(steps):
-                expected = {"step": number, "part": 9}
-                await until(lambda e=expected: shown(connection, handle.id) == e, "it is shown")  # type: ignore[misc]
-                step.set()
-            await until(lambda: status(connection, handle.id) == "completed", "it ends")
-        await app.aclose()
-        return int(handle.id)
+    async with working(app):
+        handle = await working_on.aenqueue()
+        for number, step in enumerate(steps):
+            expected = {"step": number, "part": 9}
+            await until(lambda e=expected: shown(connection, handle.id) == e, "it is shown")  # type: ignore[misc]
+            step.set()
+        await until(lambda: status(connection, handle.id) == "completed", "it ends")
 
-    assert 1.0 == task(connection, asyncio.run(main())).progress
+    assert 1.0 == task(connection, int(handle.id)).progress
 
 
 def shown(connection: psycopg.Connection, task_id: int) -> Any:
@@ -88,7 +86,7 @@ def test_the_last_progress_of_a_failed_attempt_is_kept(
     }
 
 
-def test_a_worker_writes_all_progress_in_one_statement_a_second(
+async def test_a_worker_writes_all_progress_in_one_statement_a_second(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For any number of tasks and reports."""
@@ -110,25 +108,22 @@ def test_a_worker_writes_all_progress_in_one_statement_a_second(
 
     handles = [work.enqueue() for _ in range(10)]
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: any(len(batch) == 10 for batch in written), "all are in one")
-            before = len(written)
-            begun = asyncio.get_running_loop().time()
-            await until(lambda: len(written) >= before + 2, "two more")
-            assert asyncio.get_running_loop().time() - begun > 0.9
-            release.set()
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: any(len(batch) == 10 for batch in written), "all are in one")
+        before = len(written)
+        begun = asyncio.get_running_loop().time()
+        await until(lambda: len(written) >= before + 2, "two more")
+        assert asyncio.get_running_loop().time() - begun > 0.9
+        release.set()
 
     assert [[handle.id] for handle in handles] == [task(connection, handle.id).progress for handle in handles]
 
 
 def test_a_report_under_a_void_lease_changes_nothing(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """Fenced like each write of a worker: the row of the next attempt does not change."""
-    app = Orchestrator(database_url, heartbeat_seconds=10.0, poll_seconds=0.2)
+    app = make_app(heartbeat_seconds=10.0, poll_seconds=0.2)
     release = threading.Event()
 
     @app.task(name="work")
@@ -142,12 +137,11 @@ def test_a_report_under_a_void_lease_changes_nothing(
 
     handle = work.using(metadata={"first": True}).enqueue()
     run_until_empty(app)
-    app.close()
 
     assert ("cancelled", None) == (status(connection, handle.id), task(connection, handle.id).progress)
 
 
-def test_a_lock_on_a_row_keeps_no_other_report_waiting(
+async def test_a_lock_on_a_row_keeps_no_other_report_waiting(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """Nor an outcome. A locked row is skipped, and the next report writes it."""
@@ -161,23 +155,20 @@ def test_a_lock_on_a_row_keeps_no_other_report_waiting(
 
     handles = [work.enqueue() for _ in range(2)]
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: all(status(connection, h.id) == "running" for h in handles), "they run")
-            with psycopg.connect(app.config.database_url) as hand:
-                lock = "SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE"
-                hand.execute(lock, [handles[0].id])
-                connection.execute(
-                    "UPDATE orchestrator.tasks_live SET progress = NULL WHERE id = %s", [handles[1].id]
-                )
-                await until(lambda: shown(connection, handles[1].id) == handles[1].id, "the other is shown")
-            release.set()
-            await until(lambda: all(status(connection, h.id) == "completed" for h in handles), "they end")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: all(status(connection, h.id) == "running" for h in handles), "they run")
+        with psycopg.connect(app.config.database_url) as hand:
+            lock = "SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE"
+            hand.execute(lock, [handles[0].id])
+            connection.execute(
+                "UPDATE orchestrator.tasks_live SET progress = NULL WHERE id = %s", [handles[1].id]
+            )
+            await until(lambda: shown(connection, handles[1].id) == handles[1].id, "the other is shown")
+        release.set()
+        await until(lambda: all(status(connection, h.id) == "completed" for h in handles), "they end")
 
 
-def test_a_report_waits_for_no_database(
+async def test_a_report_waits_for_no_database(
     app: Orchestrator, connection: psycopg.Connection, outage: Outage
 ) -> None:
     """The handler goes on, the report is lost, and the end of the attempt is the same."""
@@ -193,14 +184,11 @@ def test_a_report_waits_for_no_database(
 
     handle = work.enqueue()
 
-    async def main() -> None:
-        with recorded(events.ConnectionLost):
-            async with working(app):
-                await until(lambda: ended, "it goes on")
-                outage.end()
-                await until(lambda: status(connection, handle.id) == "completed", "it ends")
-
-    asyncio.run(main())
+    with recorded(events.ConnectionLost):
+        async with working(app):
+            await until(lambda: ended, "it goes on")
+            outage.end()
+            await until(lambda: status(connection, handle.id) == "completed", "it ends")
 
     assert (1, "done") == (task(connection, handle.id).attempt, task(connection, handle.id).result)
 

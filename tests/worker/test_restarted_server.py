@@ -10,10 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from orchestrator.schema import migrate
 from tests import servers
+from tests.patience import eventually
 from tests.tiers import long
-from tests.worker.processes import Process, eventually, worker
+from tests.worker.processes import Process, worker
 
 TASKS = 4000
 ENQUEUE = "INSERT INTO orchestrator.tasks (type) SELECT 'shop.work' FROM generate_series(1, %s)"
@@ -23,17 +23,12 @@ LOUD = ("-c", "20", "--log-level", "debug")
 @pytest.fixture
 def server() -> Iterator[servers.Server]:
     """A server of the test's own, with tasks."""
-    with servers.temporary_directory() as directory:
-        # What was committed without waiting for the disk is in memory until a crash, for certain.
-        settings = {"wal_writer_delay": "10s"}
-        server = servers.Server(servers.binaries(servers.choice()), directory / "server", settings=settings)
-        try:
-            migrate.upgrade(server.start().url())
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(ENQUEUE, [TASKS])
-            yield server
-        finally:
-            server.close()
+    # What was committed without waiting for the disk is in memory until a crash, for certain.
+    settings = {"wal_writer_delay": "10s"}
+    with servers.private(settings=settings) as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(ENQUEUE, [TASKS])
+        yield server
 
 
 def task_ids(process: Process, event: str) -> list[int]:

@@ -10,7 +10,8 @@ import pytest
 from psycopg import sql
 
 from tests import dumps, servers
-from tests.worker.processes import eventually, run, worker
+from tests.patience import eventually
+from tests.worker.processes import run, worker
 from tests.worker.running import attempts, status, statuses, value
 
 SHOP = "tests.worker.tasks:app"

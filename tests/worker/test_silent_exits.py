@@ -7,7 +7,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from tests.worker.processes import eventually, run, worker
+from tests.patience import eventually
+from tests.worker.processes import run, worker
 from tests.worker.running import attempts, status, task, value
 from tests.worker.test_parent import children, serving
 from tests.worker.test_processes import DOOR, door, open_to_all

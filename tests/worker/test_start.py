@@ -9,9 +9,9 @@ import psycopg
 import pytest
 
 from orchestrator.postgres import embedded_folder
-from orchestrator.schema import migrate
 from tests import servers
-from tests.worker.processes import eventually, worker
+from tests.patience import eventually
+from tests.worker.processes import worker
 
 PROCESSES = pytest.mark.parametrize("processes", ["1", "2"])
 
@@ -19,14 +19,9 @@ PROCESSES = pytest.mark.parametrize("processes", ["1", "2"])
 @pytest.fixture
 def server() -> Iterator[servers.Server]:
     """A server of the test's own, with the schema, that is not running."""
-    with servers.temporary_directory() as directory:
-        server = servers.Server(embedded_folder.binaries(), directory / "server")
-        try:
-            migrate.upgrade(server.start().url())
-            server.stop("fast")
-            yield server
-        finally:
-            server.close()
+    with servers.private(embedded_folder.binaries()) as server:
+        server.stop("fast")
+        yield server
 
 
 @PROCESSES

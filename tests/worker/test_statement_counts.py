@@ -69,7 +69,7 @@ def served(between: ProxyProcess) -> Orchestrator:
 
 
 @pytest.mark.parametrize("concurrency", STATEMENTS_MAX)
-def test_tasks_share_their_statements(
+async def test_tasks_share_their_statements(
     between: ProxyProcess,
     connection: psycopg.Connection,
     concurrency: int,
@@ -78,23 +78,20 @@ def test_tasks_share_their_statements(
     """Claims and outcomes are batches, with beats and duties included, and each task writes little WAL."""
     app = served(between)
 
-    async def main() -> tuple[float, float]:
-        async with working(app, concurrency=concurrency):
-            await until(lambda: asleep(connection), "it sleeps")
-            connection.execute(FILL, [TASKS])
-            before, written = between.counts(), value(connection, WRITTEN)
-            connection.execute("SELECT orchestrator.ring('{default}')")
-            held = list[str]()
-            while value(connection, LEFT):
-                held = max(held, connections(connection), key=len)
-                await asyncio.sleep(0)
-            counts = growth_of("statements", before, between.counts())
-            wal = value(connection, WRITTEN) - written
-        await app.aclose()
-        assert len(held) <= CONNECTIONS_MAX + 1, held
-        return sum(counts.values()) / TASKS, wal / TASKS
-
-    statements, wal = asyncio.run(main())
+    async with working(app, concurrency=concurrency):
+        await until(lambda: asleep(connection), "it sleeps")
+        connection.execute(FILL, [TASKS])
+        before, written = between.counts(), value(connection, WRITTEN)
+        connection.execute("SELECT orchestrator.ring('{default}')")
+        held = list[str]()
+        while value(connection, LEFT):
+            held = max(held, connections(connection), key=len)
+            await asyncio.sleep(0)
+        counts = growth_of("statements", before, between.counts())
+        wal = value(connection, WRITTEN) - written
+    await app.aclose()
+    assert len(held) <= CONNECTIONS_MAX + 1, held
+    statements, wal = sum(counts.values()) / TASKS, wal / TASKS
 
     record_property("statements_per_task", f"{statements:.4f}")
     record_property("wal_bytes_per_task", f"{wal:.0f}")
@@ -102,7 +99,7 @@ def test_tasks_share_their_statements(
     assert int(wal) in WAL_BYTES
 
 
-def test_an_idle_worker_sends_few_statements(
+async def test_an_idle_worker_sends_few_statements(
     between: ProxyProcess, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """Notifications wake it, and its polls and beats are seconds apart. The statements of the leader come on top. It
@@ -110,20 +107,16 @@ def test_an_idle_worker_sends_few_statements(
     app = served(between)
     lit: LiteralString = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
-    async def main() -> dict[str, float]:
-        async with working(app):
-            await until(lambda: asleep(connection) and value(connection, lit), "it sleeps")
-            # It looks again a few times, and the leader does everything once.
-            await asyncio.to_thread(connection.execute, "SELECT pg_sleep(1)")
-            before = between.counts()
-            await asyncio.to_thread(connection.execute, "SELECT pg_sleep(%s)", [IDLE_SECONDS])
-            counts = growth_of("statements", before, between.counts())
-            # The one of the leader's that keeps house is closed once there is nothing to do.
-            await until(lambda: len(connections(connection)) <= CONNECTIONS_MAX, "it holds few connections")
-        await app.aclose()
-        return counts
-
-    counts = asyncio.run(main())
+    async with working(app):
+        await until(lambda: asleep(connection) and value(connection, lit), "it sleeps")
+        # It looks again a few times, and the leader does everything once.
+        await asyncio.to_thread(connection.execute, "SELECT pg_sleep(1)")
+        before = between.counts()
+        await asyncio.to_thread(connection.execute, "SELECT pg_sleep(%s)", [IDLE_SECONDS])
+        counts = growth_of("statements", before, between.counts())
+        # The one of the leader's that keeps house is closed once there is nothing to do.
+        await until(lambda: len(connections(connection)) <= CONNECTIONS_MAX, "it holds few connections")
+    await app.aclose()
 
     own = sum(count for name, count in counts.items() if name not in LEADERS)
     record_property(

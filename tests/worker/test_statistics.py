@@ -8,8 +8,9 @@ from typing import LiteralString
 import psycopg
 
 from orchestrator import Cancel, Context, Discard, Orchestrator, Snooze
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually, worker
+from tests.conftest import MakeApp
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import worker
 from tests.worker.running import AT_ONCE, value
 
 BY_TABLES: LiteralString = """
@@ -67,17 +68,13 @@ def stage(app: Orchestrator) -> None:
                 await asyncio.sleep(PATIENCE_SECONDS)
 
 
-def test_the_counts_are_those_of_the_tables(app: Orchestrator, connection: psycopg.Connection) -> None:
+async def test_the_counts_are_those_of_the_tables(app: Orchestrator, connection: psycopg.Connection) -> None:
     """After tasks with every end, on two workers that stopped cleanly."""
     stage(app)
     connection.execute(FILL, [160])
 
-    async def serve() -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await asyncio.gather(*(app.arun_worker(until_empty=True, queues=[queue]) for queue in "ab"))
-        await app.aclose()
-
-    asyncio.run(serve())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await asyncio.gather(*(app.arun_worker(until_empty=True, queues=[queue]) for queue in "ab"))
 
     assert connection.execute(BY_TABLES).fetchone() == connection.execute(BY_STATISTICS).fetchone()
     assert 20 == value(connection, "SELECT sum(snoozed) FROM orchestrator.statistics")
@@ -110,17 +107,16 @@ def test_a_kill_loses_only_the_statistics_that_were_not_written_yet(
 
 
 def test_none_are_written_where_they_are_switched_off(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """By a setting."""
-    app = Orchestrator(database_url, statistics_seconds=0)
+    app = make_app(statistics_seconds=0)
 
     @app.task
     def work() -> None: ...
 
     work.enqueue()
     app.run_worker(until_empty=True)
-    app.close()
 
     assert (1, 0) == (
         value(connection, "SELECT count(*) FROM orchestrator.tasks_done"),

@@ -15,7 +15,7 @@ from orchestrator.worker import transaction
 from orchestrator.worker.transaction import Transaction
 from tests import bouncer
 from tests.proxy import Proxy
-from tests.worker.ledger import SLOW_COMMIT, TABLE, both_colours, entries, led_through, one_each, writing
+from tests.worker.ledger import SLOW_COMMIT, both_colours, entries, led_through, one_each, writing
 from tests.worker.outage import Outage
 from tests.worker.running import (
     AT_ONCE,
@@ -28,18 +28,14 @@ from tests.worker.running import (
     working,
 )
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 # As it is sent: the whole of a statement, and not a word in a comment.
 COMMIT = b"COMMIT\x00"
 TERMINATE = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
     " WHERE application_name = 'orchestrator transactions' AND datname = current_database()"
 )
-
-
-@pytest.fixture(autouse=True)
-def ledger(connection: psycopg.Connection) -> None:
-    """The table of the user's own."""
-    connection.execute(TABLE)
 
 
 @pytest.fixture
@@ -83,7 +79,7 @@ def test_a_commit_that_never_arrived_is_found_too(
 
 
 @both_colours
-def test_a_commit_that_is_under_way_is_waited_for(
+async def test_a_commit_that_is_under_way_is_waited_for(
     app: Orchestrator,
     connection: psycopg.Connection,
     proxy: Proxy,
@@ -102,13 +98,10 @@ def test_a_commit_that_is_under_way_is_waited_for(
     monkeypatch.setattr(Transaction, "_ask", noted)
     handle = writing(app, colour).enqueue()
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: committing(connection), "it commits")
-            proxy.cut()
-            await until(lambda: asked, "it is found out")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: committing(connection), "it commits")
+        proxy.cut()
+        await until(lambda: asked, "it is found out")
 
     assert [True] == asked
     assert ("completed", [(handle.id, 1)]) == (status(connection, handle.id), entries(connection))
@@ -200,7 +193,7 @@ def test_a_connection_that_ended_while_it_was_idle_costs_nothing(
 
 
 @both_colours
-def test_a_transaction_while_the_database_is_away_is_refused_soon(
+async def test_a_transaction_while_the_database_is_away_is_refused_soon(
     app: Orchestrator,
     connection: psycopg.Connection,
     outage: Outage,
@@ -235,13 +228,10 @@ def test_a_transaction_while_the_database_is_away_is_refused_soon(
 
     handle = (away if colour == "async" else away_in_thread).enqueue()
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: refused, "it is refused", seconds=10)
-            outage.end()
-            await until(lambda: status(connection, handle.id) == "completed", "it is retried")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: refused, "it is refused", seconds=10)
+        outage.end()
+        await until(lambda: status(connection, handle.id) == "completed", "it is retried")
 
     assert task(connection, handle.id).attempt >= 2
 

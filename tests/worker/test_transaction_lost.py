@@ -10,10 +10,10 @@ import pytest
 
 from orchestrator import Context, Orchestrator, events
 from orchestrator.finish import own_transaction
+from tests.conftest import MakeApp
 from tests.worker.ledger import (
     ENTRY,
     SLOW_COMMIT,
-    TABLE,
     both_colours,
     entries,
     one_each,
@@ -33,6 +33,8 @@ from tests.worker.running import (
 )
 from tests.worker.test_notified import HANDS
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE '%%transactions' AND wait_event_type = 'Lock'"
     " AND datname = current_database()"
@@ -43,21 +45,15 @@ SLEEPING = (
 )
 
 
-@pytest.fixture(autouse=True)
-def ledger(connection: psycopg.Connection) -> None:
-    """The table of the user's own."""
-    connection.execute(TABLE)
-
-
 @both_colours
 @pytest.mark.parametrize("hand", HANDS)
-def test_a_manual_change_during_the_transaction_undoes_its_writes(
-    database_url: str, connection: psycopg.Connection, colour: str, hand: str
+async def test_a_manual_change_during_the_transaction_undoes_its_writes(
+    make_app: MakeApp, connection: psycopg.Connection, colour: str, hand: str
 ) -> None:
     """The lease check at the end of the block finds it, like any stale outcome, if the handler has not been informed
     before."""
     # Nobody looks in between: what is tried is the fence, and not the news of it.
-    app = Orchestrator(database_url, heartbeat_seconds=10.0, poll_seconds=0.2)
+    app = make_app(heartbeat_seconds=10.0, poll_seconds=0.2)
     seen: list[str] = []
 
     def act(context: Context) -> None:
@@ -67,16 +63,11 @@ def test_a_manual_change_during_the_transaction_undoes_its_writes(
 
     handle = writing(app, colour, inside=act).enqueue()
 
-    async def main() -> list[Any]:
-        with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as emitted:
-            async with working(app):
-                await until(lambda: emitted, "it is told")
-                if hand == "requeued":
-                    await until(lambda: status(connection, handle.id) == "completed", "it ran again")
-        await app.aclose()
-        return emitted
-
-    emitted = asyncio.run(main())
+    with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as emitted:
+        async with working(app):
+            await until(lambda: emitted, "it is told")
+            if hand == "requeued":
+                await until(lambda: status(connection, handle.id) == "completed", "it ran again")
 
     assert [handle.id] == [event.task_id for event in emitted]
     assert events.TaskFailed not in {type(event) for event in emitted}
@@ -214,7 +205,7 @@ def test_a_timeout_during_the_commit_waits_for_its_answer(
     assert [] == attempts(connection, handle.id)
 
 
-def test_a_thread_that_was_left_behind_commits_nothing(
+async def test_a_thread_that_was_left_behind_commits_nothing(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """Its attempt has failed, and has been retried, when it reaches the end of its block."""
@@ -227,25 +218,22 @@ def test_a_thread_that_was_left_behind_commits_nothing(
 
     handle = writing(app, "def", inside=linger, timeout=0.3, backoff=AT_ONCE).enqueue()
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: task(connection, handle.id).attempt >= 2, "it is retried")
-            release.set()
-            await until(late.is_set, "the first one comes to its end")
-            await until(lambda: statuses(connection) == {"completed": 1}, "the second one completes")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: task(connection, handle.id).attempt >= 2, "it is retried")
+        release.set()
+        await until(late.is_set, "the first one comes to its end")
+        await until(lambda: statuses(connection) == {"completed": 1}, "the second one completes")
 
     assert [(handle.id, 2)] == entries(connection)
     assert [(1, "timeout")] == attempts(connection, handle.id)
 
 
 @both_colours
-def test_an_attempt_that_is_stopped_inside_its_transaction_gives_back_and_writes_nothing(
-    database_url: str, connection: psycopg.Connection, colour: str
+async def test_an_attempt_that_is_stopped_inside_its_transaction_gives_back_and_writes_nothing(
+    make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
     """Uncharged, as without a transaction."""
-    app = Orchestrator(database_url, grace_seconds=0.0)
+    app = make_app(grace_seconds=0.0)
     inside = threading.Event()
 
     def linger(context: Context) -> Any:
@@ -258,20 +246,16 @@ def test_an_attempt_that_is_stopped_inside_its_transaction_gives_back_and_writes
 
     handle = writing(app, colour, inside=linger).enqueue()
 
-    async def main() -> None:
-        async with working(app):
-            await until(inside.is_set, "it is inside")
-        await app.aclose()
-
-    asyncio.run(main())
+    async with working(app):
+        await until(inside.is_set, "it is inside")
 
     assert ("pending", 0) == (status(connection, handle.id), task(connection, handle.id).attempt)
     assert [] == entries(connection)
 
 
-def test_few_connections_serve_all_in_turn(database_url: str, connection: psycopg.Connection) -> None:
+def test_few_connections_serve_all_in_turn(make_app: MakeApp, connection: psycopg.Connection) -> None:
     """Coroutines and threads together have a limited number. A waiting handler goes on when a connection is free."""
-    app = Orchestrator(database_url, transaction_pool_size=2)
+    app = make_app(transaction_pool_size=2)
     inside: set[int] = set()
     most: list[int] = []
 
@@ -295,7 +279,6 @@ def test_few_connections_serve_all_in_turn(database_url: str, connection: psycop
         on_loop.enqueue()
         in_thread.enqueue()
     run_until_empty(app, concurrency=20)
-    app.close()
 
     assert one_each(connection, 60)
     assert 2 == max(most)

@@ -43,7 +43,7 @@ def test_until_empty_waits_for_retries_and_for_nothing_else_in_the_future(
 
 
 @pytest.mark.parametrize("state", ["claimed", "running"])
-def test_until_empty_waits_for_tasks_that_others_hold(
+async def test_until_empty_waits_for_tasks_that_others_hold(
     app: Orchestrator, connection: psycopg.Connection, state: str
 ) -> None:
     """Such a task may come back, so the worker waits for its outcome."""
@@ -54,24 +54,20 @@ def test_until_empty_waits_for_tasks_that_others_hold(
     held = work.enqueue()
     lend(connection, held.id, state)
 
-    async def main() -> None:
-        worker = asyncio.create_task(app.arun_worker(until_empty=True))
-        marker = await work.aenqueue()
-        await until(lambda: status(connection, marker.id) == "completed", "the worker has done what it could")
-        await until(
-            lambda: worker.done() or value(connection, LOOKED_AGAIN),
-            "the worker looks again, long after it could have ended",
-        )
-        assert not worker.done()
-        connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [held.id])
-        async with asyncio.timeout(5):
-            await worker
-        await app.aclose()
-
-    asyncio.run(main())
+    worker = asyncio.create_task(app.arun_worker(until_empty=True))
+    marker = await work.aenqueue()
+    await until(lambda: status(connection, marker.id) == "completed", "the worker has done what it could")
+    await until(
+        lambda: worker.done() or value(connection, LOOKED_AGAIN),
+        "the worker looks again, long after it could have ended",
+    )
+    assert not worker.done()
+    connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [held.id])
+    async with asyncio.timeout(5):
+        await worker
 
 
-def test_until_empty_runs_tasks_that_become_ready_meanwhile(app: Orchestrator) -> None:
+async def test_until_empty_runs_tasks_that_become_ready_meanwhile(app: Orchestrator) -> None:
     """For example tasks that tasks enqueue."""
     depth: list[int] = []
 
@@ -81,13 +77,9 @@ def test_until_empty_runs_tasks_that_become_ready_meanwhile(app: Orchestrator) -
         if left:
             await chain.aenqueue(left=left - 1)
 
-    async def main() -> None:
-        await chain.aenqueue(left=5)
-        async with asyncio.timeout(30):
-            await app.arun_worker(until_empty=True, concurrency=1)
-        await app.aclose()
-
-    asyncio.run(main())
+    await chain.aenqueue(left=5)
+    async with asyncio.timeout(30):
+        await app.arun_worker(until_empty=True, concurrency=1)
 
     assert [5, 4, 3, 2, 1, 0] == depth
 

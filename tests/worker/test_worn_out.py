@@ -13,7 +13,7 @@ from tests.worker.processes import worker
 from tests.worker.running import recorded, status, statuses, until
 
 
-def test_a_worker_with_too_many_threads_left_behind_stops(
+async def test_a_worker_with_too_many_threads_left_behind_stops(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """It logs that, claims no more, lets running tasks finish, and ends by itself."""
@@ -29,30 +29,28 @@ def test_a_worker_with_too_many_threads_left_behind_stops(
         go_on.wait(PATIENCE_SECONDS)
         return "done"
 
-    async def main() -> None:
-        made = app.worker(concurrency=3, leaked_threads_max=2)
-        first = await good.aenqueue()
-        serving = asyncio.create_task(made.run())
-        await until(runs.is_set, "the good one runs")
-        for n in (1, 2):
-            await stuck.aenqueue()
-            await until(lambda n=n: made.left_behind == n, "it is left behind")  # type: ignore[misc]
-        assert not made.worn_out
-        with recorded(events.WorkerWornOut, events.WorkerStopping) as seen:
-            await stuck.aenqueue()
-            await until(lambda: len(seen) == 2, "it is worn out, and stops")
-        late = await good.aenqueue()
-        go_on.set()
-        await asyncio.wait_for(serving, PATIENCE_SECONDS)
-        assert (True, 3, 3) == (made.worn_out, seen[0].left_behind, made.left_behind)
-        assert ["completed", "pending"] == [status(connection, handle.id) for handle in (first, late)]
-        await app.aclose()
-
-    asyncio.run(main())
+    made = app.worker(concurrency=3, leaked_threads_max=2)
+    first = await good.aenqueue()
+    serving = asyncio.create_task(made.run())
+    await until(runs.is_set, "the good one runs")
+    for n in (1, 2):
+        await stuck.aenqueue()
+        await until(lambda n=n: made.left_behind == n, "it is left behind")  # type: ignore[misc]
+    assert not made.worn_out
+    with recorded(events.WorkerWornOut, events.WorkerStopping) as seen:
+        await stuck.aenqueue()
+        await until(lambda: len(seen) == 2, "it is worn out, and stops")
+    late = await good.aenqueue()
+    go_on.set()
+    await asyncio.wait_for(serving, PATIENCE_SECONDS)
+    assert (True, 3, 3) == (made.worn_out, seen[0].left_behind, made.left_behind)
+    assert ["completed", "pending"] == [status(connection, handle.id) for handle in (first, late)]
     let_go.set()
 
 
-def test_threads_that_ended_late_do_not_count(app: Orchestrator, connection: psycopg.Connection) -> None:
+async def test_threads_that_ended_late_do_not_count(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
     """Only threads that still run count."""
     doors = [threading.Event() for _ in range(4)]
 
@@ -60,20 +58,16 @@ def test_threads_that_ended_late_do_not_count(app: Orchestrator, connection: psy
     def slow(n: int) -> None:
         doors[n].wait(PATIENCE_SECONDS)
 
-    async def main() -> None:
-        made = app.worker(concurrency=1, leaked_threads_max=1)
-        serving = asyncio.create_task(made.run())
-        for n, door in enumerate(doors):
-            await slow.aenqueue(n=n)
-            await until(lambda: made.left_behind == 1, "it is left behind")
-            door.set()
-            await until(lambda: made.left_behind == 0, "it has ended")
-        made.stop()
-        await asyncio.wait_for(serving, PATIENCE_SECONDS)
-        assert not made.worn_out
-        await app.aclose()
-
-    asyncio.run(main())
+    made = app.worker(concurrency=1, leaked_threads_max=1)
+    serving = asyncio.create_task(made.run())
+    for n, door in enumerate(doors):
+        await slow.aenqueue(n=n)
+        await until(lambda: made.left_behind == 1, "it is left behind")
+        door.set()
+        await until(lambda: made.left_behind == 0, "it has ended")
+    made.stop()
+    await asyncio.wait_for(serving, PATIENCE_SECONDS)
+    assert not made.worn_out
 
     assert {"dead_letter": 4} == statuses(connection)
 
