@@ -19,6 +19,6 @@ def app(database_url: str) -> Iterator[Orchestrator]:
 
 @pytest.fixture
 def outage(administrator: psycopg.Connection, connection: psycopg.Connection) -> Iterator[Outage]:
-    """An outage of the test's database that has not begun yet; it is over after the test."""
+    """An outage of the test's database that has not begun yet; it ends with the test."""
     with possible(administrator, connection) as outage:
         yield outage

@@ -44,10 +44,11 @@ def state(connection: psycopg.Connection) -> str:
 
 @pytest.mark.parametrize("factory", FACTORIES)
 @pytest.mark.parametrize("held", ["connection", "cursor"])
-def test_a_transaction_takes_its_tasks_along(
+def test_a_task_is_committed_with_the_callers_transaction(
     double: Any, database_url: str, connection: psycopg.Connection, factory: str, held: str
 ) -> None:
-    """Seen by nobody before the commit, and not at all after a rollback; whatever shape the caller's rows have."""
+    """No session sees it before the commit, and it does not exist after a rollback, with any row factory of the
+    caller."""
     with psycopg.connect(database_url, row_factory=FACTORIES[factory]) as mine:
         with mine.cursor() as cursor:
             target = mine if held == "connection" else cursor
@@ -69,7 +70,7 @@ def test_a_transaction_takes_its_tasks_along(
 
 @pytest.mark.parametrize("factory", FACTORIES)
 @pytest.mark.parametrize("held", ["connection", "cursor"])
-def test_an_asynchronous_transaction_takes_its_tasks_along(
+def test_a_task_is_committed_with_the_callers_async_transaction(
     double: Any, database_url: str, connection: psycopg.Connection, factory: str, held: str
 ) -> None:
     """The same on the event loop."""
@@ -95,7 +96,7 @@ def test_an_asynchronous_transaction_takes_its_tasks_along(
 def test_the_callers_kind_of_cursor_does_not_matter(
     double: Any, database_url: str, connection: psycopg.Connection, kind: str
 ) -> None:
-    """Ours is our own: another style of placeholders on the caller's connection is not for our statement."""
+    """Our cursor is our own: another style of placeholders on the caller's connection does not affect our statement."""
     with psycopg.connect(database_url) as mine:
         if kind == "ServerCursor":
             with mine.cursor("mine") as cursor:
@@ -126,10 +127,10 @@ def test_in_autocommit_a_task_is_committed_at_once(
     assert 2 == count(connection)
 
 
-def test_a_savepoint_takes_its_tasks_along(
+def test_a_task_is_rolled_back_with_its_savepoint(
     double: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """What was enqueued inside it goes with it, and what was before stays; its key is free again."""
+    """Tasks of the savepoint are rolled back, and earlier ones stay; its key is free again."""
     with psycopg.connect(database_url) as mine:
         kept = double.using(mine, key="a").enqueue(number=1)
         with mine.transaction(force_rollback=True):
@@ -146,7 +147,7 @@ def test_a_savepoint_takes_its_tasks_along(
 def test_no_worker_is_woken_for_a_rolled_back_task(
     double: Any, database_url: str, connection: psycopg.Connection, ending: str
 ) -> None:
-    """A rollback, of all or of a savepoint, leaves no NOTIFY; a commit sends one to the sleeper."""
+    """A rollback, of all or of a savepoint, sends no NOTIFY; a commit sends one to the idle worker."""
     connection.execute(
         "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, idle_until)"
         " VALUES (gen_random_uuid(), 'asleep', 1, '0', '{default}', 1, now() + interval '1 hour')"
@@ -174,7 +175,8 @@ def test_no_worker_is_woken_for_a_rolled_back_task(
 def test_a_refusal_leaves_the_transaction_as_psycopg_does(
     double: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Refused by Python: untouched. Refused by the database: in error, to be rolled back; or to a savepoint."""
+    """After a refusal by Python: untouched. After one by the database: failed, to be rolled back as a whole or to a
+    savepoint."""
     connection.execute("UPDATE orchestrator.queues SET state = 'draining' WHERE name = 'default'")
     with psycopg.connect(database_url) as mine:
         mine.execute("CREATE TABLE public.mine AS SELECT 1 AS n")
@@ -200,7 +202,7 @@ def test_a_refusal_leaves_the_transaction_as_psycopg_does(
 
 
 def test_a_callers_own_errors_stay_its_own(double: Any, database_url: str) -> None:
-    """A closed connection is psycopg's to complain of; nothing is dressed up as ours."""
+    """A closed connection raises psycopg's error, not one of ours."""
     mine = psycopg.connect(database_url)
     mine.close()
 
@@ -212,7 +214,7 @@ def test_a_callers_own_errors_stay_its_own(double: Any, database_url: str) -> No
 def test_every_isolation_level_will_do(
     double: Any, database_url: str, connection: psycopg.Connection, isolation: psycopg.IsolationLevel
 ) -> None:
-    """And a read-only transaction is told by PostgreSQL itself."""
+    """A read-only transaction gets PostgreSQL's own error."""
     with psycopg.connect(database_url) as mine:
         mine.isolation_level = isolation
         double.using(mine, key="once").enqueue(number=1)
@@ -229,7 +231,7 @@ def test_every_isolation_level_will_do(
 def test_the_search_path_and_settings_of_the_caller_do_not_matter(
     double: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """A pipeline, another schema first, a strange interval style, a tight timeout that is kept."""
+    """A pipeline, another schema first, an unusual interval style, a short timeout that stays."""
     with psycopg.connect(
         database_url, options="-c search_path=pg_temp -c IntervalStyle=sql_standard"
     ) as mine:
@@ -266,8 +268,10 @@ def test_a_value_that_is_no_connection_is_refused_at_once(
         double.using(held(database_url))
 
 
-def test_the_wrong_colour_is_refused_with_the_right_one(double: Any, database_url: str) -> None:
-    """A synchronous connection would block the loop; an asynchronous one cannot be waited for in a thread."""
+def test_a_sync_connection_in_an_async_call_and_the_reverse_are_refused(
+    double: Any, database_url: str
+) -> None:
+    """A sync connection would block the loop; an async one cannot be awaited in a thread."""
 
     async def main(mine: psycopg.Connection) -> None:
         with pytest.raises(TypeError, match="synchronous and would block the event loop; use enqueue"):
@@ -283,7 +287,7 @@ def test_the_wrong_colour_is_refused_with_the_right_one(double: Any, database_ur
 def test_a_role_that_may_only_produce_can_enqueue(
     double: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """What the Python door needs is what the role orchestrator_producer has."""
+    """The Python API needs only the rights of the role orchestrator_producer."""
     with psycopg.connect(database_url) as mine:
         mine.execute(sql.SQL("SET ROLE orchestrator_producer"))
         enqueued = double.using(mine, key="k", tags=["a"], metadata={"b": 1}, delay=0, timeout=3).enqueue(
