@@ -3,7 +3,7 @@
 A claim is a hint: it commits without waiting for the disk. Only the outcome is a fact. The lease protects a task: a
 random 63-bit number, drawn for each claim statement. A writer that does not name the lease changes nothing. A sequence
 would not do: a server that crashes after an asynchronous commit forgets the claim *and* the sequence's advance,
-and hands out the same number again.
+and uses the same number again.
 
 Only the database's clock counts here. When the answer to a claim is lost, the worker does not know what it holds. Its
 beat returns the tasks that the database holds in its name. The worker gives back, uncharged, those that it does not

@@ -1,4 +1,4 @@
-"""The status of a task, and who may make each step between two statuses.
+"""The status of a task, and what may make each step between two statuses.
 
 The database holds the same table: `guard_manual_update` refuses or completes a manual change, and a test compares all
 pairs. A pair that is missing here is allowed to neither a worker nor an operator.

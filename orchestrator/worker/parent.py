@@ -4,7 +4,7 @@
                                     if it ends before it serves, the parent ends with its code: an error in the
                                     application, the settings or the database is reported once, not N times in a loop
     a child stops cleanly           its place stays empty: --until-empty, drain_worker() or a manual signal ended it,
-                                    and an operator who drains a host by SQL does not want it back. The child has
+                                    and an operator who drains a host with SQL does not want it back. The child has
                                     announced its stop; without that it has died, also with exit code 0
     a child is worn out             another takes its place at once
     a child dies otherwise          another takes its place after 0.5 s, then 1, 2, 4 … 30; after a minute of life the

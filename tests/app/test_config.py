@@ -33,7 +33,7 @@ OF_EACH: dict[str, tuple[str, object]] = {
 
 
 def faults_of(environment: Mapping[str, str] | None = None, /, **given: Any) -> str:
-    """Return what is said about settings that cannot be."""
+    """Return the message for invalid settings."""
     with pytest.raises(ConfigError) as refused:
         Config.load(environment or {}, **given)
     return str(refused.value)
@@ -57,7 +57,7 @@ def test_a_setting_is_read_from_its_variable(name: str) -> None:
 
 @pytest.mark.parametrize("name", OF_EACH)
 def test_an_argument_beats_the_environment(name: str) -> None:
-    """And None among the arguments means: not given."""
+    """None as an argument means: not given."""
     text, expected = OF_EACH[name]
     others = {"database_url": "postgresql://other", "queues": "other", "log_payloads": "off"}
     other = others.get(name, "9")
@@ -66,8 +66,8 @@ def test_an_argument_beats_the_environment(name: str) -> None:
     assert expected == getattr(Config.load({PREFIX + name.upper(): text}, **{name: None}), name)
 
 
-def test_without_anything_the_defaults_hold() -> None:
-    """They are meant to be right for most, and documented as these."""
+def test_without_settings_the_defaults_apply() -> None:
+    """The documented ones."""
     config = Config.load({})
 
     assert Config() == config
@@ -81,7 +81,7 @@ def test_without_anything_the_defaults_hold() -> None:
 
 
 def test_all_faults_are_listed_together() -> None:
-    """Of the environment and of the arguments; of their names, their kinds and their sizes."""
+    """Of the environment and of the arguments; of their names, their types and their sizes."""
     message = faults_of(
         {
             "ORCHESTRATOR_CONCURRENCY": "many",
@@ -109,14 +109,14 @@ def test_all_faults_are_listed_together() -> None:
 
 
 def test_a_command_line_option_is_no_setting_of_an_application() -> None:
-    """In the environment it is let by; an application that names it is told that it cannot."""
+    """In the environment it is ignored. An application that gives it gets an error."""
     assert Config() == Config.load({"ORCHESTRATOR_PROCESSES": "2"})
     assert "processes is not a setting" == faults_of({}, processes=2)
 
 
 @pytest.mark.parametrize("name", LEAST)
 def test_a_number_too_small_or_of_another_kind_is_refused(name: str) -> None:
-    """Not-a-number and infinity too; True is no number."""
+    """Also not-a-number and infinity; True is no number."""
     whole = isinstance(LEAST[name], int)
 
     for wrong in [
@@ -135,7 +135,7 @@ def test_a_number_too_small_or_of_another_kind_is_refused(name: str) -> None:
 
 @pytest.mark.parametrize("heartbeat", [0.1, 0.2, 0.7, 5.0, 1 / 3])
 def test_a_worker_is_not_declared_dead_for_one_late_beat(heartbeat: float) -> None:
-    """Three times the beat at least; exactly three times will do, whatever binary fractions make of it."""
+    """At least three times the interval of the beat; exactly three times is allowed, also with rounded fractions."""
     assert Config.load({}, heartbeat_seconds=heartbeat, dead_after_seconds=round(3 * heartbeat, 3))
     assert "dead_after_seconds" in faults_of(heartbeat_seconds=heartbeat, dead_after_seconds=2.9 * heartbeat)
 
@@ -152,7 +152,7 @@ def test_a_worker_is_not_declared_dead_for_one_late_beat(heartbeat: float) -> No
     ids=repr,
 )
 def test_queues_may_be_text_or_several(given: object, expected: tuple[str, ...]) -> None:
-    """Text is not taken for queues of one letter each."""
+    """A text is not split into letters."""
     assert expected == Config.load({}, queues=given).queues
 
 
@@ -170,13 +170,13 @@ def test_foreign_variables_are_ignored() -> None:
 
 
 def test_an_url_of_another_kind_is_refused_without_being_shown() -> None:
-    """It may hold a password."""
+    """It may contain a password."""
     assert "database_url must be text, not a dict" == faults_of(database_url={"password": "hunter2"})
     assert "hunter2" not in repr(Config.load({}, database_url="postgresql://jane:hunter2@h/d"))
 
 
 def test_an_application_reports_it_when_it_is_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not at import: a module that declares tasks must be importable anywhere."""
+    """Not at import, because a module with tasks must be importable anywhere."""
     monkeypatch.setenv("ORCHESTRATOR_CONCURRENCY", "many")
     app = Orchestrator("postgresql://h/d", pol_seconds=1)
 

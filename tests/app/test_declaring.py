@@ -32,15 +32,13 @@ async def on_loop(number: int) -> int:
 
 @pytest.fixture
 def nowhere(monkeypatch: pytest.MonkeyPatch) -> Orchestrator:
-    """An application that must connect to nothing."""
+    """An application that must not connect to anything."""
     monkeypatch.delenv("ORCHESTRATOR_DATABASE_URL", raising=False)
     return Orchestrator()
 
 
 @pytest.mark.parametrize("function", [plain, on_loop], ids=["def", "async def"])
-def test_the_decorator_works_bare_called_and_filled(
-    nowhere: Orchestrator, function: Callable[..., Any]
-) -> None:
+def test_the_three_forms_of_the_decorator(nowhere: Orchestrator, function: Callable[..., Any]) -> None:
     """The name defaults to module.function."""
     bare = nowhere.task(function)
     called = Orchestrator().task()(function)
@@ -61,7 +59,7 @@ def test_the_decorator_works_bare_called_and_filled(
 
 
 def test_a_declared_function_is_still_that_function(nowhere: Orchestrator) -> None:
-    """It is called as before, by position too, and is introspected as before."""
+    """It can be called as before, also by position, and be introspected as before."""
     declared, declared_on_loop = nowhere.task(plain), nowhere.task(on_loop)
 
     assert 42 == declared(21) == declared(number=21) == asyncio.run(declared_on_loop(21))
@@ -92,7 +90,7 @@ def test_main_must_give_a_name() -> None:
 
 
 def test_a_name_is_given_once(nowhere: Orchestrator) -> None:
-    """And the second declaration leaves the first one standing."""
+    """The second declaration is refused, and the first one stays."""
     first = nowhere.task(name="mail")(plain)
 
     with pytest.raises(
@@ -126,7 +124,7 @@ def test_a_name_must_be_a_name(nowhere: Orchestrator, name: str) -> None:
         ({"queue": None}, "queue is a NoneType; it must be text"),
     ],
 )  # fmt: skip
-def test_a_wish_that_cannot_be_is_refused_where_it_is_made(
+def test_an_invalid_option_is_refused_at_the_declaration(
     nowhere: Orchestrator, wish: dict[str, Any], sentence: str
 ) -> None:
     """At import, with the function's name, and nothing is declared."""
@@ -156,7 +154,7 @@ def test_a_function_that_could_never_be_called_is_refused(nowhere: Orchestrator)
 
 
 def test_a_timeout_may_be_a_timedelta(nowhere: Orchestrator) -> None:
-    """Or a number of seconds, or 0 for none."""
+    """Or a number of seconds, or 0 for no limit."""
     declared = nowhere.task(timeout=timedelta(minutes=2))(plain)
     endless = nowhere.task(timeout=0)(on_loop)
 
@@ -204,7 +202,7 @@ async def enqueue_once(app: Orchestrator, declared: Any, given: dict[str, int]) 
 def test_a_wrong_argument_is_a_type_error_where_it_is_enqueued(
     nowhere: Orchestrator, arguments: dict[str, Any], sentence: str
 ) -> None:
-    """As a call would raise; not hours later in a worker. No database is asked."""
+    """Like a call would raise, and not hours later in a worker. It needs no database."""
 
     @nowhere.task(name="greet")
     def greet(number: int, me: Context, also: int = 3) -> None: ...
@@ -218,7 +216,7 @@ def test_a_wrong_argument_is_a_type_error_where_it_is_enqueued(
         assert sentence == str(refused.value)
 
 
-def test_positional_arguments_are_refused_with_the_way_out(nowhere: Orchestrator) -> None:
+def test_positional_arguments_are_refused_with_advice(nowhere: Orchestrator) -> None:
     """A payload's members have names."""
     declared = nowhere.task(name="double")(plain)
 
@@ -249,7 +247,7 @@ def test_a_context_is_found_under_any_name_and_annotation(
 
 
 def test_an_application_needs_no_database_to_be_imported(nowhere: Orchestrator) -> None:
-    """Declaring connects to nothing; the first use says what is missing."""
+    """A declaration connects to nothing. The first use reports a missing URL."""
     declared = nowhere.task(plain)
 
     with pytest.raises(ConfigError, match="no database was named"):
@@ -258,7 +256,7 @@ def test_an_application_needs_no_database_to_be_imported(nowhere: Orchestrator) 
 
 
 def test_the_url_may_be_given_in_each_way(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By position, by name, by the environment; SQLAlchemy's way to write it too."""
+    """By position, by name, in the environment; in SQLAlchemy's form, too."""
     monkeypatch.setenv("ORCHESTRATOR_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/nothing")
     for application in (
         Orchestrator(database_url),

@@ -117,7 +117,7 @@ ALWAYS = ("a script", "Ctrl-C", "a loop", "a fork that enqueues", "atexit")
 def test_a_program_that_has_enqueued_exits_quietly(
     database_url: str, connection: psycopg.Connection, program: str
 ) -> None:
-    """The pools do not wait for their threads, and warn of none."""
+    """The pools do not wait for their threads, and print no warning."""
     body, status, last_line, tasks = PROGRAMS[program]
 
     ended = run("-c", HEAD + body, database_url)
@@ -131,7 +131,7 @@ def test_a_program_that_has_enqueued_exits_quietly(
 
 @pytest.mark.parametrize("colour", ["thread", "loop"])
 def test_a_daemon_thread_that_enqueues_to_the_end_prints_nothing(database_url: str, colour: str) -> None:
-    """The pools may be closed under it."""
+    """The pools may close while it runs."""
     body = """
 enqueued = threading.Event()
 
@@ -192,7 +192,7 @@ def test_pytest_exits_quietly_after_tests_that_enqueue(database_url: str, tmp_pa
 def test_a_pool_closed_by_another_thread_refuses_no_task(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """What enqueues meanwhile gets another connection."""
+    """A concurrent enqueue gets another connection."""
     body = """
 def enqueue():
     for _ in range(300):
@@ -210,7 +210,7 @@ while thread.is_alive():
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run a fresh interpreter to its end: how it exits is the matter."""
+    """Run a new interpreter to its end: the tests are about its exit."""
     return subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
     )

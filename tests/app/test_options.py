@@ -13,7 +13,7 @@ from tests.worker.running import task, value
 
 @pytest.fixture
 def note(app: Orchestrator) -> Any:
-    """A task that takes anything, with wishes of its own."""
+    """A task that accepts any value, with options of its own."""
 
     @app.task(name="note", queue="notes", priority="high", max_attempts=7, timeout=11)
     def note(**anything: object) -> None: ...
@@ -21,10 +21,10 @@ def note(app: Orchestrator) -> Any:
     return note
 
 
-def test_the_decorators_wishes_hold_before_any_worker_started(
+def test_the_decorators_options_apply_before_any_worker_started(
     note: Any, connection: psycopg.Connection
 ) -> None:
-    """No row in types yet: the producer knows all the same."""
+    """There is no row in types yet, but the producer knows the options."""
     row = task(connection, note.enqueue().id)
 
     assert ("note", "notes", 75, 7, timedelta(seconds=11)) == (
@@ -34,7 +34,7 @@ def test_the_decorators_wishes_hold_before_any_worker_started(
 
 
 def test_every_option_beats_the_decorator(note: Any, connection: psycopg.Connection) -> None:
-    """And each lands in its column."""
+    """And each is written to its column."""
     at = datetime(2031, 2, 3, 4, 5, 6, 789000, tzinfo=timezone(timedelta(hours=5, minutes=45)))
     options = {
         "queue": "others", "priority": 3, "run_at": at, "max_attempts": 2, "timeout": timedelta(minutes=1),
@@ -68,8 +68,8 @@ def test_priorities_have_names(note: Any, connection: psycopg.Connection, name: 
     assert number == task(connection, note.using(priority=name).enqueue().id).priority
 
 
-def test_a_sender_is_a_recipe(note: Any, connection: psycopg.Connection) -> None:
-    """Made once, used again and again; the task itself is not changed by it."""
+def test_a_sender_can_be_used_again(note: Any, connection: psycopg.Connection) -> None:
+    """It is made once and used several times; the task itself does not change."""
     urgent = note.using(priority="critical")
 
     ids = [urgent.enqueue(n=n).id for n in range(3)] + [note.enqueue().id]
@@ -78,7 +78,7 @@ def test_a_sender_is_a_recipe(note: Any, connection: psycopg.Connection) -> None
 
 
 def test_a_key_is_taken_once(note: Any, app: Orchestrator, connection: psycopg.Connection) -> None:
-    """The second caller gets the first one's task, and is told; another type's key is another key."""
+    """The second caller gets the first one's task, marked as not created. Another type's key is another key."""
     other = app.task(name="other")(lambda: None)
 
     first, second = note.using(key="k").enqueue(n=1), note.using(key="k").enqueue(n=2)
@@ -129,10 +129,10 @@ def test_a_key_is_taken_once(note: Any, app: Orchestrator, connection: psycopg.C
     ],
     ids=repr,
 )  # fmt: skip
-async def test_an_option_that_cannot_be_is_refused_in_a_sentence(
+async def test_an_invalid_option_is_refused_with_a_sentence(
     note: Any, connection: psycopg.Connection, options: dict[str, Any], sentence: str
 ) -> None:
-    """In both colours, and nothing is enqueued."""
+    """In sync and async calls, and nothing is enqueued."""
     with pytest.raises(EnqueueRefused) as refused:
         note.using(**options).enqueue()
 
@@ -157,10 +157,10 @@ async def test_an_option_that_cannot_be_is_refused_in_a_sentence(
     ],
     ids=["set", "NUL", "infinity", "naive", "size"],
 )
-def test_a_payload_that_cannot_be_is_refused_with_its_path(
+def test_an_invalid_payload_is_refused_with_its_path(
     note: Any, payload: dict[str, Any], path: str, sentence: str
 ) -> None:
-    """Never cut, and never shown."""
+    """It is never cut, and never shown."""
     with pytest.raises(PayloadRefused) as refused:
         note.enqueue(**payload)
 
@@ -169,8 +169,8 @@ def test_a_payload_that_cannot_be_is_refused_with_its_path(
     assert "xxx" not in str(refused.value)
 
 
-def test_the_database_has_the_last_word_on_size(note: Any, connection: psycopg.Connection) -> None:
-    """Where its limit is the lower one, its refusal comes as the same exception, without the payload."""
+def test_the_databases_limit_of_size_applies_too(note: Any, connection: psycopg.Connection) -> None:
+    """If its limit is lower, its refusal is the same exception, without the payload."""
     connection.execute("UPDATE orchestrator.settings SET payload_bytes_max = 200")
 
     with pytest.raises(PayloadRefused) as refused:
@@ -181,7 +181,7 @@ def test_the_database_has_the_last_word_on_size(note: Any, connection: psycopg.C
 
 
 def test_a_draining_queue_takes_no_new_tasks(note: Any, connection: psycopg.Connection) -> None:
-    """The sentence says what would open it again."""
+    """The sentence says how to open it again."""
     connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('notes', 'draining')")
 
     with pytest.raises(EnqueueRefused) as refused:
@@ -195,7 +195,7 @@ def test_a_draining_queue_takes_no_new_tasks(note: Any, connection: psycopg.Conn
 
 
 def test_an_unknown_option_is_a_type_error(note: Any) -> None:
-    """With those there are."""
+    """The error lists the known ones."""
     with pytest.raises(
         TypeError, match="there is no option prio; known are queue, priority, run_at, delay, key"
     ):
@@ -204,7 +204,7 @@ def test_an_unknown_option_is_a_type_error(note: Any) -> None:
 
 @pytest.mark.parametrize("colour", ["def", "async"])
 def test_without_a_schema_the_error_names_the_command(empty_database_url: str, colour: str) -> None:
-    """Whoever forgot to migrate learns it from the first enqueue."""
+    """At the first enqueue after a forgotten migration."""
     app = Orchestrator(empty_database_url)
     declared = app.task(name="note")(lambda: None)
 

@@ -32,8 +32,8 @@ def producers(connection: psycopg.Connection) -> int:
     )
 
 
-def test_closing_lets_every_session_go(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """And what was closed opens again when it is needed."""
+def test_closing_ends_every_session(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """A closed pool opens again when it is needed."""
     note = app.task(name="note")(lambda: None)
 
     for _ in range(2):
@@ -51,7 +51,7 @@ def test_closing_lets_every_session_go(app: Orchestrator, connection: psycopg.Co
 def test_a_pool_outlives_an_outage(
     database_url: str, connection: psycopg.Connection, outage: Outage, colour: str
 ) -> None:
-    """During it: an error of ours. After it: as if nothing had been, at the first try."""
+    """During it: an error of ours. After it: the first try succeeds."""
     app = Orchestrator(database_url, pool_timeout_seconds=0.3)
     note = app.task(name="note")(lambda: None)
 
@@ -88,7 +88,7 @@ def test_a_pool_outlives_an_outage(
 def test_a_server_restart_between_two_tasks_is_not_noticed(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A pooled session that died while nobody used it is replaced, not handed out."""
+    """A session that died while it was idle is replaced, not used."""
     note = app.task(name="note")(lambda: None)
     note.enqueue()
     connection.execute(
@@ -129,7 +129,7 @@ def guarded_server() -> Iterator[str]:
 def test_a_failed_login_shows_the_reason_and_no_password(
     guarded_server: str, where: Callable[[str], str], reason: str, colour: str
 ) -> None:
-    """Where it tried and what came back; the password is in no message, no cause, no repr."""
+    """The address and the error; the password is in no message, no cause, no repr."""
     url = where(guarded_server)
     app = Orchestrator(url, pool_timeout_seconds=0.5)
     note = app.task(name="note")(lambda: None)
@@ -151,7 +151,7 @@ def test_a_failed_login_shows_the_reason_and_no_password(
 
 
 def message_of(error: BaseException) -> str:
-    """Return all that any printer of exceptions would show, the causes too; not the frames' variables."""
+    """Return everything that a printer of exceptions would show, with the causes, but without the frames' variables."""
     chain: list[Any] = []
     link: BaseException | None = error
     while link is not None:

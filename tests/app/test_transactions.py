@@ -79,7 +79,7 @@ def test_in_autocommit_a_task_is_committed_at_once(
 def test_no_worker_is_woken_for_a_rolled_back_task(
     double: Any, database_url: str, connection: psycopg.Connection, ending: str
 ) -> None:
-    """A rollback, of all or of a savepoint, leaves no NOTIFY; a commit sends one to the sleeper."""
+    """A rollback, of all or of a savepoint, sends no NOTIFY; a commit sends one to the idle worker."""
     connection.execute(
         "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, idle_until)"
         " VALUES (gen_random_uuid(), 'asleep', 1, '0', '{default}', 1, now() + interval '1 hour')"
@@ -105,7 +105,7 @@ def test_no_worker_is_woken_for_a_rolled_back_task(
 
 
 def test_a_callers_own_errors_stay_its_own(double: Any, database_url: str) -> None:
-    """A closed connection is psycopg's to complain of; nothing is dressed up as ours."""
+    """A closed connection raises psycopg's error, not one of ours."""
     mine = psycopg.connect(database_url)
     mine.close()
 
@@ -117,7 +117,7 @@ def test_a_callers_own_errors_stay_its_own(double: Any, database_url: str) -> No
 def test_every_isolation_level_will_do(
     double: Any, database_url: str, connection: psycopg.Connection, isolation: psycopg.IsolationLevel
 ) -> None:
-    """And a read-only transaction is told by PostgreSQL itself."""
+    """A read-only transaction gets PostgreSQL's own error."""
     with psycopg.connect(database_url) as mine:
         mine.isolation_level = isolation
         double.using(mine, key="once").enqueue(number=1)
@@ -134,7 +134,7 @@ def test_every_isolation_level_will_do(
 def test_the_search_path_and_settings_of_the_caller_do_not_matter(
     double: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """A pipeline, another schema first, a strange interval style, a tight timeout that is kept."""
+    """A pipeline, another schema first, an unusual interval style, a short timeout that stays."""
     with psycopg.connect(
         database_url, options="-c search_path=pg_temp -c IntervalStyle=sql_standard"
     ) as mine:
@@ -171,8 +171,10 @@ def test_a_value_that_is_no_connection_is_refused_at_once(
         double.using(held(database_url))
 
 
-def test_the_wrong_colour_is_refused_with_the_right_one(double: Any, database_url: str) -> None:
-    """A synchronous connection would block the loop; an asynchronous one cannot be waited for in a thread."""
+def test_a_sync_connection_in_an_async_call_and_the_reverse_are_refused(
+    double: Any, database_url: str
+) -> None:
+    """A sync connection would block the loop; an async one cannot be awaited in a thread."""
 
     async def main(mine: psycopg.Connection) -> None:
         with pytest.raises(TypeError, match="synchronous and would block the event loop; use enqueue"):
@@ -188,7 +190,7 @@ def test_the_wrong_colour_is_refused_with_the_right_one(double: Any, database_ur
 def test_a_role_that_may_only_produce_can_enqueue(
     double: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """What the Python door needs is what the role orchestrator_producer has."""
+    """The Python API needs only the rights of the role orchestrator_producer."""
     with psycopg.connect(database_url) as mine:
         mine.execute(sql.SQL("SET ROLE orchestrator_producer"))
         enqueued = double.using(mine, key="k", tags=["a"], metadata={"b": 1}, delay=0, timeout=3).enqueue(

@@ -34,6 +34,6 @@ def note(app: Orchestrator) -> Any:
 
 @pytest.fixture
 def own_table(connection: psycopg.Connection) -> str:
-    """A table of the caller's own, to write beside the task; its name."""
+    """A table of the caller's own, written together with the task; its name."""
     connection.execute(OWN_TABLE)
     return "public.own"

@@ -50,7 +50,7 @@ if not settings.configured:
 
 
 class Holding(Protocol):
-    """What somebody holds, and what they do with it besides enqueueing."""
+    """What a caller holds, and what it does with it besides enqueueing."""
 
     held: Any
 
@@ -65,7 +65,7 @@ class Holding(Protocol):
 
 @dataclass
 class Threads:
-    """A synchronous thing: how it executes, commits, rolls back and opens a savepoint."""
+    """A sync kind: how it executes, commits, rolls back and opens a savepoint."""
 
     held: Any
     does: Callable[[str], object]
@@ -90,7 +90,7 @@ class Threads:
 
 @dataclass
 class Loop:
-    """An asynchronous one."""
+    """An async kind."""
 
     held: Any
     does: Callable[[str], Any]
@@ -181,7 +181,7 @@ def of_async_sqlalchemy(driver: str, choose: Callable[[Any], Any]) -> Kind:
 
 @asynccontextmanager
 async def of_django(url: str) -> AsyncIterator[Holding]:
-    """The alias, in a transaction that ends by hand, as Django's own test cases do it."""
+    """The alias, in a transaction that the test ends, like Django's own test cases."""
     with django_on(url):
         transaction.set_autocommit(False)
 
@@ -195,7 +195,7 @@ async def of_django(url: str) -> AsyncIterator[Holding]:
 
 @contextmanager
 def django_on(url: str) -> Iterator[None]:
-    """Point Django's default database at a URL; its connections of this thread are closed before and after."""
+    """Set the URL of Django's default database; its connections of this thread are closed before and after."""
     connections.close_all()
     given = conninfo_to_dict(url)
     names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
@@ -256,17 +256,17 @@ def asked(colour: str, sender: Any, items: Any = None) -> Any:
 
 
 async def enqueue(kind: str, sender: Any, /, **arguments: Any) -> Any:
-    """Enqueue in the colour of the kind."""
+    """Enqueue with the sync or async call of the kind."""
     return await sender.aenqueue(**arguments) if kind in ASYNC_KINDS else sender.enqueue(**arguments)
 
 
 async def enqueue_many(kind: str, sender: Any, items: Any) -> Any:
-    """Enqueue a set in the colour of the kind."""
+    """Enqueue a set with the sync or async call of the kind."""
     return await sender.aenqueue_many(items) if kind in ASYNC_KINDS else sender.enqueue_many(items)
 
 
 def run(kind: str, coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine of this kind: on a loop, or, if it only pretends to be one, without."""
+    """Run a coroutine of this kind: on a loop, or without one for a sync kind."""
     if kind in ASYNC_KINDS:
         return asyncio.run(coroutine)
     try:
@@ -278,7 +278,7 @@ def run(kind: str, coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def driven(url: str, driver: str) -> str:
-    """Return the URL for a driver under SQLAlchemy; asyncpg knows no `host` parameter of libpq's."""
+    """Return the URL for a driver under SQLAlchemy; asyncpg does not know libpq's parameter `host`."""
     given = conninfo_to_dict(url)
     place = f"{given['user']}@/{given['dbname']}?host={given['host']}&port={given['port']}"
     return f"postgresql+{driver}://{place}"

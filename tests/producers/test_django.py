@@ -23,15 +23,15 @@ KEY_OF_TOO_MANY_CHARACTERS = "k" * 501
 
 @pytest.fixture(autouse=True)
 def database(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Django's default database is the test's own; sets go in chunks of ten."""
+    """Django's default database is the test's own; sets have chunks of ten."""
     monkeypatch.setattr(sending, "CHUNK_ITEMS", 10)
     with django_on(database_url):
         yield
     asyncio.run(sync_to_async(connections.close_all)())
 
 
-def test_outside_of_atomic_it_is_committed_at_once(note: Any, connection: psycopg.Connection) -> None:
-    """Django's autocommit: one, and a set as a whole."""
+def test_outside_of_atomic_a_task_is_committed_at_once(note: Any, connection: psycopg.Connection) -> None:
+    """Django's autocommit: a task, and a set as a whole."""
     note.using("default").enqueue()
     one = value(connection, TASKS)
     note.using("default").enqueue_many(numbers(25))
@@ -45,7 +45,7 @@ def test_outside_of_atomic_it_is_committed_at_once(note: Any, connection: psycop
     assert connections["default"].get_autocommit()
 
 
-def test_in_atomic_it_is_committed_with_the_block(note: Any, connection: psycopg.Connection) -> None:
+def test_in_atomic_a_task_is_committed_with_the_block(note: Any, connection: psycopg.Connection) -> None:
     """As with ATOMIC_REQUESTS, where the block is the whole view."""
 
     def view(fails: bool) -> None:
@@ -64,8 +64,8 @@ def test_in_atomic_it_is_committed_with_the_block(note: Any, connection: psycopg
     assert 26 == value(connection, TASKS)
 
 
-def test_an_inner_atomic_takes_back_its_own(note: Any, connection: psycopg.Connection) -> None:
-    """Django's savepoints."""
+def test_an_inner_atomic_rolls_back_its_own_tasks(note: Any, connection: psycopg.Connection) -> None:
+    """With Django's savepoints."""
     with transaction.atomic():
         note.using("default").enqueue()
         with suppress(LookupError), transaction.atomic():
@@ -107,7 +107,7 @@ def test_hooks_run_after_the_commit_alone(note: Any) -> None:
 
 
 def test_a_hook_can_enqueue_after_the_commit(note: Any, connection: psycopg.Connection) -> None:
-    """The way of those who came from Celery works as well."""
+    """The usual way with Celery works as well."""
     with transaction.atomic():
         transaction.on_commit(lambda: note.using("default").enqueue())
 
@@ -115,7 +115,7 @@ def test_a_hook_can_enqueue_after_the_commit(note: Any, connection: psycopg.Conn
 
 
 def test_other_drivers_errors_keep_their_class(note: Any, connection: psycopg.Connection) -> None:
-    """Django's IntegrityError of a statement of theirs, raised by their iterator, is not taken for ours."""
+    """Django's IntegrityError of the caller's own statement, raised by the caller's iterator, does not become ours."""
 
     def broken() -> Iterator[dict[str, int]]:
         yield from numbers(15)
@@ -127,8 +127,10 @@ def test_other_drivers_errors_keep_their_class(note: Any, connection: psycopg.Co
     assert 0 == value(connection, TASKS)
 
 
-async def test_on_the_loop_it_runs_in_djangos_thread(note: Any, connection: psycopg.Connection) -> None:
-    """Committed at once, since Django has no transactions there: one, and a set as a whole."""
+async def test_on_the_loop_an_enqueue_runs_in_djangos_thread(
+    note: Any, connection: psycopg.Connection
+) -> None:
+    """It is committed at once, because Django has no transactions there: a task, and a set as a whole."""
 
     await note.using("default").aenqueue()
     await note.using("default").aenqueue_many(numbers(25))
@@ -141,7 +143,7 @@ async def test_on_the_loop_it_runs_in_djangos_thread(note: Any, connection: psyc
 async def test_an_atomic_function_called_from_the_loop_has_its_transaction(
     note: Any, connection: psycopg.Connection
 ) -> None:
-    """Django's own advice: sync_to_async around what is atomic."""
+    """Django's own advice: sync_to_async around an atomic function."""
 
     def work(fails: bool) -> None:
         with transaction.atomic():
@@ -163,16 +165,16 @@ async def test_the_synchronous_way_on_the_loop_is_refused_by_django(note: Any) -
         note.using("default").enqueue()
 
 
-def test_an_alias_that_is_none_is_refused_with_those_that_are(note: Any) -> None:
-    """So is one whose tasks could not be anywhere."""
+def test_an_unknown_alias_is_refused_with_the_known_ones(note: Any) -> None:
+    """So is an alias of a database that cannot have the tasks."""
     with pytest.raises(TypeError, match=r"Django has no database 'defualt'; its settings know default, lite"):
         note.using("defualt")
     with pytest.raises(TypeError, match="Django's database 'lite' is sqlite; tasks live in PostgreSQL"):
         note.using("lite")
 
 
-def test_a_test_looks_into_its_own_atomic_block(note: Any) -> None:
-    """What Django's TestCase never commits can be asserted all the same."""
+def test_a_test_sees_the_tasks_of_its_own_atomic_block(note: Any) -> None:
+    """Tasks that Django's TestCase never commits can be asserted all the same."""
     with transaction.atomic():
         note.using("default").enqueue(number=1)
         testing.assert_enqueued(note.using("default"), number=1)

@@ -21,7 +21,7 @@ SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'orch
 
 
 def test_a_forked_child_has_connections_of_its_own(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Parent and child enqueue at once, and each is told the ids of its own tasks."""
+    """Parent and child enqueue at the same time, and each gets the ids of its own tasks."""
 
     @app.task(name="note")
     async def note(who: str) -> None: ...
@@ -46,7 +46,7 @@ def test_a_forked_child_has_connections_of_its_own(app: Orchestrator, connection
 
 
 def test_a_child_that_is_forked_while_a_thread_enqueues_can_enqueue(app: Orchestrator) -> None:
-    """Whatever the thread holds at that moment."""
+    """With any locks that the thread holds at that moment."""
 
     @app.task(name="note")
     async def note() -> None: ...
@@ -92,7 +92,7 @@ def test_loops_that_have_ended_leave_no_connection(app: Orchestrator, connection
 
 
 class Aliased(pydantic.BaseModel):
-    """A model with a name for the outer world, and something computed."""
+    """A model with an alias and a computed field."""
 
     model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -106,13 +106,13 @@ class Aliased(pydantic.BaseModel):
 
 
 class Masked(pydantic.BaseModel):
-    """A model that does not show all it holds."""
+    """A model that does not show all its values."""
 
     password: pydantic.SecretStr
 
 
 def test_a_model_with_aliases_comes_back_equal(app: Orchestrator) -> None:
-    """Written by the names of its fields, without what is computed; and read by alias, too."""
+    """Written with the names of its fields, without computed ones; read by alias, too."""
     seen: list[Aliased] = []
 
     @app.task(name="take", max_attempts=1)
@@ -127,7 +127,7 @@ def test_a_model_with_aliases_comes_back_equal(app: Orchestrator) -> None:
 
 
 def test_a_model_that_masks_a_field_is_refused(app: Orchestrator) -> None:
-    """Where it is enqueued: the handler would get the mask."""
+    """At the enqueue: the handler would get the mask."""
 
     @app.task(name="take")
     async def take(model: Masked) -> None: ...
@@ -143,7 +143,7 @@ def test_a_model_that_masks_a_field_is_refused(app: Orchestrator) -> None:
 def test_a_connection_that_speaks_latin1_takes_any_text(
     app: Orchestrator, connection: psycopg.Connection, database_url: str
 ) -> None:
-    """The payload travels in ASCII."""
+    """The payload is sent in ASCII."""
 
     @app.task(name="note")
     async def note(text: str) -> None: ...
@@ -156,7 +156,7 @@ def test_a_connection_that_speaks_latin1_takes_any_text(
 
 
 def test_a_call_that_does_not_wait_does_not_wait_for_a_connection(make_app: MakeApp) -> None:
-    """With the pool in use, timeout 0 answers at once, and says TimeoutError."""
+    """With a used-up pool, timeout 0 raises TimeoutError at once."""
     app = make_app(pool_size=1)
 
     @app.task(name="note")
@@ -171,7 +171,7 @@ def test_a_call_that_does_not_wait_does_not_wait_for_a_connection(make_app: Make
 
 
 @pytest.mark.parametrize("timeout", [float("nan"), -1, "soon", True])
-def test_a_timeout_that_is_none_is_refused(app: Orchestrator, timeout: float) -> None:
-    """Rather than waited for ever."""
+def test_an_invalid_timeout_is_refused(app: Orchestrator, timeout: float) -> None:
+    """Instead of an endless wait."""
     with pytest.raises(ValueError, match="timeout is"):
         app.handle(1).result(timeout=timeout)

@@ -23,7 +23,7 @@ from tests.worker.running import run_until_empty, until, value, working
 
 
 def ask(colour: str, app: Orchestrator, handle: Any, name: str, /, *args: Any, **options: Any) -> Any:
-    """Call a method of a handle, or its twin on a loop whose pool is closed afterwards."""
+    """Call a method of a handle, or its async twin on a loop whose pool is closed afterwards."""
     if colour == "def":
         return getattr(handle, name)(*args, **options)
 
@@ -38,7 +38,7 @@ def ask(colour: str, app: Orchestrator, handle: Any, name: str, /, *args: Any, *
 
 @pytest.fixture
 def ends(app: Orchestrator) -> dict[str, Any]:
-    """Tasks that end in each way."""
+    """Tasks with each kind of end."""
 
     @app.task(name="completes")
     def completes(value: Any = None) -> Any:
@@ -57,7 +57,7 @@ def ends(app: Orchestrator) -> dict[str, Any]:
 
 @COLOURS
 @pytest.mark.parametrize("returned", [None, 0, "text", [1, {"a": None}], {"total": 1.5}, False], ids=repr)
-def test_result_is_what_the_handler_returned(
+def test_result_is_the_handlers_return_value(
     colour: str, returned: Any, app: Orchestrator, ends: dict[str, Any]
 ) -> None:
     """As JSON keeps it."""
@@ -73,7 +73,7 @@ def test_result_is_what_the_handler_returned(
 def test_a_dead_letter_is_raised_with_its_remote_error(
     colour: str, app: Orchestrator, ends: dict[str, Any]
 ) -> None:
-    """Class, message and traceback of where it happened."""
+    """Class, message and traceback of the worker's side."""
     handle = ends["fails"].enqueue()
     run_until_empty(app)
 
@@ -92,7 +92,7 @@ def test_a_dead_letter_is_raised_with_its_remote_error(
 def test_a_cancelled_task_is_raised_with_its_reason(
     colour: str, app: Orchestrator, ends: dict[str, Any]
 ) -> None:
-    """Its handler's, or that of the hand who cancelled it; or none."""
+    """The handler's reason, that of a manual cancel, or none."""
     by_handler, manually, without = (
         ends["cancels"].enqueue(),
         ends["fails"].enqueue(),
@@ -114,7 +114,7 @@ def test_a_cancelled_task_is_raised_with_its_reason(
 def test_the_last_failure_is_not_taken_for_the_reason(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A task that failed, waits for its retry, and is cancelled then."""
+    """For a task that failed, waits for its retry, and is cancelled then."""
 
     @app.task(name="flaky", backoff=Backoff(base_seconds=300, jitter=0))
     def flaky() -> None:
@@ -144,7 +144,7 @@ def test_a_task_that_is_not_there_has_expired(
     connection: psycopg.Connection,
     database_url: str,
 ) -> None:
-    """Deleted, or its transaction not committed yet; the sentence names both."""
+    """Deleted, or its transaction is not committed yet; the sentence names both."""
     deleted = ends["completes"].enqueue()
     connection.execute("DELETE FROM orchestrator.tasks")
     with psycopg.connect(database_url) as mine:
@@ -158,7 +158,7 @@ def test_a_task_that_is_not_there_has_expired(
 
 @COLOURS
 def test_timeout_zero_looks_once(colour: str, app: Orchestrator, ends: dict[str, Any]) -> None:
-    """And says so at once."""
+    """And raises at once."""
     handle = ends["completes"].enqueue()
     begun = time.monotonic()
 
@@ -180,7 +180,7 @@ def test_a_wait_ends_at_its_timeout(colour: str, app: Orchestrator, ends: dict[s
     assert 0.2 <= time.monotonic() - begun < 5
 
 
-def test_refresh_shows_the_task_as_it_stands(app: Orchestrator, ends: dict[str, Any]) -> None:
+def test_refresh_shows_the_present_state(app: Orchestrator, ends: dict[str, Any]) -> None:
     """Before it ran, and after it failed."""
     handle = ends["fails"].using(queue="others").enqueue()
     before = handle.refresh()
@@ -265,7 +265,7 @@ def test_a_finished_task_cannot_be_cancelled(
 def test_the_error_for_a_missing_right_names_the_right(
     colour: str, method: str, ends: dict[str, Any], database_url: str, connection: psycopg.Connection
 ) -> None:
-    """A producer's role enqueues, and no more."""
+    """A producer's role may only enqueue."""
     connection.execute("DROP ROLE IF EXISTS only_producer")
     connection.execute("CREATE ROLE only_producer LOGIN IN ROLE orchestrator_producer")
     lesser = Orchestrator(
@@ -284,7 +284,7 @@ def test_the_error_for_a_missing_right_names_the_right(
 async def test_fifty_waiting_coroutines_share_the_pool(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """A wait holds a connection only while it looks."""
+    """A wait uses a connection only during a look."""
     app = make_app(pool_size=3, pool_timeout_seconds=20)
     gate = asyncio.Event()
 
@@ -310,7 +310,7 @@ def held(connection: psycopg.Connection) -> int:
 
 
 def test_a_handle_is_made_of_an_id(app: Orchestrator, ends: dict[str, Any]) -> None:
-    """In another process, or from a column of the caller's; ids of a set give handles too."""
+    """In another process, or from a column of the caller's; the ids of a set give handles, too."""
     many = ends["completes"].enqueue_many({"value": n} for n in range(3))
     run_until_empty(app)
 
@@ -329,7 +329,7 @@ LOOKS: list[Callable[[Any], object]] = [
 def test_an_unreachable_database_raises_our_error(
     ends: dict[str, Any], app: Orchestrator, database_url: str
 ) -> None:
-    """Whatever one asks."""
+    """For every method."""
     lost = Orchestrator("postgresql://nobody@127.0.0.1:9/nothing", pool_timeout_seconds=0.1).handle(1)
 
     for look in LOOKS:

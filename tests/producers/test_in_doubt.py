@@ -36,7 +36,7 @@ TASKS = "SELECT count(*) FROM orchestrator.tasks"
 
 @pytest.fixture
 def proxy(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A door to the test's database; sets go in chunks of ten."""
+    """A proxy to the test's database; sets have chunks of ten."""
     monkeypatch.setattr(sending, "CHUNK_ITEMS", 10)
     with Proxy(database_url) as proxy:
         yield proxy
@@ -44,7 +44,7 @@ def proxy(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]
 
 @pytest.fixture
 def far(proxy: Proxy) -> Iterator[Any]:
-    """A task of an application whose own pool goes through the door."""
+    """A task of an application whose own pool connects through the proxy."""
     app = Orchestrator(proxy.url, pool_timeout_seconds=5.0)
 
     @app.task(name="far")
@@ -59,7 +59,7 @@ def far(proxy: Proxy) -> Iterator[Any]:
 def test_a_lost_answer_raises_in_doubt_and_the_task_exists(
     colour: str, many: int, far: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
-    """Never as failed: the server had committed."""
+    """Never a failure, because the server has committed."""
     proxy.cut_after(b"orchestrator.enqueue")
 
     with pytest.raises(EnqueueInDoubt, match="may be enqueued or not"):
@@ -100,7 +100,7 @@ def test_a_call_that_never_reached_the_server_is_in_doubt_too(
 def test_a_sets_lost_commit_is_in_doubt(
     colour: str, far: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
-    """A set of several chunks: its COMMIT was done, its answer lost."""
+    """A set of several chunks: its COMMIT succeeded, and the answer was lost."""
     proxy.cut_after(b"COMMIT")
 
     with pytest.raises(EnqueueInDoubt):
@@ -111,10 +111,10 @@ def test_a_sets_lost_commit_is_in_doubt(
 
 @COLOURS
 @pytest.mark.parametrize("moment", [b"BEGIN", b'"number": 15', b'"number": 24'], ids=str)
-def test_a_set_that_broke_before_its_commit_is_not_there_for_certain(
+def test_a_set_that_broke_before_its_commit_does_not_exist(
     colour: str, moment: bytes, far: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
-    """And that is what is said, since nobody need look."""
+    """The error says so, so the caller need not check."""
     proxy.cut_after(moment)
 
     with pytest.raises(DatabaseUnavailable, match="nothing of it was enqueued; try again"):
@@ -135,7 +135,7 @@ def test_in_their_transaction_the_drivers_own_error_comes_through(
     proxy: Proxy,
     connection: psycopg.Connection,
 ) -> None:
-    """What was not committed is not there: there is no doubt, and their code knows their driver's errors."""
+    """The caller has not committed, so there is no doubt, and the caller's code knows its driver's errors."""
 
     async def main() -> BaseException:
         try:
@@ -162,7 +162,7 @@ def test_in_their_transaction_the_drivers_own_error_comes_through(
 def test_on_sqlalchemys_autocommit_a_lost_answer_is_in_doubt(
     driver: str, many: int, note: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
-    """There, each statement is a transaction of its own, and a set is one of ours."""
+    """Each statement is a transaction of its own there, and a set is one of ours."""
     url = driven(proxy.url, driver)
     last_output = b"COMMIT" if many else b"orchestrator.enqueue"
 
@@ -193,7 +193,7 @@ def test_on_sqlalchemys_autocommit_a_lost_answer_is_in_doubt(
 
 
 @pytest.mark.parametrize("many", [0, 25])
-def test_in_djangos_autocommit_as_well(
+def test_in_djangos_autocommit_a_lost_answer_is_in_doubt(
     many: int, note: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
     """Outside of atomic."""
@@ -209,7 +209,7 @@ def test_in_djangos_autocommit_as_well(
 def test_in_a_transaction_on_an_autocommit_connection_nothing_is_in_doubt(
     begins: str, note: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
-    """However it was begun, it is the caller's to commit."""
+    """At any way to begin it, the caller commits."""
     mine = psycopg.connect(proxy.url, autocommit=True)
     proxy.cut_after(b"orchestrator.enqueue")
 

@@ -16,7 +16,7 @@ from tests.worker.running import recorded, run_until_empty, task, until, value, 
 
 @pytest.mark.parametrize("colour", ["def", "async"])
 def test_a_handler_may_have_parameters_of_any_name(colour: str, app: Orchestrator) -> None:
-    """Those of our own methods and of our options among them."""
+    """Also the names of our own methods and options."""
     seen: list[dict[str, Any]] = []
 
     @app.task(name="greedy")
@@ -57,7 +57,7 @@ def test_a_handler_may_have_parameters_of_any_name(colour: str, app: Orchestrato
 def test_using_beats_the_decorator_beats_the_type_beats_the_queue(
     app: Orchestrator, connection: psycopg.Connection, database_url: str
 ) -> None:
-    """And the house comes last."""
+    """And the built-in default comes last."""
     connection.execute(
         "INSERT INTO orchestrator.types (name, queue, priority, max_attempts, timeout)"
         " VALUES ('decorated', 'of-type', 10, 10, '10s'), ('plain', 'of-queue', NULL, 20, NULL)"
@@ -94,7 +94,7 @@ def test_using_beats_the_decorator_beats_the_type_beats_the_queue(
 
 
 def test_a_task_of_ours_may_be_enqueued_by_name(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Checked and sent to its own queue, as if its function had been asked."""
+    """It is checked and sent to its own queue, as with its function."""
 
     @app.task(name="ours", queue="mail")
     def ours(number: int) -> None: ...
@@ -111,7 +111,7 @@ DURATIONS = [timedelta(minutes=90), 5_400, 5_400.0, "1h30m", "90m", "5400s"]
 def test_durations_are_taken_as_people_write_them(
     written: Any, app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """By the options, and by the decorator."""
+    """In the options, and in the decorator."""
     patient = app.task(name="patient", timeout=written)(lambda: None)
     clock = Clock(connection)
 
@@ -137,8 +137,8 @@ def test_an_invalid_duration_is_refused_by_the_options_name(
         app.task(timeout="5 minutes")(lambda: None)
 
 
-def test_retry_and_snooze_take_them_too(app: Orchestrator) -> None:
-    """And one that is none fails the attempt, with its sentence."""
+def test_retry_and_snooze_accept_durations_too(app: Orchestrator) -> None:
+    """An invalid one fails the attempt, with its sentence."""
 
     @app.task(name="again", backoff=Backoff(base_seconds=300, jitter=0))
     def again(how: str, after: str) -> None:
@@ -174,17 +174,15 @@ def test_retry_and_snooze_take_them_too(app: Orchestrator) -> None:
         ("tag", "tags"),
     ],
 )
-def test_a_misspelt_option_is_answered_with_the_one_that_was_meant(
-    option: str, meant: str, note: Any, app: Orchestrator
-) -> None:
-    """Before anything is sent, wherever options are taken."""
+def test_a_misspelt_option_gets_a_suggestion(option: str, meant: str, note: Any, app: Orchestrator) -> None:
+    """Before anything is sent, at every place for options."""
     with pytest.raises(TypeError, match=rf"there is no option {option}; did you mean {meant}\?"):
         note.using(**{option: 1})
     with pytest.raises(TypeError, match=rf"did you mean {meant}\?"):
         app.enqueue("note", {}, **{option: 1})
 
 
-def test_an_option_that_resembles_none_is_answered_with_all(note: Any) -> None:
+def test_an_unknown_option_gets_the_list(note: Any) -> None:
     """There are ten."""
     with pytest.raises(
         TypeError, match="there is no option eta; known are queue, priority, run_at, delay, key,"
@@ -206,7 +204,7 @@ def test_a_key_is_taken_for_its_window(note: Any, connection: psycopg.Connection
 
 
 def test_a_handler_finds_tags_and_metadata_in_its_context(app: Orchestrator) -> None:
-    """Beside the payload, and never in it."""
+    """Not in the payload."""
     seen: list[Any] = []
 
     @app.task(name="tagged")

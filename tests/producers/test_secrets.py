@@ -46,7 +46,7 @@ FAULTS: dict[str, tuple[LiteralString, type[Exception] | None]] = {
 
 
 def everything_printed(error: BaseException) -> str:
-    """Return all that a log would get: the chain with its tracebacks, and each link's str and repr."""
+    """Return everything that a log would get: the chain with its tracebacks, and each error's str and repr."""
     texts = traceback.format_exception(error)
     links: list[BaseException | None] = [error]
     while links:
@@ -63,7 +63,7 @@ def everything_printed(error: BaseException) -> str:
 async def test_no_error_of_the_database_prints_the_payload(
     kind: str, fault: str, many: bool, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Though SQLAlchemy prints parameters, and this server prints rows and parameters into its errors."""
+    """Although SQLAlchemy prints parameters, and this server prints rows and parameters into its errors."""
     statement, expected = FAULTS[fault]
     connection.execute(SETTINGS)
     connection.execute(statement)
@@ -111,7 +111,7 @@ REFUSED: dict[str, Callable[[Any], object]] = {
 
 @pytest.mark.parametrize("how", REFUSED)
 def test_no_refusal_of_ours_prints_the_payload(how: str, note: Any) -> None:
-    """It says where, and of what type."""
+    """It has the path and the type."""
     with pytest.raises((PayloadRefused, TypeError)) as refusal:
         REFUSED[how](note)
 

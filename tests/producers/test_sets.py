@@ -75,7 +75,7 @@ async def test_an_application_enqueues_several_types_at_once(
 def test_keys_are_taken_within_a_set_and_across_its_chunks(
     colour: str, size: int, note: Any, connection: psycopg.Connection
 ) -> None:
-    """Whose key is taken gets the handle of the task that has it, by an older one or by an earlier item."""
+    """An item whose key is taken gets the handle of the task that has it: an older one, or an earlier item."""
     older = note.using(key="key-1").enqueue(number=-1)
     calls = [note.using(key=f"key-{n % 3}").call(number=n) for n in range(size)]
 
@@ -88,7 +88,7 @@ def test_keys_are_taken_within_a_set_and_across_its_chunks(
 
 
 @COLOURS
-def test_an_empty_set_is_nothing(colour: str, note: Any, connection: psycopg.Connection) -> None:
+def test_an_empty_set_is_no_error(colour: str, note: Any, connection: psycopg.Connection) -> None:
     """And no error."""
     handles = asked(colour, note.using(), iter(()))
 
@@ -97,7 +97,7 @@ def test_an_empty_set_is_nothing(colour: str, note: Any, connection: psycopg.Con
 
 
 class Watched:
-    """An iterator that knows how far it was read while tasks are not enqueued yet."""
+    """An iterator that notes how far it was read before the tasks are enqueued."""
 
     def __init__(self, count: int, connection: psycopg.Connection) -> None:
         self._items = iter(range(count))
@@ -114,7 +114,7 @@ class Watched:
 
     @property
     def sent(self) -> int:
-        """How many ids were drawn, whoever may see the tasks."""
+        """How many ids were drawn, by any session."""
         drawn = value(
             self._connection, "SELECT last_value - (NOT is_called)::int FROM orchestrator.tasks_id_seq"
         )
@@ -125,7 +125,7 @@ class Watched:
 def test_a_generator_is_read_one_chunk_ahead_at_most(
     colour: str, note: Any, connection: psycopg.Connection
 ) -> None:
-    """So somebody's cursor may feed it."""
+    """So it may read from a cursor."""
     ahead: list[int] = []
     watched = Watched(3_500, connection)
 
@@ -161,7 +161,7 @@ def test_large_items_make_smaller_chunks(note: Any, connection: psycopg.Connecti
 def test_two_hundred_thousand_are_streamed_in_bounded_memory(
     colour: str, size: int, note: Any, connection: psycopg.Connection
 ) -> None:
-    """Not the items, not their JSON, not their handles are held; nine bytes each remain."""
+    """Neither items nor their JSON nor their handles stay in memory; nine bytes each do."""
 
     def watched() -> Iterator[dict[str, int]]:
         for item in numbers(size):
@@ -183,7 +183,7 @@ def test_two_hundred_thousand_are_streamed_in_bounded_memory(
 
 
 def bad_items(note: Any) -> dict[str, tuple[Any, type[Exception], str]]:
-    """Return items that cannot be, with the error each makes, after its index."""
+    """Return invalid items, with the error of each, after its index."""
     return {
         "a wrong name": ({"nummer": 1}, TypeError, r": note: got an unexpected keyword argument 'nummer'"),
         "no mapping": (7, TypeError, r" is a int; it must be a mapping of arguments, or a call"),
@@ -207,7 +207,7 @@ def bad_items(note: Any) -> dict[str, tuple[Any, type[Exception], str]]:
 def test_a_bad_item_names_its_index_and_nothing_is_enqueued(
     colour: str, index: int, what: str, note: Any, connection: psycopg.Connection
 ) -> None:
-    """In the first chunk and in the second, whoever finds it."""
+    """In the first chunk and in the second, found by Python or by the database."""
     item, error, sentence = bad_items(note)[what]
     items = itertools.chain(numbers(index), [item], numbers(700))
 
@@ -221,7 +221,7 @@ def test_a_bad_item_names_its_index_and_nothing_is_enqueued(
 def test_an_application_names_the_bad_call_too(
     index: int, app: Orchestrator, note: Any, connection: psycopg.Connection
 ) -> None:
-    """Something that is no call, and a call that cannot be."""
+    """A value that is no call, and an invalid call."""
     for bad, error in (({"number": 1}, TypeError), (app.call("far", {"x": {1}}), PayloadRefused)):
         calls: Any = itertools.chain((note.call(number=n) for n in range(index)), [bad])
         with pytest.raises(error, match=rf"^items\[{index}\]"):
@@ -232,10 +232,10 @@ def test_an_application_names_the_bad_call_too(
 
 @COLOURS
 @pytest.mark.parametrize("after", [0, 10, 1_500])
-def test_a_generator_that_raises_takes_the_whole_set_back(
+def test_a_generator_that_raises_rolls_the_whole_set_back(
     colour: str, after: int, note: Any, connection: psycopg.Connection
 ) -> None:
-    """Its error comes as it was raised; the pool's connection is whole."""
+    """Its error is raised unchanged, and the pool's connection is usable."""
 
     def broken() -> Iterator[Mapping[str, int]]:
         yield from numbers(after)

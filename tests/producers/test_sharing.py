@@ -69,12 +69,12 @@ def test_thirty_two_connections_sixteen_threads_and_two_hundred_coroutines_at_on
 def test_a_full_pool_waits_and_then_names_the_setting_to_raise(
     colour: str, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Who is in time gets a connection as soon as one is free."""
+    """A caller gets a connection as soon as one is free within its time."""
     app = Orchestrator(database_url, pool_size=1, pool_timeout_seconds=0.3)
     note = note_of(app)
 
     def asks_again() -> Iterator[dict[str, int]]:
-        """Read while the pool's only connection is held for this very set."""
+        """Enqueue while the pool's only connection is in use for this very set."""
         with pytest.raises(DatabaseUnavailable, match=r"pool_size \(1\).*raise ORCHESTRATOR_POOL_SIZE"):
             note.enqueue(number=1)
         yield {"number": 2}
@@ -102,7 +102,7 @@ def test_a_full_pool_waits_and_then_names_the_setting_to_raise(
 
 @pytest.fixture
 def bouncing_url(database_url: str) -> Iterator[str]:
-    """The test's database through a PgBouncer in transaction mode, with two sessions for everybody."""
+    """The test's database through a PgBouncer in transaction mode, with two sessions in all."""
     if bouncer.PROGRAM is None:
         pytest.skip("pgbouncer is not installed; Debian: apt-get install pgbouncer")
     with (
@@ -147,7 +147,7 @@ def test_producers_share_two_sessions_through_pgbouncer(
 def test_the_callers_transaction_goes_through_pgbouncer(
     bouncing_url: str, connection: psycopg.Connection
 ) -> None:
-    """psycopg's and SQLAlchemy's, often enough for a statement to be prepared if it were allowed."""
+    """psycopg's and SQLAlchemy's, often enough for a prepared statement if those were allowed."""
     app = Orchestrator(bouncing_url)
     note = note_of(app)
 

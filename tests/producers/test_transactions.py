@@ -22,7 +22,7 @@ single_or_set = pytest.mark.parametrize("many", [0, 25], ids=["one", "a set"])
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a set of 25 go in three chunks."""
+    """A set of 25 has three chunks."""
     monkeypatch.setattr(sending, "CHUNK_ITEMS", 10)
 
 
@@ -36,7 +36,7 @@ def counted(connection: psycopg.Connection) -> tuple[int, int]:
 
 
 async def put(kind: str, note: Any, held: Any, many: int) -> None:
-    """Enqueue one task, or a set of so many."""
+    """Enqueue one task, or a set of this size."""
     if many:
         handles = await enqueue_many(kind, note.using(held), ({"number": n} for n in range(many)))
         assert many == len(handles)
@@ -50,7 +50,7 @@ async def put(kind: str, note: Any, held: Any, many: int) -> None:
 async def test_a_commit_commits_both(
     kind: str, many: int, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Nothing is visible before the caller commits, and all of it after."""
+    """Before the caller's commit nothing is visible, and after it everything."""
 
     async with ALL_KINDS[kind](database_url) as holding:
         await holding.execute(OWN_ROW)
@@ -64,10 +64,10 @@ async def test_a_commit_commits_both(
 
 @every_kind
 @single_or_set
-async def test_a_rollback_takes_both_back(
+async def test_a_rollback_rolls_back_both(
     kind: str, many: int, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """And what they hold can be used again."""
+    """And the caller's objects can be used again."""
 
     async with ALL_KINDS[kind](database_url) as holding:
         await holding.execute(OWN_ROW)
@@ -83,7 +83,7 @@ async def test_a_rollback_takes_both_back(
 async def test_enqueueing_first_begins_their_transaction(
     kind: str, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """As any first statement would; a rollback takes it back."""
+    """Like any first statement; a rollback undoes it."""
 
     async with ALL_KINDS[kind](database_url) as holding:
         await put(kind, note, holding.held, 3)
@@ -123,7 +123,8 @@ async def test_a_savepoint_rolls_back_its_own_enqueues_only(
 async def test_a_refused_set_leaves_their_transaction_as_it_was(
     kind: str, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """A set goes behind a savepoint of its own: refused in the third chunk, nothing of it is there, and they go on."""
+    """A set has a savepoint of its own: if the third chunk is refused, nothing of the set exists, and the caller
+    goes on."""
 
     async with ALL_KINDS[kind](database_url) as holding:
         await holding.execute(OWN_ROW)
@@ -141,7 +142,7 @@ async def test_a_refused_set_leaves_their_transaction_as_it_was(
 async def test_an_iterator_that_raises_leaves_their_transaction_as_it_was(
     kind: str, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Its error is theirs, and comes as it was raised; even a database's is not taken for ours."""
+    """Its error is raised unchanged; even a database's error does not become ours."""
 
     def broken() -> Any:
         yield from ({"number": n} for n in range(15))
@@ -160,7 +161,7 @@ async def test_an_iterator_that_raises_leaves_their_transaction_as_it_was(
 async def test_a_refusal_is_an_error_in_their_transaction_like_any_other(
     kind: str, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Our sentence, the driver's error as its cause; after a rollback they go on."""
+    """Our sentence, with the driver's error as its cause. After a rollback the caller goes on."""
     connection.execute("UPDATE orchestrator.queues SET state = 'draining' WHERE name = 'default'")
 
     async with ALL_KINDS[kind](database_url) as holding:
@@ -184,7 +185,7 @@ async def test_a_refusal_is_an_error_in_their_transaction_like_any_other(
 async def test_a_refusal_in_a_savepoint_costs_only_the_savepoint(
     kind: str, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """So an application may enqueue if it can, and commit in any case."""
+    """So an application may try to enqueue, and commit in any case."""
     connection.execute("UPDATE orchestrator.queues SET state = 'draining' WHERE name = 'default'")
 
     async with ALL_KINDS[kind](database_url) as holding:

@@ -22,14 +22,14 @@ SECRET = "hunter2"  # noqa: S105 - it is meant to be looked for
 
 
 class Colour(enum.Enum):
-    """Of text."""
+    """A text enum."""
 
     RED = "red"
     BLUE = "blue"
 
 
 class Level(enum.IntEnum):
-    """Of numbers."""
+    """A number enum."""
 
     LOW = 1
     HIGH = 2
@@ -37,7 +37,7 @@ class Level(enum.IntEnum):
 
 @dataclasses.dataclass
 class Address:
-    """Inside of others."""
+    """Nested in others."""
 
     street: str
     moved_in: date | None = None
@@ -57,7 +57,7 @@ class Person:
 
 @dataclasses.dataclass
 class Guarded:
-    """Checks itself."""
+    """Checks its own values."""
 
     code: str
 
@@ -76,16 +76,16 @@ class Order(msgspec.Struct, frozen=True):
 
 
 class Renamed(msgspec.Struct, rename="camel", tag="renamed"):
-    """Written otherwise than it is named."""
+    """Its JSON name differs from its field's name."""
 
     first_name: str
 
 
 class Invoice(pydantic.BaseModel):
-    """A pydantic model, with one inside."""
+    """A pydantic model with a nested one."""
 
     class Line(pydantic.BaseModel):
-        """Inside."""
+        """The nested model."""
 
         text: str
         price: Decimal
@@ -112,7 +112,7 @@ class Point(NamedTuple):
 
 
 class Movie(TypedDict):
-    """A plain dict, with a key that may be missing."""
+    """A plain dict, with an optional key."""
 
     title: str
     year: NotRequired[int]
@@ -189,8 +189,8 @@ def test_arguments_arrive_equal_and_with_their_types(annotation: Any, value: Any
     assert type(value) is type(seen[0])
 
 
-def test_many_arguments_are_each_what_they_are(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Beside a Context, defaults and plain ones; and a result is plain JSON."""
+def test_each_of_many_arguments_has_its_type(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Together with a Context, defaults and plain ones; a result is plain JSON."""
     seen: dict[str, Any] = {}
 
     @app.task(name="several")
@@ -215,7 +215,7 @@ def test_many_arguments_are_each_what_they_are(app: Orchestrator, connection: ps
 
 
 class Unknown:
-    """Something that nobody but its author can build."""
+    """A type that no library can build."""
 
 
 def with_unresolvable(first: "OnlyForTypeCheckers", at: datetime) -> None:  # type: ignore[name-defined]  # noqa: F821
@@ -225,8 +225,8 @@ def with_unresolvable(first: "OnlyForTypeCheckers", at: datetime) -> None:  # ty
 ARRIVED: list[tuple[Any, Any]] = []
 
 
-def test_an_annotation_that_cannot_be_resolved_costs_the_others_nothing(app: Orchestrator) -> None:
-    """As under `if TYPE_CHECKING`: that argument arrives as it travelled."""
+def test_an_annotation_that_cannot_be_resolved_does_not_affect_the_others(app: Orchestrator) -> None:
+    """As under `if TYPE_CHECKING`: that argument arrives as JSON."""
     ARRIVED.clear()
     task = app.task(name="partly")(with_unresolvable)
 
@@ -238,7 +238,7 @@ def test_an_annotation_that_cannot_be_resolved_costs_the_others_nothing(app: Orc
 
 @pytest.mark.parametrize("annotation", [Unknown, list[Unknown], Callable[[], int], "Unresolvable"], ids=str)
 def test_a_type_that_cannot_be_built_arrives_as_json(annotation: Any, app: Orchestrator) -> None:
-    """A plain value is more use than a dead letter."""
+    """A plain value is more useful than a dead letter."""
     seen: list[Any] = []
     traveller = app.task(name="traveller")(handler_of(annotation, seen))
 
@@ -257,7 +257,7 @@ class Dog(msgspec.Struct, tag=True):
 
 
 class Strict(pydantic.BaseModel):
-    """Says what it thinks of a value, with the value."""
+    """Its error contains the value."""
 
     code: str
     colour: Colour = Colour.RED
@@ -265,7 +265,7 @@ class Strict(pydantic.BaseModel):
     @pydantic.field_validator("code")
     @classmethod
     def short(cls, code: str) -> str:
-        """Refuse a long one, aloud."""
+        """Refuse a long value, with the value in the error."""
         if len(code) > 3:
             raise ValueError(f"{code!r} is too long")
         return code
@@ -302,7 +302,7 @@ MISFITS: list[tuple[Any, Any, str]] = [
 def test_a_misfit_is_a_dead_letter_that_does_not_show_the_value(
     annotation: Any, value: Any, message: str, app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """At once, since trying again would not help; it names the argument, and the path in it."""
+    """At once, because another try would not help. It names the argument and the path in it."""
     traveller = app.task(name="traveller")(handler_of(annotation, []))
 
     manually = "SELECT orchestrator.enqueue('traveller', jsonb_build_object('argument', %s::jsonb))"

@@ -39,7 +39,7 @@ class Own(Base):
 
 @pytest.fixture
 def engine(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An engine on the test's database, with the caller's table; sets go in chunks of ten."""
+    """An engine on the test's database, with the caller's table; sets have chunks of ten."""
     monkeypatch.setattr(sending, "CHUNK_ITEMS", 10)
     engine = create_engine(driven(database_url, "psycopg"), poolclass=NullPool)
     Base.metadata.create_all(engine)
@@ -48,7 +48,7 @@ def engine(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def everything(connection: psycopg.Connection[Any]) -> dict[str, Any]:
-    """Return all that can be set on a connection, in Python and in its session."""
+    """Return all settings of a connection, in Python and in its session."""
     with psycopg.Cursor(connection, row_factory=psycopg.rows.tuple_row) as cursor:
         cursor.execute("SELECT name, setting FROM pg_settings WHERE name NOT LIKE 'plpgsql.%'")
         session: dict[str, Any] = dict(cursor.fetchall())
@@ -73,7 +73,7 @@ def everything(connection: psycopg.Connection[Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("autocommit", [True, False])
 def test_a_psycopg_connection_keeps_all_its_settings(note: Any, database_url: str, autocommit: bool) -> None:
-    """In Python and in the session, after one, a set, a refused one and a refused set."""
+    """In Python and in the session, after a task, a set, a refused task and a refused set."""
     with psycopg.connect(
         database_url, autocommit=autocommit, row_factory=dict_row, cursor_factory=psycopg.ClientCursor
     ) as mine:
@@ -93,8 +93,8 @@ def test_a_psycopg_connection_keeps_all_its_settings(note: Any, database_url: st
         assert before == everything(mine)
 
 
-def test_numbers_that_a_caller_reads_his_own_way_are_ids_all_the_same(note: Any, database_url: str) -> None:
-    """A connection may load bigint as whatever it likes."""
+def test_ids_are_right_with_a_callers_own_loader_of_numbers(note: Any, database_url: str) -> None:
+    """A connection may load bigint as any type."""
     with psycopg.connect(database_url) as mine:
         mine.adapters.register_loader("int8", NumericLoader)
         one = note.using(mine).enqueue()
@@ -121,7 +121,7 @@ def test_an_open_cursor_keeps_its_place(note: Any, database_url: str) -> None:
 
 
 def test_in_a_pipeline_tasks_are_enqueued_in_its_order(note: Any, database_url: str) -> None:
-    """What stands in the pipeline before is done before."""
+    """Earlier statements of the pipeline run first."""
     with psycopg.connect(database_url) as mine, mine.pipeline():
         mine.execute("CREATE TABLE public.first AS SELECT 1")
         note.using(mine).enqueue()
@@ -136,7 +136,7 @@ def test_in_a_pipeline_tasks_are_enqueued_in_its_order(note: Any, database_url: 
 def test_on_an_autocommit_connection_a_set_is_committed_at_once(
     note: Any, database_url: str, connection: psycopg.Connection, many: int
 ) -> None:
-    """All of it or nothing, also in chunks; afterwards the connection is idle, and still in autocommit."""
+    """All of it or nothing, also in chunks. Afterwards the connection is idle, and still in autocommit."""
     with psycopg.connect(database_url, autocommit=True) as mine:
         with pytest.raises(EnqueueRefused, match=rf"items\[{many - 1}\]"):
             note.using(mine).enqueue_many(
@@ -153,7 +153,7 @@ def test_on_an_autocommit_connection_a_set_is_committed_at_once(
 def test_a_transaction_that_the_caller_began_stays_the_callers(
     note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """On an autocommit connection, BEGIN is only a statement, and ROLLBACK takes all back."""
+    """On an autocommit connection, BEGIN is only a statement, and ROLLBACK undoes everything."""
     with psycopg.connect(database_url, autocommit=True) as mine:
         mine.execute("BEGIN")
         note.using(mine).enqueue()
@@ -167,7 +167,7 @@ def test_a_transaction_that_the_caller_began_stays_the_callers(
 def test_a_pending_object_is_neither_flushed_nor_lost(
     note: Any, engine: Any, connection: psycopg.Connection
 ) -> None:
-    """An enqueue uses the session's connection, and leaves what is new or changed for the session's own flush."""
+    """An enqueue uses the session's connection, and leaves new and changed objects for the session's own flush."""
     with Session(engine) as session:
         session.add(kept := Own(note="kept"))
         session.commit()
@@ -186,7 +186,7 @@ def test_a_pending_object_is_neither_flushed_nor_lost(
 
 
 def test_a_refused_set_expires_nothing_in_the_session(note: Any, engine: Any) -> None:
-    """A savepoint of the session's own would: what it holds would be read again, pending objects thrown out."""
+    """A savepoint of the session's own would: its objects would be read again, and pending ones removed."""
     with Session(engine) as session:
         session.add(kept := Own(note="kept"))
         session.flush()
@@ -202,7 +202,7 @@ def test_a_refused_set_expires_nothing_in_the_session(note: Any, engine: Any) ->
 
 
 def test_a_failed_session_raises_its_own_error(note: Any, engine: Any) -> None:
-    """Its own error, before anything is sent."""
+    """Before anything is sent."""
     with Session(engine) as session:
         session.add(Own(id=1, note="a"))
         session.flush()
@@ -218,7 +218,7 @@ def test_a_failed_session_raises_its_own_error(note: Any, engine: Any) -> None:
 def test_a_connection_that_fetches_in_pieces_enqueues_at_once(
     note: Any, engine: Any, connection: psycopg.Connection, option: dict[str, Any]
 ) -> None:
-    """Its server-side cursors are for SELECT."""
+    """Its server-side cursors are for SELECT only."""
     with engine.connect().execution_options(**option) as mine:
         note.using(mine).enqueue()
         note.using(mine).enqueue_many(numbers(25))
@@ -252,7 +252,7 @@ def test_on_sqlalchemys_autocommit_a_set_is_all_or_nothing_too(
 
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
-def test_on_an_async_autocommit_connection_as_well(
+def test_on_an_async_autocommit_connection_a_set_is_all_or_nothing(
     note: Any, database_url: str, connection: psycopg.Connection, driver: str
 ) -> None:
     """The same on the event loop."""

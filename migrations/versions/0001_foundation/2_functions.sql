@@ -1702,7 +1702,7 @@ BEGIN
                 HINT = 'SELECT orchestrator.ensure_partition(); makes it. Then try again.';
         END IF;
         NEW.finished_at := now;
-        -- Whoever runs it is fenced off; worker_id stays, to tell who it was.
+        -- Its worker is fenced off; worker_id stays, to name that worker.
         NEW.lease := NULL;
         RETURN NEW;
     ELSE
@@ -2494,7 +2494,7 @@ BEGIN
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
         jsonb_build_object(
-            'class', 'LeaseLost', 'message', format('a manual change deleted this task while worker %s ran it', b.worker_id), 'traceback', ''
+            'class', 'LeaseLost', 'message', format('worker %s ran this task when a manual change deleted it', b.worker_id), 'traceback', ''
         ),
         b.lease, b.worker_id, b.started_at
     FROM old_tasks AS b
@@ -2612,7 +2612,7 @@ BEGIN
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
         jsonb_build_object(
-            'class', 'LeaseLost', 'message', format('a manual change made this task %s while worker %s ran it', a.status, b.worker_id),
+            'class', 'LeaseLost', 'message', format('worker %s ran this task when a manual change made it %s', b.worker_id, a.status),
             'traceback', ''
         ),
         b.lease, b.worker_id, b.started_at

@@ -56,7 +56,7 @@ BEGIN
                 HINT = 'SELECT orchestrator.ensure_partition(); makes it. Then try again.';
         END IF;
         NEW.finished_at := now;
-        -- Whoever runs it is fenced off; worker_id stays, to tell who it was.
+        -- Its worker is fenced off; worker_id stays, to name that worker.
         NEW.lease := NULL;
         RETURN NEW;
     ELSE

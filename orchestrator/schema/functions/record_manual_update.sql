@@ -76,7 +76,7 @@ BEGIN
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
         jsonb_build_object(
-            'class', 'LeaseLost', 'message', format('a manual change made this task %s while worker %s ran it', a.status, b.worker_id),
+            'class', 'LeaseLost', 'message', format('worker %s ran this task when a manual change made it %s', b.worker_id, a.status),
             'traceback', ''
         ),
         b.lease, b.worker_id, b.started_at
