@@ -25,7 +25,7 @@ MUTANTS = (
     mutant(
         "count-and-forget-what-is-refused",
         STATISTICS,
-        "                    sum_of(self._waiting, key).add(known.counts, wait, run)\n",
+        "                    sum_of(self._waiting, key).add(known)\n",
         "                    pass\n",
         why="A report locks the table for a moment, and an interval of every worker is gone.",
         suites=COUNTED,
