@@ -17,6 +17,11 @@ from orchestrator.observe.masking import masked_payload
 
 # All other lines are of level info.
 LEVELS: dict[str, tuple[type[events.Event], ...]] = {
+    # They occur many times a second, and only count for metrics.
+    "never": (
+        events.TasksEnqueued, events.OutcomesWritten, events.ClaimAnswered, events.LoopTurned, events.WorkersRung,
+        events.NotificationHeard,
+    ),
     "debug": (
         events.TaskStarted, events.TaskCompleted, events.TaskSnoozed, events.LeaderElected, events.LeaderResigned,
         events.RowsExpired, events.GaugesSampled,
@@ -34,18 +39,6 @@ LEVELS: dict[str, tuple[type[events.Event], ...]] = {
     ),
 }  # fmt: skip
 LEVEL_OF = {kind: level for level, kinds in LEVELS.items() for kind in kinds}
-
-# These occur many times a second. They only count for metrics.
-NEVER: frozenset[type[events.Event]] = frozenset(
-    {
-        events.TasksEnqueued,
-        events.OutcomesWritten,
-        events.ClaimAnswered,
-        events.LoopTurned,
-        events.WorkersRung,
-        events.NotificationHeard,
-    }
-)
 
 # These fields are left out when they are None.
 MAY_LACK = ("trace_id", "duration_seconds", "worker_id")
@@ -76,7 +69,7 @@ def follow(*, minimum: str = "info") -> Callable[[], None]:
             more = {"left_out": left_out} if left_out else {}
             getattr(logger(), level_of(type(event)))(name_of(event), **fields_of(event), **more)
 
-    return events.subscribe(line, to=[k for k in events.kinds() if has_line(k) and level_of(k) in loud])
+    return events.subscribe(line, to=[kind for kind in events.kinds() if level_of(kind) in loud])
 
 
 def level_of(kind: type[events.Event]) -> str:
@@ -85,7 +78,7 @@ def level_of(kind: type[events.Event]) -> str:
 
 def has_line(kind: type[events.Event]) -> bool:
     """Return whether such events are logged at any level."""
-    return kind not in NEVER
+    return level_of(kind) != "never"
 
 
 class Repeats:
