@@ -2,7 +2,6 @@
 too, never on the event loop.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -44,9 +43,8 @@ class Executors:
 
     async def apart(self, function: Callable[..., Any], *arguments: Any, seconds: float | None = None) -> Any:
         """Run code of a handler's values in a thread. TimeoutError: it did not end in time and is interrupted."""
-        async with asyncio.timeout(seconds):
-            given = {"function": function, "arguments": arguments}
-            return await self._threads.call(called, given, interrupts=True)
+        given = {"function": function, "arguments": arguments}
+        return await self._threads.call(called, given, interrupts=True, seconds=seconds)
 
     def stop(self) -> None:
         """Take no more calls. Idle threads end, and children are killed."""

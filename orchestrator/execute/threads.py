@@ -81,10 +81,15 @@ class Threads:
         return self._abandoned
 
     async def call(
-        self, function: Callable[..., Any], arguments: dict[str, Any], *, interrupts: bool = False
+        self,
+        function: Callable[..., Any],
+        arguments: dict[str, Any],
+        *,
+        interrupts: bool = False,
+        seconds: float | None = None,
     ) -> Any:
         """Call a function in a thread, with a copy of the caller's context; raise what it raises. On cancellation leave
-        the thread behind, and interrupt it if `interrupts`."""
+        the thread behind, and interrupt it if `interrupts`. After `seconds` do both, and raise TimeoutError."""
         self._loop = asyncio.get_running_loop()
         call = Call(function, arguments, self._loop.create_future())
         with self._lock:
@@ -97,6 +102,7 @@ class Threads:
         except RuntimeError:  # the system refuses a new thread
             call.dropped = True
             raise
+        limit = None if seconds is None else self._loop.call_later(seconds, self._give_up, call)
         try:
             answer = await call.future
         except asyncio.CancelledError:
@@ -104,6 +110,9 @@ class Threads:
             if interrupts:
                 self._interrupt(call)
             raise
+        finally:
+            if limit is not None:
+                limit.cancel()
         if isinstance(answer, Raised):
             raise answer.error
         return answer
@@ -134,11 +143,17 @@ class Threads:
         with suppress(RuntimeError):  # the system refuses a new thread; a busy one takes the call later
             self._let_go(sent_for)
 
+    def _give_up(self, call: Call) -> None:
+        # Not asyncio.timeout: on a loop that was blocked it expires although the answer is there.
+        if not call.future.done():
+            self._part(call)
+            self._interrupt(call)
+            call.future.set_exception(TimeoutError())
+
     def _interrupt(self, call: Call) -> None:
         """Raise `Interrupted` in the thread that runs a call, until it has ended."""
         with self._lock:
-            runner = call.runner
-            if runner is None or runner.ident is None:
+            if (runner := call.runner) is None or runner.ident is None:
                 return
             if not runner.is_alive():
                 # Interrupted just after its function, before `ended`. Another thread may get its ident.

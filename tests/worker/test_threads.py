@@ -5,6 +5,7 @@ import asyncio
 import contextvars
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from types import FrameType
@@ -226,6 +227,21 @@ def test_a_thread_that_is_interrupted_just_after_its_function_is_gone(
         assert 1 == pool.abandoned
         goes_on.set()
         await until(lambda: not pool.abandoned, "the thread is gone")
+
+    run(1, work)
+
+
+def test_an_answer_in_time_counts_though_the_loop_was_blocked_beyond_the_limit() -> None:
+    """When the loop turns again, the answer and the limit are there at the same time."""
+    limit_seconds = 0.01
+
+    async def work(pool: Threads) -> None:
+        call = asyncio.create_task(pool.call(lambda: "text", {}, interrupts=True, seconds=limit_seconds))
+        await asyncio.sleep(0)
+        blocked_until = time.monotonic() + limit_seconds
+        while not pool._idle or time.monotonic() < blocked_until:
+            pass  # ends: the thread has answered
+        assert "text" == await call
 
     run(1, work)
 
