@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from orchestrator.postgres import statement
 from orchestrator.schema.option_parts import OPTION_PARTS, listed
-from orchestrator.task.columns import KEPT, ONLY_OF_GUESTS
+from orchestrator.task.columns import KEPT, ONLY_OF_FEATURES
 from orchestrator.task.tally import ENDS, ERRORS, WORDS
 
 
@@ -16,7 +16,7 @@ def kept(of: str) -> list[str]:
 
 
 def kept_when_plain(of: str) -> list[str]:
-    return listed((name for name in KEPT if name not in ONLY_OF_GUESTS), of=of, closing=",")
+    return listed((name for name in KEPT if name not in ONLY_OF_FEATURES), of=of, closing=",")
 
 
 def outcomes(of: str) -> list[str]:
