@@ -41,9 +41,10 @@ def start(
     out: Path,
     err: Path | None = None,
     cwd: Path = REPOSITORY,
+    does: Callable[..., object] = command_line,
 ) -> Forked:
     """Start a command beside the test; what it prints is added to files."""
-    return Forked(Birth(env, cwd, Path(os.devnull), out, err or out), command_line, *words)
+    return Forked(Birth(env, cwd, Path(os.devnull), out, err or out), does, *words)
 
 
 def run(
@@ -70,7 +71,8 @@ def ran(
 
 
 class Process:
-    """A worker that runs beside the test; its log goes to a file. `fresh`: in a new interpreter (0.5 s of CPU)."""
+    """A worker that runs beside the test; its log goes to a file. `fresh`: in a new interpreter (0.5 s of CPU). `does`:
+    what another process does in place of the command line."""
 
     def __init__(
         self,
@@ -80,6 +82,7 @@ class Process:
         settings: Mapping[str, str],
         app: str = "tests.worker.tasks:app",
         fresh: bool = False,
+        does: Callable[..., object] = command_line,
     ) -> None:
         self._log = log
         words, env = ("worker", app, *words), surroundings(url, **settings)
@@ -95,7 +98,7 @@ class Process:
                     stderr=file,
                 )
             else:
-                self.popen = start(*words, env=env, out=log)
+                self.popen = start(*words, env=env, out=log, does=does)
 
     @property
     def pid(self) -> int:
