@@ -23,6 +23,7 @@ FLOORS: tuple[tuple[str, str, float], ...] = (
     ("I08", "writes of duties", 0.01),
     ("I16", "steps by hand", 0.01),
     ("I17", "permits taken", 0.5),
+    ("I17", "permits folded", 0.1),
 )
 """What there must be to judge, a second of the storm, and once at the least; a run has fifty times as much."""
 LINES_MAX = 60
