@@ -1,6 +1,6 @@
-"""A PgBouncer of the tests' own before a server: transaction pooling, a loopback port, a throw-away directory.
+"""A PgBouncer of the tests' own in front of a server: transaction pooling, a loopback port, a temporary directory.
 
-It refuses to run as root, so there it runs as the user whom the embedded server runs as.
+PgBouncer refuses to run as root, so as root the tests run it as the user of the embedded server.
 """
 
 import os
@@ -15,7 +15,7 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
 from orchestrator.postgres import embedded_folder
-from tests import servers
+from tests.patience import PATIENCE_SECONDS, eventually
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
@@ -69,8 +69,8 @@ def bouncing(url: str, directory: Path, *, pool_size: int = 5) -> Iterator[str]:
         return pq.PGconn.ping(through.encode()) == pq.Ping.OK
 
     try:
-        servers.wait_until(answers, "PgBouncer accepts sessions")
+        eventually(answers, "PgBouncer accepts sessions")
         yield through
     finally:
         process.terminate()
-        process.wait(servers.WAIT_SECONDS)
+        process.wait(PATIENCE_SECONDS)

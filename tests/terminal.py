@@ -1,4 +1,4 @@
-"""A process at a terminal of its own: it is shown what a person sees, and Ctrl-C is the key, not a signal to a pid."""
+"""A process at a terminal of its own: it gets the terminal's output, and Ctrl-C is the key, not a signal to a pid."""
 
 import fcntl
 import os
@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests.forked import Birth, Forked, command_line
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually, surroundings
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import surroundings
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 ROWS_AND_COLUMNS = (50, 120)

@@ -26,3 +26,8 @@ class Environment:
     sizes: Sizes
     folder: Path  # for logs
     say: Callable[[str], None]  # shows the current step
+
+    @property
+    def log(self) -> Path:
+        """The file that all processes of the bench write to."""
+        return self.folder / "processes.log"

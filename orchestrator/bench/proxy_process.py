@@ -2,13 +2,14 @@
 
 import json
 import subprocess  # nosec B404 # each call says what it starts
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from orchestrator.bench.environment import Environment, NotMeasured
-from orchestrator.bench.process import end, last_output, spawn
+from orchestrator.demo.workers import last_output, spawned
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect
 
@@ -28,11 +29,14 @@ class ProxyProcess:
         self._environment = environment
         self._delay_seconds = delay_seconds
         self._process: subprocess.Popen[bytes] | None = None
+        self._stack = ExitStack()
         self.info = ""
 
     def __enter__(self) -> Self:
         server = self._environment.connection.info
-        self._process = spawn(self._environment, "orchestrator.bench.proxy")
+        self._process = self._stack.enter_context(
+            spawned("orchestrator.bench.proxy", log=self._environment.log)
+        )
         try:
             where = {
                 "host": server.hostaddr or server.host,
@@ -49,15 +53,15 @@ class ProxyProcess:
             self.info = make_conninfo(**given)
             connect.open_sync(self.info).close()
         except DatabaseUnavailable as error:
-            self._end()
+            self._stack.close()
             raise ProxyFailed(f"the server accepts no connection without TLS: {error}") from None
         except BaseException:
-            self._end()
+            self._stack.close()
             raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: object, trace: TracebackType | None) -> None:
-        self._end()
+        self._stack.close()
 
     def counts(self) -> dict[str, dict[str, float]]:
         """Return for each name of connections: statements, round trips, seconds of waiting for answers."""
@@ -70,12 +74,8 @@ class ProxyProcess:
         process.stdin.write(f"{question}\n".encode())
         process.stdin.flush()
         if not (answer := process.stdout.readline()):
-            raise NotMeasured(f"the proxy has ended: {last_output(self._environment)}")
+            raise NotMeasured(f"the proxy has ended: {last_output(self._environment.log)}")
         return answer
-
-    def _end(self) -> None:
-        if self._process is not None:
-            end(self._process)
 
 
 def growth_of(

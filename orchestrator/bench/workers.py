@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Self
 
 from orchestrator.bench.environment import Environment, NotMeasured
-from orchestrator.bench.process import last_output, log_of
 from orchestrator.demo import workers
 from orchestrator.postgres import statement
 
@@ -40,7 +39,7 @@ class Workers(workers.Workers):
             [APP, *served, *words],
             url=info or environment.info,
             size=size,
-            log=log_of(environment),
+            log=environment.log,
             settings=settings,
         )
 
@@ -83,5 +82,5 @@ class Workers(workers.Workers):
             time.sleep(LOOK_EVERY_SECONDS)
         if patient:
             raise NotMeasured(
-                f"the workers were not {state} after {seconds:.0f} s: {last_output(self._environment)}"
+                f"the workers were not {state} after {seconds:.0f} s: {workers.last_output(self._environment.log)}"
             )

@@ -10,7 +10,8 @@ import os
 import subprocess  # nosec B404 # each call says what it starts
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from orchestrator.config import PREFIX
@@ -97,6 +98,19 @@ class Workers:
         self.kill()
         for process in self._processes:
             process.communicate()
+
+
+@contextmanager
+def spawned(
+    module: str, *, log: Path, url: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a module that answers through a pipe, for the block."""
+    process = spawn(module, log=log, url=url, settings=settings)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def spawn(

@@ -137,10 +137,16 @@ class Threads:
     def _interrupt(self, call: Call) -> None:
         """Raise `Interrupted` in the thread that runs a call, until it has ended."""
         with self._lock:
-            if call.runner is None or call.runner.ident is None:
+            runner = call.runner
+            if runner is None or runner.ident is None:
+                return
+            if not runner.is_alive():
+                # Interrupted just after its function, before `ended`. Another thread may get its ident.
+                call.runner = None
+                self._abandoned -= 1
                 return
             ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                ctypes.c_ulong(call.runner.ident), ctypes.py_object(Interrupted)
+                ctypes.c_ulong(runner.ident), ctypes.py_object(Interrupted)
             )
         self._loop.call_later(INTERRUPT_AGAIN_SECONDS, self._interrupt, call)
 

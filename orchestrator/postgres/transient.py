@@ -27,6 +27,7 @@ TRANSIENT = frozenset(
         "40P01",  # deadlock
         "25006",  # read-only: an old primary after a failover
         "25P03",  # idle in transaction timeout
+        "25P04",  # transaction timeout
     }
 )
 # An operator's statement holds a lock, or changes the same rows.

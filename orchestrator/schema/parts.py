@@ -19,6 +19,10 @@ def kept_when_plain(of: str) -> list[str]:
     return listed((name for name in KEPT if name not in ONLY_OF_FEATURES), of=of, closing=",")
 
 
+def only_of_features(of: str) -> list[str]:
+    return listed((name for name in KEPT if name in ONLY_OF_FEATURES), of=of)
+
+
 def outcomes(of: str) -> list[str]:
     """The columns of the statistics that count attempts."""
     return listed(WORDS, of=of, closing=",")
@@ -56,6 +60,7 @@ def step(name: str) -> Callable[[str], list[str]]:
 PARTS: dict[str, Callable[[str], list[str]]] = {
     "kept": kept,
     "kept when plain": kept_when_plain,
+    "only of features": only_of_features,
     "outcomes": outcomes,
     "outcomes or zero": outcomes_or_zero,
     "outcomes added": outcomes_added,

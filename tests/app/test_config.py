@@ -1,4 +1,4 @@
-"""The settings: every one by its variable, every fault at once, and what was probably meant."""
+"""The settings: each by its variable, all faults in one message, and suggestions for misspelt names."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -82,7 +82,7 @@ def test_without_anything_the_defaults_hold() -> None:
 
 def test_all_faults_are_listed_together() -> None:
     """Of the environment and of the arguments; of their names, their kinds and their sizes."""
-    said = faults_of(
+    message = faults_of(
         {
             "ORCHESTRATOR_CONCURRENCY": "many",
             "ORCHESTRATOR_POOL_SIZE": "2.5",
@@ -105,7 +105,7 @@ def test_all_faults_are_listed_together() -> None:
         "poll_seconds must be a finite number of at least 0.01, not 0.0",
         "result_bytes_max must be a whole number of at least 2, not 'big'",
     ]
-    assert "; ".join(faults) == said
+    assert "; ".join(faults) == message
 
 
 def test_a_command_line_option_is_no_setting_of_an_application() -> None:

@@ -1,4 +1,4 @@
-"""Declaring tasks: the decorator's shapes, names, what is refused; and what a declared function still is."""
+"""Declaring tasks: the forms of the decorator, names, refusals, and the declared function itself."""
 
 import asyncio
 import functools

@@ -1,4 +1,4 @@
-"""A program that has enqueued on its own pools exits at once and prints nothing of ours, however it ends."""
+"""A program that has enqueued on its own pools exits at once and prints nothing of ours, in any way that it ends."""
 
 import signal
 import subprocess

@@ -1,7 +1,6 @@
-"""How a task is enqueued: options, keys, defaults; and every refusal a sentence."""
+"""Enqueueing: options, keys, defaults; and each refusal is a sentence."""
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -91,16 +90,6 @@ def test_a_key_is_taken_once(note: Any, app: Orchestrator, connection: psycopg.C
     assert 3 == value(connection, "SELECT count(*) FROM orchestrator.tasks")
 
 
-def test_thirty_two_callers_with_one_key_make_one_task(note: Any, connection: psycopg.Connection) -> None:
-    """All at once, from threads."""
-    with ThreadPoolExecutor(32) as threads:
-        enqueued = list(threads.map(lambda n: note.using(key="once").enqueue(n=n), range(32)))
-
-    assert 1 == len({one.id for one in enqueued})
-    assert 1 == [one.created for one in enqueued].count(True)
-    assert 1 == value(connection, "SELECT count(*) FROM orchestrator.tasks")
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -140,21 +129,16 @@ def test_thirty_two_callers_with_one_key_make_one_task(note: Any, connection: ps
     ],
     ids=repr,
 )  # fmt: skip
-def test_an_option_that_cannot_be_is_refused_in_a_sentence(
+async def test_an_option_that_cannot_be_is_refused_in_a_sentence(
     note: Any, connection: psycopg.Connection, options: dict[str, Any], sentence: str
 ) -> None:
     """In both colours, and nothing is enqueued."""
     with pytest.raises(EnqueueRefused) as refused:
         note.using(**options).enqueue()
 
-    async def on_loop() -> None:
-        try:
-            await note.using(**options).aenqueue()
-        finally:
-            await note._producer.aclose()
-
     with pytest.raises(EnqueueRefused) as refused_on_loop:
-        asyncio.run(on_loop())
+        await note.using(**options).aenqueue()
+    await note._producer.aclose()
 
     assert str(refused.value) == str(refused_on_loop.value)
     assert sentence in str(refused.value)

@@ -1,12 +1,11 @@
-"""Enqueue without a connection of one's own: pools that threads and coroutines share, and what is said when the
-database cannot be reached, or will not let us in."""
+"""Enqueueing on the application's own pool, which threads and coroutines share, and the errors when the database
+cannot be reached or refuses the login."""
 
 import asyncio
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -15,7 +14,7 @@ from psycopg import sql
 
 from orchestrator import DatabaseUnavailable, Orchestrator, OrchestratorError
 from orchestrator.postgres import embedded_folder
-from tests.servers import Server, temporary_directory
+from tests import servers
 from tests.worker.outage import Outage
 from tests.worker.running import value
 
@@ -33,42 +32,6 @@ def producers(connection: psycopg.Connection) -> int:
     )
 
 
-def test_sixteen_threads_share_a_pool(database_url: str, connection: psycopg.Connection) -> None:
-    """Every task is there once, and there are never more sessions than pool_size."""
-    app = Orchestrator(database_url, pool_size=3)
-    note = app.task(name="note")(lambda n: None)
-    most = []
-
-    def enqueue(n: int) -> int:
-        enqueued = note.enqueue(n=n)
-        if n % 40 == 0:
-            with psycopg.connect(database_url) as mine:
-                most.append(producers(mine))
-        return enqueued.id
-
-    with ThreadPoolExecutor(16) as threads:
-        ids = list(threads.map(enqueue, range(400)))
-    app.close()
-
-    assert 400 == len(set(ids)) == value(connection, "SELECT count(DISTINCT payload) FROM orchestrator.tasks")
-    assert 1 <= max(most) <= 3
-
-
-def test_a_hundred_coroutines_share_a_pool(database_url: str, connection: psycopg.Connection) -> None:
-    """The same on the loop; and another loop has a pool of its own."""
-    app = Orchestrator(database_url, pool_size=3)
-    note = app.task(name="note")(lambda n: None)
-
-    async def main() -> int:
-        await asyncio.gather(*(note.aenqueue(n=n) for n in range(100)))
-        most = producers(connection)
-        await app.aclose()
-        return most
-
-    assert (True, True) == (1 <= asyncio.run(main()) <= 3, 1 <= asyncio.run(main()) <= 3)
-    assert 200 == value(connection, "SELECT count(*) FROM orchestrator.tasks")
-
-
 def test_closing_lets_every_session_go(app: Orchestrator, connection: psycopg.Connection) -> None:
     """And what was closed opens again when it is needed."""
     note = app.task(name="note")(lambda: None)
@@ -82,28 +45,6 @@ def test_closing_lets_every_session_go(app: Orchestrator, connection: psycopg.Co
             time.sleep(0.005)
         assert 0 == producers(connection)
     assert not [thread.name for thread in threading.enumerate() if "pool" in thread.name.lower()]
-
-
-def test_more_callers_than_connections_get_an_error(
-    database_url: str, connection: psycopg.Connection
-) -> None:
-    """After pool_timeout_seconds, with the setting to raise."""
-    app = Orchestrator(database_url, pool_size=1, pool_timeout_seconds=0.2)
-    note = app.task(name="note")(lambda: None)
-    note.enqueue()
-
-    with psycopg.connect(database_url) as other, ThreadPoolExecutor(1) as thread:
-        other.execute("LOCK TABLE orchestrator.tasks IN ACCESS EXCLUSIVE MODE")
-        waiting = thread.submit(note.enqueue)
-        deadline = time.monotonic() + 10
-        lock = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-        while not value(connection, lock) and time.monotonic() < deadline:
-            time.sleep(0.005)
-        with pytest.raises(DatabaseUnavailable, match=r"more than pool_size \(1\)"):
-            note.enqueue()
-        other.rollback()
-        assert waiting.result(10).created
-    app.close()
 
 
 @pytest.mark.parametrize("colour", ["def", "async"])
@@ -162,21 +103,12 @@ def test_a_server_restart_between_two_tasks_is_not_noticed(
 @pytest.fixture(scope="module")
 def guarded_server() -> Iterator[str]:
     """The URL of a server that asks jane for her password."""
-    with temporary_directory() as directory:
-        rules = directory / "pg_hba.conf"
-        rules.write_text("host all postgres all trust\nhost all all all scram-sha-256\n")
-        rules.chmod(0o644)
-        directory.chmod(0o755)
-        server = Server(embedded_folder.binaries(), directory / "server", settings={"hba_file": str(rules)})
-        try:
-            server.start()
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(
-                    sql.SQL("CREATE ROLE jane LOGIN SUPERUSER PASSWORD {}").format(sql.Literal(PASSWORD))
-                )
-            yield server.url().replace("postgres@", "jane:{}@")
-        finally:
-            server.close()
+    with servers.private(embedded_folder.binaries(), rules=servers.ASKING_JANE, migrated=False) as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("CREATE ROLE jane LOGIN SUPERUSER PASSWORD {}").format(sql.Literal(PASSWORD))
+            )
+        yield server.url().replace("postgres@", "jane:{}@")
 
 
 @pytest.mark.parametrize("colour", ["def", "async", "worker"])
@@ -212,13 +144,13 @@ def test_a_failed_login_shows_the_reason_and_no_password(
         note.enqueue() if colour == "def" else asyncio.run(on_loop())
     app.close()
 
-    said = told(refused.value)
+    message = message_of(refused.value)
     assert reason in str(refused.value)
-    assert PASSWORD not in said
+    assert PASSWORD not in message
     assert PASSWORD not in repr(app.config) + str(app.config) + repr(app) + repr(note) + repr(note.using())
 
 
-def told(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return all that any printer of exceptions would show, the causes too; not the frames' variables."""
     chain: list[Any] = []
     link: BaseException | None = error

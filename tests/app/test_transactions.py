@@ -1,4 +1,4 @@
-"""Enqueue inside the caller's transaction: with it or not at all, and nothing else of the caller's is touched."""
+"""Enqueue inside the caller's transaction. What holds for every kind of connection is in tests/producers."""
 
 import asyncio
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import pytest
 from psycopg import rows, sql
 from psycopg.pq import TransactionStatus
 
-from orchestrator import EnqueueRefused, Orchestrator
+from orchestrator import Orchestrator
 from tests.worker.running import value
 
 FACTORIES: dict[str, Any] = {
@@ -37,74 +37,24 @@ def count(connection: psycopg.Connection) -> int:
     return int(value(connection, "SELECT count(*) FROM orchestrator.tasks"))
 
 
-def state(connection: psycopg.Connection) -> str:
-    return connection.info.transaction_status.name
-
-
 @pytest.mark.parametrize("factory", FACTORIES)
-@pytest.mark.parametrize("held", ["connection", "cursor"])
-def test_a_transaction_takes_its_tasks_along(
-    double: Any, database_url: str, connection: psycopg.Connection, factory: str, held: str
+async def test_the_shape_of_the_callers_rows_does_not_matter(
+    double: Any, database_url: str, connection: psycopg.Connection, factory: str
 ) -> None:
-    """Seen by nobody before the commit, and not at all after a rollback; whatever shape the caller's rows have."""
-    with psycopg.connect(database_url, row_factory=FACTORIES[factory]) as mine:
-        with mine.cursor() as cursor:
-            target = mine if held == "connection" else cursor
-            first = double.using(target).enqueue(number=1)
-            assert (0, TransactionStatus.INTRANS) == (count(connection), mine.info.transaction_status)
-            mine.commit()
-            assert 1 == count(connection)
-            second = double.using(target).enqueue(number=2)
-            mine.rollback()
-        assert (FACTORIES[factory], False) == (mine.row_factory, mine.autocommit)
+    """On a connection of either colour and its cursors: the ids are ours, the factory is left as it was."""
+    shape = FACTORIES[factory]
+    with psycopg.connect(database_url, row_factory=shape) as mine, mine.cursor() as cursor:
+        ids = [double.using(held).enqueue(number=1).id for held in (mine, cursor)]
+    async with (
+        await psycopg.AsyncConnection.connect(database_url, row_factory=shape) as theirs,
+        theirs.cursor() as its_cursor,
+    ):
+        ids += [(await double.using(held).aenqueue(number=1)).id for held in (theirs, its_cursor)]
 
-    assert [(first.id,)] == connection.execute("SELECT id FROM orchestrator.tasks").fetchall()
-    assert (True, True, TransactionStatus.IDLE) == (
-        first.created,
-        second.created,
-        connection.info.transaction_status,
-    )
-
-
-@pytest.mark.parametrize("factory", FACTORIES)
-@pytest.mark.parametrize("held", ["connection", "cursor"])
-def test_an_asynchronous_transaction_takes_its_tasks_along(
-    double: Any, database_url: str, connection: psycopg.Connection, factory: str, held: str
-) -> None:
-    """The same on the event loop."""
-
-    async def main() -> int:
-        async with await psycopg.AsyncConnection.connect(
-            database_url, row_factory=FACTORIES[factory]
-        ) as mine:
-            async with mine.cursor() as cursor:
-                target = mine if held == "connection" else cursor
-                first = await double.using(target).aenqueue(number=1)
-                assert 0 == count(connection)
-                await mine.commit()
-                await double.using(target).aenqueue(number=2)
-                await mine.rollback()
-            assert (FACTORIES[factory], False) == (mine.row_factory, mine.autocommit)
-        return int(first.id)
-
-    assert [(asyncio.run(main()),)] == connection.execute("SELECT id FROM orchestrator.tasks").fetchall()
-
-
-@pytest.mark.parametrize("kind", ["Cursor", "ClientCursor", "RawCursor", "ServerCursor"])
-def test_the_callers_kind_of_cursor_does_not_matter(
-    double: Any, database_url: str, connection: psycopg.Connection, kind: str
-) -> None:
-    """Ours is our own: another style of placeholders on the caller's connection is not for our statement."""
-    with psycopg.connect(database_url) as mine:
-        if kind == "ServerCursor":
-            with mine.cursor("mine") as cursor:
-                double.using(cursor).enqueue(number=1)
-        else:
-            mine.cursor_factory = getattr(psycopg, kind)
-            double.using(mine).enqueue(number=1)
-            assert getattr(psycopg, kind) is mine.cursor_factory
-
-    assert 1 == count(connection)
+    assert (shape, shape) == (mine.row_factory, theirs.row_factory)
+    assert [(task_id,) for task_id in ids] == connection.execute(
+        "SELECT id FROM orchestrator.tasks ORDER BY id"
+    ).fetchall()
 
 
 def test_in_autocommit_a_task_is_committed_at_once(
@@ -123,22 +73,6 @@ def test_in_autocommit_a_task_is_committed_at_once(
             assert 1 == count(connection)
 
     assert 2 == count(connection)
-
-
-def test_a_savepoint_takes_its_tasks_along(
-    double: Any, database_url: str, connection: psycopg.Connection
-) -> None:
-    """What was enqueued inside it goes with it, and what was before stays; its key is free again."""
-    with psycopg.connect(database_url) as mine:
-        kept = double.using(mine, key="a").enqueue(number=1)
-        with mine.transaction(force_rollback=True):
-            lost = double.using(mine, key="b").enqueue(number=2)
-        again = double.using(mine, key="b").enqueue(number=3)
-
-    assert lost.created
-    assert again.created
-    found = connection.execute("SELECT id FROM orchestrator.tasks ORDER BY id").fetchall()
-    assert [(kept.id,), (again.id,)] == found
 
 
 @pytest.mark.parametrize("ending", ["commit", "rollback", "savepoint"])
@@ -168,34 +102,6 @@ def test_no_worker_is_woken_for_a_rolled_back_task(
             break
 
     assert (["default"] if ending == "commit" else []) + ["the end"] == heard
-
-
-def test_a_refusal_leaves_the_transaction_as_psycopg_does(
-    double: Any, database_url: str, connection: psycopg.Connection
-) -> None:
-    """Refused by Python: untouched. Refused by the database: in error, to be rolled back; or to a savepoint."""
-    connection.execute("UPDATE orchestrator.queues SET state = 'draining' WHERE name = 'default'")
-    with psycopg.connect(database_url) as mine:
-        mine.execute("CREATE TABLE public.mine AS SELECT 1 AS n")
-        with pytest.raises(EnqueueRefused, match="the priority is 101"):
-            double.using(mine, priority=101).enqueue(number=1)
-        assert "INTRANS" == state(mine)
-
-        with pytest.raises(EnqueueRefused, match="queue 'default' is draining"), mine.transaction():
-            double.using(mine).enqueue(number=1)
-        assert "INTRANS" == state(mine)
-
-        mine.commit()
-        with pytest.raises(EnqueueRefused, match="queue 'default' is draining"):
-            double.using(mine).enqueue(number=1)
-        assert "INERROR" == state(mine)
-        with pytest.raises(EnqueueRefused, match="has failed"):
-            double.using(mine).enqueue(number=1)
-        mine.rollback()
-        assert "IDLE" == state(mine)
-
-    assert 1 == value(connection, "SELECT n FROM public.mine")
-    assert 0 == count(connection)
 
 
 def test_a_callers_own_errors_stay_its_own(double: Any, database_url: str) -> None:

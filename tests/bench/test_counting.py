@@ -1,4 +1,4 @@
-"""The proxy that counts, and the meters: what they say is what happened."""
+"""The counting proxy and the meters: their values are correct."""
 
 import os
 from collections.abc import Iterator
@@ -9,8 +9,8 @@ import psycopg
 
 from orchestrator.bench.environment import Environment
 from orchestrator.bench.meter import Meter, cpu_seconds, process_tree
-from orchestrator.bench.process import end, spawn
 from orchestrator.bench.proxy_process import ProxyProcess, growth_of
+from orchestrator.demo.workers import spawned
 from tests.bench.conftest import TINY
 
 
@@ -71,15 +71,11 @@ def test_the_server_of_this_machine_is_seen(empty_database_url: str, tmp_path: P
     assert 0 < spent.wal_bytes
 
 
-def test_descendants_belong_to_a_process(empty_database_url: str, tmp_path: Path) -> None:
+def test_descendants_belong_to_a_process(tmp_path: Path) -> None:
     """A worker's children are its own, and cost what it costs."""
-    with environment(empty_database_url, tmp_path) as stands:
-        process = spawn(stands, "orchestrator.bench.producer")
-    try:
+    with spawned("orchestrator.bench.producer", log=tmp_path / "log") as process:
         mine, its = process_tree({os.getpid()}), process_tree({process.pid})
         spent = cpu_seconds([process.pid])
-    finally:
-        end(process)
 
     assert process.pid in mine
     assert {process.pid} == its

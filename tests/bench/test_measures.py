@@ -1,4 +1,4 @@
-"""Every measure, at sizes that measure nothing: it runs, and its figures are of the kind that they should be."""
+"""Every measure, at sizes too small to measure anything: it runs, and its figures have the right form."""
 
 import math
 from collections.abc import Callable

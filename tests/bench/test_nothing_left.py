@@ -1,4 +1,4 @@
-"""However a run ends, its database is gone, and so is every process of it."""
+"""At any end of a run, its database and its processes are gone."""
 
 import os
 import signal
@@ -16,8 +16,8 @@ from orchestrator.errors import OrchestratorError
 from tests import servers
 from tests.bench.conftest import TINY, Listener, Take
 from tests.demo.left_over import command_lines
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually, start, surroundings
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import start, surroundings
 
 Ask = Callable[[], set[str]]
 
@@ -50,7 +50,7 @@ def test_a_failed_measure_is_reported_and_the_others_go_on(server_url: str, left
     status = bench.run(bench.Run(measures=measures, sizes=TINY, url=server_url), listener)
 
     assert (1, [Failed("one", "it did not end")]) == (status, listener.results)
-    assert ["one", "two", "end"] == listener.said[-3:]
+    assert ["one", "two", "end"] == listener.steps[-3:]
     assert set() == left_over()
 
 
@@ -123,7 +123,7 @@ def test_a_signal_while_a_statement_is_sent_is_all_that_is_reported(
         bench.Run(measures=[Measure("one", "", interrupt)], sizes=TINY, url=server_url), listener
     )
 
-    assert (130, "interrupted") == (status, listener.said[-1])
+    assert (130, "interrupted") == (status, listener.steps[-1])
     assert [] == caplog.messages
     assert set() == left_over()
 

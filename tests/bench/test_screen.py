@@ -1,4 +1,4 @@
-"""What people see: no line is wider than the terminal, whatever that is, and a number never is cut off."""
+"""The output for people: no line is wider than the terminal, and no number is cut off."""
 
 import io
 

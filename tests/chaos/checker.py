@@ -1,18 +1,28 @@
-"""Hold the books side by side, and say of each invariant what was looked at, and what broke it.
+"""Compare the records, and report for each invariant what was checked, and what broke it.
 
-Each invariant is a file in checks/: first a SELECT that counts what there was to judge (`label`, `number`), then one
-that returns the offences (`task_id`, or NULL, and `what`). The database does the joining: here are only numbers, and
-the first few offences.
+tests/invariants judges the moves of tasks and the terms of leaders, as in the other tests. What only the records of
+whole processes can tell is a file in checks/, one for each invariant: first a SELECT that counts what there was to
+judge (`label`, `number`), then one that returns further offences (`task_id`, or NULL, and `what`).
 """
 
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
+from psycopg.rows import dict_row
+
+from orchestrator.task.status import ChangedBy
+from tests.invariants import STATED
+from tests.invariants.moves import Judge, Move, wrong_in
+from tests.invariants.terms import Terms
 
 CHECKS = Path(__file__).with_name("checks")
 STEPS = Path(__file__).with_name("steps.sql")
+MOVES = Path(__file__).with_name("moves.sql")
+TERMS = Path(__file__).with_name("terms.sql")
 TIMELINE = Path(__file__).with_name("timeline.sql")
 SHOWN = 5
 FLOORS: tuple[tuple[str, str, float], ...] = (
@@ -25,13 +35,13 @@ FLOORS: tuple[tuple[str, str, float], ...] = (
     ("I17", "permits taken", 0.5),
     ("I17", "permits folded", 0.1),
 )
-"""What there must be to judge, a second of the storm, and once at the least; a run has fifty times as much."""
+"""The least number of items to check, per second of faults, and at least one; a run has fifty times as many."""
 LINES_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about one invariant."""
+    """The result for one invariant."""
 
     name: str
     title: str
@@ -47,14 +57,38 @@ class Finding:
 def check(connection: psycopg.Connection[Any]) -> list[Finding]:
     """Check everything."""
     connection.execute(STEPS.read_bytes())
-    return [judged(connection, path) for path in sorted(CHECKS.glob("*.sql"))]
+    known: dict[str, list[tuple[int | None, str]]] = defaultdict(list)
+    for task_id, fault in (*in_moves(connection), *in_terms(connection)):
+        name, _, what = fault.partition(": ")
+        known[name].append((task_id, what))
+    return [judged(connection, name, CHECKS / f"I{int(name[1:]):02}.sql", known[name]) for name in STATED]
 
 
-def judged(connection: psycopg.Connection[Any], path: Path) -> Finding:
+def in_moves(connection: psycopg.Connection[Any]) -> Iterator[tuple[int | None, str]]:
+    """Yield the tasks whose moves break an invariant."""
+    judge = Judge()
+    with connection.transaction(), connection.cursor("moves", row_factory=dict_row) as cursor:
+        for line in cursor.execute(MOVES.read_bytes()):
+            by = ChangedBy.MANUAL if line["is_hand"] else ChangedBy.WORKER
+            move = Move(line["task_id"], line["old"], line["new"], by, line["name"])
+            for fault in (*judge.faults(move), *(wrong_in(move.new) if move.new else ())):
+                yield move.task_id, fault
+
+
+def in_terms(connection: psycopg.Connection[Any]) -> Iterator[tuple[int | None, str]]:
+    """Yield the terms that do not rise. That two led at once shows in the duties (I08.sql)."""
+    terms = Terms()
+    for leader, term in connection.execute(TERMS.read_bytes()):
+        terms.ends()
+        for fault in terms.begins(leader, term):
+            yield None, fault
+
+
+def judged(
+    connection: psycopg.Connection[Any], name: str, path: Path, known: list[tuple[int | None, str]]
+) -> Finding:
     """Check one invariant."""
-    text = path.read_text()
-    title = text.splitlines()[0].removeprefix("-- ")
-    count, offences = (part for part in text.split(";\n") if part.strip())
+    count, offences = (part for part in path.read_text().split(";\n") if part.strip())
     numbers = connection.execute(count.encode()).fetchall()
     with connection.transaction(), connection.cursor("offences") as cursor:
         cursor.execute(offences.encode())
@@ -65,15 +99,15 @@ def judged(connection: psycopg.Connection[Any], path: Path) -> Finding:
             number += len(more)
     return Finding(
         path.stem,
-        title,
+        STATED[name],
         tuple((str(label), int(value or 0)) for label, value in numbers),
-        number,
-        tuple((task_id, str(what)) for task_id, what in shown),
+        len(known) + number,
+        tuple((task_id, str(what)) for task_id, what in [*known, *shown][:SHOWN]),
     )
 
 
 def thin(findings: list[Finding], seconds: float) -> list[str]:
-    """Say what there was too little of to judge: of empty books everything holds."""
+    """Return the checks with too few items: for empty records every invariant holds."""
     judged = {(finding.name, label): number for finding in findings for label, number in finding.judged}
     return [
         f"too little to judge in {name}: {label}"
@@ -83,7 +117,7 @@ def thin(findings: list[Finding], seconds: float) -> list[str]:
 
 
 def timelines(connection: psycopg.Connection[Any], findings: list[Finding]) -> dict[int, list[str]]:
-    """Return all that the books say of the tasks that are shown, in the order of time."""
+    """Return all records of the tasks in the report, in the order of time."""
     ids = {task_id for finding in findings for task_id, _ in finding.shown if task_id is not None}
     return {
         task_id: [

@@ -11,8 +11,8 @@ CREATE TABLE chaos.trail (
     xid xid8 NOT NULL DEFAULT pg_current_xact_id(),
     op "char" NOT NULL,
     task_id bigint NOT NULL,
-    old_status text, old_lease bigint, old_worker uuid, old_attempt smallint,
-    new_status text, new_lease bigint, new_worker uuid, new_attempt smallint,
+    old_status text, old_lease bigint, old_worker uuid, old_attempt smallint, old_losses smallint,
+    new_status text, new_lease bigint, new_worker uuid, new_attempt smallint, new_finished_at timestamptz,
     max_attempts smallint, losses smallint, said_lease bigint, error_class text,
     type text, token text, key text,
     who text, purpose text, role text, leader uuid
@@ -63,8 +63,6 @@ CREATE TABLE chaos.log (who text NOT NULL, event text NOT NULL, number bigint NO
 -- What workers said of themselves, and of leases; and what they had counted when they ended.
 CREATE TABLE chaos.metrics (who text NOT NULL, name text NOT NULL, value bigint NOT NULL);
 CREATE TABLE chaos.told (at timestamptz NOT NULL, who text NOT NULL, event text NOT NULL, worker_id uuid, task_id bigint);
--- TRANSITIONS of the package, row by row.
-CREATE TABLE chaos.edges (old_status text NOT NULL, new_status text NOT NULL, hand boolean NOT NULL, worker boolean NOT NULL);
 
 CREATE FUNCTION chaos.note() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -81,12 +79,13 @@ BEGIN
         SELECT w.id INTO leader FROM orchestrator.workers AS w WHERE w.is_leader;
     END IF;
     INSERT INTO chaos.trail (
-        op, task_id, old_status, old_lease, old_worker, old_attempt, new_status, new_lease, new_worker, new_attempt,
-        max_attempts, losses, said_lease, error_class, type, token, key, who, purpose, role, leader
+        op, task_id, old_status, old_lease, old_worker, old_attempt, old_losses,
+        new_status, new_lease, new_worker, new_attempt, new_finished_at, max_attempts, losses, said_lease, error_class, type, token, key, who, purpose, role, leader
     )
     SELECT
         left(TG_OP, 1), coalesce(n.id, o.id),
-        o.status, o.lease, o.worker_id, o.attempt, n.status, n.lease, n.worker_id, n.attempt,
+        o.status, o.lease, o.worker_id, o.attempt, o.losses,
+        n.status, n.lease, n.worker_id, n.attempt, n.finished_at,
         coalesce(n.max_attempts, o.max_attempts), coalesce(n.losses, o.losses),
         (n.result ->> 'lease')::bigint, n.error ->> 'class',
         CASE WHEN TG_OP = 'INSERT' THEN n.type END,

@@ -20,6 +20,7 @@ WITH ordered AS (
         lag(t.op) OVER task AS op_before, lag(t.xid) OVER task AS xid_before,
         lag(t.old_status) OVER task AS old_status_before, lag(t.old_lease) OVER task AS old_lease_before,
         lag(t.old_worker) OVER task AS old_worker_before, lag(t.old_attempt) OVER task AS old_attempt_before,
+        lag(t.old_losses) OVER task AS old_losses_before,
         lead(t.op) OVER task AS op_after, lead(t.xid) OVER task AS xid_after
     FROM chaos.trail AS t
     WINDOW task AS (PARTITION BY t.task_id ORDER BY t.n)
@@ -34,7 +35,8 @@ SELECT p.n, p.at, p.xid, p.task_id,
     CASE WHEN p.arrives THEN p.old_lease_before ELSE p.old_lease END AS old_lease,
     CASE WHEN p.arrives THEN p.old_worker_before ELSE p.old_worker END AS old_worker,
     CASE WHEN p.arrives THEN p.old_attempt_before ELSE p.old_attempt END AS old_attempt,
-    p.new_status, p.new_lease, p.new_worker, p.new_attempt, p.max_attempts, p.losses, p.said_lease, p.error_class,
+    CASE WHEN p.arrives THEN p.old_losses_before ELSE p.old_losses END AS old_losses,
+    p.new_status, p.new_lease, p.new_worker, p.new_attempt, p.new_finished_at, p.max_attempts, p.losses, p.said_lease, p.error_class,
     p.who, p.purpose, p.role, p.leader,
     p.role = 'chaos_hand' OR p.purpose = 'chaos supervisor' AND p.role = 'postgres' AS is_hand
 FROM paired AS p;

@@ -1,4 +1,4 @@
-"""What all commands have in common: variables for flags, "did you mean", a pipe that closes."""
+"""Common behaviour of all commands: variables for flags, "did you mean", a closed pipe."""
 
 import os
 import subprocess
@@ -15,15 +15,15 @@ from orchestrator.config import COMMANDS, PREFIX, Config
 from orchestrator.errors import ConfigError
 from tests.cli import in_process
 from tests.forked import REPOSITORY
-from tests.patience import PATIENCE_SECONDS
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.schema.rows import put
-from tests.worker.processes import command, eventually, start, surroundings, worker
+from tests.worker.processes import command, start, surroundings, worker
 
 SHOP = "tests.worker.tasks:app"
 
 
 def test_a_flags_variable_is_no_slip_of_a_setting() -> None:
-    """`Config` lets by what belongs to a command; so it must know them all, and no setting may begin like one."""
+    """`Config` ignores variables of command flags. So it must know all of them, and no setting may begin like one."""
     assert set(orchestrator.commands) <= COMMANDS
     assert Config() == Config.load(
         {"ORCHESTRATOR_WORKER_CONCURRENCY": "7", "ORCHESTRATOR_TASKS_LIST_STATUS": "x"}
@@ -33,7 +33,7 @@ def test_a_flags_variable_is_no_slip_of_a_setting() -> None:
 
 
 def test_real_slips_are_still_refused() -> None:
-    """Of a setting here, of a flag by the command line."""
+    """A misspelt setting by `Config`, a misspelt flag by the command line."""
     with pytest.raises(ConfigError, match="did you mean ORCHESTRATOR_CONCURRENCY"):
         Config.load({"ORCHESTRATOR_CONCURENCY": "7"})
     assert "ORCHESTRATOR_WORKER_GRACE" == meant(orchestrator, "ORCHESTRATOR_WORKER_GRACEE", PREFIX)
@@ -47,19 +47,19 @@ def test_real_slips_are_still_refused() -> None:
     ],
 )  # fmt: skip
 def test_correct_and_foreign_variables_are_accepted(name: str) -> None:
-    """A cluster puts names of its own beside ours."""
+    """A cluster sets variables with similar names."""
     refuse_slips(orchestrator, {name: "1"})
     assert Config() == Config.load({name: "1"})
 
 
 @pytest.mark.parametrize("service", ["ORCHESTRATOR", "ORCHESTRATOR_WORKER", "ORCHESTRATOR_METRICS"])
-def test_services_of_kubernetes_are_let_by(service: str) -> None:
-    """It tells each pod of each service, and one may be called as ours are."""
-    told = {
+def test_variables_of_kubernetes_services_are_accepted(service: str) -> None:
+    """Each pod has the variables of each service, and a service may have a name like ours."""
+    injected = {
         "SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "9464", "SERVICE_PORT_METRICS": "9464", "PORT": "tcp://10.0.0.1:9464",
         "PORT_9464_TCP": "tcp://10.0.0.1:9464", "PORT_9464_TCP_ADDR": "10.0.0.1", "PORT_9464_TCP_PROTO": "tcp",
     }  # fmt: skip
-    environment = {f"{service}_{name}": text for name, text in told.items()}
+    environment = {f"{service}_{name}": text for name, text in injected.items()}
 
     refuse_slips(orchestrator, environment)
 
@@ -67,7 +67,7 @@ def test_services_of_kubernetes_are_let_by(service: str) -> None:
 
 
 def test_a_slip_in_a_flags_variable_is_a_sentence() -> None:
-    """Whatever command is run: silence would be found in production."""
+    """With any command: a silent error would appear only in production."""
     done = in_process.run("migrate", "--check", ORCHESTRATOR_WORKER_CONCURENCY="3")
 
     assert (1, "") == (done.code, done.out)
@@ -78,12 +78,12 @@ def test_a_slip_in_a_flags_variable_is_a_sentence() -> None:
 
 
 def test_a_version_in_the_environment_is_no_flag(database_url: str) -> None:
-    """It is how deployments call what they deploy."""
+    """Deployments often set such a variable."""
     assert 0 == in_process.run("migrate", "--check", url=database_url, ORCHESTRATOR_VERSION="1.2.3").code
 
 
 def test_children_have_what_was_given_once(database_url: str, tmp_path: Path) -> None:
-    """By a flag or by a variable; the flag's variable beats the setting's, and a flag beats both."""
+    """By a flag or by a variable. The flag's variable overrides the setting's, and a flag overrides both."""
     variables = {
         "ORCHESTRATOR_WORKER_PROCESSES": "2",
         "ORCHESTRATOR_PROCESSES": "3",
@@ -109,8 +109,8 @@ def test_children_have_what_was_given_once(database_url: str, tmp_path: Path) ->
         (["\x1b[2Jzzzz"], "No such command '\\x1b[2Jzzzz'."),
     ],
 )
-def test_an_unknown_command_is_answered_with_what_was_meant(words: list[str], sentence: str) -> None:
-    """Exit code 2, and nothing of a stranger's reaches the terminal."""
+def test_an_unknown_command_gets_a_suggestion(words: list[str], sentence: str) -> None:
+    """Exit status 2, and no untrusted text reaches the terminal."""
     done = in_process.run(*words)
 
     assert (2, "") == (done.code, done.out)
@@ -118,8 +118,8 @@ def test_an_unknown_command_is_answered_with_what_was_meant(words: list[str], se
     assert "\x1b" not in done.err
 
 
-def test_a_command_is_found_wherever_it_is() -> None:
-    """Who forgets the group is told it."""
+def test_a_command_without_its_group_gets_a_suggestion() -> None:
+    """The message names the group."""
     whole = Commands(
         commands=[Commands("tasks", commands=[click.Command("requeue")]), click.Command("worker")]
     )
@@ -130,7 +130,7 @@ def test_a_command_is_found_wherever_it_is() -> None:
 
 
 def test_every_group_suggests_what_was_meant() -> None:
-    """Also those that are made elsewhere."""
+    """Also groups that other modules define."""
     assert [] == [
         path
         for path, each in walked(orchestrator)
@@ -139,7 +139,7 @@ def test_every_group_suggests_what_was_meant() -> None:
 
 
 def test_a_closed_pipe_ends_it_quietly() -> None:
-    """As with any tool: 128 + SIGPIPE, and not a word."""
+    """As with any tool: 128 + SIGPIPE, without a message."""
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as nobody_reads:
@@ -155,7 +155,7 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
 def test_output_that_cannot_be_written_is_a_sentence(
     database_url: str, connection: psycopg.Connection, words: str, tmp_path: Path
 ) -> None:
-    """A full disk: it says so, once, and the status is not that of a success."""
+    """For example with a full disk: one message, and the status is not 0."""
     put(connection)
     err = tmp_path / "err"
     process = start(*words.split(), env=surroundings(database_url), out=Path("/dev/full"), err=err)

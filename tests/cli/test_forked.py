@@ -1,4 +1,4 @@
-"""A command that the tests fork does what a fresh one does."""
+"""A forked command behaves like one in a new process."""
 
 import os
 import signal
@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.forked import REPOSITORY, Birth, Forked, refuse_what_is_read_at_start
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import command, eventually, ran, run, surroundings
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import command, ran, run, surroundings
 
 
 def report(*words: str) -> None:
-    """Print what a process sees of itself, and end as told."""
+    """Print what a process knows of itself, and end with the given status."""
     sys.stdout.write(f"{words} {Path.cwd()} {os.environ['SEEN']} {input()}\n")
     raise SystemExit(7)
 
 
 def sleep(started: str) -> None:
-    """Say that it is there, and stay."""
+    """Print a line, and stay."""
     Path(started).touch()
     time.sleep(PATIENCE_SECONDS)
 
@@ -48,7 +48,7 @@ def test_a_forked_command_gets_its_arguments_and_environment(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_a_signal_is_its_status(tmp_path: Path, number: signal.Signals) -> None:
-    """As with subprocess; and another signal afterwards is none to a stranger of the same number."""
+    """As with subprocess. A later signal reaches no other process with the same pid."""
     nothing, started = Path(os.devnull), tmp_path / "started"
     process = Forked(Birth(surroundings(None), tmp_path, nothing, nothing, nothing), sleep, str(started))
     eventually(started.exists, "it has started")

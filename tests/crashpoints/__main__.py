@@ -1,4 +1,4 @@
-"""`python -m tests.crashpoints`: strike at every message of every life, and say what came of it."""
+"""`python -m tests.crashpoints`: a fault at every message of every run, and the results."""
 
 import argparse
 import random
@@ -6,10 +6,7 @@ import sys
 import time
 from contextlib import ExitStack
 
-import psycopg
-
 from orchestrator.postgres import embedded_folder
-from orchestrator.schema import migrate
 from tests import servers
 from tests.crashpoints import sweep
 from tests.crashpoints.worker_runs import Lane
@@ -20,14 +17,13 @@ MISSED_MAX = 0.05
 
 
 def main() -> int:
-    """Do what the command line asks for; 1 when anything was wrong."""
+    """Run the command line. Return 1 if there was any violation."""
     asked = arguments()
     begun = time.monotonic()
     with servers.temporary_directory() as directory, ExitStack() as stack:
-        server = servers.Server(embedded_folder.binaries(), directory / "server").start()
-        stack.callback(server.close)
+        server = stack.enter_context(servers.private(embedded_folder.binaries(), migrated=False))
         lanes = [
-            stack.enter_context(Lane.laid(database(server, f"lane{n}"), directory / f"lane{n}"))
+            stack.enter_context(Lane.laid(server.migrated(f"lane{n}"), directory / f"lane{n}"))
             for n in range(asked.lanes)
         ]
         works, quiet = sweep.census(lanes)
@@ -41,14 +37,6 @@ def main() -> int:
         told.append(f"{len(report.missed)} of {len(works)} points were not reached: {report.missed[:20]}")
     sys.stdout.write("\n\n".join([*told, report.table()]) + f" in {time.monotonic() - begun:.0f} s\n")
     return 1 if told else 0
-
-
-def database(server: servers.Server, name: str) -> str:
-    """Make a migrated database."""
-    with psycopg.connect(server.url(), autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"'.encode())
-    migrate.upgrade(server.url(name))
-    return server.url(name)
 
 
 def say(line: str) -> None:

@@ -1,7 +1,7 @@
-"""What must hold when everything is over, for each task that was expected.
+"""What must hold at the end, for each expected task.
 
-The moves are judged as everywhere (tests/invariants), what was executed beside them here, in SQL. TX: a handler that
-writes in its own transaction has left one entry, under the lease that completed it; another handler none.
+tests/invariants checks the moves; this module checks the executions, in SQL. TX: a handler that writes in its own
+transaction has left one entry, under the lease that completed it; another handler has left none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.rows import dict_row
 
-from tests.invariants.moves import Leases, Move, broken_by, from_history
+from tests.invariants.moves import Judge, Move, from_history
 
 RULES: dict[str, LiteralString] = {
     "I1 it is there once, and completed": """
@@ -48,16 +48,14 @@ RULES: dict[str, LiteralString] = {
 
 
 def violations(connection: psycopg.Connection[Any], ids: Sequence[int]) -> list[str]:
-    """Return everything that must not be, in words."""
+    """Return every violation, as text."""
     asked = [
         f"{rule}: {row}"
         for rule, query in RULES.items()
         for row in connection.execute(query, {"ids": list(ids)}).fetchall()
     ]
-    leases = Leases()
-    return asked + [
-        fault for move in history(connection, ids) for fault in (*broken_by(move), *leases.broken_by(move))
-    ]
+    judge = Judge()
+    return asked + [fault for move in history(connection, ids) for fault in judge.faults(move)]
 
 
 def history(connection: psycopg.Connection[Any], ids: Sequence[int]) -> Iterator[Move]:
@@ -68,7 +66,7 @@ def history(connection: psycopg.Connection[Any], ids: Sequence[int]) -> Iterator
 
 
 def timeline(connection: psycopg.Connection[Any], ids: Sequence[int]) -> str:
-    """Tell what happened to these tasks, in order."""
+    """Return the events of these tasks, in order."""
     begun = connection.execute(
         "SELECT * FROM points.executions WHERE task_id = ANY (%s) ORDER BY n", [list(ids)]
     )

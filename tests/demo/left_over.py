@@ -1,11 +1,11 @@
-"""Who is still there: every process that has to do with a folder, ours or the server's."""
+"""Find every process, ours or the server's, that still uses a folder."""
 
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from tests import servers
-from tests.worker.processes import eventually
+from tests.patience import eventually
 
 
 def processes_of(folder: Path) -> dict[int, str]:

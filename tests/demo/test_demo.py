@@ -1,4 +1,4 @@
-"""`orchestrator demo`: to its end, and interrupted at every step of the way."""
+"""`orchestrator demo`: to its end, and interrupted at every step."""
 
 import os
 import re
@@ -12,9 +12,10 @@ import pytest
 
 from orchestrator.postgres import embedded
 from tests.demo.left_over import assert_nothing_left, processes_of
+from tests.patience import eventually
 from tests.terminal import at_terminal
 from tests.tiers import long
-from tests.worker.processes import eventually, run
+from tests.worker.processes import run
 
 FEW = ("demo", "--tasks", "300")
 ROW = re.compile(r"^(demo\.\w+|all)\s.*?((?:\s+[\d,]+){4})\s*$", re.MULTILINE)

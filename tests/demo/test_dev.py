@@ -1,4 +1,4 @@
-"""`orchestrator dev`: a server, its tables and a worker, with one command, and gone with it."""
+"""`orchestrator dev`: one command starts a server, its tables and a worker, and ends all of them."""
 
 import re
 import signal
@@ -10,8 +10,9 @@ import pytest
 
 from orchestrator.postgres import embedded
 from tests.demo.left_over import assert_nothing_left, processes_of
+from tests.patience import eventually
 from tests.terminal import AtTerminal, at_terminal
-from tests.worker.processes import eventually, run
+from tests.worker.processes import run
 from tests.worker.running import value
 
 JOBS = """
@@ -130,6 +131,6 @@ def test_two_databases_are_one_too_many(jobs: Path) -> None:
 
 def test_the_error_for_a_missing_database_mentions_dev(jobs: Path) -> None:
     """Every command that needs one says how to give one, and what to do without."""
-    said = [run(*words, cwd=jobs).stderr for words in (["worker", "jobs:app"], ["migrate"], ["sql"])]
+    errors = [run(*words, cwd=jobs).stderr for words in (["worker", "jobs:app"], ["migrate"], ["sql"])]
 
-    assert [True] * 3 == ["`orchestrator dev MODULE:APP`" in text for text in said]
+    assert [True] * 3 == ["`orchestrator dev MODULE:APP`" in text for text in errors]

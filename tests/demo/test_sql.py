@@ -1,4 +1,4 @@
-"""`orchestrator sql`: psql on the database, with the server of an embedded: URL held meanwhile."""
+"""`orchestrator sql`: psql on the database; the server of an embedded: URL runs meanwhile."""
 
 import json
 import os
@@ -13,8 +13,9 @@ import pytest
 from orchestrator.errors import ConfigError
 from orchestrator.postgres import embedded, embedded_folder, psql
 from tests.demo.left_over import processes_of
+from tests.patience import eventually
 from tests.terminal import at_terminal
-from tests.worker.processes import eventually, run
+from tests.worker.processes import run
 
 # Tells what it was started with, instead of connecting.
 FAKE = """#!{python}

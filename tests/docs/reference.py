@@ -1,12 +1,13 @@
-"""The generated parts of docs/reference/: what the code and a migrated database say of themselves.
+"""The generated parts of docs/reference/, from the code and a migrated database.
 
 A part stands between two comments:
 
     <!-- generated: view dead_letters -->
     <!-- end -->
 
-Facts come from the code; of a table the last column is prose, written by hand and kept by the row's first cell.
-`python -m tests.docs.reference` renews all parts in place, on an embedded server of its own, and a test compares.
+Facts come from the code. The last column of a table is prose, which authors write; it belongs to the row's first cell
+and is kept. `python -m tests.docs.reference` renews all parts in place, on an embedded server of its own, and a test
+compares.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""Alerts and dashboard ask for numbers that there are, by labels that these have, and lead to what one should do."""
+"""Alerts and dashboard use existing metrics with existing labels, and link to the advice."""
 
 import json
 import re

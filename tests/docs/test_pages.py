@@ -1,4 +1,4 @@
-"""Every block of code in the README and below docs/ runs, in page order, and prints what the page says."""
+"""Every block of code in the README and below docs/ runs, in page order, and prints what the page shows."""
 
 import os
 import re
@@ -71,10 +71,10 @@ def test_the_examples_of_a_page_work(page: str, session: Session) -> None:
     """A reader who follows it from the top sees what is printed there."""
     for block in blocks(PAGES[page]):
         if block.not_run is None:
-            for said, printed in session.run(block):
+            for shown_output, printed in session.run(block):
                 of_several = block.language == "console" and "--processes" in block.text
-                assert said is None or agrees(said, printed, in_any_order=of_several), (
-                    f"{page}:{block.line}: the page says\n{said}\nand it printed\n{printed}"
+                assert shown_output is None or agrees(shown_output, printed, in_any_order=of_several), (
+                    f"{page}:{block.line}: the page says\n{shown_output}\nand it printed\n{printed}"
                 )
 
 
@@ -127,7 +127,7 @@ def test_commands_and_statements_are_taken_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "printed", "same"),
+    ("shown_output", "printed", "same"),
     [
         (" id | n\n----+---\n  1 | 2\n", "id | n\n--+--\n 1 | 2", True),
         ("id …\n…\nend\n", "id 7\nmore\nand more\nend\n", True),
@@ -138,17 +138,17 @@ def test_commands_and_statements_are_taken_apart() -> None:
         ("a … c\n", "a b\nc\n", False),
     ],
 )
-def test_output_is_compared_by_its_stable_parts(said: str, printed: str, same: bool) -> None:
+def test_output_is_compared_by_its_stable_parts(shown_output: str, printed: str, same: bool) -> None:
     """Times, ids, rulers and white space may differ; everything else must be equal."""
-    assert same == agrees(said, printed)
+    assert same == agrees(shown_output, printed)
 
 
 def test_lines_of_several_processes_may_be_in_any_order() -> None:
     """Each line of the page must be in the output; the order of the processes does not matter."""
-    said = "…child started…place=1\n…worker started…\n…\n"
+    shown_output = "…child started…place=1\n…worker started…\n…\n"
 
-    assert agrees(said, "a worker started\nmore\na child started place=1\n", in_any_order=True)
-    assert not agrees(said, "a worker started\nmore\n", in_any_order=True)
+    assert agrees(shown_output, "a worker started\nmore\na child started place=1\n", in_any_order=True)
+    assert not agrees(shown_output, "a worker started\nmore\n", in_any_order=True)
 
 
 def test_pages_promise_no_block_in_disguise() -> None:
@@ -177,4 +177,4 @@ def test_a_wrong_page_is_found(database_url: str, tmp_path: Path) -> None:
     finally:
         reader.close()
 
-    assert [False] * 3 == [agrees(said or "", printed) for said, printed in answers]
+    assert [False] * 3 == [agrees(shown_output or "", printed) for shown_output, printed in answers]

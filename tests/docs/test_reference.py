@@ -1,4 +1,4 @@
-"""The reference says what the code says: names, arguments, types, defaults, options, SQLSTATEs, transitions."""
+"""The reference equals the code: names, arguments, types, defaults, options, SQLSTATEs, transitions."""
 
 import re
 

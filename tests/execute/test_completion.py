@@ -1,4 +1,4 @@
-"""How far an attempt has come in completing itself: which steps there are, and who waits for which."""
+"""The states of an attempt that completes itself: the possible steps, and which step waits for which."""
 
 import asyncio
 import threading
@@ -71,19 +71,17 @@ def test_a_commit_in_progress_is_waited_for(committed: bool) -> None:
     thread.join()
 
 
-def test_a_waiter_may_be_cancelled_and_wait_again() -> None:
+async def test_a_waiter_may_be_cancelled_and_wait_again() -> None:
     """The wait changes nothing."""
     completion = Completion(7)
     completion.open()
     completion.commit()
 
-    async def main() -> bool:
-        first = asyncio.ensure_future(completion.settled())
-        await asyncio.sleep(0)
-        first.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await first
-        completion.end(committed=True)
-        return await completion.settled()
+    first = asyncio.ensure_future(completion.settled())
+    await asyncio.sleep(0)
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    completion.end(committed=True)
 
-    assert asyncio.run(main())
+    assert await completion.settled()

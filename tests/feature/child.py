@@ -7,7 +7,7 @@ from pathlib import Path
 from orchestrator.worker import features
 from tests.feature.lane_limits import LANE_LIMITS
 from tests.forked import command_line
-from tests.worker.processes import QUICK, Process
+from tests.worker.processes import QUICK, Process, begin, surroundings
 
 
 def work(*words: str) -> None:
@@ -21,7 +21,8 @@ def worker(
     url: str, log: Path, *words: str, app: str = "tests.worker.tasks:app", **settings: str
 ) -> Iterator[Process]:
     """Run a worker process with the feature beside the block; kill it afterwards if it is still there."""
-    process = Process(url, log, *words, settings={**QUICK, **settings}, app=app, does=work)
+    env = surroundings(url, **{**QUICK, **settings})
+    process = begin(work, "worker", app, *words, log=log, env=env)
     try:
         yield process
     finally:

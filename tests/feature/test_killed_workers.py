@@ -7,7 +7,8 @@ import psycopg
 
 from tests.feature import child
 from tests.feature.conftest import LANE, LIMIT, OTHER
-from tests.worker.processes import Process, eventually
+from tests.patience import eventually
+from tests.worker.processes import Process
 from tests.worker.running import statuses, value
 
 DOOR = 4711
@@ -45,7 +46,7 @@ def test_a_killed_worker_loses_no_permit(
         connection.execute("SELECT pg_advisory_unlock(%s)", [DOOR])
         eventually(lambda: statuses(connection) == {"completed": 2 * TASKS}, "all have run")
         eventually(lambda: taken(connection) == 0, "every permit is back")
-        failed = [each for each in successors if each.said("duty failed")]
+        failed = [each for each in successors if each.has_logged("duty failed")]
 
     assert [] == failed
     assert 0 == value(connection, "SELECT count(*) FROM lane_limits.above")

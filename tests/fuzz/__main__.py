@@ -1,7 +1,7 @@
-"""`python -m tests.fuzz`: 100,000 calls with anything in them, of any seed, and the counts.
+"""`python -m tests.fuzz`: 100,000 calls with any content, with any seed, and the counts.
 
-In rounds, each with a seed of its own: hypothesis remembers what it has tried, and a hundred thousand calls are a lot.
-What fails is told with the smallest call that does.
+It runs in rounds, each with a seed of its own, because hypothesis remembers all its examples. For a failure it
+prints the smallest call that fails.
 """
 
 import argparse
@@ -14,7 +14,6 @@ from typing import Any
 from hypothesis import HealthCheck, given, seed, settings
 
 from orchestrator.postgres import embedded_folder
-from orchestrator.schema import migrate
 from tests import servers
 from tests.fuzz import functions, values
 from tests.fuzz.enqueue_ways import EDITS, WAYS
@@ -31,14 +30,8 @@ def main() -> int:
     """Do what the command line asks for; 1 when a call came to something that must not be."""
     asked = arguments()
     began = time.monotonic()
-    with servers.temporary_directory() as directory:
-        server = servers.Server(embedded_folder.binaries(), directory / "server").start()
-        try:
-            migrate.upgrade(server.url())
-            with opened(server.url()) as shop:
-                fine = rounds(shop, asked.calls, asked.seed)
-        finally:
-            server.close()
+    with servers.private(embedded_folder.binaries()) as server, opened(server.url()) as shop:
+        fine = rounds(shop, asked.calls, asked.seed)
     verdict, seconds = "no fault" if fine else "A FAULT", time.monotonic() - began
     say(f"{verdict} in {asked.calls:,} calls of seed {asked.seed}, {seconds:.0f} s")
     say(table(shop.tally))

@@ -1,4 +1,4 @@
-"""A few hundred calls with anything in them: what gets in comes back equal and runs, the rest is refused by name."""
+"""A few hundred calls with any content: accepted values come back equal and run, and the others are refused by name."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,6 +1,6 @@
-"""To give a task one more option takes four edits by hand; all else is rendered from them.
+"""A new option of a task needs four edits; everything else is rendered from them.
 
-The option is added to a copy of the code, and the copy enqueues with it in every way.
+The test adds an option to a copy of the code, and the copy enqueues with it in every way.
 """
 
 import json

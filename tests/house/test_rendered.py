@@ -1,4 +1,4 @@
-"""What is listed in several statements is written down once, in task/columns.py, and rendered from there."""
+"""Lists that several statements need are written once, in task/columns.py, and rendered from there."""
 
 import re
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Nothing of ours looks a name up in a search_path that others may have written.
+"""Our SQL finds no name through a search_path in which other roles may create objects.
 
-A session of ours sets its own path when it is opened. A statement that runs in a user's session qualifies all:
-functions, types and operators. tests/security/test_search_path.py shows on a real server that this is enough.
+Our sessions set their own path when they open. A statement in a user's session qualifies all functions, types and
+operators. tests/security/test_search_path.py shows on a real server that this is enough.
 """
 
 import ast

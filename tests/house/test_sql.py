@@ -1,6 +1,6 @@
-"""SQL has four homes: beside its one caller, in schema/, in a migration, and in operate/search.py.
+"""SQL has four places: beside its one caller, in schema/, in a migration, and in operate/search.py.
 
-The last one composes statements; the others are files that a person reads as SQL, and a database as well.
+operate/search.py composes statements. The others are files that both people and databases can read as SQL.
 """
 
 import ast

@@ -1,7 +1,7 @@
-"""What is never run: data. And each exception to the security rules of the linters is narrow, and says why.
+"""Our code never runs data, and each exception to the linters' security rules is narrow and has a reason.
 
-No pickle, no eval, no module that is imported because a row names it; no rule of ruff's S or of bandit's switched off
-for the product as a whole. The locked development environment names versions and hashes, and no place they come from.
+There is no pickle, no eval, and no import of a module that a row names. No rule of ruff's S or of bandit is off for
+the whole product. The locked development environment names versions and hashes, and no source of the packages.
 """
 
 import ast

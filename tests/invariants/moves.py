@@ -1,4 +1,4 @@
-"""Judge the moves of tasks: each by itself (I3-I5, I10, I16), and all that give or end a lease together (I3, I5)."""
+"""Judge the moves of tasks: each by itself (I3-I5, I10, I16), and all of a history together (I3, I5, I16)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -43,15 +43,24 @@ class Move:
         return f"{by} moved task {self.task_id} from {self.step[0]} to {self.step[1]}"
 
 
-class Leases:
-    """The leases that were given and have ended, over a whole history."""
+class Judge:
+    """Judges the moves of a history one after the other: it knows where each task is, and which leases have ended."""
 
     def __init__(self) -> None:
+        self._status: dict[int, str | None] = {}
         self._given: set[tuple[int, int]] = set()
         self._ended: set[tuple[int, int]] = set()
 
-    def broken_by(self, move: Move) -> Iterator[str]:
-        """Judge the next move."""
+    def faults(self, move: Move) -> Iterator[str]:
+        """Judge the next move: by itself, and after those before it."""
+        before, after = move.step
+        if (known := self._status.get(move.task_id, before)) != before:
+            yield f"I16: {move}, and was {known}"
+        self._status[move.task_id] = after
+        yield from broken_by(move)
+        yield from self._lease_faults(move)
+
+    def _lease_faults(self, move: Move) -> Iterator[str]:
         if (ended := move.ended) is not None:
             if ended in self._ended:
                 yield f"I5: {move}, and ended the lease {ended[1]} again"

@@ -1,4 +1,4 @@
-"""The judge of moves finds each kind of fault, and nothing in a life that is as it should be."""
+"""The judges of moves and of terms find each kind of fault, and nothing in a life that is as it should be."""
 
 from collections.abc import Mapping
 from itertools import pairwise
@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from orchestrator.task.status import ChangedBy
-from tests.invariants.moves import Leases, Move, Row, broken_by, from_history, wrong_in
+from tests.invariants.moves import Judge, Move, Row, from_history, wrong_in
+from tests.invariants.terms import Terms
 
 WAITS: Mapping[str, Any] = {
     "id": 1, "status": "pending", "lease": None, "worker_id": None, "attempt": 0, "max_attempts": 3, "losses": 0,
@@ -24,8 +25,8 @@ def move(old: Row | None, new: Row | None, who: ChangedBy = ChangedBy.WORKER) ->
 
 def judged(*moves: Move) -> list[str]:
     """Return the invariants that these moves break."""
-    leases = Leases()
-    found = [fault for each in moves for fault in (*broken_by(each), *leases.broken_by(each))]
+    judge = Judge()
+    found = [fault for each in moves for fault in judge.faults(each)]
     return [fault.partition(":")[0] for fault in found]
 
 
@@ -76,17 +77,29 @@ def test_a_wrong_move_is_found(wrong: Move, invariants: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("moves", "invariant"),
+    ("moves", "invariants"),
     [
-        ([move(RUNS, DONE), move(RUNS, DONE)], "I5"),
-        ([move(HELD, WAITS), move(WAITS, HELD)], "I3"),
-        ([move(WAITS, HELD), move(WAITS, HELD)], "I3"),
+        ([move(RUNS, DONE), move(RUNS, DONE)], ["I16", "I5"]),
+        ([move(HELD, WAITS), move(WAITS, HELD)], ["I3"]),
+        ([move(WAITS, HELD), move(WAITS, HELD)], ["I16", "I3"]),
+        ([move(None, WAITS), move(HELD, RUNS)], ["I16"]),
     ],
-    ids=["it ends twice", "it comes back", "it is given twice"],
+    ids=["a lease ends twice", "a lease comes back", "a lease is given twice", "a move is missing"],
 )
-def test_a_lease_that_is_not_one_is_found(moves: list[Move], invariant: str) -> None:
+def test_moves_that_do_not_follow_each_other_are_found(moves: list[Move], invariants: list[str]) -> None:
     """In the history, where no single move is wrong."""
-    assert [invariant] == judged(*moves)
+    assert invariants == judged(*moves)
+
+
+def test_terms_that_overlap_or_fall_are_found() -> None:
+    """Each of these breaks I8: a second leader, a term that does not rise, a duty in a term that is over."""
+    terms = Terms()
+
+    assert [] == [*terms.begins("a", 1), *terms.duty("a", 1)]
+    assert ["I8: term 2 of b begins in that of ('a', 1)"] == list(terms.begins("b", 2))
+    assert ["I8: a does a duty of term 1 in that of ('b', 2)"] == list(terms.duty("a", 1))
+    terms.ends()
+    assert ["I8: term 2 of a comes after term 2"] == list(terms.begins("a", 2))
 
 
 def test_a_row_that_changes_its_leaf_has_moved_once() -> None:

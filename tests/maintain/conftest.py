@@ -1,19 +1,5 @@
-"""What the tests of the duties share: the stations' clock and workers, and an ear for events."""
+"""Shared by the tests of the duties: the clock and the workers of the stations, and a list of emitted events."""
 
-from collections.abc import Iterator
+from tests.stations.conftest import hire, worker
 
-import pytest
-
-from orchestrator import events
-from tests.stations.conftest import clock, hire, worker
-
-__all__ = ["clock", "hire", "worker"]
-
-
-@pytest.fixture
-def heard() -> Iterator[list[events.Event]]:
-    """Everything that was emitted during the test."""
-    said: list[events.Event] = []
-    unsubscribe = events.subscribe(said.append)
-    yield said
-    unsubscribe()
+__all__ = ["hire", "worker"]

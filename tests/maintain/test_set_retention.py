@@ -1,4 +1,4 @@
-"""A person says how long a queue keeps what has ended."""
+"""An operator sets how long a queue keeps ended tasks."""
 
 from datetime import timedelta
 from typing import LiteralString
@@ -34,7 +34,7 @@ def test_a_change_of_retention_is_on_record(connection: psycopg.Connection) -> N
 
 @pytest.mark.parametrize("status", ["pending", "dead_letter"])
 def test_a_queue_that_only_tasks_name_gets_its_row(connection: psycopg.Connection, status: str) -> None:
-    """Also when all of them were given up. (A queue that a worker has served has a row already.)"""
+    """Also if all of them are dead letters. (A queue that a worker has served already has a row.)"""
     put(connection, status, queue="mail")
 
     connection.execute("SELECT orchestrator.set_retention('mail', '1 day')")
@@ -73,8 +73,8 @@ def test_invalid_periods_are_refused(
     connection: psycopg.Connection, arguments: LiteralString, code: str, message: str, hint: str
 ) -> None:
     """The message says what to do instead, and nothing changes."""
-    said = refusal(connection, f"SELECT orchestrator.set_retention({arguments})")
+    diagnostic = refusal(connection, f"SELECT orchestrator.set_retention({arguments})")
 
-    assert (code, message, hint) == (said.sqlstate, said.message_primary, said.message_hint)
+    assert (code, message, hint) == (diagnostic.sqlstate, diagnostic.message_primary, diagnostic.message_hint)
     assert 1 == one(connection, "SELECT count(*) FROM orchestrator.queues")
     assert 0 == one(connection, "SELECT count(*) FROM orchestrator.audit")

@@ -1,13 +1,16 @@
-"""What must never happen, in the words that a counterexample is told in."""
+"""What each rule of the model forbids, and the invariant of tests/invariants that the rule belongs to.
 
-ONE_LEASE = "an outcome is accepted only from the execution that holds the lease"
-ONE_OUTCOME = "at most one outcome is accepted for a lease"
-KEPT = "a lease is given back only by who does not hold it"
-PATIENCE = "only who has missed its time, by the server's clock, loses its leases or its term"
-ORPHANS = "recovery takes back only what a dead worker still holds"
-FAIR = "only what had started is charged for the loss of its worker"
-LATEST = "a duty commits only under the latest term, and that is its own"
-RISING = "terms strictly rise"
-OWN_TERM = "who resigns ends its own term and no other"
-COUNTED = "attempts and losses stay within their bounds"
-LIVE = "when faults stop, every task can still reach its end"
+A state of the model has no rows and no history, so its rules are conditions on single steps.
+"""
+
+ONE_LEASE = "I4: an outcome is accepted only from the execution that holds the lease"
+ONE_OUTCOME = "I5: at most one outcome is accepted for a lease"
+KEPT = "I3: a lease is given back only by a worker that does not hold it"
+PATIENCE = "I4: only a worker that has missed its time, by the server's clock, loses its leases or its term"
+ORPHANS = "I4: recovery takes back only what a dead worker still holds"
+FAIR = "I10: only a started task is charged for the loss of its worker"
+LATEST = "I8: a duty commits only under the latest term, and that is its own"
+RISING = "I8: terms strictly rise"
+OWN_TERM = "I8: a worker that resigns ends its own term and no other"
+COUNTED = "I10: attempts and losses stay within their bounds"
+LIVE = "I7: when faults stop, every task can still reach its end"

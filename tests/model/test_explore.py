@@ -1,4 +1,4 @@
-"""The explorer, on systems small enough to know by heart."""
+"""The explorer, on systems that are small enough to check by hand."""
 
 from collections.abc import Iterable
 

@@ -1,4 +1,4 @@
-"""The list of planted faults is in order, and a trial tells a fault that is caught from one that is not."""
+"""The list of planted faults is in order, and a trial recognises a fault that the tests find."""
 
 import ast
 from pathlib import Path
@@ -93,10 +93,10 @@ def test_code_that_cannot_run_is_no_fault(tree: Path, broken: str) -> None:
 
 def test_only_tests_that_began_decide() -> None:
     """A failed fixture is no failed test, and a run that does not end has no verdict."""
-    said = Failure("tests/test_half.py::test_even", "call", "AssertionError: assert 4 == 2")
-    setup = said._replace(when="setup")
+    failure = Failure("tests/test_half.py::test_even", "call", "AssertionError: assert 4 == 2")
+    setup = failure._replace(when="setup")
 
-    runs = [Run([said], 1, ""), Run([setup], 1, ""), Run([], 0, ""), Run([], None, ""), Run([], 4, "")]
+    runs = [Run([failure], 1, ""), Run([setup], 1, ""), Run([], 0, ""), Run([], None, ""), Run([], 4, "")]
     assert ["caught", "stillborn", "survived", "hung", "stillborn"] == [judged(run)[0] for run in runs]
 
 

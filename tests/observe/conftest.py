@@ -1,5 +1,5 @@
-"""What the tests of statistics share: the stations' clock and workers."""
+"""Shared by the tests of statistics: the clock and the workers of the stations."""
 
-from tests.stations.conftest import clock, hire, worker
+from tests.stations.conftest import hire, worker
 
-__all__ = ["clock", "hire", "worker"]
+__all__ = ["hire", "worker"]

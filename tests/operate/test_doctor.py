@@ -1,5 +1,5 @@
-"""The checks of `orchestrator doctor`: each is provoked on a real server, and what it advises is done where a statement
-can; and on an installation in order all of them say so."""
+"""The checks of `orchestrator doctor`: each failure is provoked on a real server, and its statement repairs it if it
+can. A correct installation passes all of them."""
 
 import asyncio
 import dataclasses
@@ -38,10 +38,10 @@ from tests import bouncer
 from tests.operate.private_server import patient_of, slot_with_a_snapshot
 from tests.operate.private_server import private_server as opened
 from tests.operate.worker_rows import darkened, hired
+from tests.patience import eventually
 from tests.schema.logins import logins
 from tests.schema.rows import names_unchecked, one, put
 from tests.servers import Server
-from tests.worker.processes import eventually
 from tests.worker.running import until, working
 
 LOST = Jsonb({"class": "WorkerLost", "message": "worker a was gone while it ran this"})
@@ -74,7 +74,7 @@ def inmate(private_server: Server) -> Iterator[Examination]:
 
 
 def follow(database: Examination, found: Finding) -> None:
-    """Do what is advised."""
+    """Run the advised statement."""
     assert found.statement is not None
     for statement in found.statement.split(";\n"):
         database.connection.execute(statement.encode())
@@ -82,7 +82,7 @@ def follow(database: Examination, found: Finding) -> None:
 
 @contextmanager
 def with_setting(database: Examination, name: str, value: str) -> Iterator[Examination]:
-    """Give the same database with a setting of its own, seen by new sessions."""
+    """Yield the same database with a setting of its own, for new sessions."""
     own = sql.Identifier(database.connection.info.dbname)
     database.connection.execute(
         sql.SQL("ALTER DATABASE {} SET {} = {}").format(own, sql.Identifier(name), sql.Literal(value))
@@ -97,8 +97,9 @@ def with_setting(database: Examination, name: str, value: str) -> Iterator[Exami
 # An installation in order.
 
 
-def test_an_installation_in_order_is_well(private_server: Server) -> None:
-    """With a real worker, on a server as it is delivered: every check is ok, and strict, too, it exits with 0."""
+def test_a_correct_installation_passes_all_checks(private_server: Server) -> None:
+    """With a real worker, on a server with default settings: every check is ok, and the exit status is 0, with
+    --strict, too."""
     app = Orchestrator(private_server.url(), heartbeat_seconds=0.2, dead_after_seconds=30.0)
 
     async def look() -> tuple[Result, Result]:
@@ -125,7 +126,7 @@ def test_an_installation_in_order_is_well(private_server: Server) -> None:
 def test_failures_come_first_with_their_advice(
     inmate: Examination, words: tuple[str, ...], status: int
 ) -> None:
-    """A warning is no failure unless one is strict. What strangers have written is escaped."""
+    """A warning fails only with --strict. Untrusted text is escaped."""
     put(inmate.connection, queue="\x1b[2Jmail")
     with names_unchecked(inmate.connection):
         inmate.connection.execute("SELECT orchestrator.pause_queue(%s)", ["\x1b[2Jmail"])
@@ -150,7 +151,7 @@ def test_failures_come_first_with_their_advice(
 
 
 def test_an_old_server_is_reported(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if more were needed: none that is older runs here."""
+    """The required version is raised for the test, because no older server runs here."""
     assert "ok" == make(server.server_version, database).verdict
     monkeypatch.setattr(server, "OLDEST_SERVER", 99)
 
@@ -161,7 +162,7 @@ def test_an_old_server_is_reported(database: Examination, monkeypatch: pytest.Mo
 
 
 def test_sessions_that_may_not_write(database: Examination) -> None:
-    """A failover often leaves them so."""
+    """A failover often leaves this state."""
     with with_setting(database, "default_transaction_read_only", "on") as hurt:
         found = make(server.takes_writes, hurt)
 
@@ -169,8 +170,8 @@ def test_sessions_that_may_not_write(database: Examination) -> None:
     assert "sessions may not write" in found.says
 
 
-def test_a_server_that_forgets(database: Examination, inmate: Examination) -> None:
-    """The servers of tests are such; and one that confirms before it has written."""
+def test_a_server_that_is_not_durable(database: Examination, inmate: Examination) -> None:
+    """As servers of tests are; and one that confirms before it has written."""
     assert "fsync is off" in make(server.durability, database).says
     assert "ok" == make(server.durability, inmate).verdict
     with with_setting(inmate, "synchronous_commit", "off") as careless:
@@ -203,7 +204,7 @@ def test_a_harmful_setting(database: Examination, name: str, value: str) -> None
 
 
 def test_the_wraparound(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the age of what is not frozen."""
+    """By the age of unfrozen rows."""
     monkeypatch.setattr(server, "TRANSACTION_IDS_WARN", 1)
     assert "warn" == make(server.transaction_ids, database).verdict
     monkeypatch.setattr(server, "TRANSACTION_IDS_FAIL", 1)
@@ -218,7 +219,7 @@ def test_the_wraparound(database: Examination, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_few_sessions_are_left(inmate: Examination) -> None:
-    """First a warning, then it is urgent."""
+    """First a warning, then a failure."""
     assert "ok" == make(sessions.connections, inmate).verdict
     used, at_most, _ = inmate.row(sessions.CONNECTIONS)
     others = [inmate.another() for _ in range(at_most - used - sessions.FREE_FAIL)]
@@ -247,13 +248,15 @@ def test_few_sessions_are_left(inmate: Examination) -> None:
         ("db", "10.0.0.7", "verify-full", True, "ok"),
     ],
 )
-def test_the_way_to_the_server(host: str, address: str, mode: str, encrypted: bool, verdict: str) -> None:
-    """Off this machine only what is encrypted and verified is well."""
+def test_the_connection_to_the_server(
+    host: str, address: str, mode: str, encrypted: bool, verdict: str
+) -> None:
+    """On another machine only an encrypted and verified connection is ok."""
     assert verdict == sessions.judged(host, address, mode, encrypted=encrypted).verdict
 
 
 def test_a_socket_and_the_loopback_need_no_tls(database: Examination, inmate: Examination) -> None:
-    """Of which the first is by a socket, if it is the embedded server, and the second by the loopback."""
+    """The embedded server uses a socket, the other one the loopback."""
     assert ["ok", "ok"] == [make(sessions.tls, each).verdict for each in (database, inmate)]
 
 
@@ -261,7 +264,7 @@ def test_a_socket_and_the_loopback_need_no_tls(database: Examination, inmate: Ex
     ("seconds", "says"), [(-60, "s behind the server's"), (60, "s ahead of the server's")]
 )
 def test_a_clock_that_is_wrong(database: Examination, seconds: float, says: str) -> None:
-    """That of this host: the server's is the one that counts."""
+    """This host's clock; the server's is the one that counts."""
     found = make(sessions.clock, dataclasses.replace(database, now=lambda: time.time() + seconds))
 
     assert "warn" == found.verdict
@@ -269,7 +272,7 @@ def test_a_clock_that_is_wrong(database: Examination, seconds: float, says: str)
 
 
 def test_the_driver_without_its_compiled_part(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a fraction as fast."""
+    """It is much slower."""
     monkeypatch.setattr(pq, "__impl__", "python")
 
     assert "warn" == make(sessions.driver, database).verdict
@@ -310,7 +313,7 @@ def test_a_snapshot_that_is_held(
 def test_a_transaction_that_has_written_and_idles(
     inmate: Examination, private_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between its statements it has no snapshot; its number alone holds the horizon."""
+    """It has no snapshot between its statements, but its id holds the horizon."""
     monkeypatch.setattr(sessions, "HORIZON_WARN_SECONDS", 0.0)
     with psycopg.connect(private_server.url(), application_name="a form") as writer:
         writer.execute("CREATE TABLE half_done ()")
@@ -326,7 +329,7 @@ def test_a_transaction_that_has_written_and_idles(
 def test_a_pooler_in_transaction_mode(
     database: Examination, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LISTEN succeeds there, and hears nothing."""
+    """LISTEN succeeds there, and no notification arrives."""
     if bouncer.PROGRAM is None:
         pytest.skip("pgbouncer is not installed; Debian: apt-get install pgbouncer")
     assert "ok" == make(notifications.notifications, database).verdict
@@ -360,7 +363,7 @@ def test_a_path_that_others_can_write(
 def test_a_full_queue_of_notifications(
     database: Examination, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A listener that has a transaction open takes none in; ended, the queue empties."""
+    """A listener with an open transaction reads none. After its end the queue empties."""
     monkeypatch.setattr(notifications, "QUEUE_WARN", 1e-9)
     with closing(psycopg.connect(database_url, autocommit=True, application_name="deaf")) as deaf:
         deaf.execute("LISTEN nothing")
@@ -390,7 +393,7 @@ def test_a_full_queue_of_notifications(
 
 
 def test_a_database_without_our_schema(empty_database_url: str) -> None:
-    """What can be examined is; what rests on the schema is skipped, and nothing crashes."""
+    """The possible checks run. Those that need the schema are skipped, and nothing crashes."""
     with psycopg.connect(empty_database_url, autocommit=True) as connection:
         findings = {found.name: found for found in examine(patient_of(connection, empty_database_url))}
 
@@ -403,7 +406,7 @@ def test_a_database_without_our_schema(empty_database_url: str) -> None:
 
 
 def test_a_schema_that_is_behind(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of both versions go on; but somebody forgot to migrate."""
+    """Workers of both versions can run, but the migration was forgotten."""
     monkeypatch.setattr(migrate, "head", lambda: "0002")
 
     found = make(tables.schema, database)
@@ -412,7 +415,7 @@ def test_a_schema_that_is_behind(database: Examination, monkeypatch: pytest.Monk
 
 
 def test_a_role_that_is_missing(inmate: Examination) -> None:
-    """The migrating role may not have been allowed to make it."""
+    """The migrating role may not have been able to create it."""
     inmate.connection.execute("ALTER ROLE orchestrator_reader RENAME TO somebody_else")
     try:
         found = make(tables.roles, inmate)
@@ -426,7 +429,7 @@ def test_a_role_that_is_missing(inmate: Examination) -> None:
 
 
 def test_a_copy_that_no_operator_has_resumed(database: Examination) -> None:
-    """Nothing runs there."""
+    """No task runs there."""
     database.connection.execute("SELECT orchestrator.hold_after_restore('a drill')")
 
     found = make(tables.copy, database)
@@ -436,7 +439,7 @@ def test_a_copy_that_no_operator_has_resumed(database: Examination) -> None:
 
 
 def test_an_index_that_is_missing_or_not_valid(database: Examination) -> None:
-    """The statements bring both back; claims are planned around the missing one."""
+    """The statements repair both. Claims do not use the missing one."""
     database.connection.execute("DROP INDEX orchestrator.tasks_live_claim_idx")
     database.connection.execute(
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'orchestrator.tasks_dead_queue_idx'::regclass"
@@ -453,7 +456,7 @@ def test_an_index_that_is_missing_or_not_valid(database: Examination) -> None:
 
 
 def test_every_index_is_on_the_list(database: Examination) -> None:
-    """With everything dropped that can be, all of ours are missed, by the definitions that they had."""
+    """After all indexes are dropped, all of ours are reported as missing, with their definitions."""
     defined: LiteralString = (
         "SELECT indexname, replace(indexdef, ' USING btree', '') FROM pg_indexes"
         " WHERE schemaname = 'orchestrator' AND tablename <> 'alembic_version' ORDER BY indexname"
@@ -480,7 +483,7 @@ def test_every_index_is_on_the_list(database: Examination) -> None:
 
 
 def test_tables_that_are_not_vacuumed(database: Examination) -> None:
-    """Turned off for one, or its own settings lost."""
+    """Turned off for one table, or its own settings lost."""
     database.connection.execute("ALTER TABLE orchestrator.tasks_live SET (autovacuum_enabled = off)")
     off = make(tables.autovacuum, database)
     follow(database, off)
@@ -506,8 +509,8 @@ def test_a_server_that_does_not_vacuum(inmate: Examination) -> None:
         eventually(lambda: make(tables.autovacuum, inmate).verdict == "ok", "it is on again")
 
 
-def test_dead_rows_that_pile_up(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until they are vacuumed."""
+def test_many_dead_rows(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until a vacuum removes them."""
     monkeypatch.setattr(tables, "DEAD_ROWS_WARN", 500)
     database.connection.execute("ALTER TABLE orchestrator.tasks_live SET (autovacuum_enabled = off)")
     database.connection.execute(FILL, [1000])
@@ -522,8 +525,8 @@ def test_dead_rows_that_pile_up(database: Examination, monkeypatch: pytest.Monke
     assert "ok" == make(tables.dead_rows, database).verdict
 
 
-def test_an_index_that_is_mostly_air(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Left by a backlog; built anew it is small."""
+def test_an_index_that_is_mostly_empty(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a backlog; rebuilt, it is small."""
     monkeypatch.setattr(tables, "BLOAT_BYTES_MIN", 100_000)
     database.connection.execute(FILL, [5000])
     database.connection.execute("DELETE FROM orchestrator.tasks_live")
@@ -538,7 +541,7 @@ def test_an_index_that_is_mostly_air(database: Examination, monkeypatch: pytest.
 
 
 def test_day_leaves_run_out(database: Examination) -> None:
-    """First those of the days to come, then today's."""
+    """First those of the next days, then today's."""
 
     def drop(first: int) -> None:
         leaves = database.connection.execute("SELECT leaf FROM orchestrator.day_leaves").fetchall()
@@ -562,7 +565,7 @@ def test_day_leaves_run_out(database: Examination) -> None:
 
 
 def test_no_worker_lives(database: Examination) -> None:
-    """It matters more when something waits."""
+    """It is worse if tasks wait."""
     idle, nobody = make(workers.workers, database), make(workers.leader, database)
     put(database.connection)
 
@@ -570,7 +573,7 @@ def test_no_worker_lives(database: Examination) -> None:
 
 
 def test_there_is_no_leader(database: Examination) -> None:
-    """Though there are workers, and for longer than an election takes."""
+    """Although there are workers, for longer than an election takes."""
     hired(database.connection)
     started = make(workers.leader, database)
     database.connection.execute(
@@ -588,7 +591,7 @@ def test_there_is_no_leader(database: Examination) -> None:
 
 
 def test_a_leader_that_was_killed_does_not_lead(database: Examination) -> None:
-    """Both checks go by its beacon, though its term is good for seconds yet."""
+    """Both checks use its beacon, although its term lasts for some seconds."""
     darkened(database.connection, hired(database.connection, leads=True))
 
     assert "there is no leader, because no worker lives" == make(workers.leader, database).says
@@ -596,7 +599,7 @@ def test_a_leader_that_was_killed_does_not_lead(database: Examination) -> None:
 
 
 def test_workers_of_several_versions(database: Examination) -> None:
-    """During a deployment that is as it should be; and who examines may be of another one still."""
+    """During a deployment that is normal, and the command may have yet another version."""
     assert "ok" == make(workers.worker_versions, database).verdict
     hired(database.connection, version="0.1", host="app-1")
     other = make(workers.worker_versions, database)
@@ -610,7 +613,7 @@ def test_workers_of_several_versions(database: Examination) -> None:
 
 
 def test_a_blocked_event_loop(database: Examination) -> None:
-    """Of a worker that lives, by its last beat; and of one that was given up for it, for an hour."""
+    """Of a live worker, by its last beat; and of one that was declared dead because of it, for an hour."""
     hired(database.connection, host="app-1")
     assert "ok" == make(workers.event_loops, database).verdict
     for host, state, blocked in (
@@ -637,7 +640,7 @@ def test_a_blocked_event_loop(database: Examination) -> None:
 
 
 def test_a_queue_that_no_worker_serves(database: Examination) -> None:
-    """Among those that have ready tasks; a paused one is another matter."""
+    """Among those with ready tasks; a paused queue is not reported here."""
     hired(database.connection, "default")
     for queue in ("default", "mial", "held"):
         put(database.connection, queue=queue)
@@ -650,7 +653,7 @@ def test_a_queue_that_no_worker_serves(database: Examination) -> None:
 
 
 def test_a_pause_that_was_forgotten(database: Examination) -> None:
-    """By whom, for how long, why; a name is quoted as SQL wants it."""
+    """The role, the duration, the reason; a name is quoted for SQL."""
     put(database.connection, queue="o'mail")
     database.connection.execute("SELECT orchestrator.pause_queue('o''mail', 'provider maintenance')")
     database.connection.execute("UPDATE orchestrator.queues SET state_since = state_since - interval '26 h'")
@@ -664,7 +667,7 @@ def test_a_pause_that_was_forgotten(database: Examination) -> None:
 
 
 def test_a_type_that_workers_do_not_know(database: Examination) -> None:
-    """Told from a retry, and from what is due in an hour."""
+    """A retry, or a task that is due in an hour, is not reported."""
     soon = datetime.now(UTC) + timedelta(minutes=4)
     for error in ({"class": "UnknownType", "put_back": 3}, {"class": "ValueError"}):
         put(database.connection, "scheduled", type="ma'il", run_at=soon, error=Jsonb(error))
@@ -678,7 +681,7 @@ def test_a_type_that_workers_do_not_know(database: Examination) -> None:
 
 @pytest.mark.parametrize("state", ["pending", "dead_letter"])
 def test_a_task_that_kills_workers(database: Examination, state: str) -> None:
-    """Before it has taken the third one along, and a day after."""
+    """Before it has killed the third one, and a day after."""
     task_id = put(database.connection, state, losses=5 if state == "dead_letter" else 2, error=LOST)
     for attempt in (1, 2):
         database.connection.execute(
@@ -702,7 +705,7 @@ def test_a_task_that_kills_workers(database: Examination, state: str) -> None:
 def test_a_role_without_the_right_gets_a_message(
     database: Examination, administrator: psycopg.Connection, database_url: str, role: str
 ) -> None:
-    """A check that cannot be made is skipped with the reason, whoever asks, and the rest is made."""
+    """A check that the role cannot make is skipped with the reason, and the rest is made."""
     with logins(administrator, database_url) as log_in:
         person = log_in(role)
         findings = {found.name: found for found in examine(patient_of(person, make_conninfo(database_url)))}
@@ -736,7 +739,7 @@ def test_nothing_is_changed(database: Examination) -> None:
 
 
 def test_a_check_that_takes_too_long_is_skipped(database: Examination, database_url: str) -> None:
-    """As when somebody has a table locked; the next one is made."""
+    """For example because another session has locked a table; the next one is made."""
     with psycopg.connect(database_url) as locker:
         locker.execute("LOCK TABLE orchestrator.workers IN ACCESS EXCLUSIVE MODE")
 
@@ -750,7 +753,7 @@ def test_a_check_that_takes_too_long_is_skipped(database: Examination, database_
 def test_a_server_that_goes_away_is_no_finding(
     database: Examination, administrator: psycopg.Connection
 ) -> None:
-    """The command says that the connection is lost."""
+    """The command reports that the connection is lost."""
     administrator.execute("SELECT pg_terminate_backend(%s)", [database.connection.info.backend_pid])
 
     with pytest.raises(psycopg.OperationalError):

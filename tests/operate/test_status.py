@@ -1,4 +1,4 @@
-"""One look at the whole: right, cheap where there is much, and it names what needs a person."""
+"""The status of the whole: correct, cheap with many tasks, and it lists what needs attention."""
 
 import re
 from collections.abc import Callable
@@ -31,14 +31,8 @@ BULK = """
 MUCH = 6_000
 
 
-@pytest.fixture
-def clock(connection: psycopg.Connection) -> Clock:
-    """The database's clock, standing still."""
-    return Clock(connection)
-
-
 def serving(connection: psycopg.Connection, *names: str, leads: bool = True, version: str = "1") -> UUID:
-    """A worker that lives, as far as its row says."""
+    """Add the row of a live worker."""
     worker = sleeping_worker(connection, *names)
     connection.execute(
         "UPDATE orchestrator.workers SET version = %s, is_leader = %s, term = 1, beat_at = orchestrator.clock(), "
@@ -53,7 +47,7 @@ def about(found: Status) -> list[str]:
 
 
 def test_figures_are_those_of_the_tables(connection: psycopg.Connection, clock: Clock) -> None:
-    """By queue: ready, held, scheduled, dead, and how long the oldest ready one waits."""
+    """By queue: ready, held, scheduled, dead, and how long the oldest ready task waits."""
     for state in ("pending", "pending", "claimed", "running", "scheduled", "dead_letter", "completed"):
         put(connection, state, queue="mail", run_at=clock.now - timedelta(minutes=1))
 
@@ -63,8 +57,8 @@ def test_figures_are_those_of_the_tables(connection: psycopg.Connection, clock: 
     assert (timedelta(minutes=1), clock.now) == (mail.oldest_ready_age, mail.as_of)
 
 
-def test_much_is_not_counted_at_a_look(connection: psycopg.Connection, clock: Clock) -> None:
-    """The leader's last sample is shown, with its age; asked for, it is counted."""
+def test_many_tasks_are_not_counted(connection: psycopg.Connection, clock: Clock) -> None:
+    """The leader's last sample is shown, with its age; on request the tasks are counted."""
     connection.execute(BULK, [MUCH])
     never = status(connection)
     do(connection, sample)
@@ -84,7 +78,7 @@ def test_much_is_not_counted_at_a_look(connection: psycopg.Connection, clock: Cl
 
 
 def test_an_old_sample_shows_its_age(connection: psycopg.Connection, clock: Clock) -> None:
-    """Nobody leads, and nobody counts: that is to be seen."""
+    """There is no leader, so nothing counts, and the status must show that."""
     connection.execute(BULK, [MUCH])
     do(connection, sample)
     clock.advance(minutes=90)
@@ -93,7 +87,7 @@ def test_an_old_sample_shows_its_age(connection: psycopg.Connection, clock: Cloc
 
 
 def test_without_a_leader_figures_are_old_sooner(connection: psycopg.Connection, clock: Clock) -> None:
-    """Nobody counts, and a queue that is new is in no figure; a leader is given minutes."""
+    """Nothing counts, and a new queue has no figures. With a leader the limit is some minutes."""
     connection.execute(BULK, [MUCH])
     do(connection, sample)
     clock.advance(minutes=2)
@@ -107,7 +101,7 @@ def test_without_a_leader_figures_are_old_sooner(connection: psycopg.Connection,
 
 
 def test_a_sample_replaces_the_one_before(connection: psycopg.Connection, clock: Clock) -> None:
-    """One row a queue; what is gone is gone, what has a row in queues is there with nothing."""
+    """One row per queue. A queue without tasks disappears, unless it has a row in queues."""
     put(connection, queue="gone")
     do(connection, sample)
     connection.execute("DELETE FROM orchestrator.tasks_live")
@@ -121,7 +115,8 @@ def test_a_sample_replaces_the_one_before(connection: psycopg.Connection, clock:
 
 
 def test_the_rate_is_that_of_the_last_minutes(connection: psycopg.Connection, clock: Clock) -> None:
-    """By what workers have noted: the minute that runs and the one before; the curve goes back a quarter of an hour."""
+    """From the workers' statistics: the present minute and the one before; the curve is that of a quarter of an
+    hour."""
     clock.set(clock.now.replace(second=30, microsecond=0))
     for ago, completed in ((0, 300), (1, 600), (14, 7), (15, 1_000)):
         connection.execute(
@@ -136,7 +131,7 @@ def test_the_rate_is_that_of_the_last_minutes(connection: psycopg.Connection, cl
 
 
 def test_nothing_needs_attention_where_all_is_well(connection: psycopg.Connection, clock: Clock) -> None:
-    """A worker that leads, and nothing that waits long."""
+    """There is a leader, and no task waits for long."""
     worker = serving(connection, "default")
     put(connection, run_at=clock.now)
     found = status(connection)
@@ -218,7 +213,7 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overview", "said", "command"),
+    ("overview", "text", "command"),
     [
         (paused, r"queue default is paused since .* by .* \(deploy\): 0 tasks ready", "queues resume default"),
         (draining, "queue default is draining, and refuses new tasks, since", "queues resume default"),
@@ -238,21 +233,21 @@ def test_what_needs_attention_is_shown_with_the_command_that_helps(
     connection: psycopg.Connection,
     clock: Clock,
     overview: Callable[[psycopg.Connection, Clock], None],
-    said: str,
+    text: str,
     command: str,
 ) -> None:
     """One thing is wrong, and the status shows exactly that."""
     overview(connection, clock)
 
     (concern,) = status(connection).attention
-    assert re.search(said, concern.about), concern
+    assert re.search(text, concern.about), concern
     assert re.fullmatch(f"orchestrator {command}", concern.command), concern
 
 
 def test_a_name_that_looks_like_a_flag_is_none_in_the_command(
     connection: psycopg.Connection, clock: Clock
 ) -> None:
-    """It can be pasted."""
+    """The command can be pasted."""
     serving(connection, "default")
     connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('-x')")
     queues.set_state(connection, "-x", "paused", reason=None)
@@ -261,7 +256,7 @@ def test_a_name_that_looks_like_a_flag_is_none_in_the_command(
 
 
 def test_a_leader_that_was_killed_does_not_lead(connection: psycopg.Connection, clock: Clock) -> None:
-    """Its term and its beat are good for seconds yet; its beacon is out."""
+    """Its term and its beat are valid for some seconds, but its beacon is lost."""
     worker = serving(connection, "default")
     put(connection, run_at=clock.now)
     darkened(connection, worker)
@@ -276,7 +271,7 @@ def test_a_leader_that_was_killed_does_not_lead(connection: psycopg.Connection, 
 
 
 def test_a_copy_is_the_first_concern(connection: psycopg.Connection, clock: Clock) -> None:
-    """It may be looked at; nothing runs there."""
+    """It can be read, but no task runs there."""
     connection.execute("SELECT orchestrator.hold_after_restore()")
 
     first = status(connection).attention[0]
@@ -294,8 +289,8 @@ def test_five_concerns_of_a_kind_are_listed(connection: psycopg.Connection, cloc
     assert "and 3 more like this" == found[-1]
 
 
-def test_a_reader_may_look(connection: psycopg.Connection, clock: Clock) -> None:
-    """All of it, with the role that is made for it."""
+def test_a_reader_sees_the_status(connection: psycopg.Connection, clock: Clock) -> None:
+    """All of it, with the role that exists for it."""
     put(connection)
     connection.execute("SET ROLE orchestrator_reader")
 

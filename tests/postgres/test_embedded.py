@@ -1,4 +1,4 @@
-"""The embedded server lives exactly as long as its users, however they go. Every user is a real process."""
+"""The embedded server lives exactly as long as its users, at any end of theirs. Every user is a real process."""
 
 import fcntl
 import importlib.util
@@ -21,6 +21,7 @@ import pytest
 from orchestrator.errors import EmbeddedServerError
 from orchestrator.postgres import embedded, embedded_folder, guardian
 from tests import servers
+from tests.patience import eventually
 from tests.tiers import long
 
 GOES_SECONDS = 60
@@ -124,7 +125,7 @@ def watch() -> Iterator[Watch]:
 
 
 @pytest.fixture
-def stranger() -> Iterator[subprocess.Popen[bytes]]:
+def foreign_process() -> Iterator[subprocess.Popen[bytes]]:
     """A process of the server's OS user that is no server."""
     owner = embedded_folder.account()
     with subprocess.Popen(["sleep", "60"], user=owner.pw_uid if owner else None, cwd="/") as process:
@@ -226,7 +227,7 @@ def test_threads_that_start_at_once_are_one_user(home: Path, watch: Watch) -> No
         # Like a guardian that stops the server.
         fcntl.flock(users_lock, fcntl.LOCK_EX)
         starts = [threads.submit(embedded.start, home) for _ in range(8)]
-        servers.wait_until(lambda: all(start.running() for start in starts), "all threads are at it")
+        eventually(lambda: all(start.running() for start in starts), "all threads are at it")
         users_lock.close()
         urls = {start.result() for start in starts}
     postmaster = watch(postmaster_pid(home))
@@ -307,40 +308,40 @@ def test_killed_server_is_started_again_at_the_same_address(use: Users, home: Pa
 
 
 def test_stale_pids_of_a_crash_do_not_prevent_the_start(
-    home: Path, stranger: subprocess.Popen[bytes]
+    home: Path, foreign_process: subprocess.Popen[bytes]
 ) -> None:
     """Lock files whose pid now belongs to another process of the server's own OS user are seen through."""
     url = embedded.start(home)
-    crash(home, pid_left_behind=stranger.pid)
+    crash(home, pid_left_behind=foreign_process.pid)
 
     assert url == embedded.start(home)
-    assert stranger.poll() is None
+    assert foreign_process.poll() is None
 
 
 def test_guardian_leaves_a_foreign_process_with_a_stale_pid_alone(
-    use: Users, home: Path, watch: Watch, stranger: subprocess.Popen[bytes]
+    use: Users, home: Path, watch: Watch, foreign_process: subprocess.Popen[bytes]
 ) -> None:
     """When the server crashed under its last user, nobody is stopped in its place."""
     user = use()
-    crash(home, pid_left_behind=stranger.pid)
+    crash(home, pid_left_behind=foreign_process.pid)
     guard = watch(guardian_pid(home))
 
     user.gets(signal.SIGKILL)
 
     assert ends(guard)
-    assert stranger.poll() is None
+    assert foreign_process.poll() is None
     # The start after a crash also removes the crashed server's shared memory, which nobody else would.
     assert home / "cluster" == cluster_of(embedded.start(home))
 
 
 def test_guardian_stops_no_foreign_process_while_the_server_lives(
-    use: Users, home: Path, watch: Watch, stranger: subprocess.Popen[bytes]
+    use: Users, home: Path, watch: Watch, foreign_process: subprocess.Popen[bytes]
 ) -> None:
     """A pid is not believed: the process must stand in the cluster's directory."""
     user = use()
     path = home / "cluster" / "postmaster.pid"
     written = path.read_text()
-    path.write_text(written.replace(f"{postmaster_pid(home)}\n", f"{stranger.pid}\n", 1))
+    path.write_text(written.replace(f"{postmaster_pid(home)}\n", f"{foreign_process.pid}\n", 1))
     guard = watch(guardian_pid(home))
 
     user.gets(signal.SIGKILL)
@@ -348,7 +349,7 @@ def test_guardian_stops_no_foreign_process_while_the_server_lives(
     path.write_text(written)
 
     assert ends(guard)
-    assert stranger.poll() is None
+    assert foreign_process.poll() is None
 
 
 def test_copy_of_a_running_server_is_not_taken_for_it(home: Path) -> None:

@@ -1,4 +1,4 @@
-"""Connections that are lent: so many at once, to both colours, and none lost to a cancellation."""
+"""A pool of lent connections: a limited number, for coroutines and threads, and no cancellation loses one."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ def sessions(connection: psycopg.Connection) -> int:
     return len(connection.execute(query).fetchall())
 
 
-def test_no_cancellation_is_lost_and_none_costs_a_connection(
+async def test_no_cancellation_is_lost_and_none_costs_a_connection(
     database_url: str, connection: psycopg.Connection
 ) -> None:
     """Wherever it strikes: while one waits, connects, or has just been given one."""
@@ -49,23 +49,20 @@ def test_no_cancellation_is_lost_and_none_costs_a_connection(
             await asyncio.wait({using})
             swallowed.append(not using.cancelled())
 
-    async def main() -> None:
-        for _ in range(100):
-            await asyncio.gather(*(cancelled_somewhere() for _ in range(10)))
-        async with asyncio.timeout(10):
-            both = [await made.aborrow(), await made.aborrow()]
-            assert sessions(connection) <= 2
-            for each in both:
-                await made.atake_back(each)
-        await made.close()
-
-    asyncio.run(main())
+    for _ in range(100):
+        await asyncio.gather(*(cancelled_somewhere() for _ in range(10)))
+    async with asyncio.timeout(10):
+        both = [await made.aborrow(), await made.aborrow()]
+        assert sessions(connection) <= 2
+        for each in both:
+            await made.atake_back(each)
+    await made.close()
 
     assert len(swallowed) > 500
     assert not any(swallowed)
 
 
-def test_both_colours_share_one_bound(database_url: str, connection: psycopg.Connection) -> None:
+async def test_both_colours_share_one_bound(database_url: str, connection: psycopg.Connection) -> None:
     """An idle connection of the other colour makes room."""
     made = lending(database_url, 1)
     most: list[int] = []
@@ -76,15 +73,12 @@ def test_both_colours_share_one_bound(database_url: str, connection: psycopg.Con
         most.append(sessions(connection))
         made.take_back(lent)
 
-    async def main() -> None:
-        for _ in range(5):
-            lent = await made.aborrow()
-            most.append(sessions(connection))
-            await made.atake_back(lent)
-            await asyncio.to_thread(in_thread)
-        await made.close()
-
-    asyncio.run(main())
+    for _ in range(5):
+        lent = await made.aborrow()
+        most.append(sessions(connection))
+        await made.atake_back(lent)
+        await asyncio.to_thread(in_thread)
+    await made.close()
 
     assert [1] * 10 == [min(number, 1) for number in most]
     assert max(most) <= 2, "the one that makes room may not be gone yet"

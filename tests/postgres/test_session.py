@@ -1,6 +1,8 @@
-"""A session that comes back: also from a server that takes everything and answers nothing."""
+"""A session that reconnects, also to a server that accepts connections and never answers."""
 
 import asyncio
+
+import pytest
 
 from orchestrator.config import Config
 from orchestrator.postgres import connect
@@ -26,6 +28,30 @@ def test_work_that_gets_no_answer_is_done_again(database_url: str) -> None:
             await session.close()
 
     assert 2 == asyncio.run(asyncio.wait_for(main(), 20))
+    assert 2 == len(set(tried))
+
+
+def test_work_that_a_transaction_timeout_ends_is_done_again(database_url: str) -> None:
+    """PostgreSQL 17 has that setting, for a role or a database: it ends the session, and must not end the worker."""
+    tried: list[int] = []
+
+    async def work(connection: Connection) -> int:
+        tried.append(connection.info.backend_pid)
+        if len(tried) == 1:
+            if connection.info.server_version < 170_000:
+                pytest.skip("this server has no transaction_timeout")
+            await connection.execute("SET transaction_timeout = '50ms'")
+            await connection.execute("SELECT pg_sleep(60)")
+        return len(tried)
+
+    async def main() -> int:
+        session = Session(connect.conninfo(database_url), purpose="test")
+        try:
+            return await session.run(work, give_up_on=lambda _error: False)
+        finally:
+            await session.close()
+
+    assert 2 == asyncio.run(main())
     assert 2 == len(set(tried))
 
 

@@ -1,21 +1,24 @@
-"""An application on the test's own database, and a task to enqueue."""
+"""A task to enqueue, and a table of the caller's own to write beside it."""
 
-from collections.abc import Iterator
+import inspect
 from typing import Any
 
 import psycopg
 import pytest
 
 from orchestrator import Orchestrator
-from tests.producers.holding import OWN_TABLE
+from tests.conftest import coroutine_of
+from tests.producers.holding import ALL_KINDS, OWN_TABLE, run
 
 
-@pytest.fixture
-def app(database_url: str) -> Iterator[Orchestrator]:
-    """An application without tasks; its connections are closed afterwards."""
-    application = Orchestrator(database_url)
-    yield application
-    application.close()
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine as its kind of connection needs it: on a loop, or without."""
+    kind = pyfuncitem.funcargs.get("kind")
+    if kind not in ALL_KINDS or not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    run(kind, coroutine_of(pyfuncitem))
+    return True
 
 
 @pytest.fixture

@@ -1,8 +1,8 @@
-"""Everything that a producer may hold, behind one face, so that one test speaks of all of them.
+"""Everything that a producer may hold, behind one interface, so that one test covers all of them.
 
-Each kind opens what people hold, writes a row of the caller's own, commits, rolls back, opens savepoints. The face is
-coroutines for both colours; those of threads await nothing, so `run` drives them without a loop: Django refuses to
-work where one runs.
+Each kind opens what callers hold, writes a row of the caller's own, commits, rolls back, opens savepoints. The
+interface is coroutines for sync and async kinds. Those of the sync kinds await nothing, so `run` drives them without
+a loop: Django refuses to work inside a running loop.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 
 import django
 import psycopg
+import pytest
 from django.conf import settings
 from django.db import connections, transaction
 from psycopg.conninfo import conninfo_to_dict
@@ -33,6 +34,7 @@ T = TypeVar("T")
 # The room's door exports a function of the module's name, which hides the module from `import`.
 sending = importlib.import_module("orchestrator.enqueue.send")
 
+COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
 OWN_TABLE = "CREATE TABLE public.own (note text)"
 OWN_ROW = "INSERT INTO public.own (note) VALUES ('mine')"
 
@@ -232,6 +234,25 @@ ASYNC_KINDS: dict[str, Kind] = {
     "SQLAlchemy AsyncConnection, asyncpg": of_async_sqlalchemy("asyncpg", lambda e: e.connect()),
 }
 ALL_KINDS = KINDS | ASYNC_KINDS
+
+
+def numbers(count: int) -> Iterator[dict[str, int]]:
+    """Yield the arguments of so many tasks."""
+    return ({"number": n} for n in range(count))
+
+
+def asked(colour: str, sender: Any, items: Any = None) -> Any:
+    """Enqueue a set, or one task, on the application's own pool, in a colour; a loop's pool is closed with the loop."""
+    if colour == "def":
+        return sender.enqueue(number=1) if items is None else sender.enqueue_many(items)
+
+    async def main() -> Any:
+        try:
+            return await (sender.aenqueue(number=1) if items is None else sender.aenqueue_many(items))
+        finally:
+            await sender.producer.aclose()
+
+    return asyncio.run(main())
 
 
 async def enqueue(kind: str, sender: Any, /, **arguments: Any) -> Any:

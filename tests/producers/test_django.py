@@ -14,7 +14,7 @@ from django.db.transaction import TransactionManagementError
 
 from orchestrator import testing
 from orchestrator.errors import EnqueueRefused
-from tests.producers.holding import django_on, sending
+from tests.producers.holding import django_on, numbers, sending
 from tests.worker.running import value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
@@ -28,10 +28,6 @@ def database(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     with django_on(database_url):
         yield
     asyncio.run(sync_to_async(connections.close_all)())
-
-
-def numbers(count: int) -> Iterator[dict[str, int]]:
-    return ({"number": n} for n in range(count))
 
 
 def test_outside_of_atomic_it_is_committed_at_once(note: Any, connection: psycopg.Connection) -> None:
@@ -131,21 +127,18 @@ def test_other_drivers_errors_keep_their_class(note: Any, connection: psycopg.Co
     assert 0 == value(connection, TASKS)
 
 
-def test_on_the_loop_it_runs_in_djangos_thread(note: Any, connection: psycopg.Connection) -> None:
+async def test_on_the_loop_it_runs_in_djangos_thread(note: Any, connection: psycopg.Connection) -> None:
     """Committed at once, since Django has no transactions there: one, and a set as a whole."""
 
-    async def main() -> None:
-        await note.using("default").aenqueue()
-        await note.using("default").aenqueue_many(numbers(25))
-        with pytest.raises(EnqueueRefused, match=r"items\[0\]"):
-            await note.using("default", key=KEY_OF_TOO_MANY_CHARACTERS).aenqueue_many(numbers(25))
-
-    asyncio.run(main())
+    await note.using("default").aenqueue()
+    await note.using("default").aenqueue_many(numbers(25))
+    with pytest.raises(EnqueueRefused, match=r"items\[0\]"):
+        await note.using("default", key=KEY_OF_TOO_MANY_CHARACTERS).aenqueue_many(numbers(25))
 
     assert 26 == value(connection, TASKS)
 
 
-def test_an_atomic_function_called_from_the_loop_has_its_transaction(
+async def test_an_atomic_function_called_from_the_loop_has_its_transaction(
     note: Any, connection: psycopg.Connection
 ) -> None:
     """Django's own advice: sync_to_async around what is atomic."""
@@ -156,24 +149,18 @@ def test_an_atomic_function_called_from_the_loop_has_its_transaction(
             if fails:
                 raise LookupError
 
-    async def main() -> None:
-        with pytest.raises(LookupError):
-            await sync_to_async(work)(True)
-        await sync_to_async(work)(False)
-
-    asyncio.run(main())
+    with pytest.raises(LookupError):
+        await sync_to_async(work)(True)
+    await sync_to_async(work)(False)
 
     assert 1 == value(connection, TASKS)
 
 
-def test_the_synchronous_way_on_the_loop_is_refused_by_django(note: Any) -> None:
+async def test_the_synchronous_way_on_the_loop_is_refused_by_django(note: Any) -> None:
     """It would block the loop."""
 
-    async def main() -> None:
-        with pytest.raises(SynchronousOnlyOperation):
-            note.using("default").enqueue()
-
-    asyncio.run(main())
+    with pytest.raises(SynchronousOnlyOperation):
+        note.using("default").enqueue()
 
 
 def test_an_alias_that_is_none_is_refused_with_those_that_are(note: Any) -> None:

@@ -1,4 +1,4 @@
-"""The way back to a task: its status, its result, what became of it, and the end of it."""
+"""The handle of a task: its status, its result, its failure, its cancel."""
 
 import asyncio
 import time
@@ -17,9 +17,9 @@ from orchestrator.errors import (
     TaskFailed,
 )
 from orchestrator.task.backoff import Backoff
+from tests.conftest import MakeApp
+from tests.producers.holding import COLOURS
 from tests.worker.running import run_until_empty, until, value, working
-
-COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
 
 
 def ask(colour: str, app: Orchestrator, handle: Any, name: str, /, *args: Any, **options: Any) -> Any:
@@ -212,7 +212,7 @@ def test_a_cancelled_waiting_task_never_runs(
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.tasks WHERE attempt > 0")
 
 
-def test_a_cancel_of_a_running_task_drops_its_outcome(app: Orchestrator) -> None:
+async def test_a_cancel_of_a_running_task_drops_its_outcome(app: Orchestrator) -> None:
     """The waiting caller learns of the cancel at once. A later result of the handler is dropped."""
     release = asyncio.Event()
 
@@ -221,19 +221,15 @@ def test_a_cancel_of_a_running_task_drops_its_outcome(app: Orchestrator) -> None
         await release.wait()
         return "too late"
 
-    async def main() -> None:
-        async with working(app):
-            handle = await long.aenqueue()
-            await until(lambda: handle.refresh().status in ("claimed", "running"), "it is taken")
-            waiting = asyncio.create_task(handle.aresult())
-            await handle.acancel("stop")
-            with pytest.raises(TaskCancelled, match="stop"):
-                await waiting
-            release.set()
-        assert "cancelled" == await handle.astatus()
-        await app.aclose()
-
-    asyncio.run(main())
+    async with working(app):
+        handle = await long.aenqueue()
+        await until(lambda: handle.refresh().status in ("claimed", "running"), "it is taken")
+        waiting = asyncio.create_task(handle.aresult())
+        await handle.acancel("stop")
+        with pytest.raises(TaskCancelled, match="stop"):
+            await waiting
+        release.set()
+    assert "cancelled" == await handle.astatus()
 
 
 @COLOURS
@@ -285,9 +281,11 @@ def test_the_error_for_a_missing_right_names_the_right(
     connection.execute("DROP ROLE only_producer")
 
 
-def test_fifty_waiting_coroutines_share_the_pool(database_url: str, connection: psycopg.Connection) -> None:
+async def test_fifty_waiting_coroutines_share_the_pool(
+    make_app: MakeApp, connection: psycopg.Connection
+) -> None:
     """A wait holds a connection only while it looks."""
-    app = Orchestrator(database_url, pool_size=3, pool_timeout_seconds=20)
+    app = make_app(pool_size=3, pool_timeout_seconds=20)
     gate = asyncio.Event()
 
     @app.task(name="gated")
@@ -295,17 +293,14 @@ def test_fifty_waiting_coroutines_share_the_pool(database_url: str, connection: 
         await gate.wait()
         return number
 
-    async def main() -> list[int]:
-        handles = await gated.aenqueue_many({"number": n} for n in range(50))
-        waits = [asyncio.create_task(handle.aresult(timeout=30)) for handle in handles]
-        async with working(app, concurrency=50):
-            await until(lambda: held(connection) == 50, "all are taken")
-            gate.set()
-            results = await asyncio.gather(*waits)
-        await app.aclose()
-        return results
+    handles = await gated.aenqueue_many({"number": n} for n in range(50))
+    waits = [asyncio.create_task(handle.aresult(timeout=30)) for handle in handles]
+    async with working(app, concurrency=50):
+        await until(lambda: held(connection) == 50, "all are taken")
+        gate.set()
+        found = await asyncio.gather(*waits)
 
-    assert list(range(50)) == asyncio.run(main())
+    assert list(range(50)) == found
 
 
 def held(connection: psycopg.Connection) -> int:

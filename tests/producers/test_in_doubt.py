@@ -1,4 +1,5 @@
-"""Connections that break at the worst moment: what may have been committed is said to be in doubt, and only that."""
+"""Connections that break at the worst moment: a call whose commit is uncertain raises InDoubt, and no other call
+does."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -14,12 +15,23 @@ from sqlalchemy.pool import NullPool
 
 from orchestrator import Orchestrator
 from orchestrator.errors import DatabaseUnavailable, EnqueueInDoubt
-from tests.producers.holding import ALL_KINDS, OWN_ROW, django_on, driven, enqueue, enqueue_many, run, sending
+from tests.producers.holding import (
+    ALL_KINDS,
+    COLOURS,
+    OWN_ROW,
+    asked,
+    django_on,
+    driven,
+    enqueue,
+    enqueue_many,
+    numbers,
+    run,
+    sending,
+)
 from tests.proxy import Proxy
 from tests.worker.running import value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
-COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
 
 
 @pytest.fixture
@@ -42,24 +54,6 @@ def far(proxy: Proxy) -> Iterator[Any]:
     app.close()
 
 
-def numbers(count: int) -> Iterator[dict[str, int]]:
-    return ({"number": n} for n in range(count))
-
-
-def asked(colour: str, sender: Any, many: int = 0) -> Any:
-    """Enqueue on the application's own pool, in a colour; a pool of a loop is closed with the loop."""
-    if colour == "def":
-        return sender.enqueue_many(numbers(many)) if many else sender.enqueue(number=1)
-
-    async def main() -> Any:
-        try:
-            return await (sender.aenqueue_many(numbers(many)) if many else sender.aenqueue(number=1))
-        finally:
-            await sender.producer.aclose()
-
-    return asyncio.run(main())
-
-
 @COLOURS
 @pytest.mark.parametrize("many", [0, 3])
 def test_a_lost_answer_raises_in_doubt_and_the_task_exists(
@@ -69,7 +63,7 @@ def test_a_lost_answer_raises_in_doubt_and_the_task_exists(
     proxy.cut_after(b"orchestrator.enqueue")
 
     with pytest.raises(EnqueueInDoubt, match="may be enqueued or not"):
-        asked(colour, far.using(), many)
+        asked(colour, far.using(), numbers(many) if many else None)
 
     assert (many or 1) == value(connection, TASKS)
 
@@ -110,7 +104,7 @@ def test_a_sets_lost_commit_is_in_doubt(
     proxy.cut_after(b"COMMIT")
 
     with pytest.raises(EnqueueInDoubt):
-        asked(colour, far.using(), 25)
+        asked(colour, far.using(), numbers(25))
 
     assert 25 == value(connection, TASKS)
 
@@ -124,7 +118,7 @@ def test_a_set_that_broke_before_its_commit_is_not_there_for_certain(
     proxy.cut_after(moment)
 
     with pytest.raises(DatabaseUnavailable, match="nothing of it was enqueued; try again"):
-        asked(colour, far.using(), 25)
+        asked(colour, far.using(), numbers(25))
 
     assert 0 == value(connection, TASKS)
 

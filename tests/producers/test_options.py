@@ -1,4 +1,4 @@
-"""Options: who has the last word, what they take, and that they never meet the handler's arguments."""
+"""Options: their precedence, their values, and that they never collide with the handler's arguments."""
 
 import asyncio
 from datetime import timedelta

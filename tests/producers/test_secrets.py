@@ -1,4 +1,4 @@
-"""A payload never stands in what is printed: not in an error's text, not in its cause's, whoever wrapped it."""
+"""A payload never appears in an error: neither in its text nor in its causes, with any wrapper."""
 
 import traceback
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from orchestrator.errors import EnqueueRefused, PayloadRefused, SchemaError
-from tests.producers.holding import ALL_KINDS, enqueue, enqueue_many, run
+from tests.producers.holding import ALL_KINDS, enqueue, enqueue_many
 from tests.tiers import long
 
 SECRET = "hunter2"  # noqa: S105 - it is meant to be looked for
@@ -60,7 +60,7 @@ def everything_printed(error: BaseException) -> str:
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("kind", ALL_KINDS)
 @pytest.mark.parametrize("many", [False, long(True)], ids=["one", "a set"])
-def test_no_error_of_the_database_prints_the_payload(
+async def test_no_error_of_the_database_prints_the_payload(
     kind: str, fault: str, many: bool, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """Though SQLAlchemy prints parameters, and this server prints rows and parameters into its errors."""
@@ -68,22 +68,19 @@ def test_no_error_of_the_database_prints_the_payload(
     connection.execute(SETTINGS)
     connection.execute(statement)
 
-    async def main() -> Exception:
-        async with ALL_KINDS[kind](database_url) as holding:
-            if fault == "a lock":
-                connection.execute("BEGIN")
-                connection.execute("LOCK TABLE orchestrator.tasks_live IN ACCESS EXCLUSIVE MODE")
-            sender = note.using(holding.held, key="k")
-            items = [sender.call(text=SECRET)]
-            asked = enqueue_many(kind, sender, items) if many else enqueue(kind, sender, text=SECRET)
-            with pytest.raises(Exception) as raised:
-                await asked
-            if fault == "a lock":
-                connection.execute("ROLLBACK")
-            await holding.rollback()
-        return raised.value
-
-    error = run(kind, main())
+    async with ALL_KINDS[kind](database_url) as holding:
+        if fault == "a lock":
+            connection.execute("BEGIN")
+            connection.execute("LOCK TABLE orchestrator.tasks_live IN ACCESS EXCLUSIVE MODE")
+        sender = note.using(holding.held, key="k")
+        items = [sender.call(text=SECRET)]
+        asked = enqueue_many(kind, sender, items) if many else enqueue(kind, sender, text=SECRET)
+        with pytest.raises(Exception) as raised:
+            await asked
+        if fault == "a lock":
+            connection.execute("ROLLBACK")
+        await holding.rollback()
+    error = raised.value
 
     if expected is None:
         assert not isinstance(error, EnqueueRefused)

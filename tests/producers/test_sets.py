@@ -1,6 +1,5 @@
-"""Sets: what they are made of, how they are streamed, all or nothing, in order, and which item was bad."""
+"""Sets: their contents, streaming, all or nothing, order, and the name of the bad item."""
 
-import asyncio
 import itertools
 import tracemalloc
 from collections.abc import Iterator, Mapping
@@ -13,7 +12,7 @@ import pytest
 
 from orchestrator import Orchestrator
 from orchestrator.errors import EnqueueRefused, PayloadRefused
-from tests.producers.holding import sending
+from tests.producers.holding import COLOURS, asked, numbers, sending
 from tests.worker.running import run_until_empty, task, value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
@@ -22,25 +21,6 @@ WHAT_IT_BECAME = """
     FROM orchestrator.tasks WHERE id = %s
 """
 KEY_OF_TOO_MANY_CHARACTERS = "k" * 501
-COLOURS = pytest.mark.parametrize("colour", ["def", "async"])
-
-
-def asked(colour: str, sender: Any, items: Any) -> Any:
-    """Enqueue a set on the application's own pool, in a colour; a loop's pool is closed with the loop."""
-    if colour == "def":
-        return sender.enqueue_many(items)
-
-    async def main() -> Any:
-        try:
-            return await sender.aenqueue_many(items)
-        finally:
-            await sender.producer.aclose()
-
-    return asyncio.run(main())
-
-
-def numbers(count: int) -> Iterator[dict[str, int]]:
-    return ({"number": n} for n in range(count))
 
 
 @COLOURS
@@ -68,7 +48,7 @@ def test_items_are_mappings_or_calls_and_ids_follow_their_order(
 
 
 @COLOURS
-def test_an_application_enqueues_several_types_at_once(
+async def test_an_application_enqueues_several_types_at_once(
     colour: str, app: Orchestrator, note: Any, connection: psycopg.Connection
 ) -> None:
     """Tasks of its own, and tasks of others by name."""
@@ -78,12 +58,7 @@ def test_an_application_enqueues_several_types_at_once(
 
     calls = [note.call(number=1), other.call(word="a"), app.call("far.away", {"x": [1]}, queue="far")]
 
-    async def main() -> Any:
-        handles = await app.aenqueue_many(calls)
-        await app.aclose()
-        return handles
-
-    handles = app.enqueue_many(calls) if colour == "def" else asyncio.run(main())
+    handles = app.enqueue_many(calls) if colour == "def" else await app.aenqueue_many(calls)
 
     rows = connection.execute(
         "SELECT id, type, queue, payload FROM orchestrator.tasks ORDER BY id"
@@ -273,7 +248,7 @@ def test_a_generator_that_raises_takes_the_whole_set_back(
     assert 1 == len(asked(colour, note.using(), numbers(1)))
 
 
-def test_a_task_may_enqueue_a_set_of_tasks(
+async def test_a_task_may_enqueue_a_set_of_tasks(
     app: Orchestrator, note: Any, connection: psycopg.Connection
 ) -> None:
     """From a handler on the loop, and from one in a thread."""
@@ -288,11 +263,7 @@ def test_a_task_may_enqueue_a_set_of_tasks(
 
     first, second = fan_out.enqueue(), fan_in.enqueue()
 
-    async def main() -> None:
-        await app.arun_worker(until_empty=True)
-        await app.aclose()
-
-    asyncio.run(main())
+    await app.arun_worker(until_empty=True)
 
     assert (1_200, 3) == (task(connection, first.id).result, task(connection, second.id).result)
     assert {"completed": 1_205} == dict(

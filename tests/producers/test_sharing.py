@@ -1,4 +1,4 @@
-"""Many producers at once: threads, coroutines, connections of their own, and PgBouncer between."""
+"""Many producers at the same time: threads, coroutines, connections of their own, and PgBouncer between."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Enqueueing in the caller's transaction, for everything that a caller may hold."""
+"""Enqueueing in the caller's transaction, with everything that a caller may hold."""
 
 import contextlib
 from typing import Any
@@ -12,7 +12,6 @@ from tests.producers.holding import (
     OWN_ROW,
     enqueue,
     enqueue_many,
-    run,
     sending,
 )
 
@@ -48,113 +47,98 @@ async def put(kind: str, note: Any, held: Any, many: int) -> None:
 
 @every_kind
 @single_or_set
-def test_a_commit_commits_both(
+async def test_a_commit_commits_both(
     kind: str, many: int, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """Nothing is visible before the caller commits, and all of it after."""
 
-    async def main() -> None:
-        async with ALL_KINDS[kind](database_url) as holding:
-            await holding.execute(OWN_ROW)
-            await put(kind, note, holding.held, many)
-            assert (0, 0) == counted(connection)
-            await holding.execute(OWN_ROW)
-            await holding.commit()
-
-    run(kind, main())
+    async with ALL_KINDS[kind](database_url) as holding:
+        await holding.execute(OWN_ROW)
+        await put(kind, note, holding.held, many)
+        assert (0, 0) == counted(connection)
+        await holding.execute(OWN_ROW)
+        await holding.commit()
 
     assert (2, many or 1) == counted(connection)
 
 
 @every_kind
 @single_or_set
-def test_a_rollback_takes_both_back(
+async def test_a_rollback_takes_both_back(
     kind: str, many: int, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """And what they hold can be used again."""
 
-    async def main() -> None:
-        async with ALL_KINDS[kind](database_url) as holding:
-            await holding.execute(OWN_ROW)
-            await put(kind, note, holding.held, many)
-            await holding.rollback()
-            await holding.execute(OWN_ROW)
-            await holding.commit()
-
-    run(kind, main())
+    async with ALL_KINDS[kind](database_url) as holding:
+        await holding.execute(OWN_ROW)
+        await put(kind, note, holding.held, many)
+        await holding.rollback()
+        await holding.execute(OWN_ROW)
+        await holding.commit()
 
     assert (1, 0) == counted(connection)
 
 
 @every_kind
-def test_enqueueing_first_begins_their_transaction(
+async def test_enqueueing_first_begins_their_transaction(
     kind: str, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """As any first statement would; a rollback takes it back."""
 
-    async def main() -> None:
-        async with ALL_KINDS[kind](database_url) as holding:
-            await put(kind, note, holding.held, 3)
-            await holding.rollback()
-            await put(kind, note, holding.held, 0)
-            await holding.rollback()
-            await put(kind, note, holding.held, 25)
-            await holding.commit()
-
-    run(kind, main())
+    async with ALL_KINDS[kind](database_url) as holding:
+        await put(kind, note, holding.held, 3)
+        await holding.rollback()
+        await put(kind, note, holding.held, 0)
+        await holding.rollback()
+        await put(kind, note, holding.held, 25)
+        await holding.commit()
 
     assert (0, 25) == counted(connection)
 
 
 @every_kind
 @single_or_set
-def test_a_savepoint_rolls_back_its_own_enqueues_only(
+async def test_a_savepoint_rolls_back_its_own_enqueues_only(
     kind: str, many: int, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """It does not affect the enqueues before and after it."""
 
-    async def main() -> None:
-        async with ALL_KINDS[kind](database_url) as holding:
-            await put(kind, note, holding.held, 0)
-            await holding.execute(OWN_ROW)
-            with contextlib.suppress(LookupError):
-                async with holding.savepoint():
-                    await holding.execute(OWN_ROW)
-                    await put(kind, note, holding.held, many)
-                    raise LookupError
+    async with ALL_KINDS[kind](database_url) as holding:
+        await put(kind, note, holding.held, 0)
+        await holding.execute(OWN_ROW)
+        with contextlib.suppress(LookupError):
             async with holding.savepoint():
-                await put(kind, note, holding.held, 0)
-            await holding.execute(OWN_ROW)
-            await holding.commit()
-
-    run(kind, main())
+                await holding.execute(OWN_ROW)
+                await put(kind, note, holding.held, many)
+                raise LookupError
+        async with holding.savepoint():
+            await put(kind, note, holding.held, 0)
+        await holding.execute(OWN_ROW)
+        await holding.commit()
 
     assert (2, 2) == counted(connection)
 
 
 @every_kind
-def test_a_refused_set_leaves_their_transaction_as_it_was(
+async def test_a_refused_set_leaves_their_transaction_as_it_was(
     kind: str, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """A set goes behind a savepoint of its own: refused in the third chunk, nothing of it is there, and they go on."""
 
-    async def main() -> None:
-        async with ALL_KINDS[kind](database_url) as holding:
-            await holding.execute(OWN_ROW)
-            bad = (note.using(key="k" * (501 if n == 21 else 7)).call(number=n) for n in range(25))
-            with pytest.raises(EnqueueRefused, match=r"items\[21\]: the idempotency key has 501"):
-                await enqueue_many(kind, note.using(holding.held), bad)
-            await holding.execute(OWN_ROW)
-            await put(kind, note, holding.held, 0)
-            await holding.commit()
-
-    run(kind, main())
+    async with ALL_KINDS[kind](database_url) as holding:
+        await holding.execute(OWN_ROW)
+        bad = (note.using(key="k" * (501 if n == 21 else 7)).call(number=n) for n in range(25))
+        with pytest.raises(EnqueueRefused, match=r"items\[21\]: the idempotency key has 501"):
+            await enqueue_many(kind, note.using(holding.held), bad)
+        await holding.execute(OWN_ROW)
+        await put(kind, note, holding.held, 0)
+        await holding.commit()
 
     assert (2, 1) == counted(connection)
 
 
 @every_kind
-def test_an_iterator_that_raises_leaves_their_transaction_as_it_was(
+async def test_an_iterator_that_raises_leaves_their_transaction_as_it_was(
     kind: str, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """Its error is theirs, and comes as it was raised; even a database's is not taken for ours."""
@@ -163,38 +147,32 @@ def test_an_iterator_that_raises_leaves_their_transaction_as_it_was(
         yield from ({"number": n} for n in range(15))
         raise psycopg.OperationalError("of another connection")
 
-    async def main() -> None:
-        async with ALL_KINDS[kind](database_url) as holding:
-            await holding.execute(OWN_ROW)
-            with pytest.raises(psycopg.OperationalError, match="of another connection"):
-                await enqueue_many(kind, note.using(holding.held), broken())
-            await holding.commit()
-
-    run(kind, main())
+    async with ALL_KINDS[kind](database_url) as holding:
+        await holding.execute(OWN_ROW)
+        with pytest.raises(psycopg.OperationalError, match="of another connection"):
+            await enqueue_many(kind, note.using(holding.held), broken())
+        await holding.commit()
 
     assert (1, 0) == counted(connection)
 
 
 @every_kind
-def test_a_refusal_is_an_error_in_their_transaction_like_any_other(
+async def test_a_refusal_is_an_error_in_their_transaction_like_any_other(
     kind: str, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """Our sentence, the driver's error as its cause; after a rollback they go on."""
     connection.execute("UPDATE orchestrator.queues SET state = 'draining' WHERE name = 'default'")
 
-    async def main() -> EnqueueRefused:
-        async with ALL_KINDS[kind](database_url) as holding:
-            await holding.execute(OWN_ROW)
-            with pytest.raises(EnqueueRefused, match="queue 'default' is draining") as refusal:
-                await enqueue(kind, note.using(holding.held))
-            with pytest.raises(EnqueueRefused, match="has failed"):
-                await enqueue(kind, note.using(holding.held))
-            await holding.rollback()
-            await holding.execute(OWN_ROW)
-            await holding.commit()
-        return refusal.value
-
-    refused = run(kind, main())
+    async with ALL_KINDS[kind](database_url) as holding:
+        await holding.execute(OWN_ROW)
+        with pytest.raises(EnqueueRefused, match="queue 'default' is draining") as refusal:
+            await enqueue(kind, note.using(holding.held))
+        with pytest.raises(EnqueueRefused, match="has failed"):
+            await enqueue(kind, note.using(holding.held))
+        await holding.rollback()
+        await holding.execute(OWN_ROW)
+        await holding.commit()
+    refused = refusal.value
 
     assert "OR003" == refused.sqlstate
     assert refused.__cause__ is not None
@@ -203,20 +181,17 @@ def test_a_refusal_is_an_error_in_their_transaction_like_any_other(
 
 
 @every_kind
-def test_a_refusal_in_a_savepoint_costs_only_the_savepoint(
+async def test_a_refusal_in_a_savepoint_costs_only_the_savepoint(
     kind: str, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """So an application may enqueue if it can, and commit in any case."""
     connection.execute("UPDATE orchestrator.queues SET state = 'draining' WHERE name = 'default'")
 
-    async def main() -> None:
-        async with ALL_KINDS[kind](database_url) as holding:
-            await holding.execute(OWN_ROW)
-            with pytest.raises(EnqueueRefused):
-                async with holding.savepoint():
-                    await enqueue(kind, note.using(holding.held))
-            await holding.commit()
-
-    run(kind, main())
+    async with ALL_KINDS[kind](database_url) as holding:
+        await holding.execute(OWN_ROW)
+        with pytest.raises(EnqueueRefused):
+            async with holding.savepoint():
+                await enqueue(kind, note.using(holding.held))
+        await holding.commit()
 
     assert (1, 0) == counted(connection)

@@ -1,4 +1,4 @@
-"""What a handler is annotated with travels as JSON, and arrives as what it was, through a real worker."""
+"""Annotated arguments are sent as JSON and arrive with their types, through a real worker."""
 
 import dataclasses
 import enum
@@ -298,9 +298,9 @@ MISFITS: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "value", "said"), MISFITS, ids=lambda part: names(part))
+@pytest.mark.parametrize(("annotation", "value", "message"), MISFITS, ids=lambda part: names(part))
 def test_a_misfit_is_a_dead_letter_that_does_not_show_the_value(
-    annotation: Any, value: Any, said: str, app: Orchestrator, connection: psycopg.Connection
+    annotation: Any, value: Any, message: str, app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """At once, since trying again would not help; it names the argument, and the path in it."""
     traveller = app.task(name="traveller")(handler_of(annotation, []))
@@ -312,7 +312,7 @@ def test_a_misfit_is_a_dead_letter_that_does_not_show_the_value(
     row = task(connection, handle.id)
     assert ("dead_letter", 1) == (row.status, row.attempt)
     assert "the payload does not fit the handler traveller: " in row.error["message"]
-    assert said in row.error["message"]
+    assert message in row.error["message"]
     assert SECRET not in str(row.error)
     assert "77077" not in str(row.error)
     assert traveller.name == "traveller"

@@ -1,4 +1,4 @@
-"""What a caller holds is in the same state after an enqueue as before: settings, cursors, sessions, pending objects."""
+"""A caller's objects have the same state after an enqueue as before: settings, cursors, sessions, pending objects."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.pool import NullPool
 
 from orchestrator.errors import EnqueueRefused
-from tests.producers.holding import driven, sending
+from tests.producers.holding import driven, numbers, sending
 from tests.worker.running import value
 
 TASKS = "SELECT count(*) FROM orchestrator.tasks"
@@ -45,10 +45,6 @@ def engine(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     Base.metadata.create_all(engine)
     yield engine
     engine.dispose()
-
-
-def numbers(count: int) -> Iterator[dict[str, int]]:
-    return ({"number": n} for n in range(count))
 
 
 def everything(connection: psycopg.Connection[Any]) -> dict[str, Any]:

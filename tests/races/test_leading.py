@@ -1,7 +1,7 @@
-"""Candidates, leaders and their duties: one leads at a time, in terms that rise, and no duty is done in another's term.
+"""Candidates, leaders and their duties: one worker leads at a time, terms rise, and no duty runs in another's term.
 
-Time stands still here but for one step, in which a term ends. The statements' own lock_timeout is off, so that who has
-to wait does; that it gives up is seen in tests/lead.
+Time stands still here, except for one step in which a term ends. The statements' own lock_timeout is off, so that a
+session that must wait does wait; tests/lead shows that it gives up.
 """
 
 import pytest
@@ -33,7 +33,7 @@ C_LEADS = [NOW, crew("bc", leader="c")]
 
 @pytest.fixture
 def arena(arena: Arena) -> Arena:
-    """A fresh database, where time stands still."""
+    """A new database with a stopped clock."""
     arena.build_clock()
     return arena
 
@@ -92,7 +92,7 @@ def test_of_three_candidates_one_wins(arena: Arena, start: str) -> None:
 
 
 def test_a_takeover_waits_for_a_duty_and_a_duty_for_a_takeover(arena: Arena) -> None:
-    """Once its term is over: the duty is done before the next one begins, or not at all."""
+    """After the end of the term: the duty runs before the next term begins, or not at all."""
     race = arena.explore(C_LEADS, c_does_a_duty(), TERM_ENDS, candidate("b"))
 
     assert {
@@ -105,7 +105,7 @@ def test_a_takeover_waits_for_a_duty_and_a_duty_for_a_takeover(arena: Arena) -> 
 
 
 def test_a_resignation_waits_for_ones_own_duty(arena: Arena) -> None:
-    """And a duty that begins meanwhile waits for it, and is not done."""
+    """A duty that begins meanwhile waits for the resignation, and does not run."""
     race = arena.explore(C_LEADS, c_does_a_duty(), c_resigns())
 
     assert {
@@ -116,7 +116,7 @@ def test_a_resignation_waits_for_ones_own_duty(arena: Arena) -> None:
 
 
 def test_a_candidate_during_a_resignation_wins_or_no_worker_does(arena: Arena) -> None:
-    """In the latter case the lead is vacant, and who stands next gets it."""
+    """In the second case the lead is vacant, and the next candidate wins."""
     race = arena.explore(C_LEADS, c_resigns(), candidate("b"))
 
     assert {
@@ -137,7 +137,7 @@ def test_a_beat_waits_for_no_duty_and_no_duty_for_a_beat(arena: Arena) -> None:
 
 
 def test_a_term_is_renewed_or_taken_over(arena: Arena) -> None:
-    """A beat that waited for the takeover renews nothing; a takeover that waited for the beat takes nothing."""
+    """A beat that waited for the takeover renews nothing; a takeover that waited for the beat changes nothing."""
     race = arena.explore(C_LEADS, c_beats(), TERM_ENDS, candidate("b"))
 
     assert {
@@ -150,7 +150,7 @@ def test_a_term_is_renewed_or_taken_over(arena: Arena) -> None:
 
 
 def test_a_duty_of_the_old_leader_is_not_done_in_the_new_ones_term(arena: Arena) -> None:
-    """Both do a duty, each in its own term, whatever the order."""
+    """Both run a duty, each in its own term, in any order."""
     race = arena.explore(
         C_LEADS, c_does_a_duty(), TERM_ENDS, leader(stand_at_once("b"), *held(*duty("b")), name="b")
     )
@@ -164,7 +164,7 @@ def test_a_duty_of_the_old_leader_is_not_done_in_the_new_ones_term(arena: Arena)
 
 
 def test_a_duty_of_a_resigned_leader_does_not_run_in_the_next_term(arena: Arena) -> None:
-    """Two lanes of one leader, one of which lays the lead down, and a successor."""
+    """Two lanes of one leader, one of which resigns, and a successor."""
     race = arena.explore(
         C_LEADS, c_does_a_duty(), c_resigns(), leader(stand_at_once("b"), *held(*duty("b")), name="b")
     )
@@ -178,7 +178,7 @@ def test_a_duty_of_a_resigned_leader_does_not_run_in_the_next_term(arena: Arena)
 
 
 def test_a_duty_of_ones_own_older_term_is_not_done(arena: Arena) -> None:
-    """Who resigned, and leads again, does nothing any more in its first term."""
+    """A worker that has resigned, and leads again, does no more duties in its first term."""
     c_leads_again = leader(*held(*resign("c", 1)), stand_at_once("c"), name="c again")
     race = arena.explore(C_LEADS, c_does_a_duty(), c_leads_again)
 
@@ -189,8 +189,8 @@ def test_a_duty_of_ones_own_older_term_is_not_done(arena: Arena) -> None:
 
 
 def test_a_candidate_that_found_a_vacant_lead_removes_no_leader(arena: Arena) -> None:
-    """Between its first statement and its second somebody is elected, begins a duty, and a jump of the clock ends the
-    term: there is nothing that the takeover would wait for, and the duty is done in its term."""
+    """Between its two statements another worker is elected, begins a duty, and a jump of the clock ends the term.
+    The takeover has no lock to wait for, and the duty runs in its own term."""
     arena.explore(
         [NOW, crew("ab")],
         candidate("b"),
@@ -200,7 +200,7 @@ def test_a_candidate_that_found_a_vacant_lead_removes_no_leader(arena: Arena) ->
 
 
 def test_a_term_that_was_drawn_and_waited_is_not_older_than_the_last(arena: Arena) -> None:
-    """Somebody's lock on the candidate's row holds it up with its term drawn; another is elected, and resigns."""
+    """A lock on the candidate's row delays it after it has drawn its term; another is elected, and resigns."""
     arena.explore(
         [NOW, crew("ab")],
         candidate_at_once("b"),

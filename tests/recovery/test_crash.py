@@ -8,12 +8,11 @@ from typing import TypeVar
 
 import psycopg
 
-from orchestrator.schema import migrate
 from orchestrator.task.outcome import Completed, Outcome
 from tests import servers
+from tests.patience import eventually
 from tests.stations.rows import row
 from tests.stations.worker import Mate
-from tests.worker.processes import eventually
 
 T = TypeVar("T")
 CRASHES = 3
@@ -21,58 +20,46 @@ TASKS = 20
 SINCE = "SELECT orchestrator.up_since()"
 
 
-def test_a_lease_that_a_crash_forgot_is_never_given_again() -> None:
+def test_a_lease_that_a_crash_lost_is_never_used_again() -> None:
     """Claimed, crashed, claimed by another: no task has one lease twice, and the outcome of the first is refused."""
     leases: list[tuple[int, int]] = []
-    with servers.temporary_directory() as directory:
-        # The claim waits in memory until the crash, for certain.
-        server = servers.Server(
-            servers.binaries(servers.choice()), directory / "server", settings={"wal_writer_delay": "10s"}
-        )
-        try:
-            migrate.upgrade(server.start().url())
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(
-                    "INSERT INTO orchestrator.tasks (type) SELECT 'work' FROM generate_series(1, %s)", [TASKS]
-                )
-            with closing(Mate(server.url())) as before, closing(Mate(server.url())) as after:
-                for _ in range(CRASHES):
-                    forgotten = until_connected(lambda: before.claim(batch_size=TASKS))
-                    server.restart("immediate")
-                    leases += [(task.id, task.lease) for task in forgotten]
-                    with psycopg.connect(server.url(), autocommit=True) as connection:
-                        assert {"pending"} == {row(connection, task.id)["status"] for task in forgotten}
-                again = until_connected(lambda: after.claim(batch_size=TASKS))
-                leases += [(task.id, task.lease) for task in again]
+    # The claim waits in memory until the crash, for certain.
+    with servers.private(settings={"wal_writer_delay": "10s"}) as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(
+                "INSERT INTO orchestrator.tasks (type) SELECT 'work' FROM generate_series(1, %s)", [TASKS]
+            )
+        with closing(Mate(server.url())) as before, closing(Mate(server.url())) as after:
+            for _ in range(CRASHES):
+                forgotten = until_connected(lambda: before.claim(batch_size=TASKS))
+                server.restart("immediate")
+                leases += [(task.id, task.lease) for task in forgotten]
+                with psycopg.connect(server.url(), autocommit=True) as connection:
+                    assert {"pending"} == {row(connection, task.id)["status"] for task in forgotten}
+            again = until_connected(lambda: after.claim(batch_size=TASKS))
+            leases += [(task.id, task.lease) for task in again]
 
-                finished = [Outcome(task, Completed(None)) for task in forgotten]
-                late = until_connected(lambda: before.finish_all(finished))
-                written = after.finish_all([Outcome(task, Completed(None)) for task in again])
-        finally:
-            server.close()
+            finished = [Outcome(task, Completed(None)) for task in forgotten]
+            late = until_connected(lambda: before.finish_all(finished))
+            written = after.finish_all([Outcome(task, Completed(None)) for task in again])
 
     assert (CRASHES + 1) * TASKS == len(leases) == len(set(leases))
     assert (set(), {task.id for task in again}) == (late, written)
 
 
 def test_a_server_is_young_again_when_a_backend_was_killed() -> None:
-    """It recovers without a restart, and all beacons went out at once: nobody is condemned for that."""
-    with servers.temporary_directory() as directory:
-        server = servers.Server(servers.binaries(servers.choice()), directory / "server")
-        try:
-            migrate.upgrade(server.start().url())
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                before = connection.execute(SINCE).fetchone()
-                os.kill(connection.info.backend_pid, signal.SIGKILL)
-            eventually(lambda: since(server) not in (None, before), "it has recovered, and says so")
-        finally:
-            server.close()
+    """It recovers without a restart, and all beacons were lost at once: no worker is declared dead because of that."""
+    with servers.private() as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            before = connection.execute(SINCE).fetchone()
+            os.kill(connection.info.backend_pid, signal.SIGKILL)
+        eventually(lambda: since(server) not in (None, before), "it has recovered, and says so")
 
     assert before is not None
 
 
 def since(server: servers.Server) -> tuple[object, ...] | None:
-    """Ask since when it is up; None while it is not."""
+    """Return since when it is up; None while it is not."""
     with suppress(psycopg.OperationalError), psycopg.connect(server.url(), autocommit=True) as connection:
         return connection.execute(SINCE).fetchone()
     return None

@@ -1,4 +1,4 @@
-"""The disk runs full: a tablespace on a small file system, with a file of ours beside it that takes what is left."""
+"""The disk is full: a tablespace on a small file system, and a file of ours that takes the rest of it."""
 
 import os
 import subprocess
@@ -13,7 +13,6 @@ from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
 from tests import servers
 from tests.recovery.environment import Environment, environment, lines
-from tests.servers import Server
 from tests.worker.processes import QUICK, Process
 
 SIZE = "32m"
@@ -66,19 +65,15 @@ def disk() -> Iterator[Disk]:
 @pytest.fixture
 def here(disk: Disk, tmp_path: Path) -> Iterator[Environment]:
     """A database on that disk, on a server whose log and temporary files lie elsewhere."""
-    with servers.temporary_directory() as directory:
-        server = Server(embedded_folder.binaries(), directory / "server").start()
-        try:
-            space = disk.path / "space"
-            embedded_folder.make_private(space, embedded_folder.account())
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(f"CREATE TABLESPACE small LOCATION '{space}'".encode())
-                connection.execute("CREATE DATABASE small TABLESPACE small")
-            migrate.upgrade(server.url("small"))
-            with environment(server.url("small"), tmp_path, SETTINGS) as made:
-                yield made
-        finally:
-            server.close()
+    with servers.private(embedded_folder.binaries(), migrated=False) as server:
+        space = disk.path / "space"
+        embedded_folder.make_private(space, embedded_folder.account())
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(f"CREATE TABLESPACE small LOCATION '{space}'".encode())
+            connection.execute("CREATE DATABASE small TABLESPACE small")
+        migrate.upgrade(server.url("small"))
+        with environment(server.url("small"), tmp_path, SETTINGS) as made:
+            yield made
 
 
 def test_a_full_disk_fails_the_enqueue_stops_the_claims_and_heals(disk: Disk, here: Environment) -> None:

@@ -1,4 +1,4 @@
-"""The primary dies, or is no primary any more, and its standby takes over."""
+"""The primary dies, or is no longer a primary, and its standby takes over."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +10,10 @@ import pytest
 from orchestrator.config import Config
 from orchestrator.maintain.recover import Recovery, recover
 from orchestrator.worker.beat_report import ask
+from tests.patience import eventually
 from tests.recovery import failover
 from tests.recovery.environment import Environment, environment, said
 from tests.recovery.failover import Pair, Producer, Way, order
-from tests.servers import wait_until
 from tests.standby import position
 from tests.worker.running import value
 
@@ -102,7 +102,7 @@ def test_a_server_that_has_just_taken_over_declares_no_worker_dead(both: Pair, h
     """Beacons do not come along in a failover, all are dark at once, and nobody could beat meanwhile; also where the
     standby has been up for long."""
     with psycopg.connect(both.standby.url(), autocommit=True) as connection:
-        wait_until(lambda: age_seconds(connection) > OLD_SECONDS, "the standby is old enough")
+        eventually(lambda: age_seconds(connection) > OLD_SECONDS, "the standby is old enough")
         here.ask(
             "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, state, beacon, is_leader,"
             " term, leader_until, beat_at) VALUES"

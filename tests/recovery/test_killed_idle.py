@@ -1,4 +1,4 @@
-"""A worker is killed while it sleeps, and its row asks everybody to ring for it."""
+"""A worker is killed while it is idle, and its row still asks for notifications."""
 
 import psycopg
 

@@ -1,7 +1,7 @@
-"""Real clocks that are moved by an hour, both ways: of the server, while it runs, and of a worker's host.
+"""Real clocks that move by an hour, in both directions: the server's, while it runs, and that of a worker's host.
 
-tests/recovery/test_clocks.py moves what the product asks for the time; here everything is moved that a clock may reach:
-the server's own timers, its statistics, the time of its start.
+tests/recovery/test_clocks.py moves only the product's clock; here everything that depends on a clock moves: the
+server's own timers, its statistics, the time of its start.
 """
 
 from collections.abc import Iterator
@@ -11,10 +11,8 @@ from typing import LiteralString
 import pytest
 
 from orchestrator.postgres import embedded_folder
-from orchestrator.schema import migrate
 from tests import faketime, servers
 from tests.recovery.environment import Environment, environment, said
-from tests.servers import Server
 from tests.worker.processes import QUICK
 
 HOUR = 3600
@@ -49,14 +47,13 @@ def clock(directory: Path) -> faketime.Jumping:
 @pytest.fixture
 def here(clock: faketime.Jumping, directory: Path, tmp_path: Path) -> Iterator[Environment]:
     """A database on a server that goes by that clock."""
-    server = Server(embedded_folder.binaries(), directory / "server", environment=clock.environment).start()
-    try:
-        migrate.upgrade(server.url())
-        with environment(server.url(), tmp_path, CALM) as made:
-            made.ask(LEDGER)
-            yield made
-    finally:
-        server.close()
+    programs, faked = embedded_folder.binaries(), clock.environment
+    with (
+        servers.private(programs, folder=directory, environment=faked) as server,
+        environment(server.url(), tmp_path, CALM) as made,
+    ):
+        made.ask(LEDGER)
+        yield made
 
 
 def test_the_servers_clock_is_moved_by_an_hour_both_ways(here: Environment, clock: faketime.Jumping) -> None:

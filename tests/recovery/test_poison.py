@@ -1,4 +1,4 @@
-"""A task that kills whoever runs it."""
+"""A task that kills each of its workers."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Who may do what: each role as somebody who is its member and nothing more."""
+"""The rights of each role, tested with a login that is its member and nothing more."""
 
 from collections.abc import Iterator
 
@@ -35,7 +35,7 @@ MAY = {
 def login(
     administrator: psycopg.Connection, database_url: str, connection: psycopg.Connection
 ) -> Iterator[Login]:
-    """Log in as a fresh member of one of the roles; of none for the name `public`."""
+    """Log in as a new member of one of the roles; of none for the name `public`."""
     put(connection)
     with logins(administrator, database_url) as log_in:
         yield log_in
@@ -53,7 +53,7 @@ def verdict(session: psycopg.Connection, statement: str) -> str | None:
 
 @pytest.mark.parametrize("role", ["producer", "operator", "reader", "worker", "public"])
 def test_a_role_may_do_its_work_and_nothing_else(login: Login, role: str) -> None:
-    """Every statement of every role's work, and what nobody may: done or denied."""
+    """Every statement of every role, and those that no role may run: done or denied."""
     session = login(role)
     may = [statement for group in MAY.get(role, []) for statement in group]
     if role == "reader":
@@ -70,7 +70,7 @@ def test_a_role_may_do_its_work_and_nothing_else(login: Login, role: str) -> Non
 
 
 def test_a_producer_reads_ids_alone(login: Login) -> None:
-    """Not what others have enqueued; not by RETURNING either."""
+    """No tasks of others, and no RETURNING of other columns."""
     session = login("producer")
     tried = [
         "SELECT payload FROM orchestrator.tasks",
@@ -88,7 +88,7 @@ def test_a_producer_reads_ids_alone(login: Login) -> None:
 def test_a_worker_may_run_every_statement_of_its_stations(
     login: Login, connection: psycopg.Connection
 ) -> None:
-    """A task goes from claim to its end, and another back, by a login that is a member of worker alone."""
+    """A login that is a member of worker only runs one task from claim to end, and gives another back."""
     session = login("worker")
     worker_id = sleeping_worker(connection, "default")
     done, given_back = insert(connection, type="mail"), put(connection)
@@ -187,7 +187,7 @@ def test_a_manual_change_is_recorded_under_the_name_of_its_role(
 
 
 def test_public_has_nothing(connection: psycopg.Connection) -> None:
-    """No grant to PUBLIC on the schema, nor on any table, sequence or function in it."""
+    """PUBLIC has no right on the schema, or on a table, sequence or function in it."""
     granted = connection.execute(
         "SELECT o.name FROM ("
         " SELECT relname AS name, relacl AS acl FROM pg_class WHERE relnamespace = 'orchestrator'::regnamespace"
@@ -201,7 +201,7 @@ def test_public_has_nothing(connection: psycopg.Connection) -> None:
 
 
 def test_every_function_that_runs_as_its_owner_pins_its_path(connection: psycopg.Connection) -> None:
-    """pg_temp last; else a caller's own upper() would run with the owner's rights. The others pin it too."""
+    """pg_temp is last; otherwise a caller's own upper() would run with the owner's rights. The others pin it, too."""
     rows = connection.execute(
         "SELECT proname, 'search_path=pg_catalog, orchestrator, pg_temp' = ANY (coalesce(proconfig, '{}'))"
         " FROM pg_proc WHERE pronamespace = 'orchestrator'::regnamespace"
@@ -211,7 +211,7 @@ def test_every_function_that_runs_as_its_owner_pins_its_path(connection: psycopg
 
 
 def test_the_clock_is_the_statements_time_and_nothing_else(connection: psycopg.Connection) -> None:
-    """No setting can move it: any role may set those."""
+    """No setting can change it, because any role may change a setting."""
     assert "SELECT pg_catalog.statement_timestamp()" == one(
         connection, "SELECT btrim(prosrc) FROM pg_proc WHERE oid = 'orchestrator.clock'::regproc"
     )

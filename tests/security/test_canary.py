@@ -1,8 +1,8 @@
-"""A secret goes through everything that a task carries, and stands only where it was put.
+"""A secret goes through every part of a task, and is found only where it was put.
 
-Payloads and results, exceptions, keys, metadata, tags, progress, and the password of the database: each is looked for
-in every column of every table and view, in what workers log, what commands print, what the server logs, what is
-notified, in the metrics, and on the command lines of our processes.
+Payloads and results, exceptions, keys, metadata, tags, progress, and the password of the database: each is searched
+in every column of every table and view, in the workers' logs, in the output of commands, in the server's log, in
+notifications, in the metrics, and on the command lines of our processes.
 """
 
 import asyncio
@@ -26,13 +26,14 @@ from psycopg import sql
 from orchestrator import Orchestrator, cli, observe
 from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import embedded_folder
-from tests.patience import PATIENCE_SECONDS
+from tests import servers
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.security.canary import columns_with, hatch, leaked
-from tests.servers import Server, temporary_directory
+from tests.servers import Server
 from tests.worker.processes import (
     QUICK,
     Process,
-    eventually,
+    begin_worker,
     run,
 )
 from tests.worker.running import until, working
@@ -64,24 +65,15 @@ MAY_STAND = {
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
     """A server that asks jane for her password; its superuser comes in without."""
-    with temporary_directory() as directory:
-        rules = directory / "pg_hba.conf"
-        rules.write_text("host all postgres all trust\nhost all all all scram-sha-256\n")
-        rules.chmod(0o644)
-        directory.chmod(0o755)
-        server = Server(embedded_folder.binaries(), directory / "server", settings={"hba_file": str(rules)})
-        try:
-            server.start()
-            with psycopg.connect(server.url(), autocommit=True) as connection:
-                connection.execute(
-                    sql.SQL("CREATE ROLE jane LOGIN CREATEROLE PASSWORD {}").format(
-                        sql.Literal(WORDS["password"])
-                    )
+    with servers.private(embedded_folder.binaries(), rules=servers.ASKING_JANE, migrated=False) as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute(
+                sql.SQL("CREATE ROLE jane LOGIN CREATEROLE PASSWORD {}").format(
+                    sql.Literal(WORDS["password"])
                 )
-                connection.execute("CREATE DATABASE vault OWNER jane")
-            yield server
-        finally:
-            server.close()
+            )
+            connection.execute("CREATE DATABASE vault OWNER jane")
+        yield server
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +129,7 @@ def test_a_secret_stands_only_where_it_was_put(
         ear.execute("LISTEN orchestrator_workers")
         places = {}
         with looked_at(url, tmp_path / "log") as process:
-            eventually(lambda: process.said("worker started"), "it serves")
+            eventually(lambda: process.has_logged("worker started"), "it serves")
             enqueue_all(url)
             eventually(
                 lambda: (
@@ -183,7 +175,7 @@ def test_a_secret_stands_only_where_it_was_put(
 def looked_at(url: str, log: Path) -> Iterator[Process]:
     """Run a worker beside the block, in an interpreter of its own, for its command line is looked at."""
     settings = {**QUICK, **SAID}
-    process = Process(url, log, "--log-level", "debug", settings=settings, app=VAULT, fresh=True)
+    process = begin_worker(url, log, "--log-level", "debug", settings=settings, app=VAULT, fresh=True)
     try:
         yield process
     finally:
@@ -205,7 +197,7 @@ def test_refused_statements_leave_no_values_in_the_servers_log(
     connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('drained', 'draining')")
     app = Orchestrator(url, payload_bytes_max=10_000_000)
     secret = WORDS["payload"]
-    said = io.StringIO()
+    error_text = io.StringIO()
     elsewhere = psycopg.connect(server.url("postgres"))
     refused: list[tuple[Arguments, Arguments]] = [
         ({"secret": secret * 30_000}, {}),
@@ -221,12 +213,12 @@ def test_refused_statements_leave_no_values_in_the_servers_log(
     for arguments, options in refused:
         with pytest.raises(OrchestratorError) as refusal:
             app.enqueue("vault.keep", arguments, **options)
-        said.writelines(traceback.format_exception(refusal.value))
+        error_text.writelines(traceback.format_exception(refusal.value))
     elsewhere.close()
     app.close()
 
     assert "ERROR:  queue 'drained' is draining" in server.log
-    assert [] == leaked({"the error": said.getvalue(), "server's log": server.log}, WORDS)
+    assert [] == leaked({"the error": error_text.getvalue(), "server's log": server.log}, WORDS)
 
 
 WAYS_IN = {

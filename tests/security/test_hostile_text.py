@@ -1,6 +1,6 @@
-"""A stranger's words do no harm: in names, keys, tags, payloads, results and errors, on any way in and on any way out.
+"""Untrusted text does no harm: in names, keys, tags, payloads, results and errors, at each way in and each way out.
 
-What can be stored comes back letter by letter, what cannot is refused by name, and what is shown at a terminal is text.
+Text that can be stored comes back unchanged, other text is refused by name, and a terminal shows only plain text.
 """
 
 import dataclasses
@@ -24,10 +24,12 @@ from orchestrator.errors import DatabaseUnavailable, EnqueueRefused
 from orchestrator.observe import log_output
 from orchestrator.observe.log import has_line
 from orchestrator.task.backoff import Backoff
+from tests.conftest import MakeApp
 from tests.forked import REPOSITORY
+from tests.patience import eventually
 from tests.schema.rows import insert, one
 from tests.terminal import at_terminal
-from tests.worker.processes import QUICK, eventually, run
+from tests.worker.processes import QUICK, run
 from tests.worker.running import run_until_empty, task
 
 STORABLE = {
@@ -77,10 +79,10 @@ def row_of(slot: str, text: str) -> dict[str, Any]:
         "member": "a",
         "value": "v",
     }
-    said = plain | {slot: text}
+    hostile = plain | {slot: text}
     return {
-        "type": said["type"], "queue": said["queue"], "idempotency_key": said["key"], "tags": [said["tag"]],
-        "metadata": {"of": said["metadata"]}, "payload": {said["member"]: said["value"]},
+        "type": hostile["type"], "queue": hostile["queue"], "idempotency_key": hostile["key"], "tags": [hostile["tag"]],
+        "metadata": {"of": hostile["metadata"]}, "payload": {hostile["member"]: hostile["value"]},
     }  # fmt: skip
 
 
@@ -118,11 +120,11 @@ WAYS: list[Callable[[psycopg.Connection, Orchestrator, dict[str, Any]], None]] =
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("slot", SLOTS)
 def test_words_are_stored_as_they_are_or_refused_by_name(
-    connection: psycopg.Connection, database_url: str, slot: str, way: Callable[..., None]
+    connection: psycopg.Connection, make_app: MakeApp, slot: str, way: Callable[..., None]
 ) -> None:
     """On each way in, in each place. A refusal is ours, or PostgreSQL's for text that is none, and not as long as what
     it refuses."""
-    app = Orchestrator(database_url)
+    app = make_app()
     for name, text in HOSTILE.items():
         row = row_of(slot, text)
         connection.execute("DELETE FROM orchestrator.tasks")
@@ -138,15 +140,14 @@ def test_words_are_stored_as_they_are_or_refused_by_name(
         assert len(str(refusal)) < 2_000
         state = getattr(refusal, "sqlstate", None)
         assert state is None or state.startswith("OR") or state in NO_TEXT, state
-    app.close()
 
 
 @pytest.mark.parametrize("name", [*STORABLE, *CONTROL])
-def test_words_go_through_a_whole_life(connection: psycopg.Connection, database_url: str, name: str) -> None:
+def test_words_go_through_a_whole_life(connection: psycopg.Connection, make_app: MakeApp, name: str) -> None:
     """Claimed, raised, retried, returned, listed, requeued with a reason, cancelled; each time the same words."""
     text = HOSTILE[name]
     kind, queue = (text, text) if name in STORABLE else ("mail", "default")
-    app = Orchestrator(database_url)
+    app = make_app()
     seen: list[str] = []
 
     def handler(word: str) -> dict[str, str]:
@@ -162,7 +163,6 @@ def test_words_go_through_a_whole_life(connection: psycopg.Connection, database_
         assert ([text, text], {text: text}) == (seen, task(connection, task_id).result)
         assert text == one(connection, "SELECT error ->> 'message' FROM orchestrator.attempts")
     task_id = app.enqueue(kind, {"word": text}, queue=queue).id
-    app.close()
 
     connection.execute("SELECT orchestrator.cancel(%s, %s)", [task_id, text])
     connection.execute("SELECT orchestrator.requeue(%s, %s)", [task_id, text])

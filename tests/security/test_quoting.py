@@ -1,8 +1,9 @@
-"""What PostgreSQL quotes of a row in an error stays out of what is kept of a failure, whichever driver made it."""
+"""Values that PostgreSQL quotes from a row in an error are removed from recorded failures, with any driver."""
 
 import asyncio
 import importlib
 from collections.abc import Callable
+from contextlib import closing
 
 import psycopg
 import pytest
@@ -25,13 +26,10 @@ def by_psycopg(url: str) -> None:
         connection.execute("INSERT INTO picky VALUES (%s)", [WORD])
 
 
-def by_psycopg2(url: str) -> None:
+def by_psycopg2(url: str, statement: str = "INSERT INTO picky VALUES (%s)") -> None:
     """Break the constraint."""
-    connection = psycopg2.connect(url)
-    try:
-        connection.cursor().execute("INSERT INTO picky VALUES (%s)", [WORD])
-    finally:
-        connection.close()
+    with closing(psycopg2.connect(url)) as connection:
+        connection.cursor().execute(statement, [WORD])
 
 
 def bound_by_the_client(url: str) -> None:
@@ -42,11 +40,7 @@ def bound_by_the_client(url: str) -> None:
 
 def bound_by_psycopg2(url: str) -> None:
     """The same."""
-    connection = psycopg2.connect(url)
-    try:
-        connection.cursor().execute("INSERT INTO picky SELECT %s AS word, shortness", [WORD])
-    finally:
-        connection.close()
+    by_psycopg2(url, "INSERT INTO picky SELECT %s AS word, shortness")
 
 
 def in_a_function(url: str) -> None:

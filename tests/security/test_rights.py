@@ -1,4 +1,4 @@
-"""The matrix of role × object × verb: as it is committed, as the catalog has it, and as who tries finds it."""
+"""The matrix of role × object × verb: the committed one, the catalog's, and the result of real attempts are equal."""
 
 from collections.abc import Iterator
 

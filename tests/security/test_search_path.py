@@ -1,7 +1,7 @@
-"""Nothing that others put into a schema of the path is called by our sessions, or by our statements in a user's.
+"""Our sessions, and our statements in a user's session, call no object that others put into a schema of the path.
 
-`public` comes first everywhere: in the path of the database, of the login, of the user's own session. It holds a trap
-for each function, operator, type and catalog table that our SQL names (traps.py).
+`public` comes first everywhere: in the path of the database, of the login, of the user's own session. It contains a
+trap for each function, operator, type and catalog table that our SQL names (traps.py).
 """
 
 import asyncio
@@ -268,7 +268,7 @@ def test_the_functions_and_views_call_nothing_of_others(
     assert [] == traps.sprung(look)
 
 
-def test_a_worker_calls_nothing_of_others(
+async def test_a_worker_calls_nothing_of_others(
     app: Orchestrator, look: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Through its whole life: it serves, leads, takes back, times out and tidies up; every end that a task can have."""
@@ -320,7 +320,7 @@ def test_a_worker_calls_nothing_of_others(
     ids = [end.enqueue(how=how).id for how in hows]
     ids += [in_thread.enqueue().id, too_long.enqueue().id, late.id, *lost]
 
-    async def serve() -> None:
+    with recorded() as seen:
         async with working(app):
             await until(lambda: all(task(look, n).finished_at for n in ids), "they have ended")
             await until(lambda: status(look, stopped.id) == "running", "one runs")
@@ -334,9 +334,6 @@ def test_a_worker_calls_nothing_of_others(
             await end.aenqueue(how="succeed")
             assert {"how": "succeed"} == await late.aresult(timeout=9)
         await app.aclose()
-
-    with recorded() as seen:
-        asyncio.run(serve())
 
     assert [] == traps.sprung(look)
     assert [] == [e for e in seen if isinstance(e, events.DutyFailed | events.ConnectionLost)]
@@ -401,8 +398,8 @@ def test_no_command_calls_anything_of_others(url: str, look: psycopg.Connection,
     ran = in_process.run(*words.format(id=task_id).split(), url=url)
 
     assert [] == traps.sprung(look)
-    assert "TRAP" not in ran.said
-    assert ran.code in (0, 1), ran.said
+    assert "TRAP" not in ran.output
+    assert ran.code in (0, 1), ran.output
 
 
 def test_a_handlers_own_transaction_keeps_the_path_of_its_user(

@@ -1,6 +1,6 @@
-"""TLS with verify-full, as docs/howto/tls.md has it: the right server is reached, and every other is refused.
+"""TLS with verify-full, as in docs/howto/tls.md: the right server is accepted, and every other is refused.
 
-The server takes plaintext too, so that a fallback would get in, and be seen. It is Debian's: the embedded one is built
+The server accepts plaintext too, so that the test would see a fallback. It is Debian's: the embedded server is built
 without TLS.
 """
 
@@ -19,11 +19,13 @@ from orchestrator import Orchestrator
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import embedded_folder
 from orchestrator.schema import migrate
+from tests import servers
 from tests.docs.pages import blocks
+from tests.patience import eventually
 from tests.schema.rows import one
 from tests.security.authority import NAME, PAGE, Shown, certify
-from tests.servers import Server, debian_binaries, temporary_directory, wait_until
-from tests.worker.processes import eventually, run, worker
+from tests.servers import Server, debian_binaries, temporary_directory
+from tests.worker.processes import run, worker
 
 BINARIES = debian_binaries("15")
 pytestmark = [
@@ -66,7 +68,7 @@ class Place:
     def shows(self, which: str) -> None:
         """Show another certificate, and wait until it is shown."""
         self.shown.show(self.server, self.others.get(which, self.good))
-        wait_until(lambda: said(self.url()) == REFUSALS.get(which, ""), f"{which} is shown")
+        eventually(lambda: refusal_of(self.url()) == REFUSALS.get(which, ""), f"{which} is shown")
 
     def _signed(self, folder: Path, **how: str) -> Path:
         # By the good authority: only the name, or the term, is wrong.
@@ -82,7 +84,7 @@ class Place:
         return made
 
 
-def said(url: str) -> str:
+def refusal_of(url: str) -> str:
     """Return which of the refusals a connection meets; nothing if it succeeds."""
     try:
         psycopg.connect(url).close()
@@ -128,7 +130,7 @@ def test_all_our_connections_are_encrypted(
     app = Orchestrator(place.url())
     app.enqueue("shop.add", {"first": 1, "second": 2})
     with worker(place.url(), tmp_path / "log") as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         eventually(
             lambda: not connection.execute("SELECT FROM orchestrator.tasks_live").fetchall(),
             "the task is done",
@@ -166,15 +168,10 @@ def test_another_server_is_refused(place: Place, connection: psycopg.Connection,
 
 def test_a_server_without_tls_is_refused(server_url: str) -> None:
     """Where the default would have gone on in plaintext."""
-    with temporary_directory() as folder:
-        server = Server(embedded_folder.binaries(), folder / "server")
-        try:
-            server.start()
-            plain = make_conninfo(server.url())
-            done = run("migrate", url=make_conninfo(plain, sslmode="verify-full", sslrootcert=str(PAGE)))
-            by_default = migrate.state(plain)
-        finally:
-            server.close()
+    with servers.private(embedded_folder.binaries(), migrated=False) as server:
+        plain = make_conninfo(server.url())
+        done = run("migrate", url=make_conninfo(plain, sslmode="verify-full", sslrootcert=str(PAGE)))
+        by_default = migrate.state(plain)
 
     assert 1 == done.returncode
     assert NO_TLS in done.stderr
@@ -186,7 +183,7 @@ def test_a_worker_that_meets_a_wrong_server_waits_for_the_right_one(
 ) -> None:
     """Cut off, and then answered by somebody else: it says so, claims nothing, and goes on with the right one."""
     with worker(place.url(), tmp_path / "log") as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         place.shows("another authority")
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'orchestrator %'"

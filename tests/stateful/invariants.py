@@ -1,9 +1,10 @@
-"""Judge each step of a made-up history, whatever the reference says. tests/invariants states what must hold."""
+"""Check each step of a generated history, independent of the reference. tests/invariants states the invariants."""
 
 from collections.abc import Iterator
 
 from orchestrator.task.status import ChangedBy
-from tests.invariants.moves import Leases, Move, broken_by, wrong_in
+from tests.invariants.moves import Judge, Move, wrong_in
+from tests.invariants.terms import Terms
 from tests.stateful.words import Row, Snapshot
 
 
@@ -12,9 +13,9 @@ class History:
 
     def __init__(self) -> None:
         self._before: dict[int, Row] = {}
-        self._leases = Leases()
-        self._leadership: tuple[int, int] | None = None
-        self._term = 0
+        self._judge = Judge()
+        self._leadership: tuple[str, int] | None = None
+        self._terms = Terms()
 
     def faults(self, found: Snapshot, *, who: ChangedBy, deleted: set[int]) -> list[str]:
         """Return what is wrong with this step, in words."""
@@ -30,17 +31,15 @@ class History:
             yield from wrong_in(task)
             old = self._before.get(task_id)
             if old != task:
-                move = Move(task_id, old, task, who)
-                yield from (*broken_by(move), *self._leases.broken_by(move))
+                yield from self._judge.faults(Move(task_id, old, task, who))
 
     def _leaders(self, found: Snapshot) -> Iterator[str]:
-        reigns = [(worker["id"], worker["term"]) for worker in found["workers"] if worker["is_leader"]]
-        if len(reigns) > 1:
-            yield f"I8: {reigns} lead at once"
-        for leadership in reigns:
-            if leadership != self._leadership and leadership[1] <= self._term:
-                yield f"I8: worker {leadership[0]} leads in term {leadership[1]}, after term {self._term}"
-            self._leadership, self._term = leadership, max(self._term, leadership[1])
+        leaders = [(str(worker["id"]), worker["term"]) for worker in found["workers"] if worker["is_leader"]]
+        if leaders != [self._leadership]:
+            self._terms.ends()
+            self._leadership = None
+            for self._leadership in leaders:
+                yield from self._terms.begins(*self._leadership)
 
 
 def keys(found: Snapshot, tasks: dict[int, Row]) -> Iterator[str]:

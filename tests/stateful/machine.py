@@ -1,7 +1,7 @@
-"""Stories that nobody would think of: any deed after any other, each done to the database and to the reference.
+"""Unusual stories: any action after any other, each done to the database and to the reference.
 
-Every step asks both the same question and compares the answers; then all that the database holds is compared with all
-that the reference does, and the invariants are read off it. What fails is cut down by hypothesis to the fewest steps.
+Every step calls both and compares the answers. Then it compares the whole content of the database with that of the
+reference, and checks the invariants. Hypothesis reduces a failure to the fewest steps.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,19 +1,11 @@
-"""What the tests of the stations share: the database's clock, and workers to call the stations as."""
+"""Shared by the tests of the stations: the database's clock, and workers that call the stations."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 
-import psycopg
 import pytest
 
-from tests.clock import Clock
 from tests.stations.worker import Mate
-
-
-@pytest.fixture
-def clock(connection: psycopg.Connection) -> Clock:
-    """The database's clock, which stands still."""
-    return Clock(connection)
 
 
 @pytest.fixture

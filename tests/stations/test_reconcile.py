@@ -38,7 +38,7 @@ def test_a_held_task_stays(connection: psycopg.Connection, worker: Mate) -> None
 
 
 def test_a_task_held_under_an_older_lease_is_a_ghost(connection: psycopg.Connection, worker: Mate) -> None:
-    """Requeued by a hand and claimed again by ourselves, unknowingly: the lease we hold is not this one."""
+    """Requeued manually and claimed again by the same worker without its knowledge: its lease is another one."""
     put(connection)
     task = worker.claim_one()
     older = task._replace(lease=task.lease ^ 1)
@@ -49,7 +49,7 @@ def test_a_task_held_under_an_older_lease_is_a_ghost(connection: psycopg.Connect
 def test_another_workers_tasks_are_not_mine(
     connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate]
 ) -> None:
-    """Nobody reconciles for anybody else."""
+    """A worker reconciles only its own tasks."""
     put(connection)
     task = hire().claim_one()
 

@@ -1,4 +1,4 @@
-"""Where a claim looks that remembers what it has emptied: beside that, and by and by inside; all of it in time."""
+"""The search of a claim that remembers emptied ranges: beside the ranges, step by step inside them, and all in time."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -32,7 +32,7 @@ LOW, HIGH = 100 * HOUR, 50 * HOUR
 
 
 class Clock:
-    """Stands in for the module `time`."""
+    """Replaces the module `time`."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -43,7 +43,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of memories, which stands still."""
+    """The clock of the memory, which stands still."""
     stopped = Clock()
     monkeypatch.setattr(scan_positions, "time", stopped)
     # Busy, however long the clock stands between two claims.
@@ -52,7 +52,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class Spot(NamedTuple):
-    """Where a task lies, and in which queue."""
+    """The position of a task, and its queue."""
 
     position: int
     id: int = 1
@@ -64,7 +64,7 @@ class Spot(NamedTuple):
 
 
 def tasks(spots: Iterable[Spot]) -> list[Claimed]:
-    """Return claimed tasks that lay there, in the order in which a claim has them."""
+    """Return claimed tasks with these positions, in the order of a claim."""
     made = (
         unknown(id=spot.id, lease=7, queue=spot.queue, type="mail", attempt=1)._replace(
             position=spot.position
@@ -75,7 +75,7 @@ def tasks(spots: Iterable[Spot]) -> list[Claimed]:
 
 
 def dear(*claims: Iterable[Spot]) -> ScanPositions:
-    """Return a memory of these claims, the last of which was dear; it does not look inside yet."""
+    """Return a memory of these claims, the last of which was slow. It does not look inside yet."""
     made = ScanPositions()
     for spots in claims[:-1]:
         made.learn(tasks(spots), CHEAP)
@@ -95,7 +95,7 @@ def sees(made: ScanPositions, spot: Spot) -> int:
 
 
 def look_inside(made: ScanPositions, clock: Clock, *, seconds: float = DEAR) -> list[Range]:
-    """Wait until a slice is due, and claim without finding anything; return where that claim looked."""
+    """Wait until a slice is due, and claim nothing. Return where that claim looked."""
     clock.now += 1000.0
     ranges = made.ranges(["default"])
     assert ranges is not None
@@ -103,8 +103,8 @@ def look_inside(made: ScanPositions, clock: Clock, *, seconds: float = DEAR) -> 
     return ranges
 
 
-def test_as_long_as_it_is_cheap_it_looks_everywhere(clock: Clock) -> None:
-    """Nothing is left out that need not be."""
+def test_fast_claims_look_everywhere(clock: Clock) -> None:
+    """They skip nothing."""
     made = ScanPositions()
     for n in range(10):
         made.learn(tasks([Spot(LOW + n)]), CHEAP)
@@ -113,7 +113,7 @@ def test_as_long_as_it_is_cheap_it_looks_everywhere(clock: Clock) -> None:
 
 
 def test_a_large_batch_may_take_longer(clock: Clock) -> None:
-    """Each task found has its price, dead entries or not."""
+    """Each found task has its cost, with or without dead entries."""
     made = ScanPositions()
     made.learn(tasks(Spot(LOW, n) for n in range(1000)), DEAR)
 
@@ -130,8 +130,8 @@ def test_slow_claims_skip_the_emptied_ranges(clock: Clock) -> None:
     ] == made.ranges(["default"])
 
 
-def test_each_priority_has_a_stretch_of_its_own(clock: Clock) -> None:
-    """Behind the last of the more urgent ones, and before the first of the others, is where a task may come."""
+def test_each_priority_has_a_range_of_its_own(clock: Clock) -> None:
+    """A new task may come behind the last of the more urgent ones and before the first of the others."""
     made = dear([Spot(HIGH), Spot(LOW), Spot(HIGH + 7), Spot(LOW + 7)])
 
     assert [
@@ -141,8 +141,8 @@ def test_each_priority_has_a_stretch_of_its_own(clock: Clock) -> None:
     ] == made.ranges(["default"])
 
 
-def test_stretches_that_meet_become_one(clock: Clock) -> None:
-    """And one that lies between two, at a gap from each, joins them."""
+def test_ranges_that_meet_become_one(clock: Clock) -> None:
+    """A range between two others, with a gap to each, joins them."""
     trail = Trail()
     for position in (0, 3 * GAP, int(1.5 * GAP)):
         trail.note((position, 1), (position, 1))
@@ -153,8 +153,8 @@ def test_stretches_that_meet_become_one(clock: Clock) -> None:
     assert [((0, 1), (3 * GAP, 1))] == trail.stretches
 
 
-def test_a_stretch_grows_at_both_ends(clock: Clock) -> None:
-    """With each claim; what was claimed within it changes nothing."""
+def test_a_range_grows_at_both_ends(clock: Clock) -> None:
+    """With each claim; a claim inside it changes nothing."""
     trail = Trail()
     for first, last in ((50, 60), (60, 70), (40, 45), (55, 56)):
         trail.note((first, 1), (last, 9))
@@ -163,14 +163,14 @@ def test_a_stretch_grows_at_both_ends(clock: Clock) -> None:
 
 
 def test_equal_positions_are_ordered_by_their_ids(clock: Clock) -> None:
-    """Tasks of one transaction share their position: what was claimed of them ends at an id."""
+    """Tasks of one transaction share their position, so a range ends at an id."""
     made = dear([Spot(LOW, 10), Spot(LOW, 20)])
 
     assert [0, 0, 1] == [sees(made, Spot(LOW, number)) for number in (15, 20, 21)]
 
 
 def test_one_position_can_be_cut_no_further(clock: Clock) -> None:
-    """All that lies there is in one slice, up to the last id."""
+    """All its tasks are in one slice, up to the last id."""
     slices = Trail([((LOW, 10), (LOW, 20))]).slices(0, 4)
 
     assert [1, 1, 1] == [
@@ -180,7 +180,7 @@ def test_one_position_can_be_cut_no_further(clock: Clock) -> None:
 
 
 def test_queues_are_remembered_apart(clock: Clock) -> None:
-    """Of one that nothing was claimed from nothing is known; the order of the call is kept."""
+    """There is no memory of a queue without claims. The order of the call is kept."""
     made = dear([Spot(LOW, queue="a"), Spot(HIGH, queue="b")])
 
     ranges = made.ranges(["c", "b", "a"])
@@ -193,8 +193,8 @@ def test_queues_are_remembered_apart(clock: Clock) -> None:
     ]
 
 
-def test_too_many_stretches_are_not_worth_it(clock: Clock) -> None:
-    """A look beside each of a hundred would be as dear as a look at all of it: that queue begins anew."""
+def test_too_many_ranges_are_forgotten(clock: Clock) -> None:
+    """A look beside each of a hundred ranges would be as slow as a look everywhere: that queue begins anew."""
     made = dear([Spot(n * HOUR) for n in range(STRETCHES_MAX)])
     assert 0 == sees(made, Spot(0))
 
@@ -214,8 +214,8 @@ def test_a_range_that_stays_slow_grows_to_the_front(clock: Clock) -> None:
     assert 0 == sees(made, before)
 
 
-def test_a_twentieth_of_the_time_goes_into_the_stretches(clock: Clock) -> None:
-    """After a look that took so long, nineteen times as long without one."""
+def test_a_twentieth_of_the_time_is_used_for_the_ranges(clock: Clock) -> None:
+    """After a look inside, nineteen times as long without one."""
     made = dear([Spot(LOW)])
     look_inside(made, clock, seconds=0.010)
     for later, seen in ((0.15, 0), (0.10, 1)):
@@ -225,7 +225,7 @@ def test_a_twentieth_of_the_time_goes_into_the_stretches(clock: Clock) -> None:
 
 @pytest.mark.parametrize("doublings", [0, 1, 3, 10, 12])
 def test_a_cycle_of_slices_shows_every_place_once(clock: Clock, doublings: int) -> None:
-    """However small they were cut; the rest is in sight all the time."""
+    """With slices of any size; the rest is searched all the time."""
     made = dear([Spot(HIGH), Spot(HIGH + 9 * GAP // 10), Spot(LOW), Spot(LOW + 900)])
     for _ in range(doublings):
         look_inside(made, clock, seconds=VERY_DEAR)
@@ -244,8 +244,8 @@ def test_a_cycle_of_slices_shows_every_place_once(clock: Clock, doublings: int) 
     assert {slices} == {sum(looked_at(ranges, spot) for ranges in cycle) for spot in outside}
 
 
-def test_slices_that_are_cheap_become_larger(clock: Clock) -> None:
-    """After a cycle of them, and only then: one cheap slice says nothing of the others."""
+def test_fast_slices_become_larger(clock: Clock) -> None:
+    """Only after a whole cycle: one fast slice says nothing about the others."""
     made = dear([Spot(LOW)])
     for _ in range(3):
         look_inside(made, clock, seconds=VERY_DEAR)
@@ -278,7 +278,7 @@ def test_ranges_are_forgotten_after_a_fast_look_at_everything(clock: Clock) -> N
 
 
 def test_with_nothing_to_do_it_looks_everywhere(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a twentieth of the time; and if that turns out cheap, what made it dear were no dead entries."""
+    """For a twentieth of the time. If that is fast, dead entries were not the cause."""
     made = dear([Spot(LOW)])
     monkeypatch.setattr(scan_positions, "IDLE_SECONDS", 1.0)
     clock.now += 0.9
@@ -315,8 +315,8 @@ def test_one_slow_slice_keeps_the_ranges(clock: Clock) -> None:
     assert made.is_dear
 
 
-def test_a_cheap_look_beside_is_no_reason_to_forget(clock: Clock) -> None:
-    """It is cheap because it is beside."""
+def test_a_fast_look_beside_the_ranges_is_no_reason_to_forget(clock: Clock) -> None:
+    """It is fast because it skips them."""
     made = dear([Spot(LOW)])
     for n in range(100):
         made.ranges(["default"])

@@ -1,4 +1,4 @@
-"""How long a failed task waits: growing, capped, spread."""
+"""The waiting time after a failure: growing, capped, spread."""
 
 import math
 from typing import Any

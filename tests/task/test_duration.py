@@ -1,4 +1,4 @@
-"""Spans of time as people write them."""
+"""Spans of time in the forms that people write."""
 
 from datetime import timedelta
 from typing import Any

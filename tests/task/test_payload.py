@@ -1,4 +1,4 @@
-"""What may travel: it comes back equal, or it is refused at the door, by name and with its path."""
+"""Valid payloads: a value comes back equal, or it is refused at the call, with its name and its path."""
 
 import math
 import uuid

@@ -1,4 +1,4 @@
-"""The quick way to write a payload: letter by letter what the walk writes, or left to the walk."""
+"""The fast way to write a payload: the same text as the walk, or the value is left to the walk."""
 
 import json
 from enum import IntEnum, StrEnum

@@ -1,4 +1,4 @@
-"""How outcomes are counted."""
+"""The counts of outcomes."""
 
 from collections import Counter
 

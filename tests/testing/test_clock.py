@@ -1,4 +1,4 @@
-"""A test moves the database's clock, and nobody else can by mistake."""
+"""A test moves the database's clock, and no other code can move it by mistake."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4

@@ -1,4 +1,4 @@
-"""What is enqueued can be asserted: by the arguments that matter, in a transaction too, and told when it fails."""
+"""Assertions about enqueued tasks: by the arguments that matter, in a transaction too, with a helpful message."""
 
 import asyncio
 from collections.abc import Callable
@@ -51,22 +51,22 @@ def test_a_failure_shows_what_is_enqueued_instead(shop: Shop) -> None:
     shop.welcome.enqueue(user_id=2)
     shop.fail.enqueue(word="\x1b[2J" + "x" * 500)
 
-    said = complaint(lambda: testing.assert_enqueued(shop.welcome, user_id=1))
+    message = complaint(lambda: testing.assert_enqueued(shop.welcome, user_id=1))
 
-    assert said.startswith('shop.welcome with {"user_id": 1} is not enqueued. Enqueued are:\n'), said
-    assert '  shop.welcome {"user_id": 2} (id ' in said
-    assert "\x1b" not in said
-    assert len(said) < 600
+    assert message.startswith('shop.welcome with {"user_id": 1} is not enqueued. Enqueued are:\n'), message
+    assert '  shop.welcome {"user_id": 2} (id ' in message
+    assert "\x1b" not in message
+    assert len(message) < 600
 
 
 def test_many_others_are_named_in_part(shop: Shop) -> None:
     """The newest, and how many more."""
     shop.welcome.enqueue_many([{"user_id": n} for n in range(30)])
 
-    said = complaint(lambda: testing.assert_enqueued(shop.fail))
+    message = complaint(lambda: testing.assert_enqueued(shop.fail))
 
-    assert "… and 10 before these" in said
-    assert 22 == len(said.splitlines())
+    assert "… and 10 before these" in message
+    assert 22 == len(message.splitlines())
 
 
 def test_a_failure_where_nothing_is_enqueued_gives_advice(shop: Shop) -> None:

@@ -1,4 +1,4 @@
-"""Inline, a handler runs when its task is enqueued, and no database is asked."""
+"""Inline, a handler runs when its task is enqueued, without a database."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""A drain runs what is ready on the real database, each task as a worker would, and says how it ended."""
+"""`run_tasks` runs the ready tasks on the real database, each as a worker would, and returns how they ended."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -159,7 +159,7 @@ def test_a_task_that_changes_meanwhile_is_counted(shop: Shop, connection: psycop
     assert TaskCounts(stale=1) == testing.run_tasks(shop.app)
 
 
-def test_coroutines_drain_on_their_loop(shop: Shop) -> None:
+async def test_coroutines_drain_on_their_loop(shop: Shop) -> None:
     """And a thread's way says so to them."""
     loops: list[object] = []
 
@@ -167,15 +167,13 @@ def test_coroutines_drain_on_their_loop(shop: Shop) -> None:
     async def loop() -> None:
         loops.append(asyncio.get_running_loop())
 
-    async def use() -> bool:
-        await loop.aenqueue()
-        with pytest.raises(RuntimeError, match="await arun_tasks"):
-            testing.run_tasks(shop.app)
-        await testing.arun_tasks(shop.app)
-        await shop.app.aclose()
-        return [asyncio.get_running_loop()] == loops
+    await loop.aenqueue()
+    with pytest.raises(RuntimeError, match="await arun_tasks"):
+        testing.run_tasks(shop.app)
+    await testing.arun_tasks(shop.app)
+    await shop.app.aclose()
 
-    assert asyncio.run(use())
+    assert [asyncio.get_running_loop()] == loops
 
 
 def test_no_worker_stays_behind(shop: Shop, connection: psycopg.Connection) -> None:

@@ -1,24 +1,18 @@
-"""An application on the test's own database, and a way to take that database away."""
-
-from collections.abc import Iterator
+"""An application whose workers notice things quickly, and the table of the handlers' own transactions."""
 
 import psycopg
 import pytest
 
-from orchestrator import Orchestrator
-from tests.worker.outage import Outage, possible
+from tests.worker.ledger import TABLE
 
 
 @pytest.fixture
-def app(database_url: str) -> Iterator[Orchestrator]:
-    """An application without tasks, quick to notice things, its connections closed afterwards."""
-    application = Orchestrator(database_url, poll_seconds=1.0, heartbeat_seconds=0.5, grace_seconds=10.0)
-    yield application
-    application.close()
+def app_settings() -> dict[str, float]:
+    """Quick to notice things."""
+    return {"poll_seconds": 1.0, "heartbeat_seconds": 0.5, "grace_seconds": 10.0}
 
 
 @pytest.fixture
-def outage(administrator: psycopg.Connection, connection: psycopg.Connection) -> Iterator[Outage]:
-    """An outage of the test's database that has not begun yet; it is over after the test."""
-    with possible(administrator, connection) as outage:
-        yield outage
+def ledger(connection: psycopg.Connection) -> None:
+    """The table of the user's own."""
+    connection.execute(TABLE)

@@ -1,4 +1,4 @@
-"""Run `orchestrator …` as a process of its own, as a person would."""
+"""Run `orchestrator …` as a process of its own."""
 
 import json
 import os
@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -25,12 +24,12 @@ QUICK = {
 
 
 def command(*words: str) -> list[str]:
-    """Return a command line: the module's, so that it is this repository's code that runs."""
+    """Return a command line with the module of this repository."""
     return [sys.executable, "-m", "orchestrator", *words]
 
 
 def surroundings(url: str | None, **more: str) -> dict[str, str]:
-    """Return an environment without any setting of ours but these."""
+    """Return an environment with these settings of ours and no others."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("ORCHESTRATOR_")}
     return kept | ({"ORCHESTRATOR_DATABASE_URL": url} if url is not None else {}) | more
 
@@ -41,10 +40,9 @@ def start(
     out: Path,
     err: Path | None = None,
     cwd: Path = REPOSITORY,
-    does: Callable[..., object] = command_line,
 ) -> Forked:
-    """Start a command beside the test; what it prints is added to files."""
-    return Forked(Birth(env, cwd, Path(os.devnull), out, err or out), does, *words)
+    """Start a command in the background. Its output goes to files."""
+    return Forked(Birth(env, cwd, Path(os.devnull), out, err or out), command_line, *words)
 
 
 def run(
@@ -57,7 +55,7 @@ def run(
 def ran(
     does: Callable[..., object], *words: str, env: Mapping[str, str], cwd: Path = REPOSITORY, given: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a function with these words to its end, as a process."""
+    """Run a function with these words to its end, in a process."""
     with tempfile.TemporaryDirectory() as directory:
         stdin, out, err = files = [Path(directory) / name for name in ("in", "out", "err")]
         for file in files:
@@ -71,50 +69,32 @@ def ran(
 
 
 class Process:
-    """A worker that runs beside the test; its log goes to a file. `fresh`: in a new interpreter (0.5 s of CPU). `does`:
-    what another process does in place of the command line."""
+    """A process that runs beside the test; all that it says goes to its log."""
 
-    def __init__(
-        self,
-        url: str,
-        log: Path,
-        *words: str,
-        settings: Mapping[str, str],
-        app: str = "tests.worker.tasks:app",
-        fresh: bool = False,
-        does: Callable[..., object] = command_line,
-    ) -> None:
+    def __init__(self, popen: Forked | subprocess.Popen[bytes], log: Path) -> None:
+        self.popen = popen
         self._log = log
-        words, env = ("worker", app, *words), surroundings(url, **settings)
-        self.popen: Forked | subprocess.Popen[bytes]
-        with log.open("wb") as file:
-            if fresh:
-                self.popen = subprocess.Popen(
-                    command(*words),
-                    env=env,
-                    cwd=REPOSITORY,
-                    stdin=subprocess.DEVNULL,
-                    stdout=file,
-                    stderr=file,
-                )
-            else:
-                self.popen = start(*words, env=env, out=log, does=does)
 
     @property
     def pid(self) -> int:
         return self.popen.pid
 
     @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.popen.poll() is not None
+
+    @property
     def log(self) -> str:
-        """Everything it has said so far."""
-        return self._log.read_text()
+        """Its output so far."""
+        return self._log.read_text(errors="replace")
 
     def events(self) -> list[dict[str, Any]]:
-        """Return its log as objects, one a line."""
+        """Return its log as objects, one per line."""
         return [json.loads(line) for line in self.log.splitlines()]
 
-    def said(self, event: str) -> bool:
-        """Tell whether it has logged this event."""
+    def has_logged(self, event: str) -> bool:
+        """Return whether it has logged this event."""
         return f'"event": "{event}"' in self.log
 
     def signal(self, number: signal.Signals) -> None:
@@ -122,31 +102,48 @@ class Process:
         self.popen.send_signal(number)
 
     def wait(self, seconds: float = PATIENCE_SECONDS) -> int:
-        """Wait for its end, and return its exit code."""
+        """Wait for its end, and return its exit code; a signal's is negative."""
         return self.popen.wait(seconds)
 
     def kill(self) -> None:
-        """Kill it, if it is still there, and wait for its end."""
+        """Kill it if it still runs, and wait for its end."""
         with suppress(ProcessLookupError):
             self.popen.kill()
         self.popen.wait()
+
+
+def begin(does: Callable[..., object], *words: Any, log: Path, env: Mapping[str, str]) -> Process:
+    """Start a function beside the test, as a process."""
+    log.write_bytes(b"")
+    return Process(Forked(Birth(env, REPOSITORY, Path(os.devnull), log, log), does, *words), log)
+
+
+def begin_worker(
+    url: str,
+    log: Path,
+    *words: str,
+    settings: Mapping[str, str],
+    app: str = "tests.worker.tasks:app",
+    fresh: bool = False,
+) -> Process:
+    """Start a worker beside the test. `fresh`: in a new interpreter (0.5 s of CPU)."""
+    words, env = ("worker", app, *words), surroundings(url, **settings)
+    if not fresh:
+        return begin(command_line, *words, log=log, env=env)
+    with log.open("wb") as file:
+        popen = subprocess.Popen(
+            command(*words), env=env, cwd=REPOSITORY, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+        )
+    return Process(popen, log)
 
 
 @contextmanager
 def worker(
     url: str, log: Path, *words: str, app: str = "tests.worker.tasks:app", **settings: str
 ) -> Iterator[Process]:
-    """Run a worker process beside the block; kill it afterwards if it is still there."""
-    process = Process(url, log, *words, settings={**QUICK, **settings}, app=app)
+    """Run a worker process during the block. Kill it afterwards if it still runs."""
+    process = begin_worker(url, log, *words, settings={**QUICK, **settings}, app=app)
     try:
         yield process
     finally:
         process.kill()
-
-
-def eventually(holds: Callable[[], object], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:
-    """Return as soon as a condition holds; fail with its description when it does not in time."""
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
-        time.sleep(0.01)

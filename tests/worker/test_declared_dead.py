@@ -1,4 +1,4 @@
-"""A worker is declared dead and comes back; and what a dead worker held is run by others."""
+"""A worker is declared dead and comes back, and others run the tasks of a dead worker."""
 
 import asyncio
 import time
@@ -7,82 +7,76 @@ import psycopg
 import pytest
 
 from orchestrator import Context, Orchestrator, events
+from tests.conftest import MakeApp
 from tests.worker.running import attempts, recorded, run_until_empty, status, task, until, value, working
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])
-def test_a_worker_that_was_declared_dead_comes_back_under_a_new_id(
-    database_url: str, connection: psycopg.Connection, colour: str
+async def test_a_worker_that_was_declared_dead_comes_back_under_a_new_id(
+    make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It drops what it held, its handlers are told, and the tasks run again: lost once, by a cause on record."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
-    told: list[int] = []
+    """It drops its tasks and informs their handlers. The tasks run again: lost once, with the cause on record."""
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
+    cancelled_attempts: list[int] = []
 
     async def on_loop(context: Context) -> int:
         if context.attempt == 1:
             try:
                 await asyncio.Event().wait()
             finally:
-                told.append(context.attempt)
+                cancelled_attempts.append(context.attempt)
         return context.attempt
 
     def in_thread(context: Context) -> int:
         while context.attempt == 1 and not context.cancelled:
             time.sleep(0.005)
         if context.attempt == 1:
-            told.append(context.attempt)
+            cancelled_attempts.append(context.attempt)
         return context.attempt
 
     work = app.task(name="work")(on_loop if colour == "async" else in_thread)
 
-    async def main() -> tuple[int, list[events.WorkerDeclaredDead]]:
-        with recorded(events.WorkerDeclaredDead) as died:
-            async with working(app):
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-                connection.execute(
-                    "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
-                )
-                await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
-        await app.aclose()
-        return int(enqueued.id), died
-
-    task_id, died = asyncio.run(main())
+    with recorded(events.WorkerDeclaredDead) as died:
+        async with working(app):
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+            connection.execute(
+                "UPDATE orchestrator.workers SET state = 'dead', beat_at = now() - interval '1 hour'"
+            )
+            await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
+    task_id = int(enqueued.id)
 
     row = task(connection, task_id)
     assert (2, 1, 2) == (row.attempt, row.losses, row.result)
     assert [(1, "lost")] == attempts(connection, task_id)
-    assert [1] == told
+    assert [1] == cancelled_attempts
     assert [(1, row.worker_id)] == [(event.dropped, event.new_worker_id) for event in died]
     states = connection.execute("SELECT id, state FROM orchestrator.workers ORDER BY started_at").fetchall()
     assert [(died[0].worker_id, "dead"), (died[0].new_worker_id, "stopped")] == states
 
 
-def test_a_new_id_is_adopted_only_with_its_row(database_url: str, connection: psycopg.Connection) -> None:
-    """Declared dead while its new row cannot be written: it tries again, and never claims under an id without one."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
+async def test_a_new_id_is_adopted_only_with_its_row(
+    make_app: MakeApp, connection: psycopg.Connection
+) -> None:
+    """The worker is declared dead while its new row cannot be written. It tries again, and never claims under an id
+    without a row."""
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
 
     @app.task(name="work")
     async def work() -> None: ...
 
-    async def main() -> int:
-        with recorded(events.DutyFailed, events.WorkerDeclaredDead) as seen:
-            async with working(app):
-                await until(
-                    lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves"
-                )
-                connection.execute(
-                    "ALTER TABLE orchestrator.workers ADD CONSTRAINT shut CHECK (capacity < 0) NOT VALID"
-                )
-                connection.execute("DELETE FROM orchestrator.workers")
-                await until(lambda: [e for e in seen if "shut" in getattr(e, "message", "")], "it is refused")
-                connection.execute("ALTER TABLE orchestrator.workers DROP CONSTRAINT shut")
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
-        await app.aclose()
-        return int(enqueued.id)
-
-    task_id = asyncio.run(main())
+    with recorded(events.DutyFailed, events.WorkerDeclaredDead) as seen:
+        async with working(app):
+            await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves")
+            connection.execute(
+                "ALTER TABLE orchestrator.workers ADD CONSTRAINT shut CHECK (capacity < 0) NOT VALID"
+            )
+            connection.execute("DELETE FROM orchestrator.workers")
+            await until(lambda: [e for e in seen if "shut" in getattr(e, "message", "")], "it is refused")
+            connection.execute("ALTER TABLE orchestrator.workers DROP CONSTRAINT shut")
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
+    task_id = int(enqueued.id)
 
     assert [(task(connection, task_id).worker_id,)] == connection.execute(
         "SELECT id FROM orchestrator.workers"
@@ -115,24 +109,20 @@ def test_another_worker_runs_the_tasks_of_a_dead_one(
     assert [events.TasksRecovered(returned=2, dead_lettered=0, workers=1)] == recovered
 
 
-def test_a_worker_that_comes_back_soon_holds_a_beacon_again(
-    database_url: str, connection: psycopg.Connection
+async def test_a_worker_that_comes_back_soon_holds_a_beacon_again(
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """Its listener hears for the new id, over the connection it has."""
-    app = Orchestrator(database_url, heartbeat_seconds=0.2)
+    """Its listener uses the new id, over the same connection."""
+    app = make_app(heartbeat_seconds=0.2)
 
     @app.task(name="work")
     async def work() -> None: ...
 
     lit = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL AND state = 'running'"
 
-    async def main() -> None:
-        async with working(app):
-            for _ in range(3):
-                await until(lambda: value(connection, lit) == 1, "its beacon is lit", seconds=10)
-                connection.execute(
-                    "UPDATE orchestrator.workers SET state = 'dead', beacon = NULL WHERE state = 'running'"
-                )
-        await app.aclose()
-
-    asyncio.run(main())
+    async with working(app):
+        for _ in range(3):
+            await until(lambda: value(connection, lit) == 1, "its beacon is lit", seconds=10)
+            connection.execute(
+                "UPDATE orchestrator.workers SET state = 'dead', beacon = NULL WHERE state = 'running'"
+            )

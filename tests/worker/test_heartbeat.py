@@ -1,4 +1,4 @@
-"""The heartbeat: what is said to it while a statement of its own is on its way is not lost."""
+"""The heartbeat: a message that arrives during one of its statements is not lost."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,8 +18,8 @@ from orchestrator.task.tally import Tally
 from orchestrator.worker.beat_report import ask
 from orchestrator.worker.heartbeat import Heartbeat
 from orchestrator.worker.stall import Stall
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually
+from tests.conftest import MakeApp
+from tests.patience import PATIENCE_SECONDS, eventually
 from tests.worker.running import recorded, status, until, value, working
 
 CUT_OFF: LiteralString = """
@@ -37,7 +37,7 @@ def line(database_url: str) -> ThreadConnection:
 
 @pytest.fixture
 def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Iterator[Heartbeat]:
-    """A heartbeat that beats when it is told to, or each hour."""
+    """A heartbeat that beats when the test asks for it, and once an hour."""
     config = Config(
         database_url=database_url, queues=("default",), heartbeat_seconds=3600, dead_after_seconds=10800
     )
@@ -60,19 +60,20 @@ def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Ite
 def test_the_row_has_the_silence_after_which_the_worker_is_dead(
     beating: Heartbeat, connection: psycopg.Connection
 ) -> None:
-    """Its own setting, by which every other worker and every view judges it."""
+    """The worker's own setting, which every other worker and every view uses."""
     assert [(timedelta(seconds=10800),)] == connection.execute(
         "SELECT dead_after FROM orchestrator.workers"
     ).fetchall()
 
 
-def test_a_beacon_put_out_while_a_beat_waits_for_its_connection_is_out_with_it(
+def test_a_beacon_lost_while_a_beat_waits_is_lost_in_that_beat(
     beating: Heartbeat,
     connection: psycopg.Connection,
     line: ThreadConnection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else the row would say that one is lit that is not, for a whole beat, and its worker would pass for dead."""
+    """Otherwise the row would show a beacon that does not exist, for a whole beat, and the worker would be declared
+    dead."""
     beacon = "SELECT beacon FROM orchestrator.workers"
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
     beating.take_beacon(5)
@@ -90,10 +91,10 @@ def test_a_beacon_put_out_while_a_beat_waits_for_its_connection_is_out_with_it(
     eventually(lambda: value(connection, beacon) is None, "it is out", seconds=10)
 
 
-def test_a_beacon_that_went_out_unnoticed_is_out_in_the_row_by_the_next_look(
+def test_a_beacon_lost_without_notice_is_lost_in_the_row_by_the_next_look(
     beating: Heartbeat, connection: psycopg.Connection
 ) -> None:
-    """The loop may be blocked, and its listener cannot say so: the heartbeat tries the lock itself."""
+    """The loop may be blocked, so the listener cannot report it: the heartbeat tries the lock itself."""
     beacon = "SELECT beacon FROM orchestrator.workers"
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
     beating.take_beacon(5)
@@ -104,12 +105,12 @@ def test_a_beacon_that_went_out_unnoticed_is_out_in_the_row_by_the_next_look(
     eventually(lambda: value(connection, beacon) is None, "it is out", seconds=10)
 
 
-def test_a_connection_that_never_answers_is_given_up(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+def test_a_connection_that_never_answers_is_replaced(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though its kernel acknowledges all we send: another is opened, and the beats go on."""
+    """Although its kernel acknowledges all packets: another connection opens, and the beats go on."""
     monkeypatch.setattr("orchestrator.worker.heartbeat.ANSWER_SECONDS", 0.3)
-    app = Orchestrator(database_url, heartbeat_seconds=0.1)
+    app = make_app(heartbeat_seconds=0.1)
 
     @app.task(name="work")
     async def work() -> None: ...
@@ -125,7 +126,6 @@ def test_a_connection_that_never_answers_is_given_up(
                 await until(lambda: [e for e in seen if e.purpose == "heartbeat"], "it is given up")
                 monkeypatch.setattr("orchestrator.worker.heartbeat.ask", ask)
                 await until(lambda: value(connection, lost), "it beats again")
-        await app.aclose()
 
     def silent(held: psycopg.Connection, *_args: object, **_options: object) -> object:
         held.execute("SET statement_timeout = 0")
@@ -153,11 +153,11 @@ def test_a_notification_requested_during_another_is_sent_too(
     assert [True, True] == rings
 
 
-def test_a_registration_whose_answer_was_lost_is_no_end(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+async def test_a_registration_whose_answer_was_lost_is_repeated(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is done again, under the same id, and the worker goes on."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1)
+    """With the same id, and the worker goes on."""
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
     registered = Heartbeat._register
     lost: list[object] = []
 
@@ -175,27 +175,21 @@ def test_a_registration_whose_answer_was_lost_is_no_end(
 
     beats = "SELECT count(*) FROM orchestrator.workers WHERE state = 'running' AND beat_at > started_at"
 
-    async def main() -> None:
-        with recorded(events.WorkerDeclaredDead) as died:
-            async with working(app):
-                await until(
-                    lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves"
-                )
-                connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
-                await until(lambda: died and lost, "it registers anew")
-                await until(lambda: value(connection, beats), "it beats")
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
-        await app.aclose()
-        assert [event.new_worker_id for event in died] == lost
-
-    asyncio.run(main())
+    with recorded(events.WorkerDeclaredDead) as died:
+        async with working(app):
+            await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.workers"), "it serves")
+            connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
+            await until(lambda: died and lost, "it registers anew")
+            await until(lambda: value(connection, beats), "it beats")
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "completed", "it serves again")
+    assert [event.new_worker_id for event in died] == lost
 
 
 def test_a_stopping_worker_deregisters_even_if_its_statistics_fail(
     beating: Heartbeat, connection: psycopg.Connection, line: ThreadConnection
 ) -> None:
-    """Somebody has the table locked, and the connection breaks under the one who waits for that."""
+    """Another session has locked the table, and the connection breaks during the wait."""
     line.open().execute("SET lock_timeout = 0")
     some = Tally("default", "t", {"completed": 1}, EMPTY, EMPTY, EMPTY)
     events.emit(events.OutcomesWritten(beating.worker_id, 0.1, (some,)))

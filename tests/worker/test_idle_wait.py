@@ -1,4 +1,4 @@
-"""How long a worker sleeps, what wakes it, and for how long it has asked to be rung meanwhile."""
+"""How long a worker sleeps, what wakes it, and for how long it asks for notifications."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from orchestrator.worker.idle_wait import (
 
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long each sleep would have been; nobody sleeps."""
+    """The length of each sleep; no test really sleeps."""
     found: list[float] = []
 
     async def wait(_event: asyncio.Event, seconds: float | None) -> bool:
@@ -32,7 +32,7 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def resting(times: int, **given: float) -> IdleWait:
-    """Rest so many times after nothing was found."""
+    """Wait this many times after empty claims."""
     tired = IdleWait(poll_seconds=given.get("poll_seconds", 5.0), impatient=False)
     tired.hears(True)
     tired.next_due(None)
@@ -48,7 +48,7 @@ def resting(times: int, **given: float) -> IdleWait:
 
 
 def test_after_a_mark_it_looks_again_a_few_times(naps: list[float]) -> None:
-    """A producer may have looked for sleepers before the mark and committed after it."""
+    """A producer may have looked for idle workers before the mark and committed after it."""
     resting(len(LOOKS_SECONDS))
 
     assert list(LOOKS_SECONDS) == pytest.approx(naps, abs=0.001)
@@ -64,7 +64,7 @@ def test_an_idle_worker_sleeps_for_a_poll(naps: list[float]) -> None:
 
 
 def test_a_worker_without_notifications_looks_more_often(naps: list[float]) -> None:
-    """The poll is all that is left; a shorter one than that is kept."""
+    """Only the poll is left. A shorter configured poll is kept."""
     for poll_seconds, deaf in ((5.0, DEAF_POLL_SECONDS), (0.5, 0.5)):
         tired = resting(len(LOOKS_SECONDS), poll_seconds=poll_seconds)
         tired.hears(False)
@@ -75,7 +75,7 @@ def test_a_worker_without_notifications_looks_more_often(naps: list[float]) -> N
 
 
 def test_a_mark_outlasts_every_sleep_that_relies_on_it() -> None:
-    """It is written again long before it is over; after the mark nobody would ring any more."""
+    """It is renewed long before its end; after it no producer would notify the worker."""
     tired = IdleWait(poll_seconds=5.0, impatient=False)
     assert tired.mark_seconds() is None, "who cannot hear does not ask to be rung"
     tired.hears(True)
@@ -87,7 +87,7 @@ def test_a_mark_outlasts_every_sleep_that_relies_on_it() -> None:
 
 
 def test_a_hot_worker_needs_no_notification(naps: list[float]) -> None:
-    """The mark is taken away, and the worker looks every few milliseconds; of many workers each looks less often."""
+    """It removes its mark and looks every few milliseconds. With many workers each looks less often."""
     tired = resting(0)
     tired.claimed(int(DENSE))
 
@@ -100,14 +100,11 @@ def test_a_hot_worker_needs_no_notification(naps: list[float]) -> None:
     assert naps == [HOT_SECONDS, 0.020, HOT_SECONDS_MAX]
 
 
-def test_a_freed_slot_ends_no_sleep() -> None:
-    """What was not there a moment ago is not there because a task has ended."""
+async def test_a_freed_slot_ends_no_sleep() -> None:
+    """The end of a task makes no new task ready."""
     tired = IdleWait(poll_seconds=5.0, impatient=False)
     tired.free()
 
-    async def sleep() -> None:
-        tired.next_due(0.05)
-        await tired.rest()
-        assert await tired.wait_for_room(0)
-
-    asyncio.run(sleep())
+    tired.next_due(0.05)
+    await tired.rest()
+    assert await tired.wait_for_room(0)

@@ -1,4 +1,4 @@
-"""What becomes of a task, or of its worker, reaches the worker at once: by a notification, or by looking."""
+"""A worker learns of changes of its tasks and of itself at once: by a notification, or by a look."""
 
 import asyncio
 import threading
@@ -11,6 +11,7 @@ import pytest
 from orchestrator import Context, Orchestrator, events
 from orchestrator.errors import LeaseLost
 from orchestrator.notify import listen
+from tests.conftest import MakeApp
 from tests.schema.rows import put
 from tests.worker.running import (
     attempts,
@@ -38,11 +39,11 @@ PROVEN = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
 
 @pytest.mark.parametrize("hand", HANDS)
-def test_a_manual_change_reaches_a_running_coroutine(
+async def test_a_manual_change_reaches_a_running_coroutine(
     app: Orchestrator, connection: psycopg.Connection, hand: str
 ) -> None:
-    """It is cancelled with LeaseLost, which says why; the worker says so too, and no outcome is written."""
-    told: list[Any] = []
+    """It is cancelled with LeaseLost, which gives the reason. The worker reports it, too, and writes no outcome."""
+    received: list[Any] = []
     told_after: list[float] = []
     starts: list[int] = []
 
@@ -54,37 +55,36 @@ def test_a_manual_change_reaches_a_running_coroutine(
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError as cancelled:
-            told.extend(cancelled.args)
+            received.extend(cancelled.args)
             told_after.append(time.monotonic())
             assert context.cancelled
             raise
 
-    async def main() -> tuple[int, float]:
-        with recorded(events.LeaseLost, events.StaleOutcome) as seen:
-            async with working(app):
-                await until(lambda: value(connection, PROVEN), "it hears")
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-                acted = time.monotonic()
-                connection.execute(HANDS[hand], [enqueued.id])
-                await until(lambda: told, "its handler is told")
-                if hand == "requeued":
-                    await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
-        assert [("LeaseLost", enqueued.id)] == [(type(e).__name__, e.task_id) for e in seen]
-        # Who is requeued may have ended by the time anybody asks.
-        assert hand == "requeued" or hand in seen[0].reason
-        return int(enqueued.id), told_after[0] - acted
+    with recorded(events.LeaseLost, events.StaleOutcome) as seen:
+        async with working(app):
+            await until(lambda: value(connection, PROVEN), "it hears")
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+            acted = time.monotonic()
+            connection.execute(HANDS[hand], [enqueued.id])
+            await until(lambda: received, "its handler is told")
+            if hand == "requeued":
+                await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
+    assert [("LeaseLost", enqueued.id)] == [(type(e).__name__, e.task_id) for e in seen]
+    # Who is requeued may have ended by the time anybody asks.
+    assert hand == "requeued" or hand in seen[0].reason
+    task_id, seconds = int(enqueued.id), told_after[0] - acted
 
-    task_id, seconds = asyncio.run(main())
-
-    (lost,) = told
+    (lost,) = received
     assert isinstance(lost, LeaseLost)
     assert task_id == lost.task_id
     assert seconds < 1
 
 
-def test_a_manual_change_reaches_a_running_thread(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Through `context.cancelled`; a handler that returns then leaves no thread behind."""
+async def test_a_manual_change_reaches_a_running_thread(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """Through `context.cancelled`. A handler that returns then leaves no thread behind."""
 
     @app.task(name="work")
     def work(context: Context) -> str:
@@ -92,57 +92,52 @@ def test_a_manual_change_reaches_a_running_thread(app: Orchestrator, connection:
             threading.Event().wait(0.005)
         return "too late"
 
-    async def main() -> int:
-        with recorded(events.HandlerAbandoned) as abandoned:
-            async with working(app):
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-                with recorded(events.LeaseLost) as lost:
-                    connection.execute(HANDS["cancelled"], [enqueued.id])
-                    await until(lambda: lost, "it is told")
-        assert [] == abandoned
-        return int(enqueued.id)
+    with recorded(events.HandlerAbandoned) as abandoned:
+        async with working(app):
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+            with recorded(events.LeaseLost) as lost:
+                connection.execute(HANDS["cancelled"], [enqueued.id])
+                await until(lambda: lost, "it is told")
+    assert [] == abandoned
 
-    row = task(connection, asyncio.run(main()))
+    row = task(connection, int(enqueued.id))
 
     assert ("cancelled", None) == (row.status, row.result)
 
 
-def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+async def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As behind PgBouncer: the worker finds itself deaf, says so, holds no beacon, and looks for itself."""
+    """As behind PgBouncer: the worker notices that it is deaf, reports it, holds no beacon, and polls."""
     monkeypatch.setattr(listen, "LISTEN_WORKERS", b"SELECT 1")
     monkeypatch.setattr(listen, "DEAF_AFTER_SECONDS", 0.1)
-    app = Orchestrator(database_url, heartbeat_seconds=10.0)
-    told: list[float] = []
+    app = make_app(heartbeat_seconds=10.0)
+    received: list[float] = []
 
     @app.task(name="work")
     async def work() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            told.append(time.monotonic())
+            received.append(time.monotonic())
 
-    async def main() -> float:
-        with recorded(events.ListenDeaf) as deaf:
-            async with working(app):
-                await until(lambda: deaf, "it finds itself deaf")
-                enqueued = await work.aenqueue()
-                await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-                acted = time.monotonic()
-                connection.execute(HANDS["cancelled"], [enqueued.id])
-                await until(lambda: told, "its handler is told")
-                assert [(None,)] == connection.execute("SELECT beacon FROM orchestrator.workers").fetchall()
-        await app.aclose()
-        return told[0] - acted
+    with recorded(events.ListenDeaf) as deaf:
+        async with working(app):
+            await until(lambda: deaf, "it finds itself deaf")
+            enqueued = await work.aenqueue()
+            await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+            acted = time.monotonic()
+            connection.execute(HANDS["cancelled"], [enqueued.id])
+            await until(lambda: received, "its handler is told")
+            assert [(None,)] == connection.execute("SELECT beacon FROM orchestrator.workers").fetchall()
 
     # With room for a busy machine; by the beat alone it would be ten seconds.
-    assert asyncio.run(main()) < 3
+    assert received[0] - acted < 3
 
 
-def test_an_operator_can_drain_a_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """It finishes what it runs, and ends as if it had been signalled; who did it and why is on record."""
+async def test_an_operator_can_drain_a_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """It finishes its running tasks, and ends as after a signal. The role and the reason are on record."""
     running, finish = asyncio.Event(), asyncio.Event()
 
     @app.task(name="work")
@@ -150,21 +145,18 @@ def test_an_operator_can_drain_a_worker(app: Orchestrator, connection: psycopg.C
         running.set()
         await finish.wait()
 
-    async def main() -> None:
-        worker = asyncio.create_task(app.arun_worker())
-        await work.aenqueue()
-        await running.wait()
-        left = await work.using(delay=3600).aenqueue()
-        connection.execute("SELECT orchestrator.drain_worker(id, 'old host') FROM orchestrator.workers")
-        await until(
-            lambda: value(connection, "SELECT count(*) FROM orchestrator.workers WHERE state = 'draining'"),
-            "it drains",
-        )
-        finish.set()
-        await asyncio.wait_for(worker, 20)
-        assert "scheduled" == status(connection, left.id)
-
-    asyncio.run(main())
+    worker = asyncio.create_task(app.arun_worker())
+    await work.aenqueue()
+    await running.wait()
+    left = await work.using(delay=3600).aenqueue()
+    connection.execute("SELECT orchestrator.drain_worker(id, 'old host') FROM orchestrator.workers")
+    await until(
+        lambda: value(connection, "SELECT count(*) FROM orchestrator.workers WHERE state = 'draining'"),
+        "it drains",
+    )
+    finish.set()
+    await asyncio.wait_for(worker, 20)
+    assert "scheduled" == status(connection, left.id)
 
     assert {"completed": 1, "scheduled": 1} == statuses(connection)
     assert [("stopped",)] == connection.execute("SELECT state FROM orchestrator.workers").fetchall()
@@ -173,28 +165,26 @@ def test_an_operator_can_drain_a_worker(app: Orchestrator, connection: psycopg.C
     ).fetchall()
 
 
-def test_a_pause_is_reported(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Once, and its end too."""
+async def test_a_pause_is_reported(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Once, and its end, too."""
 
     @app.task(name="work")
     async def work() -> None: ...
 
-    async def main() -> list[tuple[str, ...]]:
-        with recorded(events.QueuesPaused) as seen:
-            async with working(app):
-                await until(lambda: value(connection, PROVEN), "it hears")
-                connection.execute("SELECT orchestrator.pause_queue('default')")
-                await until(lambda: seen, "it is told")
-                connection.execute("SELECT orchestrator.resume_queue('default')")
-                await until(lambda: len(seen) == 2, "it is told")
-        return [event.queues for event in seen]
+    with recorded(events.QueuesPaused) as seen:
+        async with working(app):
+            await until(lambda: value(connection, PROVEN), "it hears")
+            connection.execute("SELECT orchestrator.pause_queue('default')")
+            await until(lambda: seen, "it is told")
+            connection.execute("SELECT orchestrator.resume_queue('default')")
+            await until(lambda: len(seen) == 2, "it is told")
 
-    assert [("default",), ()] == asyncio.run(main())
+    assert [("default",), ()] == [event.queues for event in seen]
 
 
-def test_a_task_that_cost_two_workers_runs_alone(database_url: str, connection: psycopg.Connection) -> None:
-    """Nothing beside it and nothing begins while it runs; others go on as soon as it has ended."""
-    app = Orchestrator(database_url, poll_seconds=0.1)
+def test_a_suspect_runs_alone(make_app: MakeApp, connection: psycopg.Connection) -> None:
+    """No other task runs or begins at the same time. Others go on as soon as it has ended."""
+    app = make_app(poll_seconds=0.1)
     now: set[int] = set()
     beside: dict[int, int] = {}
 
@@ -213,7 +203,6 @@ def test_a_task_that_cost_two_workers_runs_alone(database_url: str, connection: 
     connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = ANY (%s)", [list(suspects)])
 
     run_until_empty(app)
-    app.close()
 
     assert set(ids) == set(beside)
     assert dict.fromkeys(suspects, 0) == {task_id: beside[task_id] for task_id in suspects}
@@ -222,11 +211,10 @@ def test_a_task_that_cost_two_workers_runs_alone(database_url: str, connection: 
 
 
 def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Should it kill its worker, then no outcome that waits to be written goes along: it would cost a task that has
-    ended well a loss that tells against it."""
-    app = Orchestrator(database_url, poll_seconds=0.1)
+    """If it kills its worker, no unwritten outcome may be lost: a completed task would be charged with a loss."""
+    app = make_app(poll_seconds=0.1)
     stood: list[str] = []
 
     async def main() -> None:
@@ -247,16 +235,15 @@ def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
         ids = [work.enqueue().id for _ in range(2)]
         connection.execute("UPDATE orchestrator.tasks_live SET losses = 2")
         asyncio.run(main())
-    app.close()
 
     assert ["running", "completed"] == stood
 
 
-def test_a_task_with_a_past_is_marked_running_before_it_starts(
-    database_url: str, connection: psycopg.Connection
+def test_a_task_with_an_error_or_a_loss_is_marked_running_before_it_starts(
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """It may kill its worker at its first instruction: found claimed each time, it would never be charged for it."""
-    app = Orchestrator(database_url, poll_seconds=0.1)
+    """It may kill its worker at its first instruction. Found claimed each time, it would never be charged."""
+    app = make_app(poll_seconds=0.1)
     begun_as: dict[int, str] = {}
 
     @app.task(name="work")
@@ -270,17 +257,16 @@ def test_a_task_with_a_past_is_marked_running_before_it_starts(
     )
 
     run_until_empty(app)
-    app.close()
 
     assert {fresh: "claimed", lost: "running", doubtful: "running"} == begun_as
 
 
-def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+async def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While another worker makes room for a suspect already, it is given back, uncharged."""
+    """If another worker already makes room for a suspect, this one gives it back, uncharged."""
     monkeypatch.setattr("orchestrator.worker.suspects.PATIENCE_SECONDS", 0.05)
-    app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=0.0)
+    app = make_app(poll_seconds=0.1, grace_seconds=0.0)
     put(connection, "claimed", queue="elsewhere", losses=2, worker_id=hire(connection))
 
     @app.task(name="long")
@@ -290,35 +276,29 @@ def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
     @app.task(name="work")
     async def work() -> None: ...
 
-    async def main() -> tuple[int, int]:
-        async with working(app):
-            first = await long.aenqueue()
-            await until(lambda: status(connection, first.id) == "running", "it runs")
-            suspect = await work.using(delay=0.2).aenqueue()
-            connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
-            await until(
-                lambda: (
-                    task(connection, suspect.id).claimed_at and status(connection, suspect.id) == "scheduled"
-                ),
-                "it is given back",
-            )
-            other = await work.aenqueue()
-            await until(lambda: status(connection, other.id) == "completed", "others go on")
-        await app.aclose()
-        return int(suspect.id), int(first.id)
-
-    suspect_id, first_id = asyncio.run(main())
+    async with working(app):
+        first = await long.aenqueue()
+        await until(lambda: status(connection, first.id) == "running", "it runs")
+        suspect = await work.using(delay=0.2).aenqueue()
+        connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
+        await until(
+            lambda: task(connection, suspect.id).claimed_at and status(connection, suspect.id) == "scheduled",
+            "it is given back",
+        )
+        other = await work.aenqueue()
+        await until(lambda: status(connection, other.id) == "completed", "others go on")
+    suspect_id, first_id = int(suspect.id), int(first.id)
 
     assert (0, 2) == (task(connection, suspect_id).attempt, task(connection, suspect_id).losses)
     assert ("pending", 0) == (status(connection, first_id), task(connection, first_id).attempt)
 
 
-def test_a_suspect_gets_its_turn_while_others_run(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+async def test_a_suspect_gets_its_turn_while_others_run(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tasks that still run after the grace are given back for it, uncharged and on record, and run again afterwards."""
     monkeypatch.setattr("orchestrator.worker.suspects.PATIENCE_SECONDS", 0.05)
-    app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=0.0)
+    app = make_app(poll_seconds=0.1, grace_seconds=0.0)
     began: list[int] = []
     held: list[int] = []
 
@@ -334,62 +314,56 @@ def test_a_suspect_gets_its_turn_while_others_run(
             value(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE worker_id IS NOT NULL")
         )
 
-    async def main() -> tuple[int, int]:
-        async with working(app):
-            first = await long.aenqueue()
-            await until(lambda: status(connection, first.id) == "running", "it runs")
-            suspect = await work.using(delay=0.2).aenqueue()
-            connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
-            for each in (suspect, first):
-                await until(lambda each=each: status(connection, each.id) == "completed", "both are done")  # type: ignore[misc]
-        await app.aclose()
-        return int(suspect.id), int(first.id)
-
-    _, first_id = asyncio.run(main())
+    async with working(app):
+        first = await long.aenqueue()
+        await until(lambda: status(connection, first.id) == "running", "it runs")
+        suspect = await work.using(delay=0.2).aenqueue()
+        connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
+        for each in (suspect, first):
+            await until(lambda each=each: status(connection, each.id) == "completed", "both are done")  # type: ignore[misc]
+    _, first_id = int(suspect.id), int(first.id)
 
     assert [1] == held, "it ran alone"
     assert [(1, "released")] == attempts(connection, first_id)
     assert 1 == task(connection, first_id).attempt
 
 
-def test_a_claim_whose_answer_was_lost_goes_back(database_url: str, connection: psycopg.Connection) -> None:
-    """Found at the next look, released under its own lease, uncharged; what is held is left alone."""
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1)
+async def test_a_claim_whose_answer_was_lost_goes_back(
+    make_app: MakeApp, connection: psycopg.Connection
+) -> None:
+    """The next look finds it. It is released under its own lease, uncharged, and held tasks stay."""
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
     release = asyncio.Event()
 
     @app.task(name="work")
     async def work() -> None:
         await release.wait()
 
-    async def main() -> tuple[int, int]:
-        with recorded(events.GhostsReleased, events.LeaseLost) as seen:
-            async with working(app):
-                held = await work.aenqueue()
-                await until(lambda: status(connection, held.id) == "running", "it runs")
-                # As if claimed for this worker by a statement whose answer never came.
-                ghost = await work.using(delay=3600).aenqueue()
-                connection.execute(
-                    "UPDATE orchestrator.tasks_live SET status = 'claimed', lease = 5, attempt = 1,"
-                    " worker_id = (SELECT id FROM orchestrator.workers) WHERE id = %s",
-                    [ghost.id],
-                )
-                await until(lambda: status(connection, ghost.id) != "claimed", "it is given back")
-                release.set()
-                await until(lambda: status(connection, ghost.id) == "completed", "it runs")
-        await app.aclose()
-        assert [events.GhostsReleased(1)] == seen[:1]
-        return int(ghost.id), int(held.id)
-
-    ghost_id, held_id = asyncio.run(main())
+    with recorded(events.GhostsReleased, events.LeaseLost) as seen:
+        async with working(app):
+            held = await work.aenqueue()
+            await until(lambda: status(connection, held.id) == "running", "it runs")
+            # As if claimed for this worker by a statement whose answer never came.
+            ghost = await work.using(delay=3600).aenqueue()
+            connection.execute(
+                "UPDATE orchestrator.tasks_live SET status = 'claimed', lease = 5, attempt = 1,"
+                " worker_id = (SELECT id FROM orchestrator.workers) WHERE id = %s",
+                [ghost.id],
+            )
+            await until(lambda: status(connection, ghost.id) != "claimed", "it is given back")
+            release.set()
+            await until(lambda: status(connection, ghost.id) == "completed", "it runs")
+    assert [events.GhostsReleased(1)] == seen[:1]
+    ghost_id, held_id = int(ghost.id), int(held.id)
 
     assert (1, 1) == (task(connection, ghost_id).attempt, task(connection, held_id).attempt)
 
 
-def test_a_stopping_worker_gives_back_a_suspect_that_waits(
-    database_url: str, connection: psycopg.Connection
+async def test_a_stopping_worker_gives_back_a_suspect_that_waits(
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """Uncharged: after a clean end nothing of a worker is claimed, though it had not begun."""
-    app = Orchestrator(database_url, poll_seconds=0.1, grace_seconds=10.0)
+    """Uncharged: after a clean end no task of the worker is claimed."""
+    app = make_app(poll_seconds=0.1, grace_seconds=10.0)
     release = asyncio.Event()
 
     @app.task(name="long")
@@ -399,20 +373,17 @@ def test_a_stopping_worker_gives_back_a_suspect_that_waits(
     @app.task(name="work")
     async def work() -> None: ...
 
-    async def main() -> int:
-        async with working(app) as worker:
-            first = await long.aenqueue()
-            await until(lambda: status(connection, first.id) == "running", "it runs")
-            suspect = await work.using(delay=0.2).aenqueue()
-            connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
-            await until(lambda: status(connection, suspect.id) == "claimed", "it waits to run alone")
-            # Both at once: nothing is left to wait for when the worker begins to stop.
-            worker.cancel()
-            release.set()
-        await app.aclose()
-        return int(suspect.id)
+    async with working(app) as worker:
+        first = await long.aenqueue()
+        await until(lambda: status(connection, first.id) == "running", "it runs")
+        suspect = await work.using(delay=0.2).aenqueue()
+        connection.execute("UPDATE orchestrator.tasks_live SET losses = 2 WHERE id = %s", [suspect.id])
+        await until(lambda: status(connection, suspect.id) == "claimed", "it waits to run alone")
+        # Both at once: nothing is left to wait for when the worker begins to stop.
+        worker.cancel()
+        release.set()
 
-    row = task(connection, asyncio.run(main()))
+    row = task(connection, int(suspect.id))
 
     assert ("pending", 0, 2) == (row.status, row.attempt, row.losses)
     assert [("stopped",)] == connection.execute("SELECT state FROM orchestrator.workers").fetchall()

@@ -1,4 +1,4 @@
-"""What a handler says of its progress: shown while it runs, fenced, and never in anybody's way."""
+"""A handler's progress: visible while it runs, fenced, and it never delays the handler."""
 
 import asyncio
 import threading
@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from orchestrator import Context, Orchestrator, events, finish
+from tests.conftest import MakeApp
 from tests.worker.ledger import both_colours
 from tests.worker.outage import Outage
 from tests.worker.running import (
@@ -26,10 +27,10 @@ SHOWN = "SELECT progress FROM orchestrator.running_tasks WHERE id = %s"
 
 
 @both_colours
-def test_progress_is_seen_while_the_task_runs(
+async def test_progress_is_seen_while_the_task_runs(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """In the view that people look at; the last value counts, and stays on the row that has ended."""
+    """In the view for operators. The last value counts, and stays on the row of the ended task."""
     steps = [threading.Event() for _ in range(2)]
 
     def report(context: Context, step: int) -> None:
@@ -50,18 +51,15 @@ def test_progress_is_seen_while_the_task_runs(
 
     working_on = app.task(name="work")(on_loop if colour == "async" else in_thread)
 
-    async def main() -> int:
-        async with working(app):
-            handle = await working_on.aenqueue()
-            for number, step in enumerate(steps):
-                expected = {"step": number, "part": 9}
-                await until(lambda e=expected: shown(connection, handle.id) == e, "it is shown")  # type: ignore[misc]
-                step.set()
-            await until(lambda: status(connection, handle.id) == "completed", "it ends")
-        await app.aclose()
-        return int(handle.id)
+    async with working(app):
+        handle = await working_on.aenqueue()
+        for number, step in enumerate(steps):
+            expected = {"step": number, "part": 9}
+            await until(lambda e=expected: shown(connection, handle.id) == e, "it is shown")  # type: ignore[misc]
+            step.set()
+        await until(lambda: status(connection, handle.id) == "completed", "it ends")
 
-    assert 1.0 == task(connection, asyncio.run(main())).progress
+    assert 1.0 == task(connection, int(handle.id)).progress
 
 
 def shown(connection: psycopg.Connection, task_id: int) -> Any:
@@ -69,8 +67,10 @@ def shown(connection: psycopg.Connection, task_id: int) -> Any:
     return None if row is None else row[0]
 
 
-def test_the_last_word_of_a_failed_attempt_is_kept(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """It tells how far it came."""
+def test_the_last_progress_of_a_failed_attempt_is_kept(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """It shows how far the attempt came."""
 
     @app.task(name="work", max_attempts=1)
     async def work(context: Context) -> None:
@@ -86,10 +86,10 @@ def test_the_last_word_of_a_failed_attempt_is_kept(app: Orchestrator, connection
     }
 
 
-def test_all_of_a_worker_are_written_in_one_statement_a_second(
+async def test_a_worker_writes_all_progress_in_one_statement_a_second(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many tasks say something, and however often."""
+    """For any number of tasks and reports."""
     written: list[dict[Any, str]] = []
     report = finish.report
 
@@ -108,25 +108,22 @@ def test_all_of_a_worker_are_written_in_one_statement_a_second(
 
     handles = [work.enqueue() for _ in range(10)]
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: any(len(batch) == 10 for batch in written), "all are in one")
-            before = len(written)
-            begun = asyncio.get_running_loop().time()
-            await until(lambda: len(written) >= before + 2, "two more")
-            assert asyncio.get_running_loop().time() - begun > 0.9
-            release.set()
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: any(len(batch) == 10 for batch in written), "all are in one")
+        before = len(written)
+        begun = asyncio.get_running_loop().time()
+        await until(lambda: len(written) >= before + 2, "two more")
+        assert asyncio.get_running_loop().time() - begun > 0.9
+        release.set()
 
     assert [[handle.id] for handle in handles] == [task(connection, handle.id).progress for handle in handles]
 
 
 def test_a_report_under_a_void_lease_changes_nothing(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """Fenced like all that a worker writes: the row of the next attempt is not touched."""
-    app = Orchestrator(database_url, heartbeat_seconds=10.0, poll_seconds=0.2)
+    """Fenced like each write of a worker: the row of the next attempt does not change."""
+    app = make_app(heartbeat_seconds=10.0, poll_seconds=0.2)
     release = threading.Event()
 
     @app.task(name="work")
@@ -140,15 +137,14 @@ def test_a_report_under_a_void_lease_changes_nothing(
 
     handle = work.using(metadata={"first": True}).enqueue()
     run_until_empty(app)
-    app.close()
 
     assert ("cancelled", None) == (status(connection, handle.id), task(connection, handle.id).progress)
 
 
-def test_a_lock_on_a_row_keeps_no_other_report_waiting(
+async def test_a_lock_on_a_row_keeps_no_other_report_waiting(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Nor the outcome of anybody: what is locked is left out, and made up for by the next report."""
+    """Nor an outcome. A locked row is skipped, and the next report writes it."""
     release = asyncio.Event()
 
     @app.task(name="work")
@@ -159,26 +155,23 @@ def test_a_lock_on_a_row_keeps_no_other_report_waiting(
 
     handles = [work.enqueue() for _ in range(2)]
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: all(status(connection, h.id) == "running" for h in handles), "they run")
-            with psycopg.connect(app.config.database_url) as hand:
-                lock = "SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE"
-                hand.execute(lock, [handles[0].id])
-                connection.execute(
-                    "UPDATE orchestrator.tasks_live SET progress = NULL WHERE id = %s", [handles[1].id]
-                )
-                await until(lambda: shown(connection, handles[1].id) == handles[1].id, "the other is shown")
-            release.set()
-            await until(lambda: all(status(connection, h.id) == "completed" for h in handles), "they end")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: all(status(connection, h.id) == "running" for h in handles), "they run")
+        with psycopg.connect(app.config.database_url) as hand:
+            lock = "SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE"
+            hand.execute(lock, [handles[0].id])
+            connection.execute(
+                "UPDATE orchestrator.tasks_live SET progress = NULL WHERE id = %s", [handles[1].id]
+            )
+            await until(lambda: shown(connection, handles[1].id) == handles[1].id, "the other is shown")
+        release.set()
+        await until(lambda: all(status(connection, h.id) == "completed" for h in handles), "they end")
 
 
-def test_a_report_waits_for_no_database(
+async def test_a_report_waits_for_no_database(
     app: Orchestrator, connection: psycopg.Connection, outage: Outage
 ) -> None:
-    """The handler goes on, the report is lost, and the attempt ends as it would have."""
+    """The handler goes on, the report is lost, and the end of the attempt is the same."""
     ended: list[int] = []
 
     @app.task(name="work")
@@ -191,20 +184,17 @@ def test_a_report_waits_for_no_database(
 
     handle = work.enqueue()
 
-    async def main() -> None:
-        with recorded(events.ConnectionLost):
-            async with working(app):
-                await until(lambda: ended, "it goes on")
-                outage.end()
-                await until(lambda: status(connection, handle.id) == "completed", "it ends")
-
-    asyncio.run(main())
+    with recorded(events.ConnectionLost):
+        async with working(app):
+            await until(lambda: ended, "it goes on")
+            outage.end()
+            await until(lambda: status(connection, handle.id) == "completed", "it ends")
 
     assert (1, "done") == (task(connection, handle.id).attempt, task(connection, handle.id).result)
 
 
 def test_a_report_that_is_refused_costs_no_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """It is told, and the attempt ends as it would have."""
+    """An event reports it, and the end of the attempt is the same."""
     connection.execute("ALTER TABLE orchestrator.tasks_live ADD CHECK (progress IS DISTINCT FROM '1')")
 
     @app.task(name="work")
@@ -220,7 +210,7 @@ def test_a_report_that_is_refused_costs_no_worker(app: Orchestrator, connection:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("unstorable", "why"),
     [
         ("x" * 17_000, "progress takes 17,002 bytes"),
         ({1, 2}, "progress is a set"),
@@ -229,13 +219,13 @@ def test_a_report_that_is_refused_costs_no_worker(app: Orchestrator, connection:
     ids=["long", "set", "nan"],
 )
 def test_progress_that_cannot_be_stored_is_refused_at_the_call(
-    app: Orchestrator, connection: psycopg.Connection, said: object, why: str
+    app: Orchestrator, connection: psycopg.Connection, unstorable: object, why: str
 ) -> None:
-    """As a result would be."""
+    """Like a result."""
 
     @app.task(name="work", max_attempts=1)
     async def work(context: Context) -> None:
-        context.progress(said)
+        context.progress(unstorable)
 
     handle = work.enqueue()
     run_until_empty(app)
@@ -243,7 +233,7 @@ def test_progress_that_cannot_be_stored_is_refused_at_the_call(
     assert task(connection, handle.id).error["message"].startswith(why)
 
 
-def test_a_retry_begins_without_the_old_progress_being_in_the_way(
+def test_a_retry_keeps_the_old_progress_until_its_first_report(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """What the first attempt said is there until the second says something."""

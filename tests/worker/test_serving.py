@@ -1,8 +1,8 @@
-"""What a worker takes, in which order, and when: through real workers."""
+"""Which tasks a worker takes, in which order, and when: through real workers."""
 
 import asyncio
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import psycopg
 
@@ -13,7 +13,6 @@ from tests.worker.running import (
     recorded,
     run_until_empty,
     status,
-    statuses,
     task,
     until,
     value,
@@ -38,44 +37,8 @@ def test_higher_first_and_fifo_inside_a_priority(app: Orchestrator) -> None:
     assert expected == order
 
 
-def test_aging_lets_a_low_one_through(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Where a point of priority is worth a second of waiting, a minute overtakes 50 points, and not 75."""
-    order: list[str] = []
-
-    @app.task(name="note")
-    async def note(name: str) -> None:
-        order.append(name)
-
-    connection.execute("UPDATE orchestrator.queues SET aging = '1 second' WHERE name = 'default'")
-    waited = datetime.now(UTC) - timedelta(minutes=1)
-    note.using(priority="high").enqueue(name="high and new")
-    note.using(priority="low", run_at=waited).enqueue(name="low and old")
-    note.using(priority="critical").enqueue(name="critical and new")
-    run_until_empty(app, concurrency=1)
-
-    assert ["critical and new", "low and old", "high and new"] == order
-
-
-def test_two_backlogged_queues_are_served_alike(app: Orchestrator) -> None:
-    """Neither the queue named first nor the one filled first starves the other."""
-    order: list[str] = []
-
-    @app.task(name="note")
-    async def note(context: Context) -> None:
-        order.append(context.queue)
-
-    for queue in ("first", "second"):
-        for _ in range(60):
-            note.using(queue=queue).enqueue()
-    run_until_empty(app, queues=["first", "second"], concurrency=3)
-
-    half = order[:60]
-    assert 24 <= half.count("first") <= 36
-    assert 120 == len(order)
-
-
 def test_slots_go_to_the_queues_in_turn(app: Orchestrator) -> None:
-    """Not claims: however many tasks a claim takes, no backlogged queue is ever more than a slot or two ahead."""
+    """Slots, not claims: with claims of any size, no backlogged queue is ever more than a slot or two ahead."""
     order: list[str] = []
 
     @app.task(name="note")
@@ -93,10 +56,10 @@ def test_slots_go_to_the_queues_in_turn(app: Orchestrator) -> None:
         assert max(counts) - min(counts) <= 2, f"after {served}: {counts}"
 
 
-def test_a_paused_queue_is_left_alone_until_resumed(
+async def test_a_paused_queue_is_left_alone_until_resumed(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A pause holds at once, for a worker that serves already; resuming it wakes the worker."""
+    """A pause takes effect at once, for a running worker, too. The resumption wakes the worker."""
 
     @app.task(name="work", queue="paused")
     async def work() -> None: ...
@@ -104,23 +67,19 @@ def test_a_paused_queue_is_left_alone_until_resumed(
     @app.task(name="other")
     async def other() -> None: ...
 
-    async def main() -> None:
-        async with working(app, queues=["paused", "default"]):
-            first = await work.aenqueue()
-            await until(lambda: status(connection, first.id) == "completed", "the queue is served")
-            connection.execute("SELECT orchestrator.pause_queue('paused')")
-            held, free = await work.aenqueue(), await other.aenqueue()
-            await until(lambda: status(connection, free.id) == "completed", "the other queue is served")
-            assert "pending" == status(connection, held.id)
-            connection.execute("SELECT orchestrator.resume_queue('paused')")
-            await until(lambda: status(connection, held.id) == "completed", "the queue is served again")
-        await app.aclose()
-
-    asyncio.run(main())
+    async with working(app, queues=["paused", "default"]):
+        first = await work.aenqueue()
+        await until(lambda: status(connection, first.id) == "completed", "the queue is served")
+        connection.execute("SELECT orchestrator.pause_queue('paused')")
+        held, free = await work.aenqueue(), await other.aenqueue()
+        await until(lambda: status(connection, free.id) == "completed", "the other queue is served")
+        assert "pending" == status(connection, held.id)
+        connection.execute("SELECT orchestrator.resume_queue('paused')")
+        await until(lambda: status(connection, held.id) == "completed", "the queue is served again")
 
 
 def test_only_the_named_queues_are_served(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """A worker for mail leaves reports alone, and ends without waiting for them."""
+    """A worker for mail ignores reports, and ends without a wait for them."""
 
     @app.task(name="work")
     async def work() -> None: ...
@@ -131,8 +90,8 @@ def test_only_the_named_queues_are_served(app: Orchestrator, connection: psycopg
     assert ["completed", "pending"] == [status(connection, mine.id), status(connection, theirs.id)]
 
 
-def test_scheduled_tasks_start_when_due(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """On an idle worker that polls once a minute, and on a busy one; enqueued before it started, and after."""
+async def test_scheduled_tasks_start_when_due(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """On an idle worker that polls once a minute, and on a busy one; enqueued before its start, and after."""
     app = quiet(app)
     enough = asyncio.Event()
 
@@ -143,49 +102,43 @@ def test_scheduled_tasks_start_when_due(app: Orchestrator, connection: psycopg.C
     async def busy() -> None:
         await enough.wait()
 
-    async def main() -> list[int]:
-        ids = [(await work.using(delay=0.4).aenqueue()).id]
-        async with working(app, concurrency=2):
-            ids += [(await work.using(delay=delay).aenqueue()).id for delay in (0.5, 0.8)]
-            await until(lambda: status(connection, ids[-1]) == "completed", "those due are done, one by one")
-            endless = await busy.aenqueue()
-            await until(lambda: status(connection, endless.id) == "running", "a slot is taken for good")
-            ids.append((await work.using(delay=0.5).aenqueue()).id)
-            await until(lambda: status(connection, ids[-1]) == "completed", "the one beside it is done")
-            enough.set()
-        await app.aclose()
-        return ids
+    ids = [(await work.using(delay=0.4).aenqueue()).id]
+    async with working(app, concurrency=2):
+        ids += [(await work.using(delay=delay).aenqueue()).id for delay in (0.5, 0.8)]
+        await until(lambda: status(connection, ids[-1]) == "completed", "those due are done, one by one")
+        endless = await busy.aenqueue()
+        await until(lambda: status(connection, endless.id) == "running", "a slot is taken for good")
+        ids.append((await work.using(delay=0.5).aenqueue()).id)
+        await until(lambda: status(connection, ids[-1]) == "completed", "the one beside it is done")
+        enough.set()
 
-    for task_id in asyncio.run(main()):
+    for task_id in ids:
         row = task(connection, task_id)
         assert timedelta(0) <= row.started_at - row.run_at < timedelta(milliseconds=400)
 
 
-def test_a_nearer_time_from_a_manual_change_is_kept(
+async def test_a_nearer_time_from_a_manual_change_is_kept(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """UPDATE … SET run_at on a task that waits: the sleeping worker hears of it."""
+    """UPDATE … SET run_at on a waiting task: the idle worker is notified."""
     app = quiet(app)
 
     @app.task(name="work")
     async def work() -> None: ...
 
-    async def main() -> int:
-        async with working(app):
-            enqueued = await work.using(delay=3600).aenqueue()
-            await until(lambda: asleep(connection), "the worker sleeps")
-            connection.execute(
-                "UPDATE orchestrator.tasks SET run_at = now() + interval '0.3 s' WHERE id = %s", [enqueued.id]
-            )
-            await until(lambda: status(connection, enqueued.id) == "completed", "it ran", seconds=10)
-        await app.aclose()
-        return int(enqueued.id)
+    async with working(app):
+        enqueued = await work.using(delay=3600).aenqueue()
+        await until(lambda: asleep(connection), "the worker sleeps")
+        connection.execute(
+            "UPDATE orchestrator.tasks SET run_at = now() + interval '0.3 s' WHERE id = %s", [enqueued.id]
+        )
+        await until(lambda: status(connection, enqueued.id) == "completed", "it ran", seconds=10)
 
-    row = task(connection, asyncio.run(main()))
+    row = task(connection, int(enqueued.id))
     assert timedelta(0) <= row.started_at - row.run_at < timedelta(seconds=1)
 
 
-def test_a_notification_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
+async def test_a_notification_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
     """With a poll once a minute, the time from the enqueue to the handler's start is far less than a second."""
     app = quiet(app)
     started: list[float] = []
@@ -194,21 +147,16 @@ def test_a_notification_wakes_an_idle_worker(app: Orchestrator, connection: psyc
     async def work() -> None:
         started.append(time.monotonic())
 
-    async def main() -> list[float]:
-        waits = []
-        async with working(app):
-            for n in range(3):
-                await until(lambda: asleep(connection), "the worker sleeps")
-                # Past its last look (it looks again after 2, 10, 50 and 250 ms): only the ring can wake it.
-                await past_the_looks(connection)
-                begun = time.monotonic()
-                await work.aenqueue()
-                await until(lambda n=n: len(started) > n, "the handler starts", seconds=10)  # type: ignore[misc]
-                waits.append(started[-1] - begun)
-        await app.aclose()
-        return waits
-
-    waits = asyncio.run(main())
+    waits = []
+    async with working(app):
+        for n in range(3):
+            await until(lambda: asleep(connection), "the worker sleeps")
+            # Past its last look (it looks again after 2, 10, 50 and 250 ms): only the ring can wake it.
+            await past_the_looks(connection)
+            begun = time.monotonic()
+            await work.aenqueue()
+            await until(lambda n=n: len(started) > n, "the handler starts", seconds=10)  # type: ignore[misc]
+            waits.append(started[-1] - begun)
 
     assert max(waits) < 1
 
@@ -254,7 +202,7 @@ def test_tasks_that_become_due_for_others_wake_them(
 def test_an_unknown_type_waits_for_a_worker_that_knows_it(
     app: Orchestrator, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Put back uncharged, visibly, later each time; then somebody comes who knows it, and finds attempt 1."""
+    """It is put back uncharged, visibly, with a growing delay. A worker that knows it runs attempt 1."""
     knowing = Orchestrator(database_url)
 
     @knowing.task(name="report", max_attempts=1)
@@ -284,35 +232,13 @@ def test_an_unknown_type_waits_for_a_worker_that_knows_it(
     assert ("completed", 1, None) == (row.status, row.result, row.error)
 
 
-def test_ten_workers_and_two_tasks(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Each runs once."""
-    runs: list[int] = []
-
-    @app.task(name="work")
-    async def work(context: Context) -> None:
-        runs.append(context.id)
-        await asyncio.sleep(0.05)
-
-    ids = [work.enqueue().id for _ in range(2)]
-
-    async def main() -> None:
-        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
-            for _ in range(10):
-                group.create_task(app.arun_worker(until_empty=True))
-
-    asyncio.run(main())
-
-    assert ids == sorted(runs)
-    assert {"completed": 2} == statuses(connection)
-
-
 def quiet(app: Orchestrator) -> Orchestrator:
-    """Return an application whose workers poll once a minute, so that a poll explains nothing."""
+    """Return an application whose workers poll once a minute, so that no result depends on a poll."""
     return Orchestrator(app.config.database_url, poll_seconds=60.0, heartbeat_seconds=0.5)
 
 
 async def past_the_looks(connection: psycopg.Connection) -> None:
-    """Wait until the worker's claims have rested for longer than its longest look."""
+    """Wait until the worker's claims have paused for longer than its longest look."""
     await until(
         lambda: value(
             connection,
@@ -324,7 +250,7 @@ async def past_the_looks(connection: psycopg.Connection) -> None:
 
 
 def test_a_backoff_may_be_written_in_whole_numbers(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Beside one that is not: both are declared, and the database holds what was said."""
+    """Beside one with fractions: both are declared, and the database has the given values."""
     for name, backoff in (("whole", Backoff(base_seconds=0, factor=3)), ("plain", Backoff())):
         app.task(name=name, backoff=backoff)(lambda: None)
     run_until_empty(app)

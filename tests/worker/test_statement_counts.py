@@ -1,7 +1,7 @@
-"""What a worker says, writes and holds: statements a task, bytes of WAL a task, statements and connections when idle.
+"""The statements, the WAL and the connections of a worker: per task, and when it is idle.
 
-Counted on the line between worker and server, and by the server: these are the same on every machine, where times are
-not. `orchestrator bench` measures the same at length.
+They are counted by a proxy and by the server: counts are the same on every machine, times are not. `orchestrator
+bench` measures the same at length.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ LEFT: LiteralString = "SELECT count(*) FROM orchestrator.tasks_live"
 
 @pytest.fixture
 def between(database_url: str, connection: psycopg.Connection, tmp_path: Path) -> Iterator[ProxyProcess]:
-    """A line to the server on which statements are counted."""
+    """A proxy to the server that counts statements."""
     environment = Environment(database_url, connection, Meter(connection), TINY, tmp_path, lambda _: None)
     with ProxyProcess(environment) as between:
         yield between
@@ -59,7 +59,7 @@ def connections(connection: psycopg.Connection) -> list[str]:
 
 
 def served(between: ProxyProcess) -> Orchestrator:
-    """Return an application whose workers go over that line, with the settings of everybody."""
+    """Return an application whose workers connect through that proxy, with default settings."""
     app = Orchestrator(between.info)
 
     @app.task(name="nothing")
@@ -69,32 +69,29 @@ def served(between: ProxyProcess) -> Orchestrator:
 
 
 @pytest.mark.parametrize("concurrency", STATEMENTS_MAX)
-def test_tasks_share_their_statements(
+async def test_tasks_share_their_statements(
     between: ProxyProcess,
     connection: psycopg.Connection,
     concurrency: int,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """Claims and outcomes go in batches, beats and duties included; and little is written for each."""
+    """Claims and outcomes are batches, with beats and duties included, and each task writes little WAL."""
     app = served(between)
 
-    async def main() -> tuple[float, float]:
-        async with working(app, concurrency=concurrency):
-            await until(lambda: asleep(connection), "it sleeps")
-            connection.execute(FILL, [TASKS])
-            before, written = between.counts(), value(connection, WRITTEN)
-            connection.execute("SELECT orchestrator.ring('{default}')")
-            held = list[str]()
-            while value(connection, LEFT):
-                held = max(held, connections(connection), key=len)
-                await asyncio.sleep(0)
-            counts = growth_of("statements", before, between.counts())
-            wal = value(connection, WRITTEN) - written
-        await app.aclose()
-        assert len(held) <= CONNECTIONS_MAX + 1, held
-        return sum(counts.values()) / TASKS, wal / TASKS
-
-    statements, wal = asyncio.run(main())
+    async with working(app, concurrency=concurrency):
+        await until(lambda: asleep(connection), "it sleeps")
+        connection.execute(FILL, [TASKS])
+        before, written = between.counts(), value(connection, WRITTEN)
+        connection.execute("SELECT orchestrator.ring('{default}')")
+        held = list[str]()
+        while value(connection, LEFT):
+            held = max(held, connections(connection), key=len)
+            await asyncio.sleep(0)
+        counts = growth_of("statements", before, between.counts())
+        wal = value(connection, WRITTEN) - written
+    await app.aclose()
+    assert len(held) <= CONNECTIONS_MAX + 1, held
+    statements, wal = sum(counts.values()) / TASKS, wal / TASKS
 
     record_property("statements_per_task", f"{statements:.4f}")
     record_property("wal_bytes_per_task", f"{wal:.0f}")
@@ -102,28 +99,24 @@ def test_tasks_share_their_statements(
     assert int(wal) in WAL_BYTES
 
 
-def test_an_idle_worker_sends_few_statements(
+async def test_an_idle_worker_sends_few_statements(
     between: ProxyProcess, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
-    """It is rung; its polls and beats are seconds apart. What it does as the leader comes on top. And it holds no more
-    connections than it uses."""
+    """Notifications wake it, and its polls and beats are seconds apart. The statements of the leader come on top. It
+    holds no unused connections."""
     app = served(between)
     lit: LiteralString = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
-    async def main() -> dict[str, float]:
-        async with working(app):
-            await until(lambda: asleep(connection) and value(connection, lit), "it sleeps")
-            # It looks again a few times, and the leader does everything once.
-            await asyncio.to_thread(connection.execute, "SELECT pg_sleep(1)")
-            before = between.counts()
-            await asyncio.to_thread(connection.execute, "SELECT pg_sleep(%s)", [IDLE_SECONDS])
-            counts = growth_of("statements", before, between.counts())
-            # The one of the leader's that keeps house is closed once there is nothing to do.
-            await until(lambda: len(connections(connection)) <= CONNECTIONS_MAX, "it holds few connections")
-        await app.aclose()
-        return counts
-
-    counts = asyncio.run(main())
+    async with working(app):
+        await until(lambda: asleep(connection) and value(connection, lit), "it sleeps")
+        # It looks again a few times, and the leader does everything once.
+        await asyncio.to_thread(connection.execute, "SELECT pg_sleep(1)")
+        before = between.counts()
+        await asyncio.to_thread(connection.execute, "SELECT pg_sleep(%s)", [IDLE_SECONDS])
+        counts = growth_of("statements", before, between.counts())
+        # The one of the leader's that keeps house is closed once there is nothing to do.
+        await until(lambda: len(connections(connection)) <= CONNECTIONS_MAX, "it holds few connections")
+    await app.aclose()
 
     own = sum(count for name, count in counts.items() if name not in LEADERS)
     record_property(

@@ -1,4 +1,4 @@
-"""Statistics of workers that run: they agree with the tables, whatever became of the tasks."""
+"""The statistics of running workers: they agree with the tables, at any end of the tasks."""
 
 import asyncio
 import signal
@@ -8,8 +8,9 @@ from typing import LiteralString
 import psycopg
 
 from orchestrator import Cancel, Context, Discard, Orchestrator, Snooze
-from tests.patience import PATIENCE_SECONDS
-from tests.worker.processes import eventually, worker
+from tests.conftest import MakeApp
+from tests.patience import PATIENCE_SECONDS, eventually
+from tests.worker.processes import worker
 from tests.worker.running import AT_ONCE, value
 
 BY_TABLES: LiteralString = """
@@ -42,7 +43,7 @@ WORK: LiteralString = "INSERT INTO orchestrator.tasks (type) SELECT 'shop.work' 
 
 
 def stage(app: Orchestrator) -> None:
-    """Give it a task that ends in each of the ways there are."""
+    """Enqueue a task for each possible end."""
     seen = set[int]()
 
     @app.task(name="play", backoff=AT_ONCE)
@@ -67,17 +68,13 @@ def stage(app: Orchestrator) -> None:
                 await asyncio.sleep(PATIENCE_SECONDS)
 
 
-def test_the_counts_are_those_of_the_tables(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """After tasks that ended in every way, in the hands of two workers that ended in peace."""
+async def test_the_counts_are_those_of_the_tables(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """After tasks with every end, on two workers that stopped cleanly."""
     stage(app)
     connection.execute(FILL, [160])
 
-    async def serve() -> None:
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await asyncio.gather(*(app.arun_worker(until_empty=True, queues=[queue]) for queue in "ab"))
-        await app.aclose()
-
-    asyncio.run(serve())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await asyncio.gather(*(app.arun_worker(until_empty=True, queues=[queue]) for queue in "ab"))
 
     assert connection.execute(BY_TABLES).fetchone() == connection.execute(BY_STATISTICS).fetchone()
     assert 20 == value(connection, "SELECT sum(snoozed) FROM orchestrator.statistics")
@@ -91,7 +88,7 @@ def test_the_counts_are_those_of_the_tables(app: Orchestrator, connection: psyco
 def test_a_kill_loses_only_the_statistics_that_were_not_written_yet(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """What was told stays; whoever comes next, and ends in peace, tells all of its own."""
+    """Written counts stay. The next worker, which stops cleanly, writes all of its own."""
     with worker(database_url, tmp_path / "1.log", ORCHESTRATOR_STATISTICS_SECONDS="0.1") as process:
         connection.execute(WORK, [30])
         eventually(lambda: value(connection, TOLD) == 30, "it has told of them")
@@ -110,17 +107,16 @@ def test_a_kill_loses_only_the_statistics_that_were_not_written_yet(
 
 
 def test_none_are_written_where_they_are_switched_off(
-    database_url: str, connection: psycopg.Connection
+    make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """By a setting."""
-    app = Orchestrator(database_url, statistics_seconds=0)
+    app = make_app(statistics_seconds=0)
 
     @app.task
     def work() -> None: ...
 
     work.enqueue()
     app.run_worker(until_empty=True)
-    app.close()
 
     assert (1, 0) == (
         value(connection, "SELECT count(*) FROM orchestrator.tasks_done"),

@@ -1,4 +1,4 @@
-"""How a worker ends: told to, in a hurry, with its database away, or by a fault; and what it leaves behind."""
+"""The ends of a worker: on request, in a hurry, without its database, or by an error; and the state it leaves."""
 
 import asyncio
 import signal
@@ -17,6 +17,7 @@ from orchestrator.postgres.session import Session
 from orchestrator.worker import end_attempts
 from orchestrator.worker.end_attempts import AttemptEnder
 from orchestrator.worker.slots import Slots
+from tests.conftest import MakeApp
 from tests.patience import PATIENCE_SECONDS
 from tests.worker.outage import Outage
 from tests.worker.running import (
@@ -32,8 +33,8 @@ from tests.worker.running import (
 )
 
 
-def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """What runs may finish, what waits is left, nothing stays claimed or running, and the row says stopped."""
+async def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Running tasks may finish, waiting tasks stay, no task stays claimed or running, and the row says stopped."""
     go_on = asyncio.Event()
 
     @app.task(name="work")
@@ -41,27 +42,23 @@ def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg
         await go_on.wait()
         return "finished"
 
-    async def main() -> None:
-        ids = [(await work.aenqueue()).id for _ in range(3)]
-        worker = asyncio.create_task(app.arun_worker(concurrency=2))
-        await until(lambda: statuses(connection) == {"running": 2, "pending": 1}, "two run")
-        with recorded(events.WorkerStopping) as stopping:
-            worker.cancel()
-            await until(lambda: stopping, "the worker stops")
-        go_on.set()
-        with pytest.raises(asyncio.CancelledError):
-            await worker
-        await app.aclose()
-        assert [(2, 10.0)] == [(event.running, event.grace_seconds) for event in stopping]
-        assert ["completed", "completed", "pending"] == [status(connection, task_id) for task_id in ids]
-
-    asyncio.run(main())
+    ids = [(await work.aenqueue()).id for _ in range(3)]
+    worker = asyncio.create_task(app.arun_worker(concurrency=2))
+    await until(lambda: statuses(connection) == {"running": 2, "pending": 1}, "two run")
+    with recorded(events.WorkerStopping) as stopping:
+        worker.cancel()
+        await until(lambda: stopping, "the worker stops")
+    go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    assert [(2, 10.0)] == [(event.running, event.grace_seconds) for event in stopping]
+    assert ["completed", "completed", "pending"] == [status(connection, task_id) for task_id in ids]
 
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE lease IS NOT NULL")
 
 
-def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
+async def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It gives them back, uncharged, before a running task leaves its slot."""
@@ -77,20 +74,16 @@ def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
         if len(begun) == before_the_long_one:
             await go_on.wait()
 
-    async def main() -> None:
-        await work.aenqueue_many([{}] * tasks)
-        worker = asyncio.create_task(app.arun_worker(concurrency=1))
-        await until(lambda: len(begun) == before_the_long_one, "the long one runs")
-        await until(lambda: statuses(connection).get("claimed", 0) > 0, "some are claimed ahead")
-        with recorded(events.WorkerStopping) as stopping:
-            worker.cancel()
-            await until(lambda: stopping, "the worker stops")
-        go_on.set()
-        with suppress(asyncio.CancelledError):
-            await worker
-        await app.aclose()
-
-    asyncio.run(main())
+    await work.aenqueue_many([{}] * tasks)
+    worker = asyncio.create_task(app.arun_worker(concurrency=1))
+    await until(lambda: len(begun) == before_the_long_one, "the long one runs")
+    await until(lambda: statuses(connection).get("claimed", 0) > 0, "some are claimed ahead")
+    with recorded(events.WorkerStopping) as stopping:
+        worker.cancel()
+        await until(lambda: stopping, "the worker stops")
+    go_on.set()
+    with suppress(asyncio.CancelledError):
+        await worker
 
     assert before_the_long_one == len(begun)
     assert {"completed": before_the_long_one, "pending": tasks - before_the_long_one} == statuses(connection)
@@ -98,75 +91,69 @@ def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])
-def test_a_second_cancel_hurries(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
-    """What still runs is given back at once, uncharged and in its old place, and its handler is told."""
-    told, let_go = threading.Event(), threading.Event()
+async def test_a_second_cancel_hurries(
+    app: Orchestrator, connection: psycopg.Connection, colour: str
+) -> None:
+    """Running tasks are given back at once, uncharged and in their old place, and their handlers are informed."""
+    was_cancelled, let_go = threading.Event(), threading.Event()
 
     @app.task(name="endless")
     async def on_loop() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            told.set()
+            was_cancelled.set()
 
     @app.task(name="endless-thread")
     def in_thread(context: Context) -> None:
         while not context.cancelled and not let_go.wait(0.005):
             pass
-        told.set()
+        was_cancelled.set()
 
     endless = on_loop if colour == "async" else in_thread
 
-    async def main() -> None:
-        enqueued = await endless.aenqueue()
-        before = task(connection, enqueued.id)
-        worker = asyncio.create_task(app.arun_worker())
-        await until(lambda: status(connection, enqueued.id) == "running", "it runs")
-        with recorded(events.WorkerStopping, events.TaskReleased) as happened:
-            worker.cancel()
-            await until(lambda: happened, "the worker stops")
-            worker.cancel()
-            with suppress(asyncio.CancelledError):
-                async with asyncio.timeout(5):
-                    await worker
-        await app.aclose()
-        after = task(connection, enqueued.id)
-        assert ("pending", 0, None, None) == (after.status, after.attempt, after.lease, after.error)
-        assert before.position == after.position
-        assert [events.WorkerStopping, events.TaskReleased] == [type(event) for event in happened]
+    enqueued = await endless.aenqueue()
+    before = task(connection, enqueued.id)
+    worker = asyncio.create_task(app.arun_worker())
+    await until(lambda: status(connection, enqueued.id) == "running", "it runs")
+    with recorded(events.WorkerStopping, events.TaskReleased) as happened:
+        worker.cancel()
+        await until(lambda: happened, "the worker stops")
+        worker.cancel()
+        with suppress(asyncio.CancelledError):
+            async with asyncio.timeout(5):
+                await worker
+    after = task(connection, enqueued.id)
+    assert ("pending", 0, None, None) == (after.status, after.attempt, after.lease, after.error)
+    assert before.position == after.position
+    assert [events.WorkerStopping, events.TaskReleased] == [type(event) for event in happened]
 
-    asyncio.run(main())
-
-    assert told.wait(PATIENCE_SECONDS)
+    assert was_cancelled.wait(PATIENCE_SECONDS)
     let_go.set()
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
 
 
-def test_the_grace_ends_by_itself(database_url: str, connection: psycopg.Connection) -> None:
-    """Who needs longer than the grace is given back without a second word."""
-    app = Orchestrator(database_url, grace_seconds=0.1)
+async def test_the_grace_ends_by_itself(make_app: MakeApp, connection: psycopg.Connection) -> None:
+    """A task that needs longer than the grace is given back without a second signal."""
+    app = make_app(grace_seconds=0.1)
 
     @app.task(name="endless")
     async def endless() -> None:
         await asyncio.Event().wait()
 
-    async def main() -> None:
-        async with working(app):
-            await endless.aenqueue()
-            await until(lambda: statuses(connection) == {"running": 1}, "it runs")
-        await app.aclose()
-
-    asyncio.run(main())
+    async with working(app):
+        await endless.aenqueue()
+        await until(lambda: statuses(connection) == {"running": 1}, "it runs")
 
     assert {"pending": 1} == statuses(connection)
 
 
-def test_a_stubborn_handler_is_given_back_over_its_head(
-    database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+async def test_the_task_of_a_handler_that_ignores_its_cancellation_is_given_back(
+    make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who swallows its cancellation holds up nobody: the lease is given up, and its late outcome is not written."""
+    """The handler delays no other: its lease is given up, and its late outcome is not written."""
     monkeypatch.setattr("orchestrator.worker.end_attempts.CANCEL_SECONDS", 0.2)
-    app = Orchestrator(database_url, grace_seconds=0)
+    app = make_app(grace_seconds=0)
     enough = asyncio.Event()
 
     @app.task(name="stubborn")
@@ -176,22 +163,18 @@ def test_a_stubborn_handler_is_given_back_over_its_head(
                 await enough.wait()
         return "late"
 
-    async def main() -> None:
-        async with working(app):
-            await stubborn.aenqueue()
-            await until(lambda: statuses(connection) == {"running": 1}, "it runs")
-        assert {"pending": 1} == statuses(connection)
-        enough.set()
-        await app.aclose()
-
-    asyncio.run(main())
+    async with working(app):
+        await stubborn.aenqueue()
+        await until(lambda: statuses(connection) == {"running": 1}, "it runs")
+    assert {"pending": 1} == statuses(connection)
+    enough.set()
 
     assert {"pending": 1} == statuses(connection)
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
 
 
-def test_a_worker_in_somebodys_process_leaves_signals_alone(app: Orchestrator) -> None:
-    """They belong to whoever owns the process."""
+async def test_a_worker_inside_an_application_leaves_signals_alone(app: Orchestrator) -> None:
+    """They belong to the application."""
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
     @app.task(name="look")
@@ -200,45 +183,36 @@ def test_a_worker_in_somebodys_process_leaves_signals_alone(app: Orchestrator) -
 
     seen: list[object] = []
 
-    async def main() -> None:
-        before = [signal.getsignal(number) for number in numbers]
-        await look.aenqueue()
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await app.arun_worker(until_empty=True)
-        await app.aclose()
-        assert [before] == seen
-        assert before == [signal.getsignal(number) for number in numbers]
-
-    asyncio.run(main())
+    before = [signal.getsignal(number) for number in numbers]
+    await look.aenqueue()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await app.arun_worker(until_empty=True)
+    assert [before] == seen
+    assert before == [signal.getsignal(number) for number in numbers]
 
 
-def test_a_worker_stops_while_its_database_is_away(
+async def test_a_worker_stops_while_its_database_is_away(
     app: Orchestrator, connection: psycopg.Connection, outage: Outage
 ) -> None:
-    """An idle one at once; it does not wait for the database to come back."""
+    """An idle worker stops at once, without a wait for the database."""
 
-    async def main() -> None:
-        worker = asyncio.create_task(app.arun_worker())
-        await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.live_workers"), "it serves")
-        with recorded(events.ConnectionLost) as lost:
-            outage.begin()
-            await until(lambda: {"claims", "heartbeat"} <= {event.purpose for event in lost}, "it notices")
-        worker.cancel()
-        with suppress(asyncio.CancelledError):
-            async with asyncio.timeout(12):
-                await worker
-
-    asyncio.run(main())
+    worker = asyncio.create_task(app.arun_worker())
+    await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.live_workers"), "it serves")
+    with recorded(events.ConnectionLost) as lost:
+        outage.begin()
+        await until(lambda: {"claims", "heartbeat"} <= {event.purpose for event in lost}, "it notices")
+    worker.cancel()
+    with suppress(asyncio.CancelledError):
+        async with asyncio.timeout(12):
+            await worker
 
 
 def test_outcomes_that_could_not_be_written_are_logged(
-    database_url: str, connection: psycopg.Connection, outage: Outage, monkeypatch: pytest.MonkeyPatch
+    make_app: MakeApp, connection: psycopg.Connection, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker ends all the same, with an error; another one recovers the task after a while."""
+    """The worker ends all the same, with an error. Another worker recovers the task later."""
     monkeypatch.setattr("orchestrator.worker.worker.LAST_WRITES_SECONDS", 0.3)
-    app = Orchestrator(
-        database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4, grace_seconds=0.2
-    )
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4, grace_seconds=0.2)
     runs: list[int] = []
 
     @app.task(name="work")
@@ -249,13 +223,13 @@ def test_outcomes_that_could_not_be_written_are_logged(
 
     async def main() -> None:
         await work.aenqueue()
-        await app.aclose()
         worker = asyncio.create_task(app.arun_worker())
         await until(lambda: runs, "it runs")
         worker.cancel()
         with pytest.raises(DatabaseUnavailable, match="stopped with 1 outcomes that could not be written"):
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await worker
+        await app.aclose()
 
     asyncio.run(main())
     outage.end()
@@ -264,10 +238,10 @@ def test_outcomes_that_could_not_be_written_are_logged(
     assert ({"completed": 1}, 2) == (statuses(connection), len(runs))
 
 
-def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycopg.Connection) -> None:
-    """Its row does not claim to have stopped in order, so what it held is taken back."""
+def test_a_worker_that_fails_loses_nothing(make_app: MakeApp, connection: psycopg.Connection) -> None:
+    """Its row does not say that it stopped cleanly, so its tasks are taken back."""
     # Time enough for a busy machine: a worker that could not beat for so long gives up its task for that reason.
-    app = Orchestrator(database_url, poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=2)
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=2)
     broken, whole = (
         "ALTER TABLE orchestrator.queues RENAME TO q",
         "ALTER TABLE orchestrator.q RENAME TO queues",
@@ -281,7 +255,6 @@ def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycop
 
     async def main() -> int:
         enqueued = await work.aenqueue()
-        await app.aclose()
         worker = asyncio.create_task(app.arun_worker())
         await until(lambda: status(connection, enqueued.id) == "running", "it runs")
         connection.execute(broken)
@@ -289,6 +262,7 @@ def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycop
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await worker
         connection.execute(whole)
+        await app.aclose()
         return int(enqueued.id)
 
     task_id = asyncio.run(main())
@@ -299,7 +273,7 @@ def test_a_worker_that_fails_loses_nothing(database_url: str, connection: psycop
     assert ("completed", 2, 1) == (row.status, row.result, row.losses)
 
 
-def test_a_task_with_an_outcome_is_not_given_back(
+async def test_a_task_with_an_outcome_is_not_given_back(
     app: Orchestrator, database_url: str, connection: psycopg.Connection
 ) -> None:
     """A drain leaves ended tasks alone. Tasks that wait for room in the outbox go back."""
@@ -311,27 +285,20 @@ def test_a_task_with_an_outcome_is_not_given_back(
     worker_id = hire(connection)
     config = Config(database_url=database_url)
 
-    async def main() -> None:
-        session = Session(connect.conninfo(database_url), purpose="outcomes")
-        outbox = Outbox(session, limit=2, put_off=lambda: None)
-        slots = Slots(config, app.registry, outbox, freed=lambda: None)
-        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
-            answer = await batch(
-                other, lease=new_lease(), worker_id=worker_id, queues=["default"], batch_size=3
-            )
-            claimed = await answer.tasks()
-        slots.add(claimed, worker_id=worker_id)
-        await until(
-            lambda: len(slots.held()) == 1 and len(outbox.held()) == 2, "two are in, one waits outside"
-        )
-        sending = asyncio.create_task(outbox.run())
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            await AttemptEnder(slots, outbox, mark=lambda: None).give_back()
-            await outbox.flush()
-        sending.cancel()
-        slots.stop()
-        await session.close()
-
-    asyncio.run(main())
+    session = Session(connect.conninfo(database_url), purpose="outcomes")
+    outbox = Outbox(session, limit=2, put_off=lambda: None)
+    slots = Slots(config, app.registry, outbox, freed=lambda: None)
+    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+        answer = await batch(other, lease=new_lease(), worker_id=worker_id, queues=["default"], batch_size=3)
+        claimed = await answer.tasks()
+    slots.add(claimed, worker_id=worker_id)
+    await until(lambda: len(slots.held()) == 1 and len(outbox.held()) == 2, "two are in, one waits outside")
+    sending = asyncio.create_task(outbox.run())
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        await AttemptEnder(slots, outbox, mark=lambda: None).give_back()
+        await outbox.flush()
+    sending.cancel()
+    slots.stop()
+    await session.close()
 
     assert ["completed", "completed", "pending"] == [status(connection, task_id) for task_id in ids]

@@ -1,4 +1,4 @@
-"""The connection of a handler's own transaction breaks: before the COMMIT, under it, and for longer."""
+"""The connection of a handler's own transaction breaks: before the COMMIT, during it, and for a longer time."""
 
 import asyncio
 from collections import Counter
@@ -16,7 +16,7 @@ from orchestrator.worker import transaction
 from orchestrator.worker.transaction import Transaction
 from tests import bouncer
 from tests.proxy import Proxy
-from tests.worker.ledger import SLOW_COMMIT, TABLE, both_colours, entries, led_through, one_each, writing
+from tests.worker.ledger import SLOW_COMMIT, both_colours, entries, led_through, one_each, writing
 from tests.worker.outage import Outage
 from tests.worker.running import (
     AT_ONCE,
@@ -29,6 +29,8 @@ from tests.worker.running import (
     working,
 )
 
+pytestmark = pytest.mark.usefixtures("ledger")
+
 # As it is sent: the whole of a statement, and not a word in a comment.
 COMMIT = b"COMMIT\x00"
 TERMINATE = (
@@ -37,15 +39,9 @@ TERMINATE = (
 )
 
 
-@pytest.fixture(autouse=True)
-def ledger(connection: psycopg.Connection) -> None:
-    """The table of the user's own."""
-    connection.execute(TABLE)
-
-
 @pytest.fixture
 def proxy(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A door that only the handlers' transactions go through."""
+    """A proxy for the handlers' transactions only."""
     with Proxy(database_url) as proxy, led_through(monkeypatch, proxy.url):
         yield proxy
 
@@ -54,7 +50,7 @@ def proxy(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]
 def test_a_commit_whose_answer_was_lost_is_found(
     app: Orchestrator, connection: psycopg.Connection, proxy: Proxy, colour: str
 ) -> None:
-    """It got through, so nothing runs again, and the task is told as completed, once."""
+    """It reached the server, so the task does not run again, and one event reports it as completed."""
     runs: Counter[int] = Counter()
     handle = writing(app, colour, inside=lambda context: runs.update([context.id])).enqueue()
     proxy.cut_after(COMMIT)
@@ -73,7 +69,7 @@ def test_a_commit_whose_answer_was_lost_is_found(
 def test_a_commit_that_never_arrived_is_found_too(
     app: Orchestrator, connection: psycopg.Connection, proxy: Proxy, colour: str
 ) -> None:
-    """Nothing of it is there; the attempt has failed, and the next one completes."""
+    """None of its writes exist. The attempt has failed, and the next one completes."""
     handle = writing(app, colour, backoff=AT_ONCE).enqueue()
     proxy.cut_before(COMMIT)
     run_until_empty(app)
@@ -84,14 +80,14 @@ def test_a_commit_that_never_arrived_is_found_too(
 
 
 @both_colours
-def test_a_commit_that_is_under_way_is_waited_for(
+async def test_a_commit_that_is_under_way_is_waited_for(
     app: Orchestrator,
     connection: psycopg.Connection,
     proxy: Proxy,
     colour: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """We are cut off while the server commits: who asks finds the row locked, and not yet gone."""
+    """The connection breaks while the server commits: the check finds the row locked, and not gone yet."""
     connection.execute(SLOW_COMMIT)
     asked: list[bool] = []
     ask = Transaction._ask
@@ -103,13 +99,10 @@ def test_a_commit_that_is_under_way_is_waited_for(
     monkeypatch.setattr(Transaction, "_ask", noted)
     handle = writing(app, colour).enqueue()
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: committing(connection), "it commits")
-            proxy.cut()
-            await until(lambda: asked, "it is found out")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: committing(connection), "it commits")
+        proxy.cut()
+        await until(lambda: asked, "it is found out")
 
     assert [True] == asked
     assert ("completed", [(handle.id, 1)]) == (status(connection, handle.id), entries(connection))
@@ -119,7 +112,7 @@ def test_a_commit_that_is_under_way_is_waited_for(
 def test_a_connection_that_breaks_just_before_the_commit_is_no_success(
     app: Orchestrator, connection: psycopg.Connection, colour: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """psycopg leaves the block without a word then, as if it had committed."""
+    """psycopg then leaves the block without an error, as if it had committed."""
     accept = Transaction._accept
 
     def accept_and_break(self: Transaction, ends: LeaseEnds | None) -> None:
@@ -150,7 +143,7 @@ def test_a_doubt_without_an_answer_is_left_to_the_lease(
     arrives: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The attempt fails; that is written only if the commit was not, and so nothing that was committed runs again."""
+    """The attempt fails. That is written only if the commit was not, so no committed task runs again."""
 
     async def nobody(self: Transaction, connection: object) -> bool:
         raise psycopg.OperationalError("the server closed the connection")
@@ -174,7 +167,7 @@ def test_a_doubt_without_an_answer_is_left_to_the_lease(
 def test_a_connection_that_ends_inside_fails_the_attempt(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """What was written is undone; the next attempt has another connection."""
+    """Its writes are undone. The next attempt has another connection."""
 
     def end(context: Context) -> None:
         if context.attempt == 1:
@@ -188,10 +181,10 @@ def test_a_connection_that_ends_inside_fails_the_attempt(
 
 
 @both_colours
-def test_a_connection_that_ended_while_it_lay_idle_costs_nothing(
+def test_a_connection_that_ended_while_it_was_idle_costs_nothing(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It is seen before the handler gets it."""
+    """The pool notices before the handler gets it."""
     write = writing(app, colour, after=lambda _: connection.execute(TERMINATE) and None)
     handles = [write.enqueue() for _ in range(5)]
     run_until_empty(app, concurrency=1)
@@ -201,14 +194,14 @@ def test_a_connection_that_ended_while_it_lay_idle_costs_nothing(
 
 
 @both_colours
-def test_a_transaction_while_the_database_is_away_is_refused_soon(
+async def test_a_transaction_while_the_database_is_away_is_refused_soon(
     app: Orchestrator,
     connection: psycopg.Connection,
     outage: Outage,
     colour: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The handler learns it in seconds, and the task is retried when its outcome can be written."""
+    """The handler gets the error in seconds, and the task is retried when its outcome can be written."""
     monkeypatch.setattr(transaction_pool, "PATIENCE_SECONDS", 0.3)
     refused: list[str] = []
 
@@ -236,13 +229,10 @@ def test_a_transaction_while_the_database_is_away_is_refused_soon(
 
     handle = (away if colour == "async" else away_in_thread).enqueue()
 
-    async def main() -> None:
-        async with working(app):
-            await until(lambda: refused, "it is refused", seconds=10)
-            outage.end()
-            await until(lambda: status(connection, handle.id) == "completed", "it is retried")
-
-    asyncio.run(main())
+    async with working(app):
+        await until(lambda: refused, "it is refused", seconds=10)
+        outage.end()
+        await until(lambda: status(connection, handle.id) == "completed", "it is retried")
 
     assert task(connection, handle.id).attempt >= 2
 
@@ -251,7 +241,7 @@ def test_a_transaction_while_the_database_is_away_is_refused_soon(
 def test_backends_that_are_ended_again_and_again_double_nothing(
     database_url: str, connection: psycopg.Connection, colour: str
 ) -> None:
-    """At whatever moment: each task has one entry, and is completed."""
+    """At any moment: each task has one entry, and is completed."""
     app = Orchestrator(database_url, transaction_pool_size=4)
     write = writing(app, colour, max_attempts=1000, backoff=AT_ONCE)
     total = 200

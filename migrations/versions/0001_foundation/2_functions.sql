@@ -1730,6 +1730,16 @@ BEGIN
         NEW.result := NULL;
         NEW.progress := NULL;
     END IF;
+    -- The finish takes a task for plain if `holds` is NULL, as it is on every ended row, and does not tell its gates. An
+    -- empty array: a waiting task holds no permit.
+    IF num_nonnulls(
+        NEW.holds,
+        -- generated: only of features of NEW
+        NEW.workflow_id, NEW.tenant, NEW.limits, NEW.requires, NEW.gates
+        -- end
+    ) > 0 THEN
+        NEW.holds := '{}';
+    END IF;
     NEW.lease := NULL;
     NEW.worker_id := NULL;
     NEW.claimed_at := NULL;

@@ -16,11 +16,11 @@ from typing import Literal
 
 from orchestrator.bench import backlog, floors
 from orchestrator.bench.environment import Environment, NotMeasured
-from orchestrator.bench.process import end, spawn
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.tasks import stamp
 from orchestrator.bench.workers import Workers
+from orchestrator.demo.workers import spawned
 from orchestrator.postgres import connect, statement
 
 STAMPS = statement.load(__file__, "pickup.sql")
@@ -166,13 +166,10 @@ def floor_waits(environment: Environment, probes: int) -> list[float]:
 @contextmanager
 def listener(environment: Environment) -> Iterator[None]:
     """Run the floor's listener in a process of its own."""
-    process = spawn(environment, "orchestrator.bench.listener", url=environment.info)
-    try:
+    with spawned("orchestrator.bench.listener", log=environment.log, url=environment.info) as process:
         if process.stdout is not None:
             process.stdout.readline()  # The line says that it listens.
         yield
-    finally:
-        end(process)
 
 
 def stamps(environment: Environment, sent: Mapping[int, Sent]) -> dict[int, int]:

@@ -9,11 +9,11 @@ from contextlib import ExitStack, contextmanager
 
 from orchestrator.bench import backlog, floors
 from orchestrator.bench.environment import Environment, NotMeasured
-from orchestrator.bench.process import end, spawn
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.tasks import app, sleep
 from orchestrator.bench.workers import CONCURRENCY, Workers
+from orchestrator.demo.workers import spawned
 from orchestrator.execute import declare
 
 # More than one process: threads of one process would wait for each other instead of the database.
@@ -98,11 +98,10 @@ def producers(environment: Environment) -> Iterator[list[subprocess.Popen[bytes]
     size = environment.sizes.producers
     shares = [size // PROCESSES + (n < size % PROCESSES) for n in range(PROCESSES)]
     with ExitStack() as stack:
-        processes = list[subprocess.Popen[bytes]]()
-        for _ in shares:
-            process = spawn(environment, "orchestrator.bench.producer", url=environment.info)
-            stack.callback(end, process)
-            processes.append(process)
+        started = (
+            spawned("orchestrator.bench.producer", log=environment.log, url=environment.info) for _ in shares
+        )
+        processes = [stack.enter_context(process) for process in started]
         for process, share in zip(processes, shares, strict=True):
             write(process, str(share))
         for process in processes:

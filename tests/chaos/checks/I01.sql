@@ -1,4 +1,3 @@
--- durable: what was acknowledged is there, or was deleted by an audited hand
 SELECT j.verdict AS label, count(*) AS number FROM chaos.journal AS j GROUP BY 1
 UNION ALL
 SELECT 'acknowledged, now ' || coalesce(t.status, 'deleted'), count(*)

@@ -1,4 +1,3 @@
--- no phantom: what was rolled back, or never meant, is not there and never ran
 SELECT 'rolled back' AS label, count(*) AS number FROM chaos.journal AS j WHERE j.verdict = 'rolled back'
 UNION ALL
 SELECT 'executions looked up', count(*) FROM chaos.ledger AS l WHERE l.what = 'begun';

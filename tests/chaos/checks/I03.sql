@@ -1,4 +1,3 @@
--- one lease: none is given twice, none is worked under twice, and only by whom it was given to
 SELECT 'leases given' AS label, count(*) AS number FROM chaos.claims
 UNION ALL
 SELECT 'executions', count(*) FROM chaos.ledger AS l WHERE l.what = 'begun'

@@ -1,4 +1,3 @@
--- fenced: no outcome is accepted but under the lease it was made under, and from its holder
 SELECT 'outcomes written by workers' AS label, count(*) AS number
 FROM chaos.ends_of_leases AS e WHERE e.purpose IN ('orchestrator outcomes', 'orchestrator transactions')
 UNION ALL

@@ -1,4 +1,3 @@
--- final: completed once; only an audited hand leads back from an end; an effect for each completion, and no other
 SELECT 'completions' AS label, count(*) AS number FROM chaos.steps AS s WHERE s.new_status = 'completed'
 UNION ALL
 SELECT 'led back from an end by hand', count(*) FROM chaos.steps AS s
@@ -10,7 +9,7 @@ SELECT 'transactional executions', count(*) FROM chaos.ledger AS l
 JOIN chaos.births AS b ON b.task_id = l.task_id
 WHERE l.what = 'begun' AND b.type LIKE 'chaos.book%';
 WITH ended AS (
-    SELECT s.task_id, s.n, s.old_status, s.new_status, s.is_hand, s.purpose
+    SELECT s.task_id, s.old_status
     FROM chaos.steps AS s
     WHERE s.old_status IN ('completed', 'cancelled', 'dead_letter')
 ),
@@ -22,13 +21,9 @@ completed AS (
     GROUP BY 1, 2
 ),
 effected AS (SELECT e.task_id, e.lease, count(*) AS number FROM chaos.effects AS e GROUP BY 1, 2)
-SELECT e.task_id, format('left %s for %s by no hand (%s)', e.old_status, e.new_status, e.purpose) AS what
-FROM ended AS e
-WHERE NOT e.is_hand
-UNION ALL
 SELECT e.task_id, format('left %s, and the audit has %s entries for %s', min(e.old_status), (
         SELECT count(*) FROM orchestrator.audit AS a WHERE a.task_id = e.task_id AND a.action IN ('requeue', 'delete')
-    ), count(*))
+    ), count(*)) AS what
 FROM ended AS e
 GROUP BY e.task_id
 HAVING count(*) > (

@@ -1,4 +1,3 @@
--- no rerun without cause: each lease that ended otherwise than well, has its cause on record; no other runs
 SELECT 'executions' AS label, count(*) AS number FROM chaos.ledger AS l WHERE l.what = 'begun'
 UNION ALL
 SELECT 'reruns', sum(r.number - 1) FROM (

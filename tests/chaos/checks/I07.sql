@@ -1,4 +1,3 @@
--- live: after the storm every task comes to an end, and every worker
 SELECT 'tasks, now ' || t.status AS label, count(*) AS number FROM orchestrator.tasks AS t GROUP BY t.status
 UNION ALL
 SELECT 'processes ended', count(*) FROM chaos.ends

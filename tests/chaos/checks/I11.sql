@@ -1,4 +1,3 @@
--- one per key: whoever enqueues with a key gets the one task that has it, until that is deleted or cancelled
 SELECT 'keys' AS label, count(DISTINCT (j.type, j.key)) AS number FROM chaos.journal AS j WHERE j.key IS NOT NULL
 UNION ALL
 SELECT 'enqueued with a key', count(*) FROM chaos.journal AS j WHERE j.key IS NOT NULL

@@ -1,4 +1,3 @@
--- honest doubt: nobody is told that nothing was enqueued when it was; a set is there whole, or not at all
 SELECT 'told that nothing was enqueued' AS label, count(*) AS number FROM chaos.journal AS j WHERE j.verdict = 'refused'
 UNION ALL
 SELECT 'in doubt, and there', count(*) FROM chaos.journal AS j

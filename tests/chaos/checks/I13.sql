@@ -1,4 +1,3 @@
--- bounded: memory, threads, connections and log lines of a process; and no worker prints what is no event
 SELECT 'samples' AS label, count(*) AS number FROM chaos.samples
 UNION ALL
 SELECT 'MiB of a process, at most', max(s.mib)::bigint FROM chaos.samples AS s

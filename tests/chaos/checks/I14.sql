@@ -1,4 +1,3 @@
--- isolated: nobody is given up for a neighbour that kills processes
 SELECT 'processes that a task killed' AS label, count(*) AS number FROM chaos.ends AS e
 WHERE NOT e.expected AND e.status = -9
 UNION ALL

@@ -1,4 +1,3 @@
--- truthful: the tables are what the trail says; the view counts what the tables hold; each recovery names its worker
 SELECT 'tasks compared' AS label, count(DISTINCT s.task_id) AS number FROM chaos.steps AS s
 UNION ALL
 SELECT 'losses on record', count(*) FROM orchestrator.attempts AS a WHERE a.outcome = 'lost'

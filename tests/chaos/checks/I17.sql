@@ -1,4 +1,3 @@
--- followed: each end of a lease returns its permits, once, and is counted at the task's gates; no limit loses a permit
 SELECT 'permits taken' AS label, 2 * count(*) AS number FROM chaos.claims AS c WHERE c.task_id % 3 = 0
 UNION ALL
 SELECT 'permits returned', sum(p.permits) FROM orchestrator.permits_returned AS p

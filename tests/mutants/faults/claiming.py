@@ -1,4 +1,4 @@
-"""Claims that take what is not theirs to take, or under a lease that is none."""
+"""Claims that take another worker's tasks, or that use an invalid lease."""
 
 from tests.mutants.mutant import mutant
 
@@ -87,7 +87,7 @@ MUTANTS = (
         "limits=[share.limit for share in shares] if len(shares) > 1 else None,",
         "limits=None,",
         why="The first queue takes every slot, and the second starves.",
-        suites=("worker/test_serving.py::test_two_backlogged_queues_are_served_alike",),
+        suites=("worker/test_serving.py::test_slots_go_to_the_queues_in_turn",),
     ),
     mutant(
         "sweep-frees-the-future",

@@ -1,4 +1,4 @@
-"""Workers that lose what they hold, outlive their leases, or die of a handler."""
+"""Workers that lose their tasks, go on after their leases, or die of a handler."""
 
 from tests.mutants.mutant import mutant
 
@@ -96,7 +96,7 @@ MUTANTS = (
         "return False",
         why="No loss is ever counted, and nobody sees what runs.",
         suites=(
-            "worker/test_notified.py::test_a_task_that_cost_two_workers_runs_alone",
+            "worker/test_notified.py::test_a_suspect_runs_alone",
             "worker/test_processes.py",
         ),
     ),

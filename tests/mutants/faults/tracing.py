@@ -1,4 +1,4 @@
-"""Traces that break off, and tracing that costs a task; helpers for users' tests that let everything pass."""
+"""Traces that break off, and tracing that costs a task; helpers for users' tests that accept everything."""
 
 from tests.mutants.mutant import mutant
 

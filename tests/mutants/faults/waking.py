@@ -1,4 +1,4 @@
-"""Workers that sleep while there is work, or are woken for nothing."""
+"""Workers that sleep while there are tasks, or that are woken for nothing."""
 
 from tests.mutants.mutant import mutant
 
