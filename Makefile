@@ -103,7 +103,7 @@ test-long: venv  ## run the tests of the long tier, for some minutes
 # keeps this list and the next one complete.
 SQL_TESTS := app lead maintain operate producers races recovery schema security stateful stations
 # These run commands, processes and workers, whose SQL is that of the tests above: other servers are for `test-all`.
-COMMAND_TESTS := bench chaos cli crashpoints demo docs fuzz observe postgres task testing worker
+COMMAND_TESTS := bench chaos cli crashpoints demo docs feature fuzz observe postgres task testing worker
 # These need no server, or the embedded one whatever is asked for: other servers would run them twice.
 SERVERLESS_TESTS := ci execute house invariants model mutants demo/test_demo.py postgres/test_embedded.py
 

@@ -5,6 +5,8 @@ random 63-bit number, drawn for each claim statement. A writer that does not nam
 would not do: a server that crashes after an asynchronous commit forgets the claim *and* the sequence's advance,
 and uses the same number again.
 
+A claim leaves out every task with a `lane`. Those belong to the source of a feature (feature/source.py).
+
 Only the database's clock counts here. When the answer to a claim is lost, the worker does not know what it holds. Its
 beat returns the tasks that the database holds in its name. The worker gives back, uncharged, those that it does not
 know.

@@ -1,7 +1,8 @@
 -- Write the successes of any tasks. It does what complete.sql does, and adds one row for each key of the batch: it
 -- returns the permits that the leases held, and counts the ends at the gates that the tasks feed. It gets what
 -- complete.sql leaves of a batch; what it refuses is stale.
--- In, out, locks and path: as in complete.sql. The two other tables are only appended to, so nothing waits there.
+-- In, out, locks and path: as in complete.sql. Out also: the keys of these rows, for the companions of features
+-- (feature/companion.py). The two other tables are only appended to, so nothing waits there.
 WITH given AS (
     SELECT g.id, g.lease, g.result, g.age
     FROM ROWS FROM (
@@ -27,6 +28,7 @@ permits_returned AS (
     SELECT h.hold, pg_catalog.count(*)
     FROM gone AS o CROSS JOIN pg_catalog.unnest(o.holds) AS h (hold)
     GROUP BY h.hold
+    RETURNING hold
 ),
 -- end
 -- generated: count gate successes of gone
@@ -35,6 +37,7 @@ gates_counted AS (
     SELECT g.gate, pg_catalog.count(*)
     FROM gone AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
     GROUP BY g.gate
+    RETURNING gate
 ),
 -- end
 done AS (
@@ -68,5 +71,7 @@ SELECT
     pg_catalog.count(*),
     CASE
         WHEN pg_catalog.count(*) OPERATOR(pg_catalog.<) pg_catalog.cardinality(%(ids)s::bigint[]) THEN pg_catalog.array_agg(id)
-    END
+    END,
+    (SELECT pg_catalog.array_agg(p.hold) FROM permits_returned AS p),
+    (SELECT pg_catalog.array_agg(c.gate) FROM gates_counted AS c)
 FROM done

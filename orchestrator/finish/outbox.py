@@ -18,6 +18,7 @@ from psycopg import errors
 
 from orchestrator import events
 from orchestrator.finish.announce import announce
+from orchestrator.finish.lease_ends import LeaseEnds
 from orchestrator.finish.record import record, record_lost, record_unlocked, written_before
 from orchestrator.postgres import transient
 from orchestrator.postgres.session import Connection, Session
@@ -42,7 +43,8 @@ Addressed = tuple[UUID, Outcome]
 
 class Outbox:
     """The outcomes of one worker on their way into the database. It calls `put_off` after it has written an outcome
-    whose task waits again, and `room` after it has written any.
+    whose task waits again, `room` after it has written any, and `ended` after leases ended that held permits or fed
+    gates.
 
         put ──► waiting ──► sending ──► written, or stale
                    ▲           │
@@ -56,11 +58,13 @@ class Outbox:
         limit: int,
         put_off: Callable[[], None],
         room: Callable[[], None] = lambda: None,
+        ended: Callable[[LeaseEnds], None] = lambda _ends: None,
     ) -> None:
         self._session = session
         self._limit = limit
         self._put_off = put_off
         self._room = room
+        self._ended = ended
         self._waiting: list[Addressed] = []
         self._sending: list[Addressed] = []
         self._locked: list[Addressed] = []
@@ -175,11 +179,14 @@ class Outbox:
         for careful in (wary, True):
             work = partial(write, outcomes=batch, worker_id=worker_id, wary=careful)
             try:
-                return await self._session.run(work, give_up_on=is_locked)
+                left, ends = await self._session.run(work, give_up_on=is_locked)
             except transient.IN_THE_WAY:
                 continue
             except (errors.DataError, errors.IntegrityError) as error:
                 return await self._send_singly(batch, worker_id, error)
+            if ends:
+                self._ended(ends)
+            return left
         # The batch without locked rows waits too: so the table is locked.
         return batch
 
@@ -202,18 +209,18 @@ class Outbox:
 
 async def write(
     connection: Connection, *, outcomes: Sequence[Outcome], worker_id: UUID, wary: bool
-) -> Sequence[Outcome]:
-    """Write once, and emit the events; return the outcomes whose rows are locked."""
+) -> tuple[Sequence[Outcome], LeaseEnds]:
+    """Write once, and emit the events; return the outcomes whose rows are locked, and what the others have ended."""
     left: Sequence[Outcome] = ()
     begun_at = time.monotonic()
     if wary:
-        refused, left = await record_unlocked(connection, outcomes, worker_id=worker_id)
+        (refused, ends), left = await record_unlocked(connection, outcomes, worker_id=worker_id)
     else:
-        refused = await record(connection, outcomes, worker_id=worker_id)
+        refused, ends = await record(connection, outcomes, worker_id=worker_id)
     emit_events = partial(announce, worker_id=worker_id, took_seconds=time.monotonic() - begun_at)
     if not refused and not left:
         emit_events(outcomes)
-        return ()
+        return (), ends
     # An earlier try may have been committed although its answer was lost.
     if refused:
         refused -= await written_before(connection, [o for o in outcomes if o.task.id in refused])
@@ -224,7 +231,7 @@ async def write(
     for outcome in outcomes:
         if outcome.task.id in refused:
             events.emit(events.StaleOutcome(outcome.task.id, outcome.task.type, outcome.task.queue))
-    return left
+    return left, ends
 
 
 def weight(outcome: Outcome) -> int:

@@ -3,7 +3,7 @@
 It uses the same DELETE + INSERT as a batch, fenced by the same lease; the handler's transaction commits it. The steps
 are written once, as generators; a coroutine or a thread takes them:
 
-    complete_within   the last statements before the COMMIT. False: the lease is void; the handler's transaction must be
+    complete_within   the last statements before the COMMIT. None: the lease is void; the handler's transaction must be
                       rolled back
     was_committed     after the COMMIT's answer was lost, on a fresh connection: was the transaction committed?
 
@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg.rows import tuple_row
 
+from orchestrator.finish.lease_ends import LeaseEnds, lease_ends
 from orchestrator.finish.record import COMPLETE, COMPLETE_ALL, RECORDED, ages, named
 from orchestrator.postgres import statement
 from orchestrator.task.claimed import Claimed
@@ -32,16 +33,16 @@ Step = tuple[bytes, dict[str, Any] | None]
 Steps = Generator[Step, list[tuple[Any, ...]], T]
 
 
-def complete_within(outcome: Outcome, result: str | None) -> Steps[bool]:
-    """Complete the task in the open transaction. Return whether its lease was still valid."""
+def complete_within(outcome: Outcome, result: str | None) -> Steps[LeaseEnds | None]:
+    """Complete the task in the open transaction, if its lease still holds."""
     yield WITHIN, None
     given = {**named([outcome]), "ages": ages([outcome]), "results": [result]}
     # If the first finds no row, the task is not plain, or its lease is void.
     for query in (COMPLETE, COMPLETE_ALL):
-        rows = yield query, given
-        if rows[0][0] == 1:
-            return True
-    return False
+        count, _, *keys = (yield query, given)[0]
+        if count == 1:
+            return lease_ends(*keys)
+    return None
 
 
 def was_committed(task: Claimed) -> Steps[bool]:

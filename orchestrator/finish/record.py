@@ -1,9 +1,10 @@
-"""Write a batch of outcomes, and learn which were accepted."""
+"""Write a batch of outcomes, and learn which were accepted, and what the ends of their leases have written."""
 
 import time
 from collections.abc import Iterable, Sequence
-from operator import attrgetter
-from typing import Any, assert_never
+from functools import reduce
+from operator import attrgetter, or_
+from typing import Any, NamedTuple, assert_never
 from uuid import UUID
 
 import msgspec
@@ -12,6 +13,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
+from orchestrator.finish.lease_ends import NO_ENDS, LeaseEnds, lease_ends
 from orchestrator.postgres import statement
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import (
@@ -44,8 +46,18 @@ Connection = psycopg.AsyncConnection[Any]
 Row = tuple[str, float | None, bool, str | None, str | None]
 
 
-async def record(connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID) -> set[int]:
-    """Write each outcome whose lease still holds; return the ids of the others. After an error, some may be written."""
+class Written(NamedTuple):
+    """The ids of the outcomes that were refused, and the keys of what the others have written beside their tasks."""
+
+    refused: set[int]
+    ends: LeaseEnds
+
+    def __or__(self, other: "Written") -> "Written":
+        return Written(self.refused | other.refused, self.ends | other.ends)
+
+
+async def record(connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID) -> Written:
+    """Write each outcome whose lease still holds, and refuse the others. After an error, some may be written."""
     try:
         return await write(connection, outcomes, worker_id)
     except errors.CheckViolation as error:
@@ -58,12 +70,12 @@ async def record(connection: Connection, outcomes: Sequence[Outcome], *, worker_
 
 async def record_unlocked(
     connection: Connection, outcomes: Sequence[Outcome], *, worker_id: UUID
-) -> tuple[set[int], list[Outcome]]:
-    """Write the outcomes whose rows are not locked; return the refused ids and the outcomes left out."""
+) -> tuple[Written, list[Outcome]]:
+    """Write the outcomes whose rows are not locked; return what was written, and the outcomes left out."""
     async with connection.transaction():
         free = await answered(connection, UNLOCKED, named(outcomes))
-        refused = await record(connection, [o for o in outcomes if o.task.id in free], worker_id=worker_id)
-    return refused, [o for o in outcomes if o.task.id not in free]
+        written = await record(connection, [o for o in outcomes if o.task.id in free], worker_id=worker_id)
+    return written, [o for o in outcomes if o.task.id not in free]
 
 
 async def written_before(connection: Connection, outcomes: Sequence[Outcome]) -> set[int]:
@@ -86,7 +98,7 @@ async def record_lost(connection: Connection, outcomes: Sequence[Outcome], *, wo
         await connection.execute(LOST, {**named(begun), "ages": ages(begun), "worker_id": worker_id, **given})
 
 
-async def write(connection: Connection, outcomes: Sequence[Outcome], worker_id: UUID) -> set[int]:
+async def write(connection: Connection, outcomes: Sequence[Outcome], worker_id: UUID) -> Written:
     others = [outcome for outcome in outcomes if type(outcome.end) is not Completed]
     if others and (lost := [outcome for outcome in others if type(outcome.end) is Lost]):
         await record_lost(connection, lost, worker_id=worker_id)
@@ -95,13 +107,13 @@ async def write(connection: Connection, outcomes: Sequence[Outcome], worker_id: 
     successes = [outcome for outcome in outcomes if type(outcome.end) is Completed] if others else outcomes
     if not others and connection.info.transaction_status is TransactionStatus.IDLE:
         # One statement is its own transaction; an explicit one costs two more round trips.
-        return await complete(connection, successes) if successes else set()
+        return await complete(connection, successes) if successes else Written(set(), NO_ENDS)
     async with connection.transaction():
-        refused = await complete(connection, successes) if successes else set()
-        return refused | (await settle(connection, others, worker_id) if others else set())
+        written = await complete(connection, successes) if successes else Written(set(), NO_ENDS)
+        return written | await settle(connection, others, worker_id) if others else written
 
 
-async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> set[int]:
+async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> Written:
     outcomes = sorted(outcomes, key=by_id)
     results: list[str | None] | None = [outcome.end.result for outcome in outcomes]  # type: ignore[union-attr] # successes
     if results is not None and not any(results):
@@ -113,16 +125,20 @@ async def complete(connection: Connection, outcomes: Sequence[Outcome]) -> set[i
         # What the first does not accept is not plain, or is stale.
         for query in (COMPLETE, COMPLETE_ALL):
             await cursor.execute(query, given)
-            count, accepted = await cursor.fetchone() or (0, None)
+            count, accepted, *keys = await cursor.fetchone() or (0, None)
             left -= count
             if not left:
-                return set()
+                return Written(set(), lease_ends(*keys) if keys else NO_ENDS)
             refused = (ids_of(outcomes) if refused is None else refused).difference(accepted or ())
-    return refused or set()
+    return Written(refused or set(), lease_ends(*keys))
 
 
-async def settle(connection: Connection, outcomes: Sequence[Outcome], worker_id: UUID) -> set[int]:
-    return ids_of(outcomes) - await answered(connection, SETTLE, settling(outcomes, worker_id))
+async def settle(connection: Connection, outcomes: Sequence[Outcome], worker_id: UUID) -> Written:
+    async with connection.cursor(row_factory=tuple_row) as cursor:
+        await cursor.execute(SETTLE, settling(outcomes, worker_id))
+        rows = await cursor.fetchall()
+    keys = (lease_ends(holds, gates) for _, holds, gates in rows if holds or gates)
+    return Written(ids_of(outcomes).difference(row[0] for row in rows), reduce(or_, keys, NO_ENDS))
 
 
 def release_now(connection: psycopg.Connection[Any], tasks: Sequence[Claimed], *, worker_id: UUID) -> None:

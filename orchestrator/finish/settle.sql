@@ -2,7 +2,7 @@
 -- In, pairwise and sorted by id: ids, leases; ends: 'waiting', 'cancelled' or 'dead_letter';
 -- delays in seconds (NULL: keep the old place); ages: µs since the handler started, or NULL; charged: whether the
 -- attempt counts; errors (JSON text or NULL: keep the last); records: what to write into attempts (NULL: nothing);
--- worker_id. Out: the ids accepted.
+-- worker_id. Out: the ids accepted, with the keys of the permits that were returned and of the gates that were told.
 -- A task that is ready again at once rings a sleeping worker: the worker that gives the task back may be about to end.
 -- Locks: the task rows, in the order of the ids. Path: tasks_live_pkey, as in complete.sql.
 WITH given AS (
@@ -98,6 +98,7 @@ permits_returned AS (
     SELECT h.hold, pg_catalog.count(*)
     FROM ended AS o CROSS JOIN pg_catalog.unnest(o.holds) AS h (hold)
     GROUP BY h.hold
+    RETURNING hold
 ),
 -- end
 -- generated: count gate failures of gone
@@ -106,6 +107,7 @@ gates_counted AS (
     SELECT g.gate, pg_catalog.count(*), pg_catalog.count(*)
     FROM gone AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
     GROUP BY g.gate
+    RETURNING gate
 ),
 -- end
 rung AS MATERIALIZED (
@@ -124,6 +126,6 @@ recorded AS (
     WHERE record IS NOT NULL
     ON CONFLICT (task_id, lease) DO NOTHING
 )
-SELECT id FROM back WHERE (SELECT count(*) FROM rung) >= 0
+SELECT id, holds, NULL::bigint[] AS gates FROM back WHERE (SELECT count(*) FROM rung) >= 0
 UNION ALL
-SELECT id FROM gone
+SELECT id, holds, gates FROM gone

@@ -118,6 +118,7 @@ permits_returned AS (
     SELECT h.hold, pg_catalog.count(*)
     FROM late AS o CROSS JOIN pg_catalog.unnest(o.holds) AS h (hold)
     GROUP BY h.hold
+    RETURNING hold
 ),
 -- end
 -- generated: count gate failures of gone
@@ -126,6 +127,7 @@ gates_counted AS (
     SELECT g.gate, pg_catalog.count(*), pg_catalog.count(*)
     FROM gone AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
     GROUP BY g.gate
+    RETURNING gate
 ),
 -- end
 rung AS MATERIALIZED (

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from orchestrator.postgres import statement
 from orchestrator.schema.option_parts import OPTION_PARTS, listed
-from orchestrator.task.columns import KEPT, ONLY_OF_GUESTS
+from orchestrator.task.columns import KEPT, ONLY_OF_FEATURES
 from orchestrator.task.tally import ENDS, ERRORS, WORDS
 
 
@@ -16,11 +16,11 @@ def kept(of: str) -> list[str]:
 
 
 def kept_when_plain(of: str) -> list[str]:
-    return listed((name for name in KEPT if name not in ONLY_OF_GUESTS), of=of, closing=",")
+    return listed((name for name in KEPT if name not in ONLY_OF_FEATURES), of=of, closing=",")
 
 
-def only_of_guests(of: str) -> list[str]:
-    return listed((name for name in KEPT if name in ONLY_OF_GUESTS), of=of)
+def only_of_features(of: str) -> list[str]:
+    return listed((name for name in KEPT if name in ONLY_OF_FEATURES), of=of)
 
 
 def outcomes(of: str) -> list[str]:
@@ -60,7 +60,7 @@ def step(name: str) -> Callable[[str], list[str]]:
 PARTS: dict[str, Callable[[str], list[str]]] = {
     "kept": kept,
     "kept when plain": kept_when_plain,
-    "only of guests": only_of_guests,
+    "only of features": only_of_features,
     "outcomes": outcomes,
     "outcomes or zero": outcomes_or_zero,
     "outcomes added": outcomes_added,

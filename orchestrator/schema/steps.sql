@@ -7,6 +7,7 @@ permits_returned AS (
     SELECT h.hold, pg_catalog.count(*)
     FROM {of} AS o CROSS JOIN pg_catalog.unnest(o.holds) AS h (hold)
     GROUP BY h.hold
+    RETURNING hold
 ),
 
 -- name: count_gate_successes
@@ -16,6 +17,7 @@ gates_counted AS (
     SELECT g.gate, pg_catalog.count(*)
     FROM {of} AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
     GROUP BY g.gate
+    RETURNING gate
 ),
 
 -- name: count_gate_failures
@@ -25,4 +27,5 @@ gates_counted AS (
     SELECT g.gate, pg_catalog.count(*), pg_catalog.count(*)
     FROM {of} AS o CROSS JOIN pg_catalog.unnest(o.gates) AS g (gate)
     GROUP BY g.gate
+    RETURNING gate
 ),

@@ -197,5 +197,5 @@ KEPT = (
 )  # fmt: skip
 """The columns that stay unchanged when a task ends, in any way. The statements add those that they change."""
 
-ONLY_OF_GUESTS = frozenset({"workflow_id", "tenant", "limits", "requires", "gates"})
+ONLY_OF_FEATURES = frozenset({"workflow_id", "tenant", "limits", "requires", "gates"})
 """NULL if `holds` is NULL: the statement for plain tasks does not copy them."""

@@ -194,7 +194,7 @@ class TaskRunner:
         """Write an end down; return what it counts as."""
         if not isinstance(outcome.end, Recorded):
             work = partial(finish.record, outcomes=[outcome], worker_id=self.worker_id)
-            if await self._session.run(work, give_up_on=always):
+            if (await self._session.run(work, give_up_on=always)).refused:
                 return "stale"
         finish.announce([outcome], worker_id=self.worker_id)
         return name_of(outcome.end)

@@ -12,11 +12,15 @@ A worker is one process and one row, with a new id at each start. Its beat comes
 its own, so a handler that blocks the loop does not get the worker declared dead. If the worker is declared dead all
 the same, it has lost every lease. It drops its tasks and goes on under a new id.
 
+Features plug in at features.py. They claim tasks of their own (feature_claims.py), act after ends of leases, and add
+duties of the leader.
+
 `orchestrator worker --processes N` keeps several workers: `parent` keeps them, `child_process` and
 `parent_connection` are the two ends of the connection between parent and child.
 
-Connections: claims, outcomes, LISTEN, beat. Each reconnects on its own (postgres/session.py). Handlers use others
-(services.py): some for their own transactions, and one for the progress of all tasks.
+Connections: claims, outcomes, LISTEN, beat, and one for each feature that uses it. Each reconnects on its own
+(postgres/session.py). Handlers use others (services.py): some for their own transactions, and one for the progress of
+all tasks.
 """
 
 from orchestrator.worker.worker import Worker

@@ -7,6 +7,7 @@ lease until they are passed on.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from orchestrator import claim, events
+from orchestrator.feature import OpenSource
 from orchestrator.postgres.session import Session
 from orchestrator.task.claimed import Claimed
 
@@ -44,6 +46,7 @@ class ClaimPipeline:
 
     def __init__(self, session: Session, queues: tuple[str, ...]) -> None:
         self._session = session
+        self._queues = queues
         self._shares = claim.Shares(queues)
         self.positions = claim.ScanPositions()
         self._next: SentClaim | None = None
@@ -78,11 +81,25 @@ class ClaimPipeline:
         tasks = await answer.tasks(round_trip_seconds=self._session.round_trip_seconds)
         may_hold_more = self._shares.learn(sent_claim.shares, tasks, wanted=sent_claim.wanted)
         tasks = claim.in_turn(tasks, (share.queue for share in sent_claim.shares))
+        return self._taken(
+            sent_claim.lease, ClaimResult(tasks, sent_claim.worker_id, answer.seconds, may_hold_more)
+        )
+
+    async def receive_from(self, source: OpenSource, wanted: int, worker_id: UUID) -> ClaimResult | None:
+        """The same from a feature's source. Always call `taken_over` after this."""
+        lease = self._receiving = self._new_lease()
+        begun_at = time.monotonic()
+        tasks = await source.claim(lease=lease, worker_id=worker_id, queues=self._queues, batch_size=wanted)
+        seconds = time.monotonic() - begun_at
+        return self._taken(lease, ClaimResult(tasks, worker_id, seconds, len(tasks) >= wanted))
+
+    def _taken(self, lease: int, found: ClaimResult) -> ClaimResult | None:
+        """Take a claim's tasks, unless another thread has taken them."""
         if events.wanted(events.ClaimAnswered):
-            events.emit(events.ClaimAnswered(len(tasks), answer.seconds))
+            events.emit(events.ClaimAnswered(len(found.tasks), found.seconds))
         with suppress(ValueError):
-            self._to_take.remove(sent_claim.lease)
-            return ClaimResult(tasks, sent_claim.worker_id, answer.seconds, may_hold_more)
+            self._to_take.remove(lease)
+            return found
         return None
 
     def taken_over(self) -> None:
@@ -118,7 +135,7 @@ class ClaimPipeline:
         return self._abandoned.copy()
 
     def _send(self, wanted: int, worker_id: UUID) -> SentClaim:
-        lease = claim.new_lease()
+        lease = self._new_lease()
         shares = self._shares.of(wanted)
         work = partial(
             claim.batch,
@@ -130,9 +147,13 @@ class ClaimPipeline:
             limits=[share.limit for share in shares] if len(shares) > 1 else None,
             positions=self.positions,
         )
+        return SentClaim(wanted, shares, lease, worker_id, self._session.run(work, give_up_on=always))
+
+    def _new_lease(self) -> int:
+        lease = claim.new_lease()
         self._leases.add(lease)
         self._to_take.append(lease)
-        return SentClaim(wanted, shares, lease, worker_id, self._session.run(work, give_up_on=always))
+        return lease
 
 
 def always(_error: Exception) -> bool:

@@ -1,13 +1,13 @@
-"""The leader's duties, and how often it does them: the one place where they are listed."""
+"""The leader's duties, and how often it does them: the one place where they are listed, but for those of features."""
 
-from collections.abc import Callable
 from functools import partial
-from uuid import UUID
 
 from orchestrator import maintain
 from orchestrator.config import Config
+from orchestrator.feature import Joined
 from orchestrator.lead import Duty, Leader
 from orchestrator.worker.connections import Connections
+from orchestrator.worker.heartbeat import Heartbeat
 
 RECOVER_EVERY_SECONDS = 1.0
 # While a transaction holds an old snapshot, finding the workers that hold tasks reads many dead index entries.
@@ -23,13 +23,13 @@ SAMPLE_EVERY_SECONDS = 15.0
 SAMPLE_SHARE = 0.05
 
 
-def leader(config: Config, connections: Connections, *, worker_id: Callable[[], UUID]) -> Leader:
+def leader(config: Config, connections: Connections, heartbeat: Heartbeat, features: Joined) -> Leader:
     """Return the part that stands for election and does these duties as the leader."""
     return Leader(
         connections.line,
-        worker_id=worker_id,
-        urgent=urgent(),
-        housekeeping=housekeeping(),
+        worker_id=lambda: heartbeat.worker_id,
+        urgent=[*urgent(), *features.urgent],
+        housekeeping=[*housekeeping(), *features.housekeeping],
         term_seconds=config.term_seconds,
     )
 

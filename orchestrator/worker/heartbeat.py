@@ -61,6 +61,7 @@ class Heartbeat:
         on_report: Callable[[Report], None],
         look_seconds: Callable[[], float],
         stall: Stall,
+        declare_more: Callable[[psycopg.Connection[Any]], None] = lambda _connection: None,
     ) -> None:
         self._config = config
         self._registry = registry
@@ -69,17 +70,15 @@ class Heartbeat:
         self._on_report = on_report
         self._look_seconds = look_seconds
         self._stall = stall
-        self._stop = threading.Event()
-        self._called = threading.Event()
+        self._declare_more = declare_more
+        self._stop, self._called = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="orchestrator heartbeat", daemon=True)
         self._identity = threading.Lock()
         self._registered = self._draining = False
         self._beacon: int | None = None
         self._rings = self._rung = 0  # how many rings were asked for, and sent
-        self._wants_beat = True
-        self._was_called = False
-        self._beat_at = 0.0
-        self._leases_at = self._leases_dear_until = 0.0
+        self._wants_beat, self._was_called = True, False
+        self._beat_at = self._leases_at = self._leases_dear_until = 0.0
         self._heard_at = time.monotonic()
         self.rang_at: float | None = None
         self.worker_id = uuid4()
@@ -102,6 +101,7 @@ class Heartbeat:
         for wait_seconds in transient.waits():
             try:
                 declare(connection, self._registry, queues=self._config.queues)
+                self._declare_more(connection)
                 break
             except transient.IN_THE_WAY:
                 if time.monotonic() > deadline:

@@ -97,6 +97,11 @@ class IdleWait:
         return rung
 
     @property
+    def is_rung(self) -> bool:
+        """Whether a ring waits to be taken."""
+        return self._rung
+
+    @property
     def is_hot(self) -> bool:
         """Whether tasks arrive so densely that the worker looks every few milliseconds."""
         return self._arrivals.are_dense()

@@ -7,7 +7,7 @@ the worker stops or stalls, or when they would wait long behind others.
 A suspect (a task that has cost two workers) runs alone (suspects.py). The worker claims nothing meanwhile.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from uuid import UUID
@@ -16,12 +16,14 @@ from psycopg.errors import LockNotAvailable
 
 from orchestrator import claim, events, execute, notify
 from orchestrator.config import Config
+from orchestrator.feature import OpenSource
 from orchestrator.finish import Outbox
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transient import is_transient
 from orchestrator.task.claimed import Claimed
 from orchestrator.worker.claim_pipeline import ClaimPipeline, ClaimResult
 from orchestrator.worker.claim_size import ClaimSize
+from orchestrator.worker.feature_claims import FeatureClaims
 from orchestrator.worker.idle_wait import IdleWait
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.suspects import SUSPECT_LOSSES, Suspects
@@ -47,15 +49,17 @@ class Intake:
         until_empty: bool,
         look: Callable[[], None],
         give_back: Callable[[], Awaitable[None]],
+        sources: Sequence[OpenSource] = (),
     ) -> None:
-        self._config = config
-        self._session, self._slots = session, slots
+        self._config, self._session, self._slots = config, session, slots
         self._outbox, self._idle = outbox, rest
-        self._claim_size = ClaimSize(slots)
         self._until_empty, self._stopping = until_empty, False
-        self._look = look
+        self._look, self._claim_size = look, ClaimSize(slots)
         self.claims = ClaimPipeline(session, config.queues)
-        self._marking = list[Claimed]()
+        take = partial(self._hand_over, first=True)
+        self._sources = FeatureClaims(sources, self.claims, slots, config.concurrency, take=take, look=look)
+        self._take = self._take_in_turn if sources else self._take_plain
+        self._plain_holds, self._marking = True, list[Claimed]()
         self._suspects = Suspects(
             session,
             slots=slots,
@@ -124,7 +128,20 @@ class Intake:
         self._idle.forget_mark()
         self._idle.wake()
 
-    async def _take(self, wanted: int) -> bool:
+    async def _take_in_turn(self, wanted: int) -> bool:
+        """Claim from the sources of features, then the plain way. Return whether any of them may hold more."""
+        looks = self._idle.is_rung or self._idle.is_due
+        self._plain_holds |= looks
+        if not self._is_held_up():
+            await self._sources.take(self.worker_id, looks=looks, plain_holds=self._plain_holds)
+        wanted = min(wanted, self._claim_size.wanted(), self._sources.leave())
+        if wanted or self.claims.is_on:
+            self._plain_holds = await self._take_plain(wanted)
+        elif self._sources.may_hold_more and not self._sources.free:
+            await self._wait_for_room()
+        return self._sources.may_hold_more or self._plain_holds
+
+    async def _take_plain(self, wanted: int) -> bool:
         """Sweep tasks that may have become due, then claim. Return whether the queues may hold more."""
         rung = self._idle.take_ring()
         if not rung and self._idle.is_due and not await self._sweep() and not self.claims.is_on:
@@ -133,7 +150,6 @@ class Intake:
         found = await self._claim(wanted)
         if found is None:
             return False
-        self._idle.claimed(len(found.tasks))
         if rung and not found.tasks:
             # The ring was for a scheduled task.
             return await self._sweep()
@@ -161,12 +177,16 @@ class Intake:
 
     def _more(self, coming: int) -> int:
         """Return how many to claim beyond those that the present claim brings."""
-        waits_for_us = self._suspects or self._slots.marked_first or self._outbox.is_full
-        if self._stopping or waits_for_us or self.claims.positions.is_dear:
+        if self._is_held_up() or self._sources.may_hold_more or self.claims.positions.is_dear:
             return 0
         return self._claim_size.wanted(coming=coming)
 
-    def _hand_over(self, tasks: list[Claimed], worker_id: UUID) -> None:
+    def _is_held_up(self) -> bool:
+        """Tell whether to claim no more for now."""
+        return self._stopping or bool(self._suspects or self._slots.marked_first or self._outbox.is_full)
+
+    def _hand_over(self, tasks: list[Claimed], worker_id: UUID, *, first: bool = False) -> None:
+        self._idle.claimed(len(tasks))
         fresh, marked_first, suspects = [], [], []
         strange = types_unknown(tasks, self._slots.knows)
         for task in tasks:
@@ -188,7 +208,8 @@ class Intake:
         if suspects:
             self._suspects.take(suspects, worker_id=worker_id)
         if fresh:
-            self._slots.add(fresh, worker_id=worker_id)
+            add = partial(self._slots.add_first, marked=False) if first else self._slots.add
+            add(fresh, worker_id=worker_id)
         if marked_first:
             self._slots.add_marked_first(marked_first, worker_id=worker_id)
         if marked_first or suspects:

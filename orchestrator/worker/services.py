@@ -11,6 +11,7 @@ from orchestrator import observe
 from orchestrator.config import Config
 from orchestrator.execute import Context
 from orchestrator.execute.context import Logger
+from orchestrator.finish import LeaseEnds
 from orchestrator.postgres.reconnect import Reconnect
 from orchestrator.postgres.session import Session
 from orchestrator.postgres.transaction_pool import TransactionPool
@@ -26,9 +27,17 @@ TRANSACTIONS = "transactions"
 class Services:
     """The services of one worker. `info` gives the connection string for a purpose."""
 
-    def __init__(self, config: Config, *, info: Callable[[str], str], reach: Reconnect) -> None:
+    def __init__(
+        self,
+        config: Config,
+        *,
+        info: Callable[[str], str],
+        reach: Reconnect,
+        ended: Callable[[LeaseEnds], None] = lambda _ends: None,
+    ) -> None:
         self.result_bytes_max = config.result_bytes_max
         self._info = info
+        self._ended = ended
         self._reach = reach
         size = min(config.concurrency, config.transaction_pool_size)
         self._pool = TransactionPool(info(TRANSACTIONS), purpose=TRANSACTIONS, size=size, reach=reach)
@@ -46,7 +55,9 @@ class Services:
 
     def transaction(self, context: Context) -> Transaction:
         """Return a transaction that completes this attempt."""
-        return Transaction(context, self._pool, new_session=self._new_session, loop=self._loop)
+        return Transaction(
+            context, self._pool, new_session=self._new_session, loop=self._loop, ended=self._ended
+        )
 
     def report(self, task: Claimed, progress: str) -> None:
         """Note a task's progress, as JSON text. Any thread may call this."""

@@ -114,10 +114,10 @@ class Slots:
         vacant = self._config.concurrency - len(self.busy)
         return taken(self.marked_first, max(0, vacant))
 
-    def add_first(self, tasks: Iterable[Claimed], *, worker_id: UUID) -> None:
-        """Begin an attempt for each of these tasks before all others. They are marked `running`."""
+    def add_first(self, tasks: Iterable[Claimed], *, worker_id: UUID, marked: bool = True) -> None:
+        """Begin an attempt for each of these tasks before all others. `marked`: they are marked `running`."""
         now = time.monotonic()
-        self.ready.extendleft((task, worker_id, now, True) for task in reversed(list(tasks)))
+        self.ready.extendleft((task, worker_id, now, marked) for task in reversed(list(tasks)))
         self.changed.set()
         self.wake_one()
 

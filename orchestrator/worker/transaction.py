@@ -42,7 +42,8 @@ Kind = type[BaseException] | None
 
 
 class Transaction:
-    """One transaction of one attempt. `new_session` makes the session that asks about a COMMIT in doubt."""
+    """One transaction of one attempt. `new_session` makes the session that asks about a COMMIT in doubt. `ended` is
+    called on the loop, after the COMMIT, if the task held permits or fed gates."""
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class Transaction:
         *,
         new_session: Callable[[], Session],
         loop: asyncio.AbstractEventLoop,
+        ended: Callable[[finish.LeaseEnds], None],
     ) -> None:
         self._context = context
         self._task = context.task
@@ -59,6 +61,8 @@ class Transaction:
         self._pool = lender
         self._new_session = new_session
         self._loop = loop
+        self._ended = ended
+        self._ends: finish.LeaseEnds | None = None
         self._sync: Sync | None = None
 
     async def __aenter__(self) -> Async:
@@ -172,7 +176,7 @@ class Transaction:
         finally:
             deadline.cancel()
 
-    def _steps(self) -> finish.Steps[bool]:
+    def _steps(self) -> finish.Steps[finish.LeaseEnds | None]:
         return finish.complete_within(self._outcome, self._context.result_text)
 
     def _require_open(self, connection: Sync | Async) -> None:
@@ -182,9 +186,10 @@ class Transaction:
                 "leave COMMIT and ROLLBACK to the block's end"
             )
 
-    def _accept(self, completed: bool) -> None:  # noqa: FBT001 - an answer
-        if not completed:
+    def _accept(self, ends: finish.LeaseEnds | None) -> None:
+        if ends is None:
             raise LeaseLost(self._task.id, "its lease is void, so what its transaction wrote is undone")
+        self._ends = ends
         self._completion.commit()
 
     def _raise_in_our_words(self, refusal: BaseException) -> None:
@@ -252,6 +257,9 @@ class Transaction:
 
     def _settle(self, *, committed: bool) -> None:
         self._completion.end(committed=committed)
+        if committed and self._ends:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._ended, self._ends)
 
     def _interrupt(self) -> None:
         """The attempt has ended while the handler's thread still runs: cancel the statement that it waits for."""

@@ -2,10 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 from orchestrator import events
@@ -16,7 +15,7 @@ from orchestrator.finish import Outbox
 from orchestrator.observe.health import Health
 from orchestrator.postgres.transient import is_transient
 from orchestrator.task.claimed import Claimed
-from orchestrator.worker import duties, start
+from orchestrator.worker import duties, features, start
 from orchestrator.worker.beat_report import Report
 from orchestrator.worker.connections import Connections
 from orchestrator.worker.end_attempts import AttemptEnder
@@ -26,7 +25,7 @@ from orchestrator.worker.idle_wait import IdleWait
 from orchestrator.worker.intake import Intake
 from orchestrator.worker.make_listener import listener
 from orchestrator.worker.monitoring import shown
-from orchestrator.worker.run_together import first_fault
+from orchestrator.worker.run_together import Background, first_fault
 from orchestrator.worker.services import Services
 from orchestrator.worker.slots import Slots
 from orchestrator.worker.stall import WATCH_SECONDS, Stall
@@ -42,19 +41,28 @@ DEAF_LOOK_SECONDS = 0.75
 class Worker:
     """Serves queues with the handlers of a registry, until stop() is called or the queues are empty."""
 
+    serves = True  # serves its port; the command sets False when a parent serves it
+    worn_out = False  # too many handlers ignored their timeouts
+    _paused, _at_home = tuple[str, ...](), True
+    _listed: UUID | None = None
+
     def __init__(self, config: Config, registry: Registry, *, until_empty: bool = False) -> None:
         config = config if config.queues else replace(config, queues=registry.queues)
         self.config = config
-        self.serves = True  # serves its port; the command sets False when a parent serves it
         connections = Connections(config.database_url)
         self._info = connections.info("heartbeat")
         self._idle = IdleWait(poll_seconds=config.poll_seconds, impatient=until_empty)
         self._outcomes = connections.session("outcomes")
-        limit = max(OUTBOX_LEAST, 2 * config.concurrency)
+        self._features = features.joined(config, registry, connections, ring=self._idle.ring)
         self._outbox = Outbox(
-            self._outcomes, limit=limit, put_off=self._idle.look_for_due, room=lambda: self._slots.wake()
+            self._outcomes,
+            limit=max(OUTBOX_LEAST, 2 * config.concurrency),
+            put_off=self._idle.look_for_due,
+            room=lambda: self._slots.wake(),
+            ended=self._features.ended,
         )
-        self._services = Services(config, info=connections.info, reach=connections.reach)
+        ended = self._features.ended
+        self._services = Services(config, info=connections.info, reach=connections.reach, ended=ended)
         self._slots = Slots(config, registry, self._outbox, freed=self._idle.free, services=self._services)
         self._attempt_ender = AttemptEnder(self._slots, self._outbox, mark=self._idle.wake)
         self.stall = Stall(self._slots, lambda: self._intake.claims.abandon(), config.dead_after_seconds)
@@ -66,8 +74,9 @@ class Worker:
             on_report=self._on_report,
             look_seconds=self._look_seconds,
             stall=self.stall,
+            declare_more=self._features.declare,
         )
-        self._leader = duties.leader(config, connections, worker_id=lambda: self._heartbeat.worker_id)
+        self._leader = duties.leader(config, connections, self._heartbeat, self._features)
         self._claims = connections.session("claims")
         self._intake = Intake(
             config,
@@ -79,18 +88,14 @@ class Worker:
             until_empty=until_empty,
             look=self._heartbeat.look,
             give_back=self._attempt_ender.give_back,
+            sources=self._features.sources,
         )
         self._listener = listener(
             connections.session("listener"), config, rest=self._idle, heartbeat=self._heartbeat
         )
         self._types = tuple(handler.type for handler in registry)
-        self._stopping = asyncio.Event()
-        self.worn_out = False  # too many handlers ignored their timeouts
-        self._grace_seconds = config.grace_seconds
-        self._paused, self._at_home = tuple[str, ...](), True
-        self._listed: UUID | None = None
-        self._ghosts = Ghosts()
-        self._background_tasks: set[asyncio.Task[None]] = set()
+        self._stopping, self._grace_seconds = asyncio.Event(), config.grace_seconds
+        self._ghosts, self._background = Ghosts(), Background()
 
     async def run(self) -> None:
         """Serve. When cancelled: stop cleanly first, then be cancelled."""
@@ -151,10 +156,9 @@ class Worker:
                     self._intake.worker_id, self.config.queues, self.config.concurrency, self._types
                 )
             )
-            beside = (self._outbox, self._listener, self._services)
-            await first_fault(
-                self._serve(), self._watch(), self._attempt_ender.watch(), *(b.run() for b in beside)
-            )
+            beside = [part.run() for part in (self._outbox, self._listener, self._services)]
+            beside += [follower.run() for follower in self._features.followers]
+            await first_fault(self._serve(), self._watch(), self._attempt_ender.watch(), *beside)
         finally:
             await self._close()
         events.emit(events.WorkerStopped(self._intake.worker_id))
@@ -179,7 +183,7 @@ class Worker:
         self._stopping.set()
         self._heartbeat.drain()
         # Resign now, not at the end of the grace: another worker can lead meanwhile.
-        self._in_background(asyncio.to_thread(self._leader.stop))
+        self._background.start(asyncio.to_thread(self._leader.stop))
         running = len(self._slots.running())
         events.emit(events.WorkerStopping(self._intake.worker_id, running, self._grace_seconds))
         begun = time.monotonic()
@@ -197,6 +201,7 @@ class Worker:
             async with asyncio.timeout(max(LAST_WRITES_SECONDS, at - time.monotonic())):
                 await self._attempt_ender.give_back()
                 await self._outbox.flush()
+                await self._features.flush()
         if unwritten := len(self._outbox.held()):
             raise DatabaseUnavailable(
                 f"stopped with {unwritten} outcomes that could not be written; their tasks will run again"
@@ -205,12 +210,11 @@ class Worker:
     async def _close(self) -> None:
         self.stall.stop()
         await self._attempt_ender.drop("the worker ends")
-        for part in (self._listener, self._claims, self._outcomes, self._services):
+        for part in (self._listener, self._claims, self._outcomes, self._services, self._features):
             await part.close()
         self._slots.stop()
         await asyncio.to_thread(self._leader.stop)
-        if self._background_tasks:
-            await asyncio.wait(self._background_tasks)
+        await self._background.wait()
         await asyncio.to_thread(self._heartbeat.stop)
 
     # What the database reports about this worker. It arrives on the heartbeat's thread; the loop acts on it.
@@ -277,11 +281,11 @@ class Worker:
         self._intake.begin_anew(new)
         if given_away:
             events.emit(events.WorkerDeclaredDead(old, new, len(self._slots.held())))
-            self._in_background(self._attempt_ender.drop("the worker was declared dead"))
+            self._background.start(self._attempt_ender.drop("the worker was declared dead"))
         else:
             events.emit(events.WorkerCutOff(old, new, silent_seconds))
             # If no other worker has taken them, they are released as soon as the database answers.
-            self._in_background(self._attempt_ender.give_back())
+            self._background.start(self._attempt_ender.give_back())
         self._listener.begin_anew(new)
 
     # Questions of the other parts.
@@ -293,8 +297,3 @@ class Worker:
     def _look_seconds(self) -> float:
         seconds = self._leader.look_seconds
         return seconds if self._idle.can_be_rung else min(DEAF_LOOK_SECONDS, seconds)
-
-    def _in_background(self, work: Coroutine[Any, Any, Any]) -> None:
-        errand = asyncio.ensure_future(work)
-        self._background_tasks.add(errand)
-        errand.add_done_callback(self._background_tasks.discard)

@@ -33,6 +33,7 @@ FLOORS: tuple[tuple[str, str, float], ...] = (
     ("I08", "writes of duties", 0.01),
     ("I16", "steps by hand", 0.01),
     ("I17", "permits taken", 0.5),
+    ("I17", "permits folded", 0.1),
 )
 """The least number of items to check, per second of faults, and at least one; a run has fifty times as many."""
 LINES_MAX = 60

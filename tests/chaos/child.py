@@ -9,16 +9,16 @@ from prometheus_client import REGISTRY
 
 from orchestrator import observe
 from tests.chaos import handler_log, producer
-from tests.forked import command_line
+from tests.feature import child as wired
 
 
 def work(who: str, *words: str) -> None:
-    """Run `orchestrator worker WORDS`."""
+    """Run `orchestrator worker WORDS`, with a feature."""
     handler_log.open_for(who, os.environ["CHAOS_LEDGER_URL"])
     # It has no port to be asked at: it writes down at its end what it has counted.
     observe.count()
     try:
-        command_line("worker", *words)
+        wired.work("worker", *words)
     finally:
         write_metrics(Path(os.environ["CHAOS_METRICS"]) / f"{who}.json")
 

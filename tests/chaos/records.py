@@ -10,6 +10,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from tests.chaos import producer_log
+from tests.feature import lane_limits
 
 BOOKS = Path(__file__).with_name("records.sql")
 ROLES = Path(__file__).with_name("roles.sql")
@@ -22,6 +23,9 @@ FREEZES: LiteralString = "COPY chaos.freezes (since, who, until) FROM STDIN"
 ENDS: LiteralString = "COPY chaos.ends (at, who, status, expected) FROM STDIN"
 LOG: LiteralString = "COPY chaos.log (who, event, number) FROM STDIN"
 TOLD: LiteralString = "COPY chaos.told (at, who, event, worker_id, task_id) FROM STDIN"
+# The lanes of records.sql, and how many tasks of each may be leased at once.
+LANES = range(100, 116, 2)
+LIMIT = 3
 TRACEBACK = "no event: Traceback"
 TELLING = {
     "stale outcome", "lease lost", "task released", "worker started", "worker stopping", "worker cut off",
@@ -33,6 +37,7 @@ METRICS: LiteralString = "COPY chaos.metrics (who, name, value) FROM STDIN"
 def open_books(connection: psycopg.Connection[Any]) -> None:
     """Make the schema and its triggers."""
     connection.execute(BOOKS.read_bytes())
+    lane_limits.install(connection, dict.fromkeys(LANES, LIMIT))
 
 
 def let_in(connection: psycopg.Connection[Any]) -> None:

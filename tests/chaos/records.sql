@@ -117,13 +117,16 @@ CREATE TRIGGER chaos_note_life AFTER UPDATE ON orchestrator.workers FOR EACH ROW
     WHEN ((OLD.state, OLD.is_leader, OLD.term) IS DISTINCT FROM (NEW.state, NEW.is_leader, NEW.term))
     EXECUTE FUNCTION chaos.note_life();
 
--- A guest that counts. Every third task feeds a gate, and each of its leases holds two permits: so plain tasks and others
--- are finished side by side, and whatever ends a lease under fire has to give back what it held.
+-- A feature that counts. Every third task feeds a gate, and each of its leases holds two permits: so plain tasks and
+-- others are finished side by side, and whatever ends a lease under fire has to give back what it held. Every second of
+-- these has a lane, which is its first permit: only the source of tests/feature/lane_limits claims it, and only while
+-- few tasks of that lane are leased.
 CREATE FUNCTION chaos.feed_gates() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     NEW.gates := ARRAY[NEW.id % 16];
     NEW.holds := coalesce(NEW.holds, '{}');
+    NEW.lane := CASE WHEN NEW.id % 2 = 0 THEN 100 + NEW.id % 16 END;
     RETURN NEW;
 END
 $$;

@@ -14,8 +14,8 @@ from psycopg.conninfo import make_conninfo
 from tests.chaos import records
 from tests.chaos.handlers import HANDLERS
 from tests.chaos.producer_log import ACKNOWLEDGED, IN_DOUBT, REFUSED, ROLLED_BACK, Item, Journal
+from tests.feature.child import worker
 from tests.patience import eventually
-from tests.worker.processes import worker
 
 KINDS = [kind for kind in HANDLERS if kind not in ("chaos.poison", "chaos.linger", "chaos.overrun")]
 ENQUEUE = "SELECT orchestrator.enqueue(%s, jsonb_build_object('token', %s::text), key => %s)"

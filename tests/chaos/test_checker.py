@@ -20,6 +20,8 @@ DELETE FROM chaos.ledger;
 DELETE FROM chaos.effects;
 DELETE FROM orchestrator.permits_returned;
 DELETE FROM orchestrator.gate_changes;
+DELETE FROM lane_limits.returned;
+UPDATE lane_limits.limits SET running = 0;
 DELETE FROM orchestrator.tasks
 """
 FROZEN: LiteralString = """

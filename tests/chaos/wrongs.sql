@@ -217,3 +217,9 @@ DELETE FROM orchestrator.gate_changes WHERE id = (SELECT min(id) FROM orchestrat
 
 -- I17: a gate takes a success for a failure
 INSERT INTO orchestrator.gate_changes (gate, ended, failed) SELECT gate, 0, 1000 FROM orchestrator.gate_changes LIMIT 1;
+
+-- I17: a limit loses a permit
+UPDATE lane_limits.limits SET running = running + 1 WHERE hold = 100;
+
+-- I17: a limit is exceeded
+INSERT INTO lane_limits.above (hold, leases) VALUES (100, 4);

@@ -165,7 +165,8 @@ class Shop:
     async def ended(self, connection: Connection, task: Claimed) -> Outcome:
         attempt = Attempt(task, self.handler, self.mate.id, self.executors, RESULT_BYTES_MAX)
         outcome = Outcome(task, await attempt.run(), attempt.begun_at)
-        assert set() == await finish.record(connection, [outcome], worker_id=self.mate.id), "stale"
+        written = await finish.record(connection, [outcome], worker_id=self.mate.id)
+        assert set() == written.refused, "stale"
         return outcome
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orchestrator.schema import render, tables
-from orchestrator.task.columns import KEPT, ONLY_OF_GUESTS
+from orchestrator.task.columns import KEPT, ONLY_OF_FEATURES
 
 REPOSITORY = Path(__file__).parents[2]
 TARGET = re.compile(r"INSERT INTO orchestrator\.tasks_(?:done|dead) \((?P<columns>[^)]*)\)")
@@ -53,7 +53,7 @@ def test_every_end_of_a_task_keeps_every_column() -> None:
             names = {name.strip() for name in COMMENT.sub("", target["columns"]).split(",")}
             ends[f"{path.name} {n}"] = COLUMNS - names - LEFT_BEHIND - NOT_OF_ALL
 
-    assert {"complete.sql 0": set(ONLY_OF_GUESTS)} == {
+    assert {"complete.sql 0": set(ONLY_OF_FEATURES)} == {
         name: missing for name, missing in ends.items() if missing
     }
     assert 6 == len(ends)
@@ -62,4 +62,4 @@ def test_every_end_of_a_task_keeps_every_column() -> None:
 def test_each_kept_name_is_a_column() -> None:
     """No list may name a column that does not exist."""
     assert set(KEPT) <= COLUMNS
-    assert set(KEPT) >= ONLY_OF_GUESTS
+    assert set(KEPT) >= ONLY_OF_FEATURES

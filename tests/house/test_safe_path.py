@@ -21,6 +21,7 @@ IN_A_USERS_SESSION = {
     "enqueue/*.sql": "enqueues on what the user holds, and through poolers",
     "finish/own_transaction.sql": "ends a handler's own transaction",
     "finish/complete.sql": "ends a handler's own transaction",
+    "finish/complete_all.sql": "ends a handler's own transaction",
     "operate/state.sql": "what a handle asks, through a pooler too",
     "postgres/reset_session.sql": "readies a connection for the next handler",
     "postgres/safe_path.sql": "runs before the path is safe",

@@ -143,8 +143,8 @@ class Database:
 
     def finish(self, ends: Ends, worker: int) -> set[int]:
         outcomes = [Outcome(held(claimed), end) for claimed, end in ends]
-        refused = at_once(finish.record(self._station, outcomes, worker_id=UUID(int=worker)))
-        return {claimed.task for claimed, _ in ends} - refused
+        written = at_once(finish.record(self._station, outcomes, worker_id=UUID(int=worker)))
+        return {claimed.task for claimed, _ in ends} - written.refused
 
     def was_written(self, claimed: Claim) -> bool:
         return bool(at_once(written_before(self._station, [Outcome(held(claimed), Released())])))

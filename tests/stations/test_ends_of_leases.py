@@ -7,6 +7,8 @@ import psycopg
 import pytest
 
 from orchestrator import finish
+from orchestrator.finish.lease_ends import NO_ENDS, lease_ends
+from orchestrator.finish.record import Written
 from orchestrator.maintain import recover, timeouts
 from orchestrator.task.claimed import Claimed
 from orchestrator.task.outcome import (
@@ -48,7 +50,8 @@ def by_outcome(end: End) -> Way:
 
 def within_a_transaction(connection: psycopg.Connection, _: Mate, _clock: Clock, task: Claimed) -> None:
     with connection.transaction():
-        assert finish.take(connection, finish.complete_within(Outcome(task, Completed(None)), None))
+        steps = finish.complete_within(Outcome(task, Completed(None)), None)
+        assert finish.take(connection, steps) is not None
 
 
 def by_recovery(connection: psycopg.Connection, worker: Mate, clock: Clock, _: Claimed) -> None:
@@ -109,6 +112,61 @@ def test_each_end_of_a_lease_gives_back_what_it_held(
 
     assert [(7, 1), (8, 1)] == returned(connection)
     assert ([] if change is None else [(9, *change)]) == changes(connection)
+
+
+@pytest.mark.parametrize(
+    ("end", "gates"),
+    [
+        (Completed("1"), {9}),
+        (DeadLettered(FAULT, "failed"), {9}),
+        (Failed(FAULT, "failed", 60), set()),
+        (Released(), set()),
+    ],
+)
+def test_a_worker_learns_which_keys_its_own_ends_have_written(
+    connection: psycopg.Connection, worker: Mate, end: End, gates: set[int]
+) -> None:
+    """Of plain tasks none, of others the rows of this very statement."""
+    plain, other = put(connection), put(connection)
+    tasks = worker.begin(worker.claim())
+    connection.execute(HOLD, [other])
+
+    ends = {task.id: worker.record([Outcome(task, end)]).ends for task in tasks}
+
+    assert NO_ENDS == ends[plain]
+    assert lease_ends([7, 8], gates) == ends[other]
+    assert {7, 8} == {hold for hold, _ in returned(connection)}
+    assert gates == {gate for gate, *_ in changes(connection)}
+
+
+def test_a_mixed_batch_is_told_as_one(connection: psycopg.Connection, worker: Mate) -> None:
+    """Successes and others, in one transaction."""
+    first, second = put(connection), put(connection)
+    tasks = worker.begin(worker.claim())
+    connection.execute(
+        "UPDATE orchestrator.tasks_live SET holds = ARRAY[id], gates = '{}' WHERE id = ANY (%s)",
+        [[first, second]],
+    )
+
+    written = worker.record([Outcome(tasks[0], Completed(None)), Outcome(tasks[1], Released())])
+
+    assert Written(set(), lease_ends([first, second])) == written
+
+
+def test_a_handlers_own_transaction_learns_them_before_its_commit(
+    connection: psycopg.Connection, worker: Mate
+) -> None:
+    """None: its lease is void."""
+    put(connection)
+    task = worker.take_one()
+    connection.execute(HOLD, [task.id])
+
+    with connection.transaction():
+        steps = finish.complete_within(Outcome(task, Completed(None)), None)
+        assert lease_ends([7, 8], [9]) == finish.take(connection, steps)
+    with connection.transaction():
+        again = finish.complete_within(Outcome(task, Completed(None)), None)
+        assert None is finish.take(connection, again)
 
 
 def test_a_batch_writes_one_row_for_each_key(connection: psycopg.Connection, worker: Mate) -> None:

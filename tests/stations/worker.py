@@ -14,7 +14,7 @@ import psycopg
 
 from orchestrator import claim, execute, finish
 from orchestrator.claim import ScanPositions, Swept
-from orchestrator.finish.record import written_before
+from orchestrator.finish.record import Written, written_before
 from orchestrator.lead import View
 from orchestrator.postgres import connect
 from orchestrator.postgres.session import Connection, Session
@@ -91,13 +91,16 @@ class Mate:
 
     def finish_all(self, outcomes: list[Outcome]) -> set[int]:
         """Write outcomes in one batch. Return the ids of the accepted ones."""
-        refused = self.call(lambda c: finish.record(c, outcomes, worker_id=self.id))
-        return {outcome.task.id for outcome in outcomes} - refused
+        return {outcome.task.id for outcome in outcomes} - self.record(outcomes).refused
+
+    def record(self, outcomes: list[Outcome]) -> Written:
+        """Write outcomes in one batch. Return the answer."""
+        return self.call(lambda c: finish.record(c, outcomes, worker_id=self.id))
 
     def finish_unlocked(self, outcomes: list[Outcome]) -> tuple[set[int], list[Outcome]]:
         """The same with skip-locked. Return the accepted ones, and the outcomes left out."""
-        refused, left = self.call(lambda c: finish.record_unlocked(c, outcomes, worker_id=self.id))
-        return {o.task.id for o in outcomes if o not in left} - refused, left
+        written, left = self.call(lambda c: finish.record_unlocked(c, outcomes, worker_id=self.id))
+        return {o.task.id for o in outcomes if o not in left} - written.refused, left
 
     def report(self, task: Claimed, progress: str) -> None:
         """Report the progress of a task, as JSON text."""

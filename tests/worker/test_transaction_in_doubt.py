@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from orchestrator import Context, DatabaseUnavailable, Orchestrator, events
+from orchestrator.finish import LeaseEnds
 from orchestrator.postgres import transaction_pool
 from orchestrator.worker import transaction
 from orchestrator.worker.transaction import Transaction
@@ -114,8 +115,8 @@ def test_a_connection_that_breaks_just_before_the_commit_is_no_success(
     """psycopg then leaves the block without an error, as if it had committed."""
     accept = Transaction._accept
 
-    def accept_and_break(self: Transaction, completed: bool) -> None:
-        accept(self, completed)
+    def accept_and_break(self: Transaction, ends: LeaseEnds | None) -> None:
+        accept(self, ends)
         if self._task.attempt == 1:
             (self._async if colour == "async" else self._sync).pgconn.finish()  # type: ignore[union-attr]
 

@@ -88,7 +88,7 @@ BEGIN
     -- empty array: a waiting task holds no permit.
     IF num_nonnulls(
         NEW.holds,
-        -- generated: only of guests of NEW
+        -- generated: only of features of NEW
         NEW.workflow_id, NEW.tenant, NEW.limits, NEW.requires, NEW.gates
         -- end
     ) > 0 THEN

@@ -6,6 +6,7 @@ from tests.mutants.faults import (
     doing,
     enqueueing,
     explaining,
+    features,
     finishing,
     leading,
     manual,
@@ -28,4 +29,5 @@ MUTANTS = (
     *counting.MUTANTS,
     *tracing.MUTANTS,
     *migrating.MUTANTS,
+    *features.MUTANTS,
 )

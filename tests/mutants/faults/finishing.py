@@ -84,8 +84,8 @@ MUTANTS = (
     mutant(
         "complete-in-a-transaction-whatever-the-lease",
         "orchestrator/finish/own_transaction.py",
-        "            return True\n    return False\n",
-        "            return True\n    return True\n",
+        "            return lease_ends(*keys)\n    return None\n",
+        "            return lease_ends(*keys)\n    return lease_ends()\n",
         why="The writes of a handler whose lease is void are committed: two effects of one task.",
         suites=(
             "worker/test_transaction_lost.py::test_a_manual_change_during_the_transaction_undoes_its_writes",
