@@ -1,7 +1,9 @@
 """The application of the tests whose handlers end the process they run in, fork it, or close its descriptors."""
 
 import asyncio
+import ctypes
 import os
+import signal
 import sys
 import threading
 import time
@@ -131,3 +133,17 @@ async def block() -> None:
     """Block the loop for ever."""
     while True:
         time.sleep(600)  # noqa: ASYNC251 - that is the point
+
+
+@app.task(name="breaking.block_in_c", max_attempts=1)
+async def block_in_c() -> None:
+    """The same in C code, which runs no signal handler of Python."""
+    libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(128)
+    for _ in range(2):
+        libc.pthread_mutex_lock(mutex)
+
+
+@app.task(name="breaking.take_wakeups")
+async def take_wakeups() -> None:
+    """Handle a signal by the loop, which then gets the wakeups of all signals."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print)

@@ -18,6 +18,7 @@ from tests.worker.test_parent import children, is_gone, serving
 
 APP = "tests.worker.breaking:app"
 FORKS = ["fork", "fork_in_thread", "fork_in_process"]
+BLOCKS = ["block", "block_in_c"]
 
 
 def enqueue(connection: psycopg.Connection, kind: str, **payload: object) -> int:
@@ -135,25 +136,27 @@ def test_a_worker_without_descriptors_ends_and_is_replaced(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_whose_loop_cannot_be_woken_ends_cleanly(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals
+@pytest.mark.parametrize("kind", ["close_wakeup", "take_wakeups"])
+def test_a_worker_whose_wakeups_are_taken_ends_cleanly(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals, kind: str
 ) -> None:
-    """Python's own handler takes the signal where the loop's is not reached."""
+    """The signal reaches the worker where the wakeup does not reach the loop, or reaches only the loop."""
     with worker(database_url, tmp_path / "log", app=APP) as process:
-        task_id = enqueue(connection, "close_wakeup")
-        eventually(lambda: status(connection, task_id) == "completed", "it is closed")
+        task_id = enqueue(connection, kind)
+        eventually(lambda: status(connection, task_id) == "completed", "they are taken")
         process.signal(number)
         assert 0 == process.wait(), process.log
 
     assert process.said("worker stopped")
 
 
+@pytest.mark.parametrize("kind", BLOCKS)
 def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str
 ) -> None:
     """Nothing can be given back then: at once, and by force."""
     with worker(database_url, tmp_path / "log", app=APP) as process:
-        enqueue(connection, "block")
+        enqueue(connection, kind)
         eventually(lambda: process.said("loop blocked"), "it is blocked")
         for _ in range(2):
             process.signal(signal.SIGTERM)
@@ -163,8 +166,9 @@ def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(
     assert process.said("process given up")
 
 
+@pytest.mark.parametrize("kind", BLOCKS)
 def test_a_single_signal_ends_a_worker_whose_loop_is_blocked(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str
 ) -> None:
     """When the grace is long over."""
     program = "import sys\nfrom orchestrator.worker import watchdog\nwatchdog.END_SECONDS = 0.1\n"
@@ -175,7 +179,7 @@ def test_a_single_signal_ends_a_worker_whose_loop_is_blocked(
             cwd=REPOSITORY, stdout=log, stderr=log,
         )  # fmt: skip
     try:
-        enqueue(connection, "block")
+        enqueue(connection, kind)
         eventually(lambda: "loop blocked" in (tmp_path / "log").read_text(), "it is blocked")
         process.send_signal(signal.SIGTERM)
         assert 1 == process.wait(PATIENCE_SECONDS)
