@@ -1,8 +1,11 @@
 """How soon a task starts that matters: before a heap of others, beside slow ones, and at its moment.
 
-The bars here are several times what is held elsewhere to be good (`orchestrator bench` measures that): a busy machine
-must not fail them, and a wait for a poll, or behind a long handler, must. What was measured goes into the report of the
-test run (`record_property`).
+A task that is due later, or alone, is tested without a bar: the worker sleeps, and nothing but the wake-up in question
+can make it look again before the test gives up (`POLL_SECONDS`, `NO_OTHER_LOOK_SECONDS`).
+
+The other bars are several times what is held elsewhere to be good (`orchestrator bench` measures that): a busy machine
+must not fail them, and a wait behind a long handler must. What was measured goes into the report of the test run
+(`record_property`).
 """
 
 import asyncio
@@ -27,8 +30,9 @@ SHORT_SECONDS = 1.8
 
 DELAYED = 50
 LATE_SECONDS = 1.0
-# The worst of some on a busy machine: still before the next beat (5 s) or poll (30 s) would find the task anyway.
-LATE_SECONDS_MAX = 4.0
+# A sleeping worker looks without a reason at its poll, and when it renews its mark, 44 s after it has written it.
+POLL_SECONDS = 3600.0
+NO_OTHER_LOOK_SECONDS = 30.0
 
 # As our own bulk path writes them: complete rows, into the leaf.
 FILL: LiteralString = """
@@ -150,7 +154,7 @@ def test_a_delayed_task_starts_at_its_moment(
     record_property: Callable[[str, object], None],
 ) -> None:
     """On an idle worker that sleeps, long before its poll: each by itself, scattered over two seconds."""
-    app, starts = Orchestrator(database_url, poll_seconds=30.0), Starts()
+    app, starts = Orchestrator(database_url, poll_seconds=POLL_SECONDS), Starts()
 
     @app.task(name="due")
     async def due(context: Context) -> None:
@@ -165,7 +169,7 @@ def test_a_delayed_task_starts_at_its_moment(
                 delay = 0.3 + n * 2.0 / DELAYED
                 moment = time.monotonic() + delay
                 moments[due.using(delay=delay).enqueue().id] = moment
-            await until(lambda: len(starts.at) == DELAYED, "all have started", seconds=20)
+            await until(lambda: len(starts.at) == DELAYED, "all start", seconds=NO_OTHER_LOOK_SECONDS)
             lateness = [starts.at[task_id] - moment for task_id, moment in moments.items()]
         await app.aclose()
         return lateness
@@ -175,14 +179,13 @@ def test_a_delayed_task_starts_at_its_moment(
     record_property("late_ms", told(lateness))
     assert min(lateness) > -0.05
     assert median(lateness) < LATE_SECONDS
-    assert max(lateness) < LATE_SECONDS_MAX
 
 
 def test_a_retry_starts_at_its_moment(
     database_url: str, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """On a worker that has nothing else, and sleeps: what was claimed for it must not wait for the next poll."""
-    app, starts = Orchestrator(database_url, poll_seconds=30.0), list[float]()
+    app, starts = Orchestrator(database_url, poll_seconds=POLL_SECONDS), list[float]()
 
     @app.task(name="third time lucky", backoff=Backoff(base_seconds=0.3, factor=1.0, jitter=0.0))
     async def third_time_lucky() -> None:
@@ -194,44 +197,41 @@ def test_a_retry_starts_at_its_moment(
         async with working(app):
             await until(lambda: asleep(connection), "it sleeps")
             third_time_lucky.enqueue()
-            await until(lambda: len(starts) == 3, "the third attempt has started", seconds=20)
+            await until(lambda: len(starts) == 3, "the third attempt starts", seconds=NO_OTHER_LOOK_SECONDS)
         await app.aclose()
 
     asyncio.run(main())
 
     late = [after - before - 0.3 for before, after in pairwise(starts)]
     record_property("late_ms", told(late))
-    assert median(late) < LATE_SECONDS
-    assert max(late) < LATE_SECONDS_MAX
+    assert min(late) > -0.05
 
 
 def test_a_suspect_starts_at_once_where_nothing_else_runs(
     database_url: str, connection: psycopg.Connection
 ) -> None:
     """It has cost two workers their lives, and goes alone; an idle worker has nothing to wait for."""
-    app, starts = Orchestrator(database_url, poll_seconds=30.0), Starts()
+    app, starts = Orchestrator(database_url, poll_seconds=POLL_SECONDS), Starts()
 
     @app.task(name="suspect")
     async def suspect(context: Context) -> None:
         starts.note(context)
 
-    async def main() -> float:
+    async def main() -> None:
         async with working(app):
             await until(lambda: asleep(connection), "it sleeps")
-            begun = time.monotonic()
             connection.execute(SUSPECT)
-            await until(lambda: starts.at, "it starts", seconds=20)
+            await until(lambda: starts.at, "it starts", seconds=NO_OTHER_LOOK_SECONDS)
         await app.aclose()
-        return next(iter(starts.at.values())) - begun
 
-    assert asyncio.run(main()) < LATE_SECONDS_MAX
+    asyncio.run(main())
 
 
 def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
     database_url: str, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """The worker has looked when the next task falls due, and sleeps until then; a nearer one rings."""
-    app, starts = Orchestrator(database_url, poll_seconds=30.0), Starts()
+    app, starts = Orchestrator(database_url, poll_seconds=POLL_SECONDS), Starts()
 
     @app.task(name="due")
     async def due(context: Context) -> None:
@@ -240,12 +240,12 @@ def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
     async def main() -> float:
         async with working(app):
             await until(lambda: asleep(connection), "it sleeps")
-            due.using(delay=25.0).enqueue()
+            due.using(delay=3600.0).enqueue()
             # As a producer that commits long after the first one.
             await asyncio.to_thread(connection.execute, "SELECT pg_sleep(0.6)")
             begun = time.monotonic()
             task_id = due.using(delay=0.5).enqueue().id
-            await until(lambda: task_id in starts.at, "it starts", seconds=10)
+            await until(lambda: task_id in starts.at, "it starts", seconds=NO_OTHER_LOOK_SECONDS)
             late = starts.at[task_id] - begun - 0.5
         await app.aclose()
         return late
@@ -253,4 +253,4 @@ def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
     late = asyncio.run(main())
 
     record_property("late_ms", f"{1000 * late:.1f}")
-    assert -0.05 < late < LATE_SECONDS_MAX
+    assert late > -0.05
