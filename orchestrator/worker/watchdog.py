@@ -170,8 +170,9 @@ class Watchdog:
     def _end(self, reason: str) -> None:
         # In a thread, since the log itself may block.
         saying = threading.Thread(target=self._say, args=[reason], daemon=True)
-        saying.start()
-        saying.join(SAY_SECONDS)
+        with suppress(RuntimeError):  # no thread can be started any more
+            saying.start()
+            saying.join(SAY_SECONDS)
         os._exit(exit_codes.FAILED)
 
     def _say(self, reason: str) -> None:

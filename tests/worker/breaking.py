@@ -143,6 +143,14 @@ async def block_in_c() -> None:
         libc.pthread_mutex_lock(mutex)
 
 
+@app.task(name="breaking.block_without_threads", max_attempts=1)
+async def block_without_threads() -> None:
+    """The same where no other thread can start: its stack would not fit into the address space."""
+    threading.stack_size(1 << 47)
+    while True:
+        time.sleep(600)  # noqa: ASYNC251 - as above
+
+
 @app.task(name="breaking.take_wakeups")
 async def take_wakeups() -> None:
     """Handle a signal by the loop, which then gets the wakeups of all signals."""

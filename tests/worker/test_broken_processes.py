@@ -171,22 +171,40 @@ def test_a_single_signal_ends_a_worker_whose_loop_is_blocked(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str
 ) -> None:
     """When the grace is long over."""
+    enqueue(connection, kind)
+
+    log = log_of_stopped(database_url, tmp_path / "log", when="loop blocked")
+
+    assert "it was told to stop, and did not end in time" in log
+
+
+def test_a_single_signal_ends_a_blocked_worker_that_can_start_no_thread(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """It writes its last message in a thread, and ends without one."""
+    enqueue(connection, "block_without_threads")
+
+    log = log_of_stopped(database_url, tmp_path / "log", when="can't start new thread")
+
+    assert "Exception in thread" not in log
+
+
+def log_of_stopped(url: str, path: Path, *, when: str) -> str:
+    """Stop a worker whose grace is short by one signal when it has logged this, and return its log."""
     program = "import sys\nfrom orchestrator.worker import watchdog\nwatchdog.END_SECONDS = 0.1\n"
     program += "from orchestrator.cli import main\nmain()\n"
-    with (tmp_path / "log").open("wb") as log:
+    with path.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", program, "worker", APP, "--grace", "0"], env=surroundings(database_url),
+            [sys.executable, "-c", program, "worker", APP, "--grace", "0"], env=surroundings(url),
             cwd=REPOSITORY, stdout=log, stderr=log,
         )  # fmt: skip
     try:
-        enqueue(connection, kind)
-        eventually(lambda: "loop blocked" in (tmp_path / "log").read_text(), "it is blocked")
+        eventually(lambda: when in path.read_text(), when)
         process.send_signal(signal.SIGTERM)
         assert 1 == process.wait(PATIENCE_SECONDS)
     finally:
         process.kill()
-
-    assert "it was told to stop, and did not end in time" in (tmp_path / "log").read_text()
+    return path.read_text()
 
 
 def pending(pid: int, number: signal.Signals) -> bool:
