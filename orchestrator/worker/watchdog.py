@@ -12,14 +12,17 @@ The process then ends with status 1, without running more Python code. Its paren
 and its tasks are recovered like those of a killed process. Only `orchestrator worker` uses this: the worker must not
 end a process that belongs to an application.
 
-Signals go to Python's own handlers. These run on the main thread between two lines of Python, also while a handler
-blocks the loop there. The event loop's handlers run only when the loop turns.
+A handler of Python runs on the main thread only, between two lines of Python. It does not run while the main thread
+waits in C code. It also does not run while the main thread sleeps and the kernel has given the signal to another
+thread: on a busy machine a thread that starts another takes it (25 of 60 signals). The C code of Python writes the
+number of each signal to a descriptor, on whichever thread takes it. The watchdog reads that descriptor.
 """
 
 import asyncio
 import faulthandler
 import math
 import os
+import select
 import signal
 import sys
 import threading
@@ -60,7 +63,10 @@ class Watchdog:
         self._lock_looked_at = -math.inf
         # Two descriptors that only the watchdog uses: code that closes these has closed others as well.
         self._pipe = os.pipe()
+        for end in self._pipe:
+            os.set_blocking(end, False)
         self._identity = self._look()
+        self._received: Callable[[], None] = lambda: None
         self._deadline = math.inf
         self._thread = threading.Thread(target=self._run, name="orchestrator watchdog", daemon=True)
 
@@ -88,7 +94,7 @@ class Watchdog:
             heeded += 1
             stop()
 
-        def receive(_number: int, _frame: FrameType | None) -> None:
+        def received() -> None:
             nonlocal signals
             signals += 1
             if signals == 1 or not hurries:
@@ -98,20 +104,28 @@ class Watchdog:
             with suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(heed)
 
+        self._received = received
         for number in exit_codes.STOPPING:
-            # The loop's handler is needed to wake the loop. Python's handler replaces it and does the work.
+            # When the loop closes, it restores the default handlers. Until then Python's handler replaces the loop's.
             loop.add_signal_handler(number, int)
-            signal.signal(number, receive)
+            signal.signal(number, self._take_again)
+        signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
         os.register_at_fork(after_in_child=obey_no_more)
 
+    def _take_again(self, number: int, _frame: FrameType | None) -> None:
+        """Take a signal that did not reach the pipe: other code has set its own descriptor, as asyncio does."""
+        with suppress(OSError, ValueError):  # the pipe is closed
+            if signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False) != self._pipe[1]:
+                os.write(self._pipe[1], bytes([number]))
+
     def end_within(self, seconds: float) -> None:
-        """End the process after so many seconds at most. Runs in a signal handler, so it takes no lock."""
+        """End the process after so many seconds at most."""
         self._deadline = min(self._deadline, time.monotonic() + seconds)
 
     def _run(self) -> None:
         # Ends: with the process.
         while True:
-            time.sleep(LOOK_SECONDS)
+            self._wait()
             self._end_if_closed()
             if time.monotonic() > self._deadline:
                 self._end("it did not end in time after the request to stop")
@@ -119,6 +133,16 @@ class Watchdog:
                 if self._worker.stall.is_hung:
                     self._end("a handler blocks its event loop for longer than every timeout")
                 self._watch_lock()
+
+    def _wait(self) -> None:
+        """Wait until the next look is due, or a signal comes. The descriptor gets the numbers of all signals."""
+        poll = select.poll()
+        poll.register(self._pipe[0], select.POLLIN)
+        if poll.poll(LOOK_SECONDS * 1000):
+            with suppress(OSError):  # it is closed
+                for number in os.read(self._pipe[0], select.PIPE_BUF):
+                    if number in exit_codes.STOPPING:
+                        self._received()
 
     def _watch_lock(self) -> None:
         """Put off the end by faulthandler. While no thread runs, it is not put off."""
@@ -146,8 +170,9 @@ class Watchdog:
     def _end(self, reason: str) -> None:
         # In a thread, since the log itself may block.
         saying = threading.Thread(target=self._say, args=[reason], daemon=True)
-        saying.start()
-        saying.join(SAY_SECONDS)
+        with suppress(RuntimeError):  # no thread can be started any more
+            saying.start()
+            saying.join(SAY_SECONDS)
         os._exit(exit_codes.FAILED)
 
     def _say(self, reason: str) -> None:

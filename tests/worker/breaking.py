@@ -1,7 +1,9 @@
 """The application of the tests whose handlers end their process, fork it, or close its descriptors."""
 
 import asyncio
+import ctypes
 import os
+import signal
 import sys
 import threading
 import time
@@ -131,3 +133,25 @@ async def block() -> None:
     """Block the loop for ever."""
     while True:
         time.sleep(600)  # noqa: ASYNC251 - that is the point
+
+
+@app.task(name="breaking.block_in_c", max_attempts=1)
+async def block_in_c() -> None:
+    """The same in C code, which runs no signal handler of Python."""
+    libc, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(128)
+    for _ in range(2):
+        libc.pthread_mutex_lock(mutex)
+
+
+@app.task(name="breaking.block_without_threads", max_attempts=1)
+async def block_without_threads() -> None:
+    """The same where no other thread can start: its stack would not fit into the address space."""
+    threading.stack_size(1 << 47)
+    while True:
+        time.sleep(600)  # noqa: ASYNC251 - as above
+
+
+@app.task(name="breaking.take_wakeups")
+async def take_wakeups() -> None:
+    """Handle a signal by the loop, which then gets the wakeups of all signals."""
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, print)

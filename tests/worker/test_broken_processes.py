@@ -18,6 +18,7 @@ from tests.worker.test_parent import children, is_gone, serving
 
 APP = "tests.worker.breaking:app"
 FORKS = ["fork", "fork_in_thread", "fork_in_process"]
+BLOCKS = ["block", "block_in_c"]
 
 
 def enqueue(connection: psycopg.Connection, kind: str, **payload: object) -> int:
@@ -137,25 +138,27 @@ def test_a_worker_without_descriptors_ends_and_is_replaced(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_whose_loop_cannot_be_woken_ends_cleanly(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals
+@pytest.mark.parametrize("kind", ["close_wakeup", "take_wakeups"])
+def test_a_worker_whose_wakeups_are_taken_ends_cleanly(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals, kind: str
 ) -> None:
-    """Python's own handler receives the signal if the loop's cannot."""
+    """The signal reaches the worker where the wakeup does not reach the loop, or reaches only the loop."""
     with worker(database_url, tmp_path / "log", app=APP) as process:
-        task_id = enqueue(connection, "close_wakeup")
-        eventually(lambda: status(connection, task_id) == "completed", "it is closed")
+        task_id = enqueue(connection, kind)
+        eventually(lambda: status(connection, task_id) == "completed", "they are taken")
         process.signal(number)
         assert 0 == process.wait(), process.log
 
     assert process.has_logged("worker stopped")
 
 
+@pytest.mark.parametrize("kind", BLOCKS)
 def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str
 ) -> None:
     """It cannot give tasks back then, so it ends at once."""
     with worker(database_url, tmp_path / "log", app=APP) as process:
-        enqueue(connection, "block")
+        enqueue(connection, kind)
         eventually(lambda: process.has_logged("loop blocked"), "it is blocked")
         for _ in range(2):
             process.signal(signal.SIGTERM)
@@ -165,26 +168,45 @@ def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(
     assert process.has_logged("process given up")
 
 
+@pytest.mark.parametrize("kind", BLOCKS)
 def test_a_single_signal_ends_a_worker_whose_loop_is_blocked(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str
 ) -> None:
     """Some time after the end of the grace."""
+    enqueue(connection, kind)
+
+    log = log_of_stopped(database_url, tmp_path / "log", when="loop blocked")
+
+    assert "it did not end in time after the request to stop" in log
+
+
+def test_a_single_signal_ends_a_blocked_worker_that_can_start_no_thread(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """It writes its last message in a thread, and ends without one."""
+    enqueue(connection, "block_without_threads")
+
+    log = log_of_stopped(database_url, tmp_path / "log", when="can't start new thread")
+
+    assert "Exception in thread" not in log
+
+
+def log_of_stopped(url: str, path: Path, *, when: str) -> str:
+    """Stop a worker whose grace is short by one signal when it has logged this, and return its log."""
     program = "import sys\nfrom orchestrator.worker import watchdog\nwatchdog.END_SECONDS = 0.1\n"
     program += "from orchestrator.cli import main\nmain()\n"
-    with (tmp_path / "log").open("wb") as log:
+    with path.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-c", program, "worker", APP, "--grace", "0"], env=surroundings(database_url),
+            [sys.executable, "-c", program, "worker", APP, "--grace", "0"], env=surroundings(url),
             cwd=REPOSITORY, stdout=log, stderr=log,
         )  # fmt: skip
     try:
-        enqueue(connection, "block")
-        eventually(lambda: "loop blocked" in (tmp_path / "log").read_text(), "it is blocked")
+        eventually(lambda: when in path.read_text(), when)
         process.send_signal(signal.SIGTERM)
         assert 1 == process.wait(PATIENCE_SECONDS)
     finally:
         process.kill()
-
-    assert "it did not end in time after the request to stop" in (tmp_path / "log").read_text()
+    return path.read_text()
 
 
 def pending(pid: int, number: signal.Signals) -> bool:

@@ -1,8 +1,10 @@
 """How soon an urgent task starts: before a large backlog, beside slow tasks, and at its time.
 
-The limits here are several times the usual values (`orchestrator bench` measures those): a busy machine must not
-fail them, but a wait for a poll, or behind a long handler, must. The measured times are in the report of the test
-run (`record_property`).
+A task that is due later, or alone, is tested without a bar: the worker sleeps, and nothing but the wake-up in question
+can make it look again before the test gives up (`POLL_SECONDS`, `NO_OTHER_LOOK_SECONDS`).
+
+The other limits are several times the usual values (`orchestrator bench` measures those): a busy machine must not fail
+them, but a wait behind a long handler must. The measured times are in the report of the test run (`record_property`).
 """
 
 import asyncio
@@ -28,8 +30,9 @@ SHORT_SECONDS = 1.8
 
 DELAYED = 50
 LATE_SECONDS = 1.0
-# The worst of some on a busy machine: still before the next beat (5 s) or poll (30 s) would find the task anyway.
-LATE_SECONDS_MAX = 4.0
+# A sleeping worker looks without a reason at its poll, and when it renews its mark, 44 s after it has written it.
+POLL_SECONDS = 3600.0
+NO_OTHER_LOOK_SECONDS = 30.0
 
 # As our own bulk path writes them: complete rows, into the leaf.
 FILL: LiteralString = """
@@ -144,7 +147,7 @@ def test_a_delayed_task_starts_at_its_time(
     record_property: Callable[[str, object], None],
 ) -> None:
     """On an idle worker, long before its poll: each task at its own time, within two seconds."""
-    app, starts = make_app(poll_seconds=30.0), Starts()
+    app, starts = make_app(poll_seconds=POLL_SECONDS), Starts()
 
     @app.task(name="due")
     async def due(context: Context) -> None:
@@ -158,7 +161,7 @@ def test_a_delayed_task_starts_at_its_time(
                 delay = 0.3 + n * 2.0 / DELAYED
                 moment = time.monotonic() + delay
                 moments[due.using(delay=delay).enqueue().id] = moment
-            await until(lambda: len(starts.at) == DELAYED, "all have started", seconds=20)
+            await until(lambda: len(starts.at) == DELAYED, "all start", seconds=NO_OTHER_LOOK_SECONDS)
             return [starts.at[task_id] - moment for task_id, moment in moments.items()]
 
     lateness = asyncio.run(main())
@@ -166,14 +169,13 @@ def test_a_delayed_task_starts_at_its_time(
     record_property("late_ms", described(lateness))
     assert min(lateness) > -0.05
     assert median(lateness) < LATE_SECONDS
-    assert max(lateness) < LATE_SECONDS_MAX
 
 
 async def test_a_retry_starts_at_its_time(
     make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """On an otherwise idle worker: the retry must not wait for the next poll."""
-    app, starts = make_app(poll_seconds=30.0), list[float]()
+    app, starts = make_app(poll_seconds=POLL_SECONDS), list[float]()
 
     @app.task(name="third time lucky", backoff=Backoff(base_seconds=0.3, factor=1.0, jitter=0.0))
     async def third_time_lucky() -> None:
@@ -184,19 +186,18 @@ async def test_a_retry_starts_at_its_time(
     async with working(app):
         await until(lambda: asleep(connection), "it sleeps")
         third_time_lucky.enqueue()
-        await until(lambda: len(starts) == 3, "the third attempt has started", seconds=20)
+        await until(lambda: len(starts) == 3, "the third attempt starts", seconds=NO_OTHER_LOOK_SECONDS)
 
     late = [after - before - 0.3 for before, after in pairwise(starts)]
     record_property("late_ms", described(late))
-    assert median(late) < LATE_SECONDS
-    assert max(late) < LATE_SECONDS_MAX
+    assert min(late) > -0.05
 
 
 async def test_a_suspect_starts_at_once_where_nothing_else_runs(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
     """It runs alone, and an idle worker has no task to wait for."""
-    app, starts = make_app(poll_seconds=30.0), Starts()
+    app, starts = make_app(poll_seconds=POLL_SECONDS), Starts()
 
     @app.task(name="suspect")
     async def suspect(context: Context) -> None:
@@ -204,18 +205,15 @@ async def test_a_suspect_starts_at_once_where_nothing_else_runs(
 
     async with working(app):
         await until(lambda: asleep(connection), "it sleeps")
-        begun = time.monotonic()
         connection.execute(SUSPECT)
-        await until(lambda: starts.at, "it starts", seconds=20)
-
-    assert next(iter(starts.at.values())) - begun < LATE_SECONDS_MAX
+        await until(lambda: starts.at, "it starts", seconds=NO_OTHER_LOOK_SECONDS)
 
 
 async def test_a_nearer_time_wakes_a_worker_that_sleeps_until_a_later_one(
     make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
     """The worker knows when the next task is due, and sleeps until then. A nearer task notifies it."""
-    app, starts = make_app(poll_seconds=30.0), Starts()
+    app, starts = make_app(poll_seconds=POLL_SECONDS), Starts()
 
     @app.task(name="due")
     async def due(context: Context) -> None:
@@ -223,13 +221,13 @@ async def test_a_nearer_time_wakes_a_worker_that_sleeps_until_a_later_one(
 
     async with working(app):
         await until(lambda: asleep(connection), "it sleeps")
-        due.using(delay=25.0).enqueue()
+        due.using(delay=3600.0).enqueue()
         # As a producer that commits long after the first one.
         await asyncio.to_thread(connection.execute, "SELECT pg_sleep(0.6)")
         begun = time.monotonic()
         task_id = due.using(delay=0.5).enqueue().id
-        await until(lambda: task_id in starts.at, "it starts", seconds=10)
+        await until(lambda: task_id in starts.at, "it starts", seconds=NO_OTHER_LOOK_SECONDS)
         late = starts.at[task_id] - begun - 0.5
 
     record_property("late_ms", f"{1000 * late:.1f}")
-    assert -0.05 < late < LATE_SECONDS_MAX
+    assert late > -0.05
