@@ -1,6 +1,6 @@
-"""A PgBouncer of the tests' own before a server: transaction pooling, a loopback port, a throw-away directory.
+"""A PgBouncer of the tests' own in front of a server: transaction pooling, a loopback port, a temporary directory.
 
-It refuses to run as root, so there it runs as the user whom the embedded server runs as.
+PgBouncer refuses to run as root, so as root the tests run it as the user of the embedded server.
 """
 
 import os

@@ -1,8 +1,9 @@
-"""The database's clock in the hands of a test: it stands still, and moves when it is told to.
+"""A database clock that a test controls: it stands still, and moves when the test advances it.
 
     clock.advance(hours=1)
 
-Replaces `orchestrator.clock()` in the test's own database. It is no setting, since any role could change that.
+It replaces `orchestrator.clock()` in the test's own database. It is no setting, because any role could change a
+setting.
 """
 
 from datetime import UTC, datetime, timedelta

@@ -1,6 +1,6 @@
-"""Databases for tests: one server per pytest process, and a fresh database for every test that asks for one.
+"""Databases for tests: one server per pytest process, and a new database for every test that asks for one.
 
-With pytest-xdist each worker has its own server: one start more (0.5 s), and nothing to share or to agree on.
+With pytest-xdist each worker has its own server: one more start (0.5 s), but nothing is shared.
 """
 
 import asyncio

@@ -1,9 +1,9 @@
 """A stand-in for the Docker engine: its HTTP API on a Unix socket, and behind it a real PostgreSQL of this machine.
 
-It answers what testcontainers asks to run one image: find it, create a container, start it, run a command in it, look
-up its port, remove it. What a container is told is done: the server runs with the command's settings, and a command in
-the container runs on this machine, with the container's variables. An image is not looked into, and a container that
-is no PostgreSQL (the reaper of testcontainers) has a port that accepts connections and nothing behind it.
+It answers the requests of testcontainers for one image: find it, create a container, start it, run a command in it,
+look up its port, remove it. The server runs with the settings of the container's command, and a command in the
+container runs on this machine with the container's variables. Images are not read. A container that is no PostgreSQL
+(the reaper of testcontainers) has a port that accepts connections and does nothing.
 """
 
 import json

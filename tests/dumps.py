@@ -1,4 +1,4 @@
-"""Copy a database as people do: by pg_dump and pg_restore or psql of the server's own version, or as a template."""
+"""Copy a database as users do: with pg_dump and pg_restore or psql of the server's own version, or as a template."""
 
 import subprocess
 from pathlib import Path

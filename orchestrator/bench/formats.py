@@ -1,13 +1,13 @@
-"""Write figures so that they fit into a column: three digits that count."""
+"""Write figures with three significant digits, so that they fit into a column."""
 
 
 def measured(value: float, unit: str) -> str:
-    """Write a figure with its unit, in nine letters at most."""
+    """Write a figure with its unit, in nine characters at most."""
     return f"{short(value)}{ {'tasks/s': '/s', '1/s': '/s', '1/task': ''}.get(unit, f' {unit}') }"
 
 
 def short(value: float) -> str:
-    """Write a number with three digits that count."""
+    """Write a number with three significant digits."""
     if abs(value) >= 999_500:
         return f"{value / 1e6:.3g}M"
     if abs(value) >= 9_995:

@@ -1,4 +1,4 @@
-"""What machines read: one JSON document at the end, with everything that is known."""
+"""The output for machines: one JSON document at the end, with all figures."""
 
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +12,7 @@ from orchestrator.bench.system_info import SystemInfo
 
 
 class JsonReport:
-    """Gathers results; says on standard error what is being done."""
+    """Collects the results. Shows the current step on standard error."""
 
     def __init__(self) -> None:
         self._screen = Screen(on_standard_error())
@@ -20,30 +20,30 @@ class JsonReport:
         self._results: list[dict[str, Any]] = []
 
     def begin(self, setting: SystemInfo) -> None:
-        """Take down where this is."""
+        """Store the description of the system."""
         self._setting = setting
 
     def doing(self, text: str) -> None:
-        """Say what is being done."""
+        """Show the current step."""
         self._screen.doing(text)
 
     def result(self, measure: Measure, result: Result | Skipped | Failed) -> None:
-        """Take a result down."""
+        """Store a result."""
         self._results.append(written(measure, result))
 
     def end(self) -> None:
-        """Print the whole."""
+        """Print the document."""
         self.fail()
         setting = None if self._setting is None else asdict(self._setting)
         document = {"setting": setting, "results": self._results}
         print(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())  # noqa: T201 - what was asked for
 
     def interrupted(self) -> None:
-        """Say that there is no document."""
+        """Say that the run was interrupted and there is no document."""
         self._screen.interrupted()
 
     def fail(self) -> None:
-        """Make room for an error."""
+        """Stop the progress display before an error is printed."""
         self._screen.fail()
 
 
@@ -74,7 +74,7 @@ def written(measure: Measure, result: Result | Skipped | Failed) -> dict[str, An
 
 
 def priced(rounds: Rounds, tasks: int) -> dict[str, float | None]:
-    """Return what tasks cost, each figure under a name that says its unit."""
+    """Return the cost of the tasks. Each name contains the unit."""
     found = cost(rounds, tasks)
     return {
         "client_cpu_seconds_per_10000": found.client_seconds,

@@ -1,5 +1,4 @@
-"""The process of the floor that listens: says on standard output that it is ready, and goes on for as long as
-its parent lives."""
+"""The floor's listener process. It writes a line to standard output when it is ready, and ends with its parent."""
 
 import os
 import sys
@@ -11,7 +10,7 @@ from orchestrator.demo.exit_with_parent import exit_with_parent
 
 
 def ready() -> None:
-    """Tell our parent, who waits for a line."""
+    """Write the line that our parent waits for."""
     sys.stdout.write("ready\n")
     sys.stdout.flush()
 

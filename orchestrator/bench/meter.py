@@ -1,10 +1,11 @@
-"""Read what work costs: CPU time of processes, bytes of WAL.
+"""Measure the cost of work: the CPU time of processes and the bytes of WAL.
 
-CPU time comes from the kernel: the clock of each living process, exact to the nanosecond, and for those that ended what
-their parents have inherited of them (/proc/PID/stat), in hundredths of a second. The server's processes are the
-postmaster, which is the parent of our own backend, and its children; that a process of that number is here at all, and
-is ours, is told by its title, which names the scratch database. Where it cannot be seen, another host, another
-container, not Linux, nothing is said of the server.
+CPU time comes from the kernel. The clock of a living process is exact to the nanosecond. The time of ended children is
+part of their parent's /proc/PID/stat, in hundredths of a second.
+
+The server's processes are the postmaster, which is the parent of our own backend, and its children. The pid of our
+backend may belong to another process if the server runs on another host. So the title of that process must name the
+scratch database. On another host, in another container or without Linux, the server's CPU time is not known.
 """
 
 import os
@@ -24,7 +25,7 @@ PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What something cost."""
+    """The cost of something."""
 
     client_seconds: float | None
     server_seconds: float | None
@@ -33,7 +34,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the meters showed at a moment."""
+    """The values of the meters at one moment."""
 
     client_seconds: float | None
     server_seconds: float | None
@@ -41,14 +42,14 @@ class Reading:
 
 
 class Meter:
-    """Reads the meters of one server, on a connection of its caller."""
+    """Reads the meters of one server, on the caller's connection."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._connection = connection
         self._postmaster = postmaster_of(connection)
 
     def read(self, clients: Iterable[int]) -> Reading:
-        """Read; `clients` are the processes of ours that do the work, with their children."""
+        """Read the meters. `clients` are our processes that do the work; their children are included."""
         row = self._connection.execute(WAL).fetchone()
         if row is None:
             raise AssertionError("a SELECT without FROM has one row")
@@ -56,7 +57,7 @@ class Meter:
         return Reading(cpu_seconds(clients), server, int(row[0]))
 
     def since(self, before: Reading, clients: Iterable[int]) -> Spent:
-        """Return what has been spent since a reading."""
+        """Return the cost since a reading."""
         now = self.read(clients)
         return Spent(
             difference(before.client_seconds, now.client_seconds),
@@ -70,7 +71,7 @@ def difference(before: float | None, after: float | None) -> float | None:
 
 
 def postmaster_of(connection: psycopg.Connection[Any]) -> int | None:
-    """Return the pid of the postmaster, if it runs where we can see it."""
+    """Return the pid of the postmaster, or None if its process is not visible here."""
     backend = connection.info.backend_pid
     try:
         title = (PROC / str(backend) / "cmdline").read_bytes()
@@ -86,16 +87,18 @@ def cpu_seconds(roots: Iterable[int]) -> float | None:
         return None
     ticks = os.sysconf("SC_CLK_TCK")
     total = 0.0
-    for pid in family(set(roots)):
+    for pid in process_tree(set(roots)):
         try:
-            total += time.clock_gettime((~pid << 3) | 2)  # what clock_getcpuclockid(3) makes of a pid
+            total += time.clock_gettime(
+                (~pid << 3) | 2
+            )  # the id that clock_getcpuclockid(3) returns for a pid
             total += sum(int(n) for n in fields(pid)[13:15]) / ticks
         except (OSError, IndexError):
-            continue  # It ended between two looks: its parent has inherited it.
+            continue  # It has just ended; its time is now part of its parent's.
     return total
 
 
-def family(roots: set[int]) -> set[int]:
+def process_tree(roots: set[int]) -> set[int]:
     """Return these processes and all their descendants."""
     children: dict[int, list[int]] = {}
     for entry in PROC.iterdir():
@@ -105,7 +108,7 @@ def family(roots: set[int]) -> set[int]:
             except (OSError, IndexError):
                 continue
     found, new = set[int](), roots
-    # Ends: each turn goes a generation down, and nobody is taken twice.
+    # Ends: each turn goes one generation down, and no process is added twice.
     while new:
         found |= new
         new = {child for pid in new for child in children.get(pid, [])} - found
@@ -113,11 +116,11 @@ def family(roots: set[int]) -> set[int]:
 
 
 def resident_megabytes(roots: Iterable[int]) -> float | None:
-    """Return the resident memory of these processes and their descendants; None where there is no /proc."""
+    """Return the resident memory of these processes and their descendants, or None without /proc."""
     if not PROC.joinpath("self").exists():
         return None
     pages = 0
-    for pid in family(set(roots)):
+    for pid in process_tree(set(roots)):
         try:
             pages += int((PROC / str(pid) / "statm").read_text().split()[1])
         except OSError:
@@ -126,5 +129,5 @@ def resident_megabytes(roots: Iterable[int]) -> float | None:
 
 
 def fields(pid: int) -> list[str]:
-    """Return the fields of /proc/PID/stat that come after the name, which may hold anything: state, parent, …"""
+    """Return the fields of /proc/PID/stat after the name: state, parent, …. The name may contain any character."""
     return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()

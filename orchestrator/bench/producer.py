@@ -1,7 +1,8 @@
-"""A process of producers: threads that insert tasks one by one, each on a connection and in transactions of its own.
+"""A process of producers: threads that insert tasks one by one, each thread on its own connection, each task in its own
+transaction.
 
-stdin   how many threads; then a line a round: a table ("tasks" or "floor") and how many each thread inserts
-stdout  a line when all are connected; then a line a round: when the first began and when the last was done
+stdin   the number of threads; then a line per round: a table ("tasks" or "floor") and the number of tasks per thread
+stdout  a line when all threads are connected; then a line per round: the time of the first begin and of the last end
 """
 
 import os
@@ -13,12 +14,11 @@ from typing import Any
 
 import psycopg
 
-from orchestrator.bench import floors, sql_sections
+from orchestrator.bench import floors
 from orchestrator.config import PREFIX
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, statement
 
-SQL = sql_sections.of(__file__, "producer.sql")
-INSERTS = {"tasks": SQL["insert"], "floor": floors.SQL["insert"]}
+INSERTS = {"tasks": statement.load(__file__, "producer.sql"), "floor": floors.SQL["insert"]}
 GIVEN = {"type": "bench.nothing", "payload": "{}"}
 
 
@@ -27,26 +27,26 @@ def main() -> None:
     size = int(sys.stdin.readline())
     info = os.environ[f"{PREFIX}DATABASE_URL"]
     connections = [connect.open_sync(info) for _ in range(size)]
-    tell("connected")
+    write_line("connected")
     together = threading.Barrier(size)
     with ThreadPoolExecutor(size) as threads:
         while words := sys.stdin.readline().split():
-            statement, inserts = INSERTS[words[0]], int(words[1])
+            insert, inserts = INSERTS[words[0]], int(words[1])
 
             def produce(
-                connection: psycopg.Connection[Any], statement: bytes = statement, inserts: int = inserts
+                connection: psycopg.Connection[Any], insert: bytes = insert, inserts: int = inserts
             ) -> tuple[int, int]:
                 together.wait()
                 began = time.monotonic_ns()
                 for _ in range(inserts):
-                    connection.execute(statement, GIVEN)
+                    connection.execute(insert, GIVEN)
                 return began, time.monotonic_ns()
 
             spans = list(threads.map(produce, connections))
-            tell(f"{min(began for began, _ in spans)} {max(ended for _, ended in spans)}")
+            write_line(f"{min(began for began, _ in spans)} {max(ended for _, ended in spans)}")
 
 
-def tell(text: str) -> None:
+def write_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 

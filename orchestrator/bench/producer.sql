@@ -1,3 +1,2 @@
--- What a producer in any language would say. In: type, payload. Its triggers complete the row, and ring.
--- name: insert
+-- The INSERT of a producer in any language. In: type, payload. The triggers complete the row and wake the workers.
 INSERT INTO orchestrator.tasks (type, payload) VALUES (%(type)s, %(payload)s::jsonb)

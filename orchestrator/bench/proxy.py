@@ -1,13 +1,11 @@
-"""A line to the server that may be long, and that counts what is said on it: a process of its own between a worker and
-the server.
+"""A proxy between a worker and the server, in a process of its own. It delays data and counts statements.
 
-The delay is added to everything, each way, without holding up what follows: a chunk goes on so long after it came. What
-a client says is counted by the names that its connections give themselves (application_name): statements are messages
-of the protocol, Query and Execute, so this is exact, whatever the client thinks. Without TLS, which nobody in between
-could read.
+The proxy forwards each chunk after the delay, in both directions. A chunk does not hold up the next one. The proxy
+counts statements per application_name of the connection. A statement is a Query or Execute message of the protocol, so
+the count is exact. The connection has no TLS, because the proxy could not read it.
 
-    stdin   a line of JSON: where to, and the delay; then an empty line each time the counts are asked for
-    stdout  the port; then a line of JSON for each question
+    stdin   a line of JSON: the server's address and the delay; then an empty line for each request of the counts
+    stdout  the port; then a line of JSON for each request
 """
 
 import asyncio
@@ -21,13 +19,13 @@ from typing import Any
 
 CHUNK_BYTES = 65_536
 HEADER_BYTES = 5
-# But for its last byte, the state of the transaction. Looked for among the bytes: to follow all messages would cost
-# more than is measured, and text holds no zeros.
+# Without its last byte, the state of the transaction. The proxy searches the bytes for it: to parse all messages would
+# cost more than the work that is measured. A text contains no zero bytes, so there is no false match in one.
 READY_FOR_QUERY = b"Z\x00\x00\x00\x05"
 
 
 class Count:
-    """What the connections of one name have said and waited for."""
+    """The statements, the round trips and the waiting time of the connections with one name."""
 
     def __init__(self) -> None:
         self.statements = 0
@@ -36,7 +34,7 @@ class Count:
 
 
 class Line:
-    """One connection: follows the client's messages, and the end of each answer."""
+    """One connection: parses the client's messages and finds the end of each answer."""
 
     def __init__(self, counts: dict[str, Count]) -> None:
         self._counts = counts
@@ -47,12 +45,12 @@ class Line:
         self._asked = 0
         self._asked_at = 0.0
 
-    def said(self, data: bytes) -> None:
-        """Take what the client says."""
+    def client_sent(self, data: bytes) -> None:
+        """Parse what the client sends."""
         self._unread += data
         if self._count is None and not self._introduced():
             return
-        # Ends: each turn takes bytes away, or there is no whole header.
+        # Ends: each turn consumes bytes, or the header is not complete.
         while True:
             skipped = min(self._skip, len(self._unread))
             del self._unread[:skipped]
@@ -62,8 +60,8 @@ class Line:
             self._skip = 1 + int.from_bytes(self._unread[1:HEADER_BYTES])
             self._message(self._unread[0])
 
-    def answered(self, data: bytes) -> None:
-        """Take what the server says: with the last answer that is awaited a round trip ends."""
+    def server_sent(self, data: bytes) -> None:
+        """Search what the server sends. A round trip ends with the last outstanding answer."""
         ready = (self._tail + data).count(READY_FOR_QUERY)
         self._tail = (self._tail + data[-len(READY_FOR_QUERY) :])[1 - len(READY_FOR_QUERY) :]
         if self._count is None or not self._asked or not ready:
@@ -74,7 +72,7 @@ class Line:
             self._count.waited_seconds += time.perf_counter() - self._asked_at
 
     def _introduced(self) -> bool:
-        """Read the first message, which has no type, and the name in it."""
+        """Read the first message and the name in it. The first message has no type."""
         if len(self._unread) < 4 or len(self._unread) < (length := int.from_bytes(self._unread[:4])):
             return False
         words = bytes(self._unread[8:length]).split(b"\0")
@@ -94,7 +92,7 @@ class Line:
 
 
 class Proxy:
-    """Accepts connections, and leads each to the server."""
+    """Accepts connections and forwards each to the server."""
 
     def __init__(self, host: str, port: int, delay_seconds: float) -> None:
         self._host = host
@@ -102,12 +100,12 @@ class Proxy:
         self._delay_seconds = delay_seconds
         self._counts: dict[str, Count] = {}
 
-    async def run(self, ask: asyncio.StreamReader, tell: Callable[[str], None]) -> None:
+    async def run(self, ask: asyncio.StreamReader, write_line: Callable[[str], None]) -> None:
         """Serve until standard input ends."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        tell(str(server.sockets[0].getsockname()[1]))
+        write_line(str(server.sockets[0].getsockname()[1]))
         while await ask.readline():
-            tell(json.dumps({name: vars(count) for name, count in self._counts.items()}))
+            write_line(json.dumps({name: vars(count) for name, count in self._counts.items()}))
 
     async def _serve(self, near_in: asyncio.StreamReader, near_out: asyncio.StreamWriter) -> None:
         try:
@@ -116,7 +114,10 @@ class Proxy:
             near_out.close()
             return
         line = Line(self._counts)
-        ways = [self._pump(near_in, far_out, line.said), self._pump(far_in, near_out, line.answered)]
+        ways = [
+            self._pump(near_in, far_out, line.client_sent),
+            self._pump(far_in, near_out, line.server_sent),
+        ]
         await asyncio.wait([asyncio.ensure_future(way) for way in ways], return_when=asyncio.FIRST_COMPLETED)
         for writer in (near_out, far_out):
             writer.close()
@@ -144,23 +145,23 @@ class Proxy:
                 else:
                     to.write(data)
         except OSError:
-            return  # One end broke; the other is closed by our caller.
+            return  # One side has closed; our caller closes the other.
 
 
 async def main() -> None:
-    """Read where to, and serve."""
+    """Read the server's address, and serve."""
     ask = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(ask), sys.stdin)
     given: dict[str, Any] = json.loads(await ask.readline())
-    await Proxy(given["host"], given["port"], given["delay_seconds"]).run(ask, tell)
+    await Proxy(given["host"], given["port"], given["delay_seconds"]).run(ask, write_line)
 
 
-def tell(text: str) -> None:
+def write_line(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    # epoll counts milliseconds, and would make two of a half one; select counts microseconds.
+    # epoll waits in whole milliseconds, so it would turn 0.5 ms into 1 ms or more; select waits in microseconds.
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
         runner.run(main())

@@ -1,4 +1,4 @@
-"""Put a proxy between a worker and the server, for as long as a block lasts."""
+"""Run a proxy between a worker and the server for the duration of a block."""
 
 import json
 import subprocess  # nosec B404 # each call says what it starts
@@ -13,28 +13,30 @@ from orchestrator.demo.workers import last_output, spawned
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect
 
-# Of the connections that a worker opens for its duties as the leader.
+# The names of the connections that the leader opens for its duties.
 LEADERS = ("orchestrator lead", "orchestrator housekeeping")
 CLAIMS = "orchestrator claims"
 
 
 class ProxyFailed(NotMeasured):
-    """The server takes no connection through a proxy: it may insist on TLS."""
+    """The server accepts no connection through a proxy; it may require TLS."""
 
 
 class ProxyProcess:
-    """A proxy's process; `info` leads through it."""
+    """A proxy's process. `info` is the conninfo of a connection through it."""
 
     def __init__(self, environment: Environment, *, delay_seconds: float = 0.0) -> None:
-        self._ground = environment
+        self._environment = environment
         self._delay_seconds = delay_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._stack = ExitStack()
         self.info = ""
 
     def __enter__(self) -> Self:
-        server = self._ground.connection.info
-        self._process = self._stack.enter_context(spawned("orchestrator.bench.proxy", log=self._ground.log))
+        server = self._environment.connection.info
+        self._process = self._stack.enter_context(
+            spawned("orchestrator.bench.proxy", log=self._environment.log)
+        )
         try:
             where = {
                 "host": server.hostaddr or server.host,
@@ -42,18 +44,17 @@ class ProxyProcess:
                 "delay_seconds": self._delay_seconds,
             }
             port = int(self._asked(json.dumps(where)))
-            given: dict[str, Any] = conninfo_to_dict(self._ground.info)
+            given: dict[str, Any] = conninfo_to_dict(self._environment.info)
             given.pop("hostaddr", None)
             given |= {"host": "127.0.0.1", "port": port, "sslmode": "disable", "gssencmode": "disable"}
             if server.password:
-                given["password"] = (
-                    server.password
-                )  # by hand: a password file names the server's host, not ours
+                # A password file has an entry for the server's host, not for the proxy's.
+                given["password"] = server.password
             self.info = make_conninfo(**given)
             connect.open_sync(self.info).close()
         except DatabaseUnavailable as error:
             self._stack.close()
-            raise ProxyFailed(f"the server takes no connection without TLS: {error}") from None
+            raise ProxyFailed(f"the server accepts no connection without TLS: {error}") from None
         except BaseException:
             self._stack.close()
             raise
@@ -63,7 +64,7 @@ class ProxyProcess:
         self._stack.close()
 
     def counts(self) -> dict[str, dict[str, float]]:
-        """Return, by the names of connections: statements, round trips, seconds waited for answers."""
+        """Return for each name of connections: statements, round trips, seconds of waiting for answers."""
         return dict(json.loads(self._asked("")))
 
     def _asked(self, question: str) -> bytes:
@@ -73,12 +74,12 @@ class ProxyProcess:
         process.stdin.write(f"{question}\n".encode())
         process.stdin.flush()
         if not (answer := process.stdout.readline()):
-            raise NotMeasured(f"the proxy has ended: {last_output(self._ground.log)}")
+            raise NotMeasured(f"the proxy has ended: {last_output(self._environment.log)}")
         return answer
 
 
-def said(
-    before: dict[str, dict[str, float]], after: dict[str, dict[str, float]], what: str
+def growth_of(
+    what: str, before: dict[str, dict[str, float]], after: dict[str, dict[str, float]]
 ) -> dict[str, float]:
-    """Return by how much a count has grown, by the names of connections."""
+    """Return the growth of a count for each name of connections."""
     return {name: counts[what] - before.get(name, {}).get(what, 0) for name, counts in after.items()}

@@ -1,4 +1,4 @@
-"""What a measure gives: figures of ours, of the floor beside them, and of what both cost."""
+"""The result of a measure: our figures, the floor's figures, and the cost of both."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,20 +13,20 @@ Unit = Literal["tasks/s", "ms", "MB", "1/s", "1/task"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Goal:
-    """What we hold ourselves to: a bound for the ratio, for our own figure, or for one of the details."""
+    """A goal: a bound for the ratio, for our own figure, or for one of the details."""
 
     of: str = "ratio"
     least: float | None = None
     most: float | None = None
 
     def is_met(self, value: float) -> bool:
-        """Tell whether a figure keeps to it."""
+        """Return whether a figure meets the goal."""
         return (self.least is None or value >= self.least) and (self.most is None or value <= self.most)
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What tasks cost, as a median over the rounds; None where it is not known."""
+    """The cost of tasks, as a median over the rounds; None if it is not known."""
 
     client_seconds: float | None  # CPU of our processes, workers or producers, for 10,000 tasks
     server_seconds: float | None  # CPU of the server, all its processes, for 10,000 tasks
@@ -58,16 +58,16 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the floor, of the medians: of a rate the more the better, of a time the less."""
+        """Our median divided by the floor's. High is good for a rate, low is good for a time."""
         floor = self.floor_figure
         return self.figure / floor if floor else None
 
     def value(self, name: str) -> float | None:
-        """Return what a goal speaks of."""
+        """Return the value that a goal names."""
         return {"ratio": self.ratio, "ours": self.figure}.get(name, self.details.get(name))
 
     def missed(self) -> list[Goal]:
-        """Return the goals that it does not keep."""
+        """Return the goals that the result does not meet."""
         return [g for g in self.goals if (value := self.value(g.of)) is not None and not g.is_met(value)]
 
 
@@ -81,7 +81,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A line that went wrong, and how."""
+    """A line whose measure failed, and why."""
 
     line: str
     reason: str
@@ -89,7 +89,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """Something to be measured, by the name that --only knows."""
+    """One measure, with its name for --only."""
 
     name: str
     about: str
@@ -97,7 +97,7 @@ class Measure:
 
 
 def cost(rounds: Rounds, tasks: int) -> Cost:
-    """Return what these rounds of so many tasks each cost."""
+    """Return the cost of these rounds, each of `tasks` tasks."""
     spent = [r.spent for r in rounds if r.spent is not None]
     return Cost(
         by_task([s.client_seconds for s in spent], tasks, 10_000),

@@ -1,4 +1,4 @@
-"""Measure by turns: ours, the floor, ours, the floor. A machine that is slower for a while slows both."""
+"""Measure by turns: ours, the floor, ours, the floor. If the machine is slow for a while, it slows both."""
 
 import os
 import time
@@ -11,7 +11,7 @@ from orchestrator.bench.meter import Spent
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round's figure, and what it cost, where that is known."""
+    """One round's figure, and its cost if it is known."""
 
     figure: float
     spent: Spent | None = None
@@ -23,7 +23,7 @@ Rounds = tuple[Round, ...]
 def by_turns(
     environment: Environment, line: str, ours: Callable[[], Round], floor: Callable[[], Round]
 ) -> tuple[Rounds, Rounds]:
-    """Measure both as often as the sizes say, by turns."""
+    """Measure both by turns; the sizes give the number of rounds."""
     times, own, least = environment.sizes.rounds, list[Round](), list[Round]()
     for n in range(times):
         environment.say(f"{line}: round {n + 1} of {times}")
@@ -33,7 +33,7 @@ def by_turns(
 
 
 def timed(environment: Environment, tasks: int, work: Callable[[], None]) -> Round:
-    """Do some work here, in this process, and return how many tasks it did in a second, by our own clock."""
+    """Do work in this process and return its tasks per second, by our own clock."""
     before, began = environment.meter.read([os.getpid()]), time.perf_counter()
     work()
     seconds = time.perf_counter() - began

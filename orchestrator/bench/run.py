@@ -19,7 +19,7 @@ from orchestrator.postgres import connect
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What is to be measured, how much of it, and where."""
+    """The measures to take, their sizes, and the server."""
 
     measures: Sequence[Measure]
     sizes: Sizes
@@ -27,7 +27,7 @@ class Run:
 
 
 class Reporter(Protocol):
-    """Who is told: a screen, or a document being written."""
+    """Receives the results: a screen, or a JSON document."""
 
     def begin(self, setting: SystemInfo) -> None: ...
 
@@ -40,35 +40,35 @@ class Reporter(Protocol):
     def interrupted(self) -> None: ...
 
 
-def run(play: Run, audience: Reporter) -> int:
-    """Measure; return the exit status: 0, 1 if a measure went wrong, or that of the signal that ended it."""
+def run(request: Run, reporter: Reporter) -> int:
+    """Measure. Return the exit status: 0, 1 if a measure failed, or the status of the signal that ended the run."""
     signals = Signals()
     faults = 0
     try:
         with signals.raised():
-            audience.doing("making a database")
-            with scratch.database(play.url, signals) as info, TemporaryDirectory() as folder:
-                faults = measure_all(play, audience, info, Path(folder))
+            reporter.doing("making a database")
+            with scratch.database(request.url, signals) as info, TemporaryDirectory() as folder:
+                faults = measure_all(request, reporter, info, Path(folder))
     except Interrupted as interrupted:
-        audience.interrupted()
+        reporter.interrupted()
         return 128 + interrupted.number
-    audience.end()
+    reporter.end()
     return 1 if faults else 0
 
 
-def measure_all(play: Run, audience: Reporter, info: str, folder: Path) -> int:
-    """Take one measure after the other in the scratch database; return how many went wrong."""
+def measure_all(request: Run, reporter: Reporter, info: str, folder: Path) -> int:
+    """Take one measure after the other in the scratch database. Return the number of failed ones."""
     faults = 0
     with closing(connect.open_sync(info)) as connection:
         floors.make(connection)
-        environment = Environment(info, connection, Meter(connection), play.sizes, folder, audience.doing)
-        audience.begin(system_info_of(connection, play.sizes.name))
-        for measure in play.measures:
-            audience.doing(measure.name)
+        environment = Environment(info, connection, Meter(connection), request.sizes, folder, reporter.doing)
+        reporter.begin(system_info_of(connection, request.sizes.name))
+        for measure in request.measures:
+            reporter.doing(measure.name)
             try:
                 for result in measure.take(environment):
-                    audience.result(measure, result)
+                    reporter.result(measure, result)
             except NotMeasured as error:
                 faults += 1
-                audience.result(measure, Failed(measure.name, str(error)))
+                reporter.result(measure, Failed(measure.name, str(error)))
     return faults

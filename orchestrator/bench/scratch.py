@@ -1,4 +1,4 @@
-"""A database of the bench's own, for as long as a block lasts, with the tables in it."""
+"""The bench's own database with our tables, for the duration of a block."""
 
 import secrets
 from collections.abc import Iterator
@@ -11,13 +11,12 @@ import psycopg
 from psycopg import errors, sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from orchestrator.bench import sql_sections
 from orchestrator.bench.signals import Signals
 from orchestrator.errors import DatabaseUnavailable, OrchestratorError
-from orchestrator.postgres import connect, embedded_stop
+from orchestrator.postgres import connect, embedded_stop, statement
 from orchestrator.schema import migrate
 
-SQL = sql_sections.of(__file__, "scratch.sql")
+SQL = statement.sections(__file__, "scratch.sql")
 APPLICATION = "orchestrator bench"
 PREFIX = "orchestrator_bench_"
 
@@ -27,23 +26,23 @@ class MayNotCreate(OrchestratorError):
 
     def __init__(self, role: str) -> None:
         super().__init__(
-            f"role {role!r} may not create databases on this server, and the bench works in one of its own; give "
-            f"the URL of a role that may, or let a superuser say: ALTER ROLE {role} CREATEDB"
+            f"role {role!r} may not create databases on this server, and the bench needs a database of its own; give "
+            f"the URL of a role that may, or let a superuser run: ALTER ROLE {role} CREATEDB"
         )
 
 
 class NotDropped(OrchestratorError):
-    """The scratch database is still there."""
+    """The scratch database still exists."""
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(
-            f"the scratch database could not be dropped: {reason}. When you can: DROP DATABASE {name}"
+            f"the scratch database could not be dropped: {reason}. Drop it yourself: DROP DATABASE {name}"
         )
 
 
 @contextmanager
 def database(url: str | None, signals: Signals) -> Iterator[str]:
-    """Make a database on the server of a URL, or on a throw-away one; give its conninfo; drop it afterwards."""
+    """Make a database on the server of a URL, or on a temporary server. Yield its conninfo. Drop it afterwards."""
     if url is not None:
         try:
             with made(connect.conninfo(url, application_name=APPLICATION), signals) as info:
@@ -63,16 +62,16 @@ def database(url: str | None, signals: Signals) -> Iterator[str]:
 
 @contextmanager
 def made(server: str, signals: Signals) -> Iterator[str]:
-    """Make the database and its tables; drop it afterwards, whoever is still connected to it."""
+    """Make the database and its tables. Drop it afterwards, even if sessions are still connected to it."""
     name = f"{PREFIX}{secrets.token_hex(6)}"
-    # Outside: who cannot be reached is said as such, and there is nothing to drop.
+    # Outside of the `try`: a server that does not answer raises that error, and there is nothing to drop.
     with closing(connect.open_sync(server)) as connection:
         known = roles(connection)
     try:
         with signals.deferred():
             create(server, name)
         given: dict[str, Any] = conninfo_to_dict(server)
-        # Each connection says what it is for by a name of its own.
+        # Each connection sets an application_name of its own.
         del given["application_name"]
         info = make_conninfo(**{**given, "dbname": name})
         migrate.upgrade(info)
@@ -92,8 +91,8 @@ def create(server: str, name: str) -> None:
 
 
 def drop(server: str, name: str, known: set[str]) -> None:
-    """Drop the database, and the roles that were not known before; where the server does not let us, say what is left.
-    A role belongs to the whole server, and stays if another database has come to use it meanwhile."""
+    """Drop the database, and the roles that did not exist before. If the server refuses, raise an error that names what
+    is left. A role belongs to the whole server. It stays if another database uses it by now."""
     try:
         with closing(connect.open_sync(server)) as connection:
             connection.execute(named("drop", name))
@@ -105,7 +104,7 @@ def drop(server: str, name: str, known: set[str]) -> None:
 
 
 def roles(connection: psycopg.Connection[Any]) -> set[str]:
-    """Return the roles that migrating makes on a server that has none."""
+    """Return those of our four roles that exist on the server."""
     return {row[0] for row in connection.execute(SQL["roles"]).fetchall()}
 
 

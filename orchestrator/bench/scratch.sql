@@ -1,5 +1,5 @@
 -- The bench's own database, and the roles of its tables. In: a name, in place of {}.
--- FORCE ends whoever is still connected: workers that were killed a moment ago.
+-- FORCE ends the sessions that are still connected: those of workers that were killed a moment ago.
 -- name: create
 CREATE DATABASE {} TEMPLATE template0
 -- name: drop

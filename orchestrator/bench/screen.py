@@ -1,7 +1,7 @@
-"""The output for people: a line for each result as it comes, with a bar for its ratio, and remarks below it.
+"""The output for people: a line for each result, with a bar for its ratio and notes below it.
 
-The widths of the columns are fixed by the width of the terminal, so that lines can be shown one by one. From 76 columns
-on there is everything; below, the costs and the bar go, and the rest stays.
+The width of the terminal fixes the widths of the columns, so lines can be shown one by one. A terminal with fewer than
+76 columns shows no costs and no bar.
 """
 
 import sys
@@ -22,7 +22,7 @@ LEAVES_NOTHING = "The scratch database is dropped."
 
 
 class Screen:
-    """A terminal, or a file that is written as one would be."""
+    """A terminal, or a file with the same text."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(highlight=False, markup=False, emoji=False)
@@ -30,7 +30,7 @@ class Screen:
         self._began = time.monotonic()
 
     def begin(self, setting: SystemInfo) -> None:
-        """Say where this is, and what the columns mean."""
+        """Show the server, the machine and the headings."""
         off = [name for name in ("fsync", "synchronous_commit", "full_page_writes", "autovacuum")
                if setting.server_settings.get(name) == "off"]  # fmt: skip
         words = f"PostgreSQL {setting.server_version}, {setting.cores} cores, {setting.processor}"
@@ -40,7 +40,7 @@ class Screen:
         self._row([*heading, "", "CPU w+s", "WAL"] if self._wide else heading, style="bold")
 
     def doing(self, text: str) -> None:
-        """Say what is being done, until there is a result; at a terminal only."""
+        """Show the current step until there is a result; at a terminal only."""
         if self._status is not None:
             self._status.start()
             self._status.update(text)
@@ -58,21 +58,21 @@ class Screen:
                     self._console.print(Text(f"  {notes}", style="dim"))
 
     def end(self) -> None:
-        """Say what the columns were."""
+        """Explain the columns."""
         self._stop()
         self._say(
-            "\nRatio: ours over the floor, of medians; ✗ where a goal is missed. CPU w+s: seconds of our processes "
-            "and of the server for 10,000 tasks. WAL: bytes a task.\n"
+            "\nRatio: our median divided by the floor's; ✗ marks a missed goal. CPU w+s: seconds of our processes "
+            "and of the server for 10,000 tasks. WAL: bytes per task.\n"
             f"{time.monotonic() - self._began:.0f} s. {LEAVES_NOTHING}"
         )
 
     def interrupted(self) -> None:
-        """Say that it was cut short."""
+        """Say that the run was interrupted."""
         self._stop()
         self._say(f"Interrupted. {LEAVES_NOTHING}")
 
     def fail(self) -> None:
-        """Make room for an error."""
+        """Stop the progress display before an error is printed."""
         self._stop()
 
     @property
@@ -87,7 +87,7 @@ class Screen:
         self._console.print(text)
 
     def _row(self, texts: list[str], style: str = "") -> None:
-        # 9 + 9 + 6 + 8 + 10 + 6, six gaps, and the rest for the name.
+        # 9 + 9 + 6 + 8 + 10 + 6, six gaps; the name gets the rest.
         widths = [0, 9, 9, 6, BAR, 10, 6] if self._wide else [0, 8, 8, 6]
         name = max(10, self._console.width - sum(widths) - len(widths) + 1)
         grid = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
@@ -116,7 +116,7 @@ def cells(result: Result, *, wide: bool) -> list[str]:
 
 
 def noted(result: Result) -> list[str]:
-    """Return what else is to be said of it."""
+    """Return the details and the missed goals."""
     details = [f"{name} {short(value)}" for name, value in result.details.items()]
     return details + [f"goal: {named(goal)}" for goal in result.missed()]
 
@@ -128,7 +128,7 @@ def named(goal: Goal) -> str:
 
 
 def bar(ratio: float | None) -> str:
-    """Draw a ratio: the whole width is 2."""
+    """Draw a ratio. The full width is a ratio of 2."""
     if ratio is None:
         return ""
     eighths = round(min(ratio, 2.0) / 2 * BAR * 8)
@@ -136,5 +136,5 @@ def bar(ratio: float | None) -> str:
 
 
 def on_standard_error() -> Console:
-    """Return where progress goes while the document goes to standard output."""
+    """Return a console for the progress. The document goes to standard output."""
     return Console(file=sys.stderr, highlight=False, markup=False, emoji=False)

@@ -1,6 +1,6 @@
-"""Be told to end: once, as an exception, wherever the main thread is; never while it cleans up.
+"""Turn the first signal to end into one exception in the main thread, but never while it cleans up.
 
-A KeyboardInterrupt by descent, since psycopg cancels the statement that one comes into.
+The exception is a subclass of KeyboardInterrupt, because psycopg cancels a running statement at one.
 """
 
 import signal
@@ -12,7 +12,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal told us to end."""
+    """A signal ended the run."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -20,7 +20,7 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Signals:
-    """What has been received, and whether it may be raised just now."""
+    """The received signal, and whether it may be raised now."""
 
     def __init__(self) -> None:
         self.received: int | None = None
@@ -28,7 +28,7 @@ class Signals:
 
     @contextmanager
     def raised(self) -> Iterator[None]:
-        """Raise the first signal that comes within the block; ignore all others, the block cleans up already."""
+        """Raise the first signal that arrives in the block. Ignore later ones: the block already cleans up."""
         before = {number: signal.signal(number, self._take) for number in SIGNALS}
         try:
             yield
@@ -38,7 +38,7 @@ class Signals:
 
     @contextmanager
     def deferred(self) -> Iterator[None]:
-        """Raise nothing within the block, which must not be left half-way; raise at its end instead."""
+        """Raise nothing inside the block, which must run to its end. Raise at its end instead."""
         known = self.received
         self._deferred += 1
         try:

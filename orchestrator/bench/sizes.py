@@ -1,4 +1,4 @@
-"""How much is measured: under a minute, some minutes, or as long as it takes."""
+"""The sizes of the measures: under a minute, some minutes, or longer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """How many tasks, rounds and seconds each measure takes."""
+    """The tasks, rounds and seconds of each measure."""
 
     name: str
     rounds: int
-    work_off: int  # tasks of a backlog that is drained
+    work_off: int  # tasks of a backlog
     large: int  # tasks with a payload of 10 kB
     enqueues: int  # one by one, in each round
     many: int  # in one enqueue_many
-    producers: int  # at once
-    producer_enqueues: int  # of each of them, in each round
+    producers: int  # at the same time
+    producer_enqueues: int  # by each of them, in each round
     probes: int  # tasks whose pickup is timed on an idle worker
     steady_seconds: float  # at each steady rate
-    ready: int  # growth: waiting behind those that are drained
+    ready: int  # growth: tasks that wait behind the measured ones
     scheduled: int
     finished: int
     queues: int

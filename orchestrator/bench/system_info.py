@@ -1,4 +1,4 @@
-"""Where and when it was measured: without that, no number means anything."""
+"""Where and when a run was measured. A figure has no meaning without that."""
 
 import os
 import platform
@@ -18,7 +18,7 @@ SETTINGS = statement.load(__file__, "system_info.sql")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SystemInfo:
-    """The machine, the server, the versions, the day."""
+    """The machine, the server, the versions, the time."""
 
     at: str
     sizes: str
@@ -33,7 +33,7 @@ class SystemInfo:
 
 
 def system_info_of(connection: psycopg.Connection[Any], sizes: str) -> SystemInfo:
-    """Look around."""
+    """Collect the facts about this machine and its server."""
     return SystemInfo(
         at=datetime.now(UTC).isoformat(timespec="seconds"),
         sizes=sizes,
@@ -49,12 +49,12 @@ def system_info_of(connection: psycopg.Connection[Any], sizes: str) -> SystemInf
 
 
 def cores() -> int:
-    """Return how many cores this process may use, which in a container is not all that there are."""
+    """Return how many cores this process may use. In a container that can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def processor() -> str:
-    """Return the name of the processor, as far as the system tells."""
+    """Return the name of the processor, or what the system knows of it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

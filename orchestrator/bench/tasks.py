@@ -1,4 +1,4 @@
-"""The application that is measured: handlers that do nothing, or tell when they were started."""
+"""The measured application: handlers that do nothing, or that return the time of their start."""
 
 import asyncio
 import time
@@ -25,11 +25,11 @@ async def large(text: str) -> None:
 
 @app.task(name="bench.stamp")
 async def stamp() -> int:
-    """Return the moment of the start, on the clock that all processes of this machine share."""
+    """Return the time of the start, on the clock that all processes of this machine share."""
     return time.monotonic_ns()
 
 
 @app.task(name="bench.sleep", queue="asleep")
 async def sleep(seconds: float) -> None:
-    """Take up a slot."""
+    """Occupy a slot."""
     await asyncio.sleep(seconds)

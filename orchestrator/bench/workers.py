@@ -1,26 +1,26 @@
-"""Worker processes under measurement: `orchestrator worker`, with the defaults of everybody."""
+"""The measured worker processes: `orchestrator worker` with the default settings."""
 
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from orchestrator.bench import sql_sections
 from orchestrator.bench.environment import Environment, NotMeasured
 from orchestrator.demo import workers
+from orchestrator.postgres import statement
 
-SQL = sql_sections.of(__file__, "workers.sql")
+SQL = statement.sections(__file__, "workers.sql")
 APP = "orchestrator.bench.tasks:app"
 CONCURRENCY = 100
 START_SECONDS = 30.0
-# A worker marks itself idle within milliseconds of finding nothing; one that never does is not waited for.
+# A worker that finds no task marks itself idle within milliseconds. The bench waits no longer than this.
 REST_SECONDS = 1.0
 STOP_SECONDS = 10.0
 LOOK_EVERY_SECONDS = 0.02
 
 
 class Workers(workers.Workers):
-    """Worker processes on the scratch database, from the start of a block, where they serve, to its end."""
+    """Worker processes on the scratch database. They serve when the block starts, and stop at its end."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Workers(workers.Workers):
         words: Sequence[str] = (),
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        self._ground = environment
+        self._environment = environment
         served = ("--concurrency", str(concurrency), "--queues", ",".join(queues), "--grace", "0")
         super().__init__(
             [APP, *served, *words],
@@ -47,7 +47,7 @@ class Workers(workers.Workers):
         try:
             self.start()
             self._wait_until_all("serving", START_SECONDS)
-            self.settle()
+            self.wait_until_idle()
         except BaseException:
             self.close()
             raise
@@ -62,25 +62,25 @@ class Workers(workers.Workers):
         self.close()
 
     def check(self) -> None:
-        """Raise if one has ended on its own."""
+        """Raise an error if a worker has ended."""
         try:
             super().check()
         except workers.WorkerEnded as error:
             raise NotMeasured(str(error)) from None
 
-    def settle(self) -> None:
-        """Return when all of them sleep, or after a moment."""
+    def wait_until_idle(self) -> None:
+        """Return when all workers are idle, or after a moment."""
         self._wait_until_all("resting", REST_SECONDS, patient=False)
 
     def _wait_until_all(self, state: str, seconds: float, *, patient: bool = True) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             self.check()
-            row = self._ground.connection.execute(SQL[state], {"pids": self.pids}).fetchone()
+            row = self._environment.connection.execute(SQL[state], {"pids": self.pids}).fetchone()
             if row is not None and row[0] == self._size:
                 return
             time.sleep(LOOK_EVERY_SECONDS)
         if patient:
             raise NotMeasured(
-                f"the workers were not {state} after {seconds:.0f} s: {workers.last_output(self._ground.log)}"
+                f"the workers were not {state} after {seconds:.0f} s: {workers.last_output(self._environment.log)}"
             )

@@ -1,4 +1,4 @@
--- How many of our workers are so far. In: pids. Out: one row. Locks: none.
+-- How many of our workers are in a state. In: pids. Out: one row. Locks: none.
 -- name: serving
 SELECT count(*) FROM orchestrator.workers AS w WHERE w.pid = ANY (%(pids)s) AND w.state = 'running'
 -- name: resting

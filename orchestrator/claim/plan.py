@@ -14,12 +14,12 @@ EXPLAIN = statement.load(__file__, "plan.sql")
 
 PATH = "tasks_live_claim_idx"
 TABLE = "tasks_live"
-NOBODY = UUID(int=0)
+NO_WORKER = UUID(int=0)
 
 
 def faults_of_plan(connection: psycopg.Connection[Any]) -> list[str]:
     """Return what is wrong with the plan, in a worker's session. Changes nothing. Needs a worker's rights."""
-    given = {"lease": 0, "worker_id": NOBODY, "batch_size": 100, **where_to_look(["default"], None)}
+    given = {"lease": 0, "worker_id": NO_WORKER, "batch_size": 100, **where_to_look(["default"], None)}
     with connection.transaction(force_rollback=True), connection.cursor(row_factory=tuple_row) as cursor:
         cursor.execute(SETTINGS)
         row = cursor.execute(EXPLAIN + CLAIM, given, prepare=False).fetchone()

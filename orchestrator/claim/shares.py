@@ -44,7 +44,7 @@ class Shares:
         ]
 
     def learn(self, asked: Iterable[Share], tasks: Sequence[Claimed], *, wanted: int) -> bool:
-        """Note which queues are short; tell whether any queue may hold more than it gave."""
+        """Note which queues are short. Return whether any queue may hold more than it gave."""
         if len(self._line) == 1:
             return len(tasks) >= wanted
         counts = Counter(task.queue for task in tasks)

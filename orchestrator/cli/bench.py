@@ -32,12 +32,12 @@ def bench(url: str | None, size: str | None, only: str | None, *, listing: bool,
         for measure in NAMES.values():
             click.echo(f"{measure.name:<{width}}  {measure.about}")
         return
-    play = measuring.Run(measures=chosen(only), sizes=measuring.SIZES[size or "usual"], url=url)
-    audience = JsonReport() if as_json else Screen()
+    request = measuring.Run(measures=chosen(only), sizes=measuring.SIZES[size or "usual"], url=url)
+    reporter = JsonReport() if as_json else Screen()
     try:
-        status = measuring.run(play, audience)
+        status = measuring.run(request, reporter)
     finally:
-        audience.fail()
+        reporter.fail()
     raise click.exceptions.Exit(status)
 
 

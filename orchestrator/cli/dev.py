@@ -8,7 +8,7 @@ import click
 from orchestrator import events, observe
 from orchestrator.app import Orchestrator
 from orchestrator.cli.load_application import load_app
-from orchestrator.cli.migrate import tell
+from orchestrator.cli.migrate import print_notice
 from orchestrator.cli.worker import named, run
 from orchestrator.postgres import connect, embedded_stop
 from orchestrator.schema import migrate as schema
@@ -81,9 +81,9 @@ def prepare(url: str) -> None:
     """
     before, newest = schema.state(url)
     if schema.is_behind(before):
-        stop_telling = events.subscribe(tell)
+        unsubscribe = events.subscribe(print_notice)
         schema.upgrade(url)
-        stop_telling()
+        unsubscribe()
         click.echo(f"the tables were at {before or 'nothing'} and are at {newest} now")
     if url.startswith("embedded:"):
         click.echo(f"for your own processes: export ORCHESTRATOR_DATABASE_URL={shlex.quote(url)}")

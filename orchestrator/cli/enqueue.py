@@ -1,13 +1,13 @@
 """`orchestrator enqueue TYPE JSON`: enqueue a task manually, with the checks of enqueue in Python."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import psycopg
 
 from orchestrator import enqueue as enqueueing
-from orchestrator.cli.database import connected, database_option, json_option
+from orchestrator.cli.database import Command, connected, database_option, json_option
 from orchestrator.cli.parameters import json_object, span, time
 from orchestrator.cli.table import print_json
 from orchestrator.config import Config
@@ -15,19 +15,18 @@ from orchestrator.enqueue import Options
 from orchestrator.observe import printable
 from orchestrator.task.columns import OPTIONS, Kind, Option
 
-F = TypeVar("F", bound=Callable[..., Any])
 READERS: dict[Kind, Callable[[str], Any]] = {"moment": time, "span": span, "document": json_object}
 EXAMPLES: dict[Kind, str] = {"moment": " (2026-01-31T08:00Z)", "span": " (90s, 5m, 1h30m, 2d)"}
 
 
-def task_options(command: F) -> F:
+def task_options(command: Command) -> Command:
     """Give the command a flag for each option of a task."""
     for option in reversed(OPTIONS):
         command = flag(option)(command)
     return command
 
 
-def flag(option: Option) -> Callable[[F], F]:
+def flag(option: Option) -> Callable[[Command], Command]:
     name = option.name.replace("_", "-")
     meaning = f"{option.meaning[0].upper()}{option.meaning[1:]}"
     if option.kind == "texts":
@@ -71,7 +70,7 @@ def enqueue(kind: str, payload: dict[str, Any], url: str | None, *, as_json: boo
     config = Config.load()
     asked = enqueueing.request(kind, payload, options, bytes_max=config.payload_bytes_max)
     with connected(url or config.database_url, "enqueue", writes=True, checks=False) as connection:
-        connection.add_notice_handler(tell)
+        connection.add_notice_handler(print_notice)
         done = enqueueing.send(enqueueing.synchronous(connection), asked)
     if as_json:
         print_json(done)
@@ -81,7 +80,7 @@ def enqueue(kind: str, payload: dict[str, Any], url: str | None, *, as_json: boo
         click.echo("nothing was enqueued: the task of this id has the key", err=True)
 
 
-def tell(notice: psycopg.errors.Diagnostic) -> None:
+def print_notice(notice: psycopg.errors.Diagnostic) -> None:
     """Print a notice of the database, for example that no worker has declared the type."""
-    said = ". ".join(filter(None, (notice.message_primary, notice.message_hint)))
-    click.echo("notice: " + printable(said), err=True)
+    text = ". ".join(filter(None, (notice.message_primary, notice.message_hint)))
+    click.echo("notice: " + printable(text), err=True)

@@ -69,26 +69,24 @@ def write_nowhere() -> None:
 
 def worded(error: psycopg.Error) -> str:
     """Return the message of an error of PostgreSQL or of the connection, and what to do next where that is known."""
-    said = f"PostgreSQL: {error.diag.message_primary or str(error).strip()}"
+    message = f"PostgreSQL: {error.diag.message_primary or str(error).strip()}"
     match error:
         case errors.InsufficientPrivilege():
-            return f"{said}; {ROLES}"
+            return f"{message}; {ROLES}"
         case errors.ReadOnlySqlTransaction():
-            return f"{said}: a standby, or a read-only session; name a database that takes writes (--url)"
+            return f"{message}: a standby, or a read-only session; name a database that takes writes (--url)"
         case errors.LockNotAvailable() | errors.DeadlockDetected() | errors.SerializationFailure():
-            return f"{said}: another session has it locked, and nothing was changed; try again"
+            return f"{message}: another session has it locked, and nothing was changed; try again"
         case errors.QueryCanceled():
-            return (
-                f"{said}; nothing was changed by it. Ask for less, or try again when the server is less busy"
-            )
+            return f"{message}; it changed nothing. Ask for less, or try again when the server is less busy"
         case errors.UndefinedTable() | errors.UndefinedFunction() | errors.UndefinedColumn():
-            return f"{said}; the schema is not this version's: run `orchestrator migrate`"
+            return f"{message}; the schema is of another version: run `orchestrator migrate`"
         case psycopg.OperationalError() if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
-            return f"{said}; the connection is lost. What was being changed is done, or not: look before you repeat it"
+            return f"{message}; the connection is lost. The change may or may not be done: look before you repeat it"
         case _ if (error.sqlstate or "").startswith(OURS) and error.diag.message_hint:
             return f"{error.diag.message_primary}. {error.diag.message_hint}"
         case _:
-            return said
+            return message
 
 
 def say(message: str) -> None:

@@ -1,14 +1,13 @@
 """`orchestrator failures`: failures grouped by fault, and commands to requeue or discard a group."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from orchestrator import observe
 from orchestrator.cli import formats
-from orchestrator.cli.database import connected, database_option, json_option, reason_option
+from orchestrator.cli.database import Command, connected, database_option, json_option, reason_option
 from orchestrator.cli.group import Commands
 from orchestrator.cli.table import Column, table
 from orchestrator.cli.tasks.bulk import Many, do, many_options
@@ -35,8 +34,6 @@ newest_option = click.option(
 older_than_option = click.option(
     "--older-than", metavar="AGE", help="Only tasks that ended before: 2h, 7d, 2026-11-18T02:30Z."
 )
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @click.group(cls=Commands, invoke_without_command=True)

@@ -14,7 +14,7 @@ import click
 from orchestrator.cli.error_messages import write_nowhere
 from orchestrator.task.duration import shown
 
-NOBODY_READS_CODE = 141
+BROKEN_PIPE_CODE = 141
 
 
 class Commands(click.Group):
@@ -52,7 +52,7 @@ class CommandLine(Commands):
             return result
         except BrokenPipeError:
             write_nowhere()
-            raise click.exceptions.Exit(NOBODY_READS_CODE) from None
+            raise click.exceptions.Exit(BROKEN_PIPE_CODE) from None
 
 
 def walked(group: click.Group, above: str = "") -> Iterator[tuple[str, click.Command]]:

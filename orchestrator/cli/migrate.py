@@ -46,7 +46,7 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
         click.confirm(
             f"going from {before} down to {to} deletes tables, with the tasks in them. Go on?", abort=True
         )
-    stop_telling = events.subscribe(tell)
+    stop_telling = events.subscribe(print_notice)
     schema.move(url, to=to)
     stop_telling()
     after, _ = schema.state(url)
@@ -62,6 +62,6 @@ def migrate(app: str | None, url: str | None, to: str, *, check: bool, sql: bool
             click.echo("warning: " + observe.printable(str(DatabaseRestored(came_from))), err=True)
 
 
-def tell(event: events.Event) -> None:
+def print_notice(event: events.Event) -> None:
     if isinstance(event, events.DatabaseNotice):
         click.echo("notice: " + observe.printable(event.message, keeping="\n"), err=True)

@@ -29,7 +29,7 @@ def resume(reason: str | None, url: str | None, *, after_restore: bool, yes: boo
         if copy is None:
             click.echo(
                 f"nothing to do: the tasks in {here} are at home there, and may run. A copy made file by file cannot "
-                "be told from its original: there, SELECT orchestrator.hold_after_restore() comes first"
+                "be distinguished from its original: there, run SELECT orchestrator.hold_after_restore() first"
             )
             return
         click.echo(observe.printable("\n".join(described(copy, here)), keeping="\n"))

@@ -88,8 +88,8 @@ def looks(url: str | None, every: float, *, exact: bool) -> Iterator[Overview]:
         except (DatabaseUnavailable, psycopg.OperationalError) as error:
             if last is None:
                 raise
-            said = worded(error) if isinstance(error, psycopg.Error) else str(error)
-            yield Overview(last.status, last.title, trends, trouble=f"{said.splitlines()[0]} (trying again)")
+            text = worded(error) if isinstance(error, psycopg.Error) else str(error)
+            yield Overview(last.status, last.title, trends, trouble=f"{text.splitlines()[0]} (trying again)")
             time.sleep(every)
 
 

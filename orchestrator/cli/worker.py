@@ -212,7 +212,7 @@ async def serve(made: Worker, line: ParentConnection | None, watchdog: Watchdog)
         watchdog.obey(made.stop, grace_seconds=grace_seconds, hurries=True)
     else:
         watchdog.obey(partial(line.stop, made), grace_seconds=grace_seconds, hurries=False)
-        line.follow(made, tells=made.config.metrics_port is not None)
+        line.follow(made, sends_metrics=made.config.metrics_port is not None)
     code = 0
     try:
         await reported(made, line)

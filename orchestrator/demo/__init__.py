@@ -1,12 +1,12 @@
-"""See it work: a server from nothing, workers, a few thousand tasks of every kind, and what came of them.
+"""The demo: a new server, workers, a few thousand tasks of every kind, and their results.
 
-    run    take the folder → start its server → fresh tables → workers → load → probes → figures → workers stop
-           Ctrl-C, SIGTERM, SIGHUP: from wherever it is to the last step; again: at once
+    run    lock the folder → start its server → new tables → workers → load → probes → figures → workers stop
+           Ctrl-C, SIGTERM, SIGHUP: from any step to the last one; a second signal: exit at once
 
-A run owns its folder, by a lock that the kernel lets go of with the process, and empties what a run before left
-there; a folder with a cluster that no demo made is refused, since it may hold a user's tasks. The workers are
-processes of `orchestrator worker`, tied to this one by a pipe: however it ends, they end. The server ends with its
-last user, as every embedded server does. What is shown at the end is read from the tables, not counted here.
+A run holds a lock on its folder. The kernel releases the lock when the process ends. The run drops the tables of the
+previous run. It refuses a folder with a cluster that no demo made, because that may hold a user's tasks. The workers
+are processes of `orchestrator worker` with a pipe to this process, so they end with it. The server ends with its last
+user, like every embedded server. The demo reads its figures from the tables and counts nothing itself.
 """
 
 from orchestrator.demo.run import Run, run

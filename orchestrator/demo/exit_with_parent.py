@@ -1,6 +1,6 @@
-"""Run the command `orchestrator` for as long as standard input stays open: a process that ends with its parent.
+"""Run the command `orchestrator` until standard input closes, so that the process ends with its parent.
 
-No signal reaches a child when its parent is killed, but the kernel closes the parent's end of the pipe.
+A child gets no signal when its parent is killed. But the kernel closes the parent's end of the pipe.
 """
 
 import os
@@ -11,8 +11,8 @@ import threading
 
 
 def exit_with_parent() -> None:
-    """Wait for the end of standard input, then stop as if told to."""
-    # Ends: the parent writes nothing, so the first thing to come is the end.
+    """Wait for the end of standard input, then send SIGTERM to this process."""
+    # Ends: the parent writes nothing, so the first read returns at the end of the input.
     while os.read(sys.stdin.fileno(), 1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)

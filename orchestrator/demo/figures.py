@@ -1,4 +1,4 @@
-"""The demo's figures, read from the tables: while it runs, and at its end."""
+"""Read the demo's figures from the tables: while it runs, and at its end."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,18 +9,18 @@ from psycopg.rows import class_row, tuple_row
 from orchestrator.demo import tasks
 from orchestrator.postgres import statement
 
-STANDING = statement.load(__file__, "progress.sql")
-TALLY = statement.load(__file__, "tally.sql")
-PICKUP = statement.load(__file__, "pickup.sql")
-THROUGHPUT = statement.load(__file__, "throughput.sql")
-DEAD_LETTER = statement.load(__file__, "dead_letter.sql")
+PROGRESS = statement.load(__file__, "figures.sql", "progress")
+TALLY = statement.load(__file__, "figures.sql", "tally")
+PICKUP = statement.load(__file__, "figures.sql", "pickup")
+THROUGHPUT = statement.load(__file__, "figures.sql", "throughput")
+DEAD_LETTER = statement.load(__file__, "figures.sql", "dead_letter")
 
 Connection = psycopg.AsyncConnection[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """How far it is."""
+class TaskProgress:
+    """The progress: how many workers serve, and how many tasks are in each state."""
 
     workers: int
     finished: int
@@ -31,7 +31,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What became of the tasks of one type."""
+    """The results of the tasks of one type."""
 
     type: str
     tasks: int
@@ -43,7 +43,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is shown at the end."""
+    """The figures that the demo shows at its end."""
 
     tallies: tuple[Tally, ...]
     probes: int
@@ -55,21 +55,21 @@ class Figures:
 
     @property
     def tasks_per_second(self) -> float:
-        """The fast tasks' rate; 0 where there is nothing to divide."""
+        """The rate of the fast tasks; 0 if there are none."""
         return self.fast / self.fast_seconds if self.fast_seconds else 0.0
 
 
-async def standing(connection: Connection) -> Standing:
-    """Look how far it is."""
-    async with connection.cursor(row_factory=class_row(Standing)) as cursor:
-        found = await (await cursor.execute(STANDING)).fetchone()
+async def read_progress(connection: Connection) -> TaskProgress:
+    """Read the progress."""
+    async with connection.cursor(row_factory=class_row(TaskProgress)) as cursor:
+        found = await (await cursor.execute(PROGRESS)).fetchone()
     if found is None:
         raise AssertionError("an aggregate without GROUP BY has one row")
     return found
 
 
 async def measure(connection: Connection) -> Figures:
-    """Read everything that is shown at the end."""
+    """Read the figures for the end."""
     async with connection.cursor(row_factory=class_row(Tally)) as cursor:
         tallies = await (await cursor.execute(TALLY)).fetchall()
     order = [task.name for task in tasks.TASKS]

@@ -1,4 +1,4 @@
-"""The folder of a demo: taken by one run at a time, and empty of what the run before left."""
+"""The folder of a demo: one run uses it at a time, and starts with new tables."""
 
 import fcntl
 from collections.abc import Iterator
@@ -16,16 +16,17 @@ LOCK = "demo.lock"
 
 
 class DemoRuns(OrchestratorError):
-    """Another demo runs in this folder; wait for its end, or give this one a folder of its own with --data."""
+    """Another demo runs in this folder; wait for its end, or use another folder with --data."""
 
 
 @contextmanager
 def taken(folder: Path) -> Iterator[None]:
-    """Hold the folder, alone, for the block; make it if need be."""
+    """Lock the folder for the duration of a block. Make it if it does not exist."""
     lock = folder / LOCK
     if (folder / "cluster").exists() and not lock.exists():
         raise ConfigError(
-            f"{folder} holds a database that no demo made, and a demo begins by emptying its own; choose another folder"
+            f"{folder} holds a database that no demo made, and a demo deletes the tables in its folder; choose another "
+            "folder"
         )
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -41,14 +42,14 @@ def taken(folder: Path) -> Iterator[None]:
 
 
 def make_tables(url: str) -> str:
-    """Replace the tables by new ones; return the server's version."""
+    """Replace the tables by new ones. Return the server's version."""
     with closing(connect.open_sync(connect.conninfo(url))) as connection:
         try:
             connection.execute(RESET)
         except errors.LockNotAvailable:
             raise OrchestratorError(
-                "the demo's tables cannot be emptied: a session on them, perhaps an `orchestrator sql`, has a "
-                "transaction open; end it and try again"
+                "the demo's tables cannot be dropped: a session, perhaps an `orchestrator sql`, uses them in an open "
+                "transaction; end it and try again"
             ) from None
         version = str(connection.info.parameter_status("server_version"))
     migrate.upgrade(url)

@@ -1,4 +1,4 @@
-"""What the demo enqueues: a mix of everything from several producers at once, then a probe now and then."""
+"""The demo's tasks: a mix of all types from several producers at the same time, then a probe now and then."""
 
 import asyncio
 import random
@@ -24,7 +24,7 @@ PROBE_EVERY_SECONDS = 0.05
 
 
 def size(fast: int) -> int:
-    """Return how many tasks there will be: of two with the same key, one."""
+    """Return the number of tasks. Two enqueues with the same key make one task."""
     return fast + SLOW + FLAKY + POISONED + DELAYED + KEYS + PROBES
 
 
@@ -34,7 +34,7 @@ async def produce(info: str, fast: int) -> None:
 
 
 async def probe(info: str) -> None:
-    """Enqueue one probe after the other, each committed on its own, slowly enough to be no load."""
+    """Enqueue one probe after the other, each in its own transaction, so slowly that they are no load."""
     async with await connect.open_async(info) as connection:
         for _ in range(PROBES):
             await tasks.probe.using(connection).aenqueue()
@@ -48,13 +48,13 @@ async def deliver(info: str, calls: list[Call]) -> None:
 
 
 def shares(fast: int) -> list[list[Call]]:
-    """Deal the mix out, in the same disorder every time."""
+    """Shuffle the mix and divide it among the producers. The order is the same in each run."""
     mixed = list(mix(fast))
-    random.Random(1).shuffle(mixed)  # nosec B311 # noqa: S311 - a disorder is no secret
+    random.Random(1).shuffle(mixed)  # nosec B311 # noqa: S311 - the order is no secret
     shares = [mixed[n::PRODUCERS] for n in range(PRODUCERS)]
     for n, share in enumerate(shares):
-        # Both of a key by the same producer: transactions that take keys in different orders wait for each
-        # other.
+        # The same producer enqueues both tasks of a key. Two producers that took the keys in different orders would
+        # wait for each other.
         share += [tasks.keyed.using(key=f"order-{k}").call(order=f"order-{k}") for k in keys(n)]
     return shares
 

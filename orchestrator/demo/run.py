@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from orchestrator.demo import figures, folder, load
-from orchestrator.demo.figures import Figures, Standing
+from orchestrator.demo.figures import Figures, TaskProgress
 from orchestrator.demo.screen import Gauge, Screen, near
 from orchestrator.demo.workers import GRACE_SECONDS, Workers
 from orchestrator.errors import OrchestratorError
@@ -20,13 +20,13 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SHARED = "The server goes on, since another process uses it."
 LOOK_EVERY_SECONDS = 0.1
 TIME_MAX_SECONDS = 120.0
-# For the loop to look at a signal that is there already.
+# Time for the event loop to handle a signal that has already arrived.
 SIGNAL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What is to be played, and where."""
+    """The folder and the size of a run."""
 
     folder: Path
     workers: int = 2
@@ -42,38 +42,40 @@ class Run:
 
 
 class TooSlow(OrchestratorError):
-    """The demo's tasks were not finished in time; its folder's workers.log tells what the workers did."""
+    """The demo's tasks were not finished in time; see workers.log in its folder."""
 
 
-def run(play: Run, screen: Screen | None = None) -> int:
-    """Play; return the exit status: 0, or that of the signal that ended it."""
+def run(request: Run, screen: Screen | None = None) -> int:
+    """Run the demo. Return the exit status: 0, or the status of the signal that ended it."""
     screen = screen or Screen()
     received: list[int] = []
-    with folder.taken(play.folder):
+    with folder.taken(request.folder):
         try:
-            screen.result(asyncio.run(until_signalled(play, screen, received)), play.folder, play.log)
+            screen.result(
+                asyncio.run(until_signalled(request, screen, received)), request.folder, request.log
+            )
         except asyncio.CancelledError:
             pass
         finally:
-            alone = embedded_stop.leave(play.url)
+            alone = embedded_stop.leave(request.url)
     if received:
         screen.say(f"Interrupted. {'Nothing is left running.' if alone else SHARED}")
         return 128 + received[0]
     return 0
 
 
-async def until_signalled(play: Run, screen: Screen, received: list[int]) -> Figures:
-    """Perform; a signal ends it at the next wait, a second one at once."""
-    words = ["orchestrator.demo.tasks:app", "--url", play.url, "--grace", str(GRACE_SECONDS)]
-    workers = Workers(words, size=play.workers, log=play.log)
-    performing = asyncio.create_task(perform(play, screen, workers))
+async def until_signalled(request: Run, screen: Screen, received: list[int]) -> Figures:
+    """Perform the steps. A signal ends the run at its next wait, a second signal at once."""
+    words = ["orchestrator.demo.tasks:app", "--url", request.url, "--grace", str(GRACE_SECONDS)]
+    workers = Workers(words, size=request.workers, log=request.log)
+    performing = asyncio.create_task(perform(request, screen, workers))
 
     def end(number: int) -> None:
         received.append(number)
         if len(received) == 1:
             performing.cancel()
         else:
-            # A thread may still wait for the server, and the interpreter would wait for the thread.
+            # A normal exit waits for all threads, and a thread may still wait for the server.
             workers.kill()
             os._exit(128 + received[0])
 
@@ -82,30 +84,30 @@ async def until_signalled(play: Run, screen: Screen, received: list[int]) -> Fig
     try:
         return await performing
     except Exception:
-        # Ctrl-C is also for initdb, whose end may be told before the signal is.
+        # Ctrl-C also ends initdb, and its error may arrive before our signal handler runs.
         await asyncio.sleep(SIGNAL_SECONDS)
         if received:
             raise asyncio.CancelledError from None
         raise
 
 
-async def perform(play: Run, screen: Screen, workers: Workers) -> Figures:
-    """Go through the steps; the workers are gone afterwards, however it went."""
-    screen.step(f"Starting PostgreSQL in {near(play.folder)}")
-    # In threads: a signal must not wait for them. They end by themselves, and leave nothing half done.
-    info = await asyncio.to_thread(connect.conninfo, play.url, application_name="orchestrator demo")
+async def perform(request: Run, screen: Screen, workers: Workers) -> Figures:
+    """Perform the steps. The workers stop at the end, also after an error."""
+    screen.step(f"Starting PostgreSQL in {near(request.folder)}")
+    # In threads, so that a signal does not wait for them. They complete on their own.
+    info = await asyncio.to_thread(connect.conninfo, request.url, application_name="orchestrator demo")
     screen.step("Making the tables")
-    version = await asyncio.to_thread(folder.make_tables, play.url)
+    version = await asyncio.to_thread(folder.make_tables, request.url)
     try:
         async with await connect.open_async(info) as watching:
-            screen.step(f"Starting {play.workers} workers on PostgreSQL {version}")
-            play.log.write_bytes(b"")
+            screen.step(f"Starting {request.workers} workers on PostgreSQL {version}")
+            request.log.write_bytes(b"")
             workers.start()
-            await working(watching, workers, play.workers)
-            total = load.size(play.fast)
+            await working(watching, workers, request.workers)
+            total = load.size(request.fast)
             screen.step(f"Enqueueing {total:,} tasks from {load.PRODUCERS} producers")
             with screen.gauge(total) as show:
-                await follow(load.produce(info, play.fast), watching, workers, show, until=is_caught_up)
+                await follow(load.produce(info, request.fast), watching, workers, show, until=is_caught_up)
                 await follow(load.probe(info), watching, workers, show, until=lambda s: s.finished >= total)
             return await figures.measure(watching)
     finally:
@@ -115,7 +117,7 @@ async def perform(play: Run, screen: Screen, workers: Workers) -> Figures:
 async def working(watching: figures.Connection, workers: Workers, size: int) -> None:
     """Return when all workers serve."""
     deadline = time.monotonic() + TIME_MAX_SECONDS
-    while (await figures.standing(watching)).workers < size:
+    while (await figures.read_progress(watching)).workers < size:
         workers.check()
         in_time(deadline)
         await asyncio.sleep(LOOK_EVERY_SECONDS / 5)
@@ -123,20 +125,20 @@ async def working(watching: figures.Connection, workers: Workers, size: int) -> 
 
 async def follow(
     producing: Coroutine[Any, Any, None], watching: figures.Connection, workers: Workers, show: Gauge,
-    *, until: Callable[[Standing], bool],
+    *, until: Callable[[TaskProgress], bool],
 ) -> None:  # fmt: skip
-    """Produce, and show how far it is until all is produced and it is far enough."""
+    """Produce, and show the progress, until everything is produced and `until` is true."""
     deadline = time.monotonic() + TIME_MAX_SECONDS
     producer = asyncio.create_task(producing)
     try:
         while True:
-            # Before the look: what it sees is then all there will be.
+            # Read this before the progress: if the producer is done, the progress counts all its tasks.
             produced = producer.done()
             if produced:
                 producer.result()
-            standing = await figures.standing(watching)
-            show(standing)
-            if produced and until(standing):
+            progress = await figures.read_progress(watching)
+            show(progress)
+            if produced and until(progress):
                 return
             workers.check()
             in_time(deadline)
@@ -146,9 +148,9 @@ async def follow(
         await asyncio.gather(producer, return_exceptions=True)
 
 
-def is_caught_up(standing: Standing) -> bool:
-    """Tell whether nothing ready waits for a worker."""
-    return standing.ready == 0
+def is_caught_up(progress: TaskProgress) -> bool:
+    """Return whether no ready task waits for a worker."""
+    return progress.ready == 0
 
 
 def in_time(deadline: float) -> None:

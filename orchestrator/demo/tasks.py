@@ -1,4 +1,4 @@
-"""The application of the demo: one task for each thing that happens to tasks. The docstrings are shown in its table."""
+"""The demo's application: one task type for each case. The demo shows the docstrings in its table."""
 
 import time
 
@@ -9,7 +9,7 @@ from orchestrator.task.backoff import Backoff
 app = Orchestrator()
 
 SOON = Backoff(base_seconds=0.5, factor=1.0)
-"""The default waits seconds, which is right for a day and long for a demo."""
+"""The default backoff waits for seconds, which is too long for a demo."""
 
 
 @app.task(name="demo.fast")
@@ -35,7 +35,7 @@ async def flaky(failures: int, context: Context) -> str:
 
 @app.task(name="demo.poisoned", max_attempts=2, backoff=SOON)
 async def poisoned(order: int) -> None:
-    """fails until given up"""
+    """always fails"""
     raise ValueError(f"order {order} has no customer")
 
 

@@ -1,8 +1,8 @@
-"""Worker processes of the demo and of the bench: `orchestrator worker`, each ends with the process that starts it.
+"""Worker processes of the demo and of the bench: `orchestrator worker`, which ends with the process that starts it.
 
-They hang on that process by a pipe (`exit_with_parent`): however it ends, they end. Ctrl-C is for it alone, which then
-stops them in its own order. The settings in the environment are for the user's own workers, and so is the database that
-they name.
+A pipe ties each worker to that process (`exit_with_parent`). Ctrl-C reaches only that process, which then stops the
+workers. The workers do not get the ORCHESTRATOR_ variables of the environment, because those are for the user's own
+workers and database.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from orchestrator.config import PREFIX
 from orchestrator.errors import OrchestratorError
 
 GRACE_SECONDS = 1
-# What a worker does after its grace takes no longer, with a database that answers.
+# A worker needs no longer than this after its grace if the database answers.
 STOP_SECONDS = 5.0
 LOOK_EVERY_SECONDS = 0.01
 LOG_TAIL_CHARACTERS = 1000
@@ -48,7 +48,7 @@ class Workers:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        """Start them all; they serve a moment later."""
+        """Start all workers. They serve a moment later."""
         for _ in range(self._size):
             started = spawn(
                 "orchestrator.demo.exit_with_parent", "worker", *self._words,
@@ -58,11 +58,11 @@ class Workers:
 
     @property
     def pids(self) -> list[int]:
-        """The workers' processes; their children belong to them."""
+        """The pids of the workers, without their children."""
         return [process.pid for process in self._processes]
 
     def check(self) -> None:
-        """Raise if one has ended on its own."""
+        """Raise an error if a worker has ended."""
         for process in self._processes:
             if (status := process.poll()) is not None:
                 raise WorkerEnded(
@@ -70,7 +70,7 @@ class Workers:
                 )
 
     async def stop(self) -> None:
-        """Tell them to stop, and return when they are gone."""
+        """Stop all workers, and return when they have ended."""
         self.terminate()
         deadline = time.monotonic() + GRACE_SECONDS + STOP_SECONDS
         while self.is_there():
@@ -80,21 +80,21 @@ class Workers:
         self.close()
 
     def terminate(self) -> None:
-        """Tell them to stop."""
+        """Send SIGTERM to all workers."""
         for process in self._processes:
             process.terminate()
 
     def is_there(self) -> bool:
-        """Tell whether any of them has not ended."""
+        """Return whether any worker has not ended."""
         return any(process.poll() is None for process in self._processes)
 
     def kill(self) -> None:
-        """End them at once."""
+        """Kill all workers."""
         for process in self._processes:
             process.kill()
 
     def close(self) -> None:
-        """End who is left, and let go of the pipes."""
+        """Kill the remaining workers, and close the pipes."""
         self.kill()
         for process in self._processes:
             process.communicate()
@@ -121,8 +121,9 @@ def spawn(
     answers: bool = True,
     settings: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a module, with a pipe to it, by whose end it knows of ours. It answers through another pipe, and what else
-    it says goes to a log. The URL goes through the environment, since everybody may read a command line."""
+    """Start a module with a pipe to its standard input; the pipe closes when this process ends. With `answers` its
+    standard output is a pipe, too; everything else goes to a log. The URL is passed in the environment, because every
+    user of the machine can read a command line."""
     environment = {name: text for name, text in os.environ.items() if not name.startswith(PREFIX)}
     environment |= settings or {}
     if url is not None:
@@ -135,5 +136,5 @@ def spawn(
 
 
 def last_output(log: Path) -> str:
-    """Return the end of what a log says."""
+    """Return the end of a log."""
     return log.read_text(errors="replace")[-LOG_TAIL_CHARACTERS:].strip() if log.exists() else ""

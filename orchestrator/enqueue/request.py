@@ -22,7 +22,7 @@ BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 SURROGATE = re.compile("[\ud800-\udfff]")
 # The options that tasks of one set cannot share.
 OF_ONE_TASK = frozenset({"key", "key_window"})
-# The parameters of `enqueue_one.sql` besides the payload.
+# The parameters of `one` in send.sql besides the payload.
 ONE_TAKES = frozenset({"type", *(option.name for option in OPTIONS if option.fast == "all")}) - OF_ONE_TASK
 Priority = int | str
 

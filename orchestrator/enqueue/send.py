@@ -20,9 +20,9 @@ from orchestrator.enqueue.target_psycopg import AsyncPsycopg, Rows
 from orchestrator.enqueue.translate_error import Lost, translate_error
 from orchestrator.postgres import statement
 
-ONE = statement.load(__file__, "enqueue_one.sql")
-ALIKE = statement.load(__file__, "enqueue_alike.sql")
-MANY = statement.load(__file__, "enqueue_many.sql")
+ONE = statement.load(__file__, "send.sql", "one")
+ALIKE = statement.load(__file__, "send.sql", "alike")
+MANY = statement.load(__file__, "send.sql", "many")
 
 # Large enough that a round trip does not count. Small enough that a million items need little memory, and that a
 # thousand of the largest payloads stay far below 268 MB, the limit of a jsonb array.
@@ -109,7 +109,7 @@ def send_many(target: Target, requests: Iterable[Request]) -> Many:
         for chunk in way.chunks:
             with translated(way.lost, alone=way.alone, first=len(many)):
                 many.extend(target.rows(*together(chunk)))
-                tell(chunk, many)
+                emit_enqueued(chunk, many)
     return many
 
 
@@ -123,7 +123,7 @@ async def asend_many(target: AsyncTarget, requests: Iterable[Request]) -> Many:
         for chunk in way.chunks:
             with translated(way.lost, alone=way.alone, first=len(many)):
                 many.extend(await target.rows(*together(chunk)))
-                tell(chunk, many)
+                emit_enqueued(chunk, many)
     return many
 
 
@@ -135,7 +135,7 @@ def enqueued(request: Request, row: Sequence[Any]) -> Enqueued:
     return made
 
 
-def tell(chunk: Sequence[Request], many: Many) -> None:
+def emit_enqueued(chunk: Sequence[Request], many: Many) -> None:
     """Emit how many tasks of each type the last chunk has created, if there is a subscriber."""
     if not events.wanted(events.TasksEnqueued):
         return
@@ -249,7 +249,7 @@ def translated(lost: Lost, *, alone: bool, first: int | None = None) -> Iterator
 
 def translate(error: Exception, lost: Lost, *, alone: bool, first: int | None = None) -> NoReturn:
     """Raise the error that is being handled as our exception."""
-    said = translate_error(error, lost=lost if alone else Lost.THEIRS, first=first)
-    if said is error:
+    ours = translate_error(error, lost=lost if alone else Lost.THEIRS, first=first)
+    if ours is error:
         raise error
-    raise said from error
+    raise ours from error

@@ -41,8 +41,8 @@ class Destination(NamedTuple):
 
 def destination(envelope: Envelope) -> Destination:
     """Return where a task goes."""
-    said: dict[str, Any] = msgspec.json.decode(envelope.alike)
-    return Destination(said.get("queue"), envelope.type)
+    options: dict[str, Any] = msgspec.json.decode(envelope.alike)
+    return Destination(options.get("queue"), envelope.type)
 
 
 class Marker:

@@ -124,10 +124,10 @@ def words_of(error: BaseException) -> Words | None:
     sqlstate = getattr(error, "sqlstate", None) or getattr(error, "pgcode", None)
     if not sqlstate:
         return None
-    said = getattr(error, "diag", None)
-    message = getattr(said, "message_primary", None) or first_line(error)
+    diagnostic = getattr(error, "diag", None)
+    message = getattr(diagnostic, "message_primary", None) or first_line(error)
     # asyncpg's own error, under SQLAlchemy's copy of it, has the hint.
-    hint = getattr(said, "message_hint", None) or getattr(error.__cause__, "hint", None)
+    hint = getattr(diagnostic, "message_hint", None) or getattr(error.__cause__, "hint", None)
     return Words(str(sqlstate), message, hint)
 
 
@@ -144,8 +144,8 @@ def hide_values(links: list[BaseException]) -> None:
         quoting.hide_values(link)
         if link.args and isinstance(link.args[0], str):
             words = words_of(link)
-            said = words.message if words else link.args[0].partition("\n")[0]
-            link.args = (said, *link.args[1:])
+            message = words.message if words else link.args[0].partition("\n")[0]
+            link.args = (message, *link.args[1:])
 
 
 def first_line(error: BaseException) -> str:

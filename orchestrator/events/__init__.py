@@ -1,4 +1,4 @@
-"""Everything that happens, as frozen dataclasses. Each part of the package emits events; subscribers receive them.
+"""The events, as frozen dataclasses. Each part of the package emits events; subscribers receive them.
 
 Our own subscribers (log lines, metrics) run on the emitter's thread and must be quick. A user's subscriber runs on its
 own thread (`aside`). A subscriber that raises misses that event, and never harms a task.
@@ -70,7 +70,7 @@ from orchestrator.events.workers import WorkerWornOut as WorkerWornOut
 
 @dataclass(frozen=True, slots=True)
 class GhostsReleased(Event):
-    """This worker gave back tasks that the database held in its name and that it did not know."""
+    """A worker gave back tasks that it held in the database and did not know of."""
 
     count: int
 
@@ -86,7 +86,7 @@ class TasksRecovered(Event):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost(Event):
-    """A statement failed for a reason that may pass; the worker tries it again."""
+    """A statement failed for a temporary reason. The worker tries it again."""
 
     purpose: str
     reason: str
@@ -102,7 +102,7 @@ class ConnectionRestored(Event):
 
 @dataclass(frozen=True, slots=True)
 class HandlerAbandoned(Event):
-    """A handler goes on after its timeout or its cancellation. It cannot be ended from outside, and is left behind."""
+    """A handler goes on after its timeout or its cancellation. The worker cannot end it, and abandons it."""
 
     task_id: int
     type: str
@@ -110,6 +110,6 @@ class HandlerAbandoned(Event):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseNotice(Event):
-    """The server sent a notice for the operator while the schema was migrated."""
+    """The server sent a notice for the operator during a migration."""
 
     message: str

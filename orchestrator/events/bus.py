@@ -34,7 +34,7 @@ def subscribe(subscriber: Subscriber, *, to: Iterable[type[Event]] | None = None
 
 
 def wanted(kind: type[Event]) -> bool:
-    """Tell whether such events have a subscriber: without one, an emitter of thousands need not make them."""
+    """Return whether such events have a subscriber. Without one, an emitter of thousands need not make them."""
     return bool(_route(kind))
 
 

@@ -9,7 +9,7 @@ from orchestrator.events.event import Event
 
 @dataclass(frozen=True, slots=True)
 class ChildStarted(Event):
-    """A worker process runs, and begins to load the application."""
+    """The parent started a worker process, which begins to load the application."""
 
     place: int
     pid: int
@@ -17,7 +17,7 @@ class ChildStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ChildEnded(Event):
-    """A worker process has ended on request, or had nothing left to do. No other takes its place."""
+    """A worker process ended on request, or because no task was left. The parent does not replace it."""
 
     place: int
     pid: int | None
@@ -25,7 +25,7 @@ class ChildEnded(Event):
 
 @dataclass(frozen=True, slots=True)
 class ChildDied(Event):
-    """A worker process has ended in another way, or could not start (no pid). No other takes its place: None."""
+    """A worker process ended in another way, or could not start (no pid). None: the parent does not replace it."""
 
     place: int
     pid: int | None
@@ -43,6 +43,6 @@ class ChildrenStopping(Event):
 
 @dataclass(frozen=True, slots=True)
 class ChildKilled(Event):
-    """A worker process did not stop long after its grace, and was killed; its tasks will be recovered."""
+    """A worker process did not stop in time after its grace. The parent killed it. Its tasks will be recovered."""
 
     pid: int

@@ -7,7 +7,7 @@ from orchestrator.events.event import Event
 
 @dataclass(frozen=True, slots=True)
 class TimeoutsEnforced(Event):
-    """The leader ended attempts that ran beyond their timeout, because their workers did not."""
+    """The leader ended attempts that ran longer than their timeout and that their workers had not ended."""
 
     retried: int
     dead_lettered: int
@@ -15,14 +15,14 @@ class TimeoutsEnforced(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeafDropped(Event):
-    """A day of finished tasks was dropped: no queue keeps it any longer."""
+    """The leader dropped the finished tasks of a day, which no queue keeps any longer."""
 
     leaf: str
 
 
 @dataclass(frozen=True, slots=True)
 class RowsExpired(Event):
-    """Rows of one kind were deleted, because they had been kept long enough."""
+    """The leader deleted rows of one kind at the end of their retention."""
 
     kind: str
     count: int
@@ -30,15 +30,15 @@ class RowsExpired(Event):
 
 @dataclass(frozen=True, slots=True)
 class GaugesSampled(Event):
-    """What the whole cluster holds at one moment, sorted. None: there is none, or this role may not see it."""
+    """The state of the whole cluster at one moment, sorted. None: there is no value, or the role may not read it."""
 
     tasks: tuple[tuple[str, str, int], ...]
-    """Live tasks: queue, status, how many."""
+    """Live tasks: queue, status, number."""
     oldest_ready_seconds: tuple[tuple[str, float], ...]
     """For how long the longest-waiting pending task of a queue could have run."""
     dead_letters: tuple[tuple[str, int], ...]
     workers: tuple[tuple[str, int], ...]
-    """State, how many."""
+    """State, number."""
     notification_queue_usage: float
     """From 0 to 1; when it is full, the commits of producers fail."""
     oldest_snapshot_transactions: int | None

@@ -5,4 +5,4 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something happened."""
+    """The base class of all events."""

@@ -1,4 +1,4 @@
-"""Events of a leader: its reigns, and the duties that failed or were put off."""
+"""Events of a leader: its terms, and the duties that failed or were put off."""
 
 from dataclasses import dataclass
 from uuid import UUID
@@ -8,7 +8,7 @@ from orchestrator.events.event import Event
 
 @dataclass(frozen=True, slots=True)
 class LeaderElected(Event):
-    """A worker leads, in a new term."""
+    """A worker became the leader, in a new term."""
 
     worker_id: UUID
     term: int
@@ -16,7 +16,7 @@ class LeaderElected(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaderResigned(Event):
-    """A leader has resigned."""
+    """A leader resigned."""
 
     worker_id: UUID
     term: int
@@ -24,7 +24,7 @@ class LeaderResigned(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeaderSteppedDown(Event):
-    """A leader found its term over, or could not renew it in time, and stops acting as one."""
+    """A leader's term ended, or it could not renew the term in time. It stops its duties."""
 
     worker_id: UUID
     term: int
@@ -32,7 +32,7 @@ class LeaderSteppedDown(Event):
 
 @dataclass(frozen=True, slots=True)
 class DutyPutOff(Event):
-    """Another transaction's lock was in the way of a duty; the duty runs again at its next turn."""
+    """A duty met the lock of another transaction. It runs again at its next turn."""
 
     duty: str
     reason: str
@@ -40,7 +40,7 @@ class DutyPutOff(Event):
 
 @dataclass(frozen=True, slots=True)
 class DutyRowSkipped(Event):
-    """A duty failed on one row, and did the others. It tries that row again at its next turn."""
+    """A duty failed on one row and went on with the others. It tries that row again at its next turn."""
 
     duty: str
     row: str
@@ -50,7 +50,7 @@ class DutyRowSkipped(Event):
 
 @dataclass(frozen=True, slots=True)
 class DutyFailed(Event):
-    """A duty raised. It runs again at its next turn, and the other duties go on."""
+    """A duty raised an error. It runs again at its next turn, and the other duties go on."""
 
     duty: str
     error_class: str

@@ -15,7 +15,7 @@ class TasksEnqueued(Event):
 
 @dataclass(frozen=True, slots=True)
 class ClaimAnswered(Event):
-    """A claim has brought tasks, or none."""
+    """A claim has returned, with or without tasks."""
 
     count: int
     seconds: float
@@ -23,20 +23,25 @@ class ClaimAnswered(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopTurned(Event):
-    """The event loop came to a due call, so much too late. Four times a second."""
+    """The event loop ran a timed call, `lag_seconds` late. Four times a second."""
 
     lag_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class WorkersRung(Event):
-    """A worker made due tasks pending, and rang other workers. Not sent: it takes all of them itself."""
+    """A worker made due tasks pending, and woke other workers. Not sent: it claims all of the tasks itself."""
 
     sent: bool
+
+    @property
+    def suppressed(self) -> bool:
+        """Whether no notification was needed."""
+        return not self.sent
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationHeard(Event):
-    """A notification has reached a worker: for one of its queues, or for workers (None)."""
+    """A worker received a notification: for one of its queues, or for all workers (None)."""
 
     queue: str | None

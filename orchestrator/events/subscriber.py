@@ -4,7 +4,7 @@ the other subscribers.
     emit ──► queue, bounded ──► the subscriber's thread ──► the subscriber
 
 A full queue takes no more events: the dropped ones are counted, and an event reports the count every
-`TELL_EVERY_SECONDS`. The thread begins with the first event, and again in a forked process, where it is missing. A
+`REPORT_EVERY_SECONDS`. The thread begins with the first event, and again in a forked process, where it is missing. A
 worker that stops first waits, for a bounded time, until the queued events are handed over (`settle`).
 """
 
@@ -20,12 +20,12 @@ from orchestrator.events.bus import emit, subscribe
 from orchestrator.events.event import Event
 
 QUEUE_MAX = 10_000
-TELL_EVERY_SECONDS = 10.0
+REPORT_EVERY_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class EventsDropped(Event):
-    """A user's subscriber is so slow that its queue was full: it missed so many events."""
+    """The queue of a slow subscriber was full. The subscriber missed `count` events."""
 
     subscriber: str
     count: int
@@ -33,7 +33,7 @@ class EventsDropped(Event):
 
 @dataclass(frozen=True, slots=True)
 class SubscriberFailed(Event):
-    """A user's subscriber raised. It goes on with the next event."""
+    """A user's subscriber raised an error. It goes on with the next event."""
 
     subscriber: str
     kind: str
@@ -56,7 +56,7 @@ class Aside:
         self._thread: threading.Thread | None = None
         self._queue: SimpleQueue[Event | threading.Event | None] = SimpleQueue()
         self._dropped = 0
-        self._told_at = float("-inf")
+        self._reported_at = float("-inf")
 
     def take(self, event: Event) -> None:
         """Queue an event. Runs on the emitter's thread, so it never waits."""
@@ -66,10 +66,10 @@ class Aside:
             self._queue.put(event)
         elif not isinstance(event, OF_OURSELVES):
             self._dropped += 1  # with several threads at once it may miss one: an exact count is not needed
-            self._tell_of_dropped()
+            self._report_dropped()
 
     def settle(self, seconds: float) -> bool:
-        """Wait until the events queued by now are handed over; tell whether that was in time."""
+        """Wait until the subscriber has the events queued by now. Return whether it got them in time."""
         if self._thread is None or not self._thread.is_alive():
             return True
         done = threading.Event()
@@ -77,7 +77,7 @@ class Aside:
         return done.wait(max(0.0, seconds))
 
     def end(self) -> None:
-        """Hand over the queued events, and end the thread."""
+        """Deliver the queued events, and end the thread."""
         self._queue.put(None)
 
     def _start(self) -> None:
@@ -96,17 +96,17 @@ class Aside:
             if isinstance(event, threading.Event):
                 event.set()
             else:
-                self._tell(event)
-            self._tell_of_dropped()
+                self._deliver(event)
+            self._report_dropped()
 
-    def _tell_of_dropped(self) -> None:
-        """Called from both ends of the queue: our own thread may hang in the subscriber for ever."""
-        if self._dropped and time.monotonic() - self._told_at > TELL_EVERY_SECONDS:
-            self._told_at = time.monotonic()
+    def _report_dropped(self) -> None:
+        """Emitters and our own thread call this: our thread may hang in the subscriber for ever."""
+        if self._dropped and time.monotonic() - self._reported_at > REPORT_EVERY_SECONDS:
+            self._reported_at = time.monotonic()
             count, self._dropped = self._dropped, 0
             emit(EventsDropped(self._name, count))
 
-    def _tell(self, event: Event) -> None:
+    def _deliver(self, event: Event) -> None:
         try:
             answer = self._subscriber(event)
             if iscoroutine(answer):
@@ -142,8 +142,8 @@ def aside(
 
 
 def settle(seconds: float) -> bool:
-    """Wait, at most for so long, until all subscribers got the events queued by now; tell whether they did."""
+    """Wait until all subscribers have the events queued by now. Return whether they got them in time."""
     deadline = time.monotonic() + seconds
     # Ask all of them, also after one that was not in time.
-    told = [one.settle(deadline - time.monotonic()) for one in tuple(_asides)]
-    return all(told)
+    in_time = [one.settle(deadline - time.monotonic()) for one in tuple(_asides)]
+    return all(in_time)

@@ -25,7 +25,7 @@ class TaskStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class TaskPayload(Event):
-    """A task's payload, as an attempt begins. Only with the setting `log_payloads`."""
+    """The payload of a task when an attempt begins. Only with the setting `log_payloads`."""
 
     task_id: int
     type: str
@@ -46,7 +46,7 @@ class AttemptEnded(Event):
     duration_seconds: float | None = field(default=None, kw_only=True)
     """How long the handler ran; None: it did not begin."""
     trace_id: str | None = field(default=None, kw_only=True)
-    """The trace that the task was enqueued in, as W3C writes it; None: there is none."""
+    """The W3C id of the trace in which the task was enqueued; None: there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ class TaskCancelled(AttemptEnded):
 
 @dataclass(frozen=True, slots=True)
 class TaskSnoozed(AttemptEnded):
-    """A handler asked to be called later."""
+    """A handler asked to run again later."""
 
     after_seconds: float
 
@@ -94,25 +94,25 @@ class TaskPutBack(AttemptEnded):
 
 @dataclass(frozen=True, slots=True)
 class TaskReleased(AttemptEnded):
-    """A task was given back unfinished; its attempt does not count."""
+    """A worker gave a task back unfinished. The attempt does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutcomesWritten(Event):
-    """Some outcomes are written: a worker's batch, one that a handler wrote itself, or those that the leader wrote in
-    place of a worker. `took_seconds`: how long the batch took; None: it was no batch."""
+    """Some outcomes are written: by a worker in a batch, by a handler in its own transaction, or by the leader for a
+    worker. `took_seconds`: the duration of the batch; None: it was no batch."""
 
     worker_id: UUID
     """The worker that wrote them."""
     took_seconds: float | None
     tallies: tuple[Tally, ...]
-    """One for each queue and type."""
+    """One tally for each queue and type."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseLost(Event):
-    """A running attempt lost its task: an operator's statement cancelled, requeued or deleted it, or another worker got
-    it. The worker informs the handler, and drops its outcome."""
+    """A running attempt lost its task: a manual change cancelled, requeued or deleted it, or another worker claimed it.
+    The worker informs the handler, and drops its outcome."""
 
     task_id: int
     type: str
@@ -122,7 +122,7 @@ class LeaseLost(Event):
 
 @dataclass(frozen=True, slots=True)
 class StaleOutcome(Event):
-    """An outcome came too late: its lease was void. It was dropped."""
+    """An outcome arrived too late: its lease was void. The worker dropped it."""
 
     task_id: int
     type: str
@@ -131,8 +131,8 @@ class StaleOutcome(Event):
 
 @dataclass(frozen=True, slots=True)
 class OutcomeIgnored(Event):
-    """A handler went on after its transaction had completed its task, and then raised or returned something. That is
-    ignored."""
+    """A handler completed its task in its own transaction, and then raised an error or returned a value. The worker
+    ignores that."""
 
     task_id: int
     type: str

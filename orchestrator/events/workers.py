@@ -18,7 +18,7 @@ class WorkerStarted(Event):
 
 @dataclass(frozen=True, slots=True)
 class ServerAwaited(Event):
-    """A worker started while its PostgreSQL is away, and waits for it: how long so far, and how long at most."""
+    """A worker started while its PostgreSQL does not answer, and waits for it: how long so far, how long at most."""
 
     reason: str
     waited_seconds: float
@@ -44,14 +44,14 @@ class WorkerStopping(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerStopped(Event):
-    """A worker has given everything back and has marked its row as stopped."""
+    """A worker has given back all its tasks and has marked its row as stopped."""
 
     worker_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerDeclaredDead(Event):
-    """A worker's beat was missing for so long that others got its tasks. It goes on as a new worker."""
+    """A worker was silent for too long, and others got its tasks. It goes on as a new worker."""
 
     worker_id: UUID
     new_worker_id: UUID
@@ -60,7 +60,7 @@ class WorkerDeclaredDead(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerCutOff(Event):
-    """A worker has not reached the database for so long that others may have its tasks. It has stopped its handlers
+    """A worker could not reach the database for so long that others may have its tasks. It has stopped its handlers
     and goes on as a new worker."""
 
     worker_id: UUID
@@ -70,7 +70,7 @@ class WorkerCutOff(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerWornOut(Event):
-    """Too many handlers went on in their threads after their timeouts: the worker stops, to be replaced."""
+    """Too many handlers go on in their threads after their timeouts. The worker stops, so that another replaces it."""
 
     worker_id: UUID
     left_behind: int
@@ -78,8 +78,8 @@ class WorkerWornOut(Event):
 
 @dataclass(frozen=True, slots=True)
 class ProcessGivenUp(Event):
-    """A worker's process has ended itself at once: it could not stop when asked, or a handler has closed its
-    descriptors. Its tasks will be recovered."""
+    """A worker's process ended itself at once: it could not stop in time, or a handler closed its descriptors. Its
+    tasks will be recovered."""
 
     pid: int
     reason: str
@@ -95,8 +95,8 @@ class ListenDeaf(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopBlocked(Event):
-    """A handler blocks the event loop. The worker still beats, and gives back the tasks that have not begun;
-    everything else in it waits. Such a handler should be a `def`, or run in a process."""
+    """A handler blocks the event loop. The worker still beats and gives back the tasks that have not begun. All its
+    other work waits. Such a handler should be a `def`, or run in a process."""
 
     worker_id: UUID
     running: tuple[str, ...]
@@ -104,8 +104,8 @@ class LoopBlocked(Event):
 
 @dataclass(frozen=True, slots=True)
 class WorkerHung(Event):
-    """The event loop has not turned for longer than the timeout of every attempt on it. The worker stops beating, so
-    others get its tasks; `orchestrator worker` ends its process, to be started again."""
+    """The event loop is blocked for longer than the timeout of every attempt on it. The worker stops beating, so others
+    get its tasks. `orchestrator worker` ends the process, so that another replaces it."""
 
     worker_id: UUID
     blocked_seconds: float
@@ -114,7 +114,7 @@ class WorkerHung(Event):
 
 @dataclass(frozen=True, slots=True)
 class LoopFree(Event):
-    """The event loop turns again."""
+    """The event loop is no longer blocked."""
 
     worker_id: UUID
     blocked_seconds: float
@@ -122,7 +122,8 @@ class LoopFree(Event):
 
 @dataclass(frozen=True, slots=True)
 class DatabaseReplaced(Event):
-    """The database of a running worker is a copy, and nothing runs until an operator resumes it. Or it was resumed."""
+    """The database of a running worker is a copy. The worker runs no task until an operator resumes the database. Or an
+    operator has just resumed it."""
 
     worker_id: UUID
     resumed: bool

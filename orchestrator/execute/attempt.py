@@ -51,7 +51,7 @@ from orchestrator.task.outcome import (
 # The end of nearly every attempt: made once.
 NO_RESULT = Completed(None)
 # Their texts exist already, or are made of plain values: they need no other thread.
-OURS = frozenset({error_text.Told, error_text.Unfit, ExecutorCrashed})
+OURS = frozenset({error_text.RaisedInChild, error_text.Unfit, ExecutorCrashed})
 SIGNALS = frozenset({Retry, Snooze, Cancel, Discard})
 PLAIN = frozenset({str, int, float, timedelta, type(None)})
 
@@ -179,7 +179,7 @@ class Attempt(msgspec.Struct, eq=False):
         return self.handler.bind(arguments, self.context) if self.handler.is_async else arguments
 
     async def _returned(self, value: object) -> End:
-        if self.context is not None and self.context.was_told:
+        if self.context is not None and self.context.cancel_was_seen:
             # The handler looked at `cancelled` and returned. Whether its work was complete is unknown.
             if self.called_off:
                 raise asyncio.CancelledError
@@ -204,7 +204,7 @@ class Attempt(msgspec.Struct, eq=False):
         try:
             return await self.apart(self._judged, error, seconds=error_text.TEXT_SECONDS)
         except TimeoutError:
-            failed = Failed(error_text.untold(error), "failed", self._backoff_seconds())
+            failed = Failed(error_text.without_text(error), "failed", self._backoff_seconds())
             return exhausted_if_last(failed, self.task)
         except asyncio.CancelledError:
             if self.called_off or not self.expired:

@@ -10,6 +10,7 @@ does not reach it, and killing its group also kills the processes that its handl
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess  # nosec B404 # each call says what it starts
@@ -33,7 +34,8 @@ PROGRAM = (
 )
 
 # A handler must not get the worker's own access to the database.
-SECRETS = frozenset({"ORCHESTRATOR_DATABASE_URL", "PGPASSWORD", "PGPASSFILE"})
+# ORCHESTRATOR_DATABASE_URL, or the variable of a command's --url, for instance ORCHESTRATOR_WORKER_URL.
+SECRETS = re.compile(r"ORCHESTRATOR_\w+_URL|PGPASSWORD|PGPASSFILE")
 
 
 class Unbegun(Exception):
@@ -45,7 +47,7 @@ class Child:
 
     def __init__(self, *, ended: Callable[["Child"], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._told = ended
+        self._on_end = ended
         self._end: asyncio.Future[str] = self._loop.create_future()
         # Guards the attributes below. Also prevents a kill after another process has got the child's pid.
         self._lock = threading.Lock()
@@ -196,12 +198,12 @@ class Child:
 
     def _ended(self, end: str) -> None:
         self._end.set_result(end)
-        self._told(self)
+        self._on_end(self)
 
 
 def without_secrets(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a child: the worker's, without its access to the database."""
-    return {name: text for name, text in environment.items() if name not in SECRETS}
+    return {name: text for name, text in environment.items() if not SECRETS.fullmatch(name)}
 
 
 def ending(code: int) -> str:

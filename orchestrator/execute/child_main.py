@@ -126,18 +126,18 @@ def performed(order: Order, continued: Continued) -> Answer:
             return Returned(own.result_text)
         return Returned(payload.encode_result(value, bytes_max=order.result_bytes_max))
     except HandlerSignal as raised:
-        return told(raised, signalled)
+        return text_in_time(raised, signalled)
     except BaseException as error:
         return broken(error)
 
 
 def broken(error: BaseException) -> Answer:
     """Return the answer for an exception. Making its text runs user code and may never end."""
-    return told(error, lambda raised: Broken(error_text.of(raised)))
+    return text_in_time(error, lambda raised: Broken(error_text.of(raised)))
 
 
-def told(raised: E, say: Callable[[E], Answer]) -> Answer:
-    return error_text.in_time(lambda: say(raised), lambda: Broken(error_text.untold(raised)))
+def text_in_time(raised: E, say: Callable[[E], Answer]) -> Answer:
+    return error_text.in_time(lambda: say(raised), lambda: Broken(error_text.without_text(raised)))
 
 
 @forks.calls_handlers

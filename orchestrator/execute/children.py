@@ -16,7 +16,7 @@ from orchestrator.errors import Cancel, Discard, ExecutorCrashed, HandlerSignal,
 from orchestrator.execute.child import Child, Unbegun
 from orchestrator.execute.child_protocol import Answer, Broken, Order, Returned, Signalled
 from orchestrator.execute.child_protocol import Unfit as UnfitThere
-from orchestrator.execute.error_text import Told, Unfit
+from orchestrator.execute.error_text import RaisedInChild, Unfit
 from orchestrator.execute.registry import Handler
 from orchestrator.task.claimed import Claimed
 
@@ -58,7 +58,7 @@ class Children:
                 child.kill()
                 raise
             self._rest(child)
-            return told(answer)
+            return result_of(answer)
         raise ExecutorCrashed(f"the handler's process {end}, before it began")
 
     def stop(self) -> None:
@@ -93,13 +93,13 @@ class Children:
             timer.cancel()
 
 
-def told(answer: Answer) -> Written | None:
-    """Return or raise what a child's answer says."""
+def result_of(answer: Answer) -> Written | None:
+    """Return the result in a child's answer, or raise its exception."""
     match answer:
         case Returned(result=result):
             return None if result is None else Written(result)
         case Broken(fault=fault):
-            raise Told(fault)
+            raise RaisedInChild(fault)
         case UnfitThere(fault=fault):
             raise Unfit(fault)
         case Signalled():
@@ -108,15 +108,15 @@ def told(answer: Answer) -> Written | None:
             assert_never(answer)
 
 
-def signal_of(told: Signalled) -> HandlerSignal:
-    match told.signal:
+def signal_of(answer: Signalled) -> HandlerSignal:
+    match answer.signal:
         case "Retry":
-            return Retry(told.after_seconds, told.reason)
+            return Retry(answer.after_seconds, answer.reason)
         case "Snooze":
-            return Snooze(told.after_seconds or 0.0)
+            return Snooze(answer.after_seconds or 0.0)
         case "Cancel":
-            return Cancel(told.reason)
+            return Cancel(answer.reason)
         case "Discard":
-            return Discard(told.reason)
+            return Discard(answer.reason)
         case _:
-            assert_never(told.signal)
+            assert_never(answer.signal)

@@ -5,7 +5,7 @@
      └─────────┴───────────┘   rolled back, or found not committed
 
 The end of the attempt closes it: a transaction that is not committing by then never commits. If one is committing, the
-worker waits for it, since only its answer tells how the attempt ended. A handler's thread and the loop may use it at
+worker waits for it, since only its answer shows how the attempt ended. A handler's thread and the loop may use it at
 the same time.
 """
 
@@ -88,7 +88,7 @@ class Completion:
             interrupt()
 
     async def settled(self) -> bool:
-        """Close it, wait for a COMMIT on its way, and tell whether the task was completed."""
+        """Close it, wait for a COMMIT that is in progress, and return whether the task was completed."""
         self.close()
         with GUARD:
             on_its_way = self._settled

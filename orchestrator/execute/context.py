@@ -117,6 +117,7 @@ class Context:
 
     __slots__ = (
         "_begun_at",
+        "_cancel_was_seen",
         "_completion",
         "_log",
         "_metadata",
@@ -125,14 +126,13 @@ class Context:
         "_services",
         "_stop",
         "_task",
-        "_told",
     )
 
     def __init__(self, task: Claimed, services: Services = NOWHERE, begun_at: float | None = None) -> None:
         self._task = task
         self._begun_at = begun_at
         self._services = services
-        self._stop = self._told = self._progress = False
+        self._stop = self._cancel_was_seen = self._progress = False
         self._completion: Completion | None = None
         self._result: str | None = None
         self._metadata: Mapping[str, Any] | None = None
@@ -195,7 +195,7 @@ class Context:
     def cancelled(self) -> bool:
         """Whether the attempt's outcome no longer counts: a `def` handler should look, and return."""
         if self._stop:
-            self._told = True
+            self._cancel_was_seen = True
         return self._stop
 
     def transaction(self) -> Transaction:
@@ -215,9 +215,9 @@ class Context:
     # For the worker.
 
     @property
-    def was_told(self) -> bool:
+    def cancel_was_seen(self) -> bool:
         """Whether the handler has read `cancelled` and got True."""
-        return self._told
+        return self._cancel_was_seen
 
     @property
     def task(self) -> Claimed:

@@ -35,7 +35,7 @@ MODULE = vars(type)["__module__"].__get__
 T = TypeVar("T")
 
 
-class Told(Exception):
+class RaisedInChild(Exception):
     """An exception that a handler raised in a child process, as text."""
 
     def __init__(self, fault: Fault) -> None:
@@ -53,7 +53,7 @@ class Unfit(HandlerSignal):
 
 def of(error: BaseException) -> Fault:
     """Describe an exception: class, message, traceback."""
-    if type(error) is Told:
+    if type(error) is RaisedInChild:
         return error.fault
     if type(error) is ExecutorCrashed:
         return Fault("ExecutorCrashed", message(error))  # our own: its frames do not help the reader
@@ -61,7 +61,7 @@ def of(error: BaseException) -> Fault:
     return Fault(class_name(error), message(error), trace(error))
 
 
-def untold(error: BaseException) -> Fault:
+def without_text(error: BaseException) -> Fault:
     """Describe an exception whose text could not be made in time."""
     return Fault(class_name(error), f"(its text could not be made within {TEXT_SECONDS:g} s)")
 
@@ -97,10 +97,10 @@ def class_name(error: BaseException) -> str:
     return clean(name)[:200]
 
 
-def message(said: object) -> str:
+def message(value: object) -> str:
     """Return the text of an exception or of a handler's reason. A reason should be text but can be any object."""
     try:
-        text = str(said)
+        text = str(value)
     except Interrupted:
         raise
     except BaseException as broken:

@@ -22,7 +22,7 @@ from orchestrator.task.outcome import (
 from orchestrator.task.tally import tallies
 
 # The event of each end.
-TELLING: Mapping[type[End], type[events.Event]] = {
+EVENT_OF_END: Mapping[type[End], type[events.Event]] = {
     Completed: events.TaskCompleted,
     Recorded: events.TaskCompleted,
     Failed: events.TaskFailed,
@@ -46,13 +46,13 @@ def announce(outcomes: Sequence[Outcome], *, worker_id: UUID, took_seconds: floa
     """Emit the events of written outcomes; `took_seconds`: of the batch. Skips events without a subscriber."""
     if outcomes and events.wanted(events.OutcomesWritten):
         events.emit(events.OutcomesWritten(worker_id, took_seconds, tallies(outcomes)))
-    if wanted := {end for end, kind in TELLING.items() if events.wanted(kind)}:
+    if wanted := {end for end, kind in EVENT_OF_END.items() if events.wanted(kind)}:
         for outcome in outcomes:
             if type(outcome.end) in wanted:
-                events.emit(told(outcome, worker_id))
+                events.emit(event_of(outcome, worker_id))
 
 
-def told(outcome: Outcome, worker_id: UUID) -> events.AttemptEnded:
+def event_of(outcome: Outcome, worker_id: UUID) -> events.AttemptEnded:
     """Return the event of an outcome."""
     task = outcome.task
     name = (task.id, task.type, task.queue, task.attempt)

@@ -210,9 +210,9 @@ async def write(
         refused, left = await record_unlocked(connection, outcomes, worker_id=worker_id)
     else:
         refused = await record(connection, outcomes, worker_id=worker_id)
-    said = partial(announce, worker_id=worker_id, took_seconds=time.monotonic() - begun_at)
+    emit_events = partial(announce, worker_id=worker_id, took_seconds=time.monotonic() - begun_at)
     if not refused and not left:
-        said(outcomes)
+        emit_events(outcomes)
         return ()
     # An earlier try may have been committed although its answer was lost.
     if refused:
@@ -220,7 +220,7 @@ async def write(
         # These outcomes are stale; record that their handlers ran.
         await record_lost(connection, [o for o in outcomes if o.task.id in refused], worker_id=worker_id)
     locked = {outcome.task.id for outcome in left}
-    said([o for o in outcomes if o.task.id not in locked and o.task.id not in refused])
+    emit_events([o for o in outcomes if o.task.id not in locked and o.task.id not in refused])
     for outcome in outcomes:
         if outcome.task.id in refused:
             events.emit(events.StaleOutcome(outcome.task.id, outcome.task.type, outcome.task.queue))

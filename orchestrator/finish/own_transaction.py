@@ -33,7 +33,7 @@ Steps = Generator[Step, list[tuple[Any, ...]], T]
 
 
 def complete_within(outcome: Outcome, result: str | None) -> Steps[bool]:
-    """Complete the task in the open transaction; tell whether its lease still held."""
+    """Complete the task in the open transaction. Return whether its lease was still valid."""
     yield WITHIN, None
     given = {**named([outcome]), "ages": ages([outcome]), "results": [result]}
     # If the first finds no row, the task is not plain, or its lease is void.

@@ -12,7 +12,7 @@ RESIGN = statement.load(__file__, "resign.sql")
 
 
 def resign(connection: psycopg.Connection[Any], leadership: Leadership) -> bool:
-    """Resign, if this is still our reign; tell whether it was."""
+    """Resign if this worker still leads in this term. Return whether it did."""
     given = {"id": leadership.worker_id, "term": leadership.term}
     with connection.transaction():
         if connection.execute(LOCK_OWN_ROW, given).fetchone() is None:

@@ -20,8 +20,8 @@ from psycopg.rows import tuple_row
 from orchestrator import events
 from orchestrator.postgres import statement
 
-LEAVES = statement.load(__file__, "leaves.sql")
-FINISHED = statement.load(__file__, "delete_finished.sql")
+LEAVES = statement.load(__file__, "delete_finished.sql", "leaves")
+FINISHED = statement.load(__file__, "delete_finished.sql", "delete")
 
 # 8 MB a call, read in some 10 ms where nothing is due; a million small tasks are 40 calls.
 PAGES = 1024

@@ -13,8 +13,8 @@ from psycopg.rows import tuple_row
 from orchestrator import events
 from orchestrator.postgres import statement
 
-PARTITIONS = statement.load(__file__, "partitions.sql")
-OLD_PARTITION = statement.load(__file__, "old_partition.sql")
+PARTITIONS = statement.load(__file__, "partitions.sql", "make_ahead")
+OLD_PARTITION = statement.load(__file__, "partitions.sql", "drop_old")
 
 
 def partitions(connection: psycopg.Connection[Any]) -> bool:

@@ -23,7 +23,7 @@ from psycopg.rows import tuple_row
 from orchestrator import events
 from orchestrator.lead import BEACON_GRACE_SECONDS
 from orchestrator.maintain.skip_bad_rows import BAD_ROW, skipping_bad_rows
-from orchestrator.maintain.tallies import tell
+from orchestrator.maintain.tallies import emit_written
 from orchestrator.postgres import statement
 
 RECOVER = statement.load(__file__, "recover.sql")
@@ -65,7 +65,7 @@ class Recovery:
         self._late_until: dict[Seen, float] = {}
 
     def is_worth(self, connection: psycopg.Connection[Any]) -> bool:
-        """Look which workers may be gone; tell whether there is anything to do about it."""
+        """Look which workers may be gone; emit_written whether there is anything to do about it."""
         given = {"late": 1 - WATCHED, "spares_after_restart": self._spares_after_restart}
         with connection.cursor(row_factory=tuple_row) as cursor:
             rows = cursor.execute(GONE, given, prepare=False).fetchall()
@@ -88,7 +88,7 @@ class Recovery:
         return min(left, default=math.inf)
 
     def __call__(self, connection: psycopg.Connection[Any]) -> bool:
-        """Do one bounded round; tell whether there may be more to take back."""
+        """Do one bounded round; emit_written whether there may be more to take back."""
         return recover(
             connection,
             spares_after_restart=self._spares_after_restart,
@@ -151,7 +151,7 @@ def take_back(
         row = cursor.fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     returned, dead_lettered, workers, _rings, _redated, ended, leader = row
-    tell(leader, ended)
+    emit_written(leader, ended)
     if returned or dead_lettered or workers:
         events.emit(events.TasksRecovered(returned, dead_lettered, workers))
     return Recovered(returned, dead_lettered, workers)

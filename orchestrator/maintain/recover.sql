@@ -113,10 +113,12 @@ orphan AS (
         jsonb_build_object(
             'class', 'WorkerLost',
             'message', format('worker %%s (%%s, pid %%s) was gone while it ran this', d.id, d.host, d.pid) || coalesce((
-                -- A dead letter names every worker that was lost with it.
-                SELECT '; before it: ' || string_agg(DISTINCT a.error ->> 'message', '; ')
+                -- A dead letter names every worker that was lost with it. Split: the record of an earlier dead letter
+                -- names the workers before it as well.
+                SELECT '; before it: ' || string_agg(split_part(a.error ->> 'message', '; before it: ', 1), '; ' ORDER BY a.id)
                 FROM orchestrator.attempts AS a
-                WHERE a.task_id = t.id AND a.outcome = 'lost' AND a.error ->> 'class' = 'WorkerLost' AND t.losses >= 2
+                WHERE a.task_id = t.id AND a.outcome = 'lost' AND a.error ->> 'class' = 'WorkerLost'
+                    AND t.status = 'running' AND t.losses >= 4
             ), ''),
             'traceback', ''
         ) AS error,

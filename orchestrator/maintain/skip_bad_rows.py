@@ -29,8 +29,8 @@ def skipping_bad_rows(
     except BAD_ROW as error:
         if len(ids) <= 1:
             for task_id in ids:
-                told = (f"task {task_id}", type(error).__name__, transient.reason(error))
-                events.emit(events.DutyRowSkipped(duty, *told))
+                description = (f"task {task_id}", type(error).__name__, transient.reason(error))
+                events.emit(events.DutyRowSkipped(duty, *description))
             return []
     middle = len(ids) // 2
     return [

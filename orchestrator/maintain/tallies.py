@@ -13,7 +13,7 @@ from orchestrator.task.tally import Tally, Word
 Ended = tuple[str, str, Word, float | None, float | None]
 
 
-def tell(leader: UUID | None, ended: Sequence[Ended] | None) -> None:
+def emit_written(leader: UUID | None, ended: Sequence[Ended] | None) -> None:
     """Emit one event for all of them."""
     if ended and leader is not None and events.wanted(events.OutcomesWritten):
         groups: dict[tuple[str, str], list[Ended]] = {}

@@ -14,7 +14,7 @@ from psycopg.rows import tuple_row
 
 from orchestrator import events
 from orchestrator.maintain.skip_bad_rows import BAD_ROW, skipping_bad_rows
-from orchestrator.maintain.tallies import tell
+from orchestrator.maintain.tallies import emit_written
 from orchestrator.postgres import statement
 
 OVERDUE = statement.load(__file__, "overdue.sql")
@@ -60,7 +60,7 @@ def end(
         row = cursor.execute(TIMEOUTS, given, prepare=False).fetchone()
     assert row is not None  # nosec B101 # noqa: S101 - for the type checker: a SELECT without FROM has one row
     retried, dead_lettered, _rings, ended, leader = row
-    tell(leader, ended)
+    emit_written(leader, ended)
     if retried or dead_lettered:
         events.emit(events.TimeoutsEnforced(retried, dead_lettered))
     return int(retried + dead_lettered)

@@ -24,9 +24,9 @@ from orchestrator import events
 from orchestrator.postgres import statement, transient
 from orchestrator.postgres.session import Connection, Session
 
-LISTEN = statement.load(__file__, "listen.sql")
-LISTEN_WORKERS = statement.load(__file__, "listen_workers.sql")
-TAKE_BEACON = statement.load(__file__, "take_beacon.sql")
+LISTEN = statement.load(__file__, "listen.sql", "queues")
+LISTEN_WORKERS = statement.load(__file__, "listen.sql", "workers")
+TAKE_BEACON = statement.load(__file__, "listen.sql", "beacon")
 
 WORKERS_CHANNEL = "orchestrator_workers"
 TEST_EVERY_SECONDS = 60.0
@@ -96,13 +96,15 @@ class Listener:
 
     async def _hear(self, connection: Connection) -> None:
         # For notifications that come while this connection takes the beacon.
-        connection.add_notify_handler(lambda told: self._take(told.channel, told.payload))
+        connection.add_notify_handler(
+            lambda notification: self._take(notification.channel, notification.payload)
+        )
         while True:
             await readable(
                 connection, max(0.0, self._test_at - time.monotonic()) if self._heard else LOOK_SECONDS
             )
-            for told in received(connection):
-                self._take(told.relname.decode(), told.extra.decode())
+            for notification in received(connection):
+                self._take(notification.relname.decode(), notification.extra.decode())
             if self._heard and self._beacon is None:
                 await self._take_beacon(connection)
             if self._heard and time.monotonic() >= self._test_at:
@@ -182,8 +184,8 @@ def received(connection: Connection) -> Iterator[PGnotify]:
     """Return the notifications that have come. Raises if the connection broke."""
     connection.pgconn.consume_input()
     # Ends: each call removes one.
-    while (told := connection.pgconn.notifies()) is not None:
-        yield told
+    while (notification := connection.pgconn.notifies()) is not None:
+        yield notification
 
 
 async def listen(connection: Connection) -> None:

@@ -4,8 +4,8 @@ imports structlog, prometheus-client and OpenTelemetry. The other packages emit 
     log                  which event is a line, at which level
     log_output           where lines go: as the application configures it, or to standard error
     masking, printable   hide secrets in lines; escape control characters
-    metric_definitions   every metric
-    metrics              which event counts for which metric
+    metric_definitions   every metric, and the event that it is counted from
+    metrics              count events
     metric_values        the metrics of this process
     label_names          how many names a label may have
     multiprocess         the metrics of several processes

@@ -10,8 +10,18 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from orchestrator import events
-from orchestrator.observe import metric_definitions
-from orchestrator.observe.metric_values import Reading
+from orchestrator.observe.metric_definitions import LEADS, SAMPLE_AGE, TERM
+from orchestrator.observe.metric_values import Reading, readings
+
+# After one of these, its worker does not lead.
+ENDS = (
+    events.LeaderResigned,
+    events.LeaderSteppedDown,
+    events.WorkerDeclaredDead,
+    events.WorkerCutOff,
+    events.WorkerStopped,
+)
+LEARNT: frozenset[type[events.Event]] = frozenset({events.LeaderElected, events.GaugesSampled, *ENDS})
 
 
 class Cluster:
@@ -25,19 +35,12 @@ class Cluster:
     def learn(self, event: events.Event) -> None:
         """Update the terms and the sample from an event."""
         with self._lock:
-            match event:
-                case events.LeaderElected(worker_id=worker_id, term=term):
-                    self._terms[worker_id] = term
-                case (
-                    events.LeaderResigned(worker_id=worker_id)
-                    | events.LeaderSteppedDown(worker_id=worker_id)
-                    | events.WorkerDeclaredDead(worker_id=worker_id)
-                    | events.WorkerCutOff(worker_id=worker_id)
-                    | events.WorkerStopped(worker_id=worker_id)
-                ):
-                    self._terms.pop(worker_id, None)
-                case events.GaugesSampled() if self._terms:
-                    self._sample = event, time.monotonic()
+            if isinstance(event, events.LeaderElected):
+                self._terms[event.worker_id] = event.term
+            elif isinstance(event, events.GaugesSampled):
+                self._sample = event, time.monotonic()
+            elif isinstance(event, ENDS):
+                self._terms.pop(event.worker_id, None)
             if not self._terms:
                 self._sample = None
 
@@ -45,38 +48,9 @@ class Cluster:
         """Yield whether this process leads, and if so the sample."""
         with self._lock:
             term, kept = max(self._terms.values(), default=0), self._sample
-        yield metric_definitions.LEADS, (), float(term > 0)
-        yield metric_definitions.TERM, (), float(term)
+        yield LEADS, (), float(term > 0)
+        yield TERM, (), float(term)
         if kept is not None:
-            yield from of_sample(*kept)
-
-
-LEARNT: frozenset[type[events.Event]] = frozenset(
-    {
-        events.LeaderElected,
-        events.LeaderResigned,
-        events.LeaderSteppedDown,
-        events.WorkerDeclaredDead,
-        events.WorkerCutOff,
-        events.WorkerStopped,
-        events.GaugesSampled,
-    }
-)
-
-
-def of_sample(sample: events.GaugesSampled, at: float) -> Iterator[Reading]:
-    for queue, status, count in sample.tasks:
-        yield metric_definitions.DEPTH, (queue, status), count
-    for queue, seconds in sample.oldest_ready_seconds:
-        yield metric_definitions.OLDEST, (queue,), seconds
-    for queue, count in sample.dead_letters:
-        yield metric_definitions.DEAD, (queue,), count
-    for state, count in sample.workers:
-        yield metric_definitions.WORKERS, (state,), count
-    # Without any snapshot the age is 0, not a gap in the graph.
-    yield metric_definitions.HORIZON, (), sample.oldest_snapshot_seconds or 0.0
-    yield metric_definitions.HORIZON_XIDS, (), sample.oldest_snapshot_transactions or 0
-    yield metric_definitions.NOTIFY_USAGE, (), sample.notification_queue_usage
-    yield metric_definitions.LEAVES, (), sample.leaves_ahead
-    yield metric_definitions.SAMPLE_TOOK, (), sample.took_seconds
-    yield metric_definitions.SAMPLE_AGE, (), time.monotonic() - at
+            sample, taken_at = kept
+            yield from readings(sample)
+            yield SAMPLE_AGE, (), time.monotonic() - taken_at

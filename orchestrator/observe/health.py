@@ -8,12 +8,8 @@
 The answer holds no name, address or error of the database: any client may ask.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
-
-from orchestrator.observe import metric_definitions
-from orchestrator.observe.metric_values import Reading
 
 LOOP_LAG_SECONDS_MAX = 1.0
 
@@ -34,6 +30,11 @@ class Health:
     busy: int
     waiting: int
     unwritten: int
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the worker is ready."""
+        return all(check.ok for check in checks(self).values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,26 +67,7 @@ def checks(health: Health) -> dict[str, Check]:
 
 def readiness(health: Health) -> dict[str, Any]:
     """Return the /readyz document of one worker."""
-    found = checks(health)
     return {
-        "ready": all(check.ok for check in found.values()),
-        "checks": {name: {"ok": check.ok, "says": check.says} for name, check in found.items()},
+        "ready": health.is_ready,
+        "checks": {name: asdict(check) for name, check in checks(health).items()},
     }
-
-
-def is_ready(said: Mapping[str, Any]) -> bool:
-    return bool(said.get("ready"))
-
-
-def readings(health: Health) -> Iterator[Reading]:
-    """Return the same as gauges."""
-    for metric, value in (
-        (metric_definitions.SLOTS, health.slots),
-        (metric_definitions.BUSY, health.busy),
-        (metric_definitions.WAITING, health.waiting),
-        (metric_definitions.UNWRITTEN, health.unwritten),
-        (metric_definitions.SILENT, health.silent_seconds),
-        (metric_definitions.LAG_NOW, health.loop_lag_seconds),
-        (metric_definitions.READY, is_ready(readiness(health))),
-    ):
-        yield metric, (), float(value)

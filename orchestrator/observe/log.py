@@ -15,59 +15,30 @@ from orchestrator import events
 from orchestrator.observe.log_output import configure, logger
 from orchestrator.observe.masking import masked_payload
 
-LEVELS: dict[type[events.Event], str] = {
-    events.TaskStarted: "debug",
-    events.TaskCompleted: "debug",
-    events.OutcomesWritten: "debug",
-    events.TaskSnoozed: "debug",
-    events.LeaderElected: "debug",
-    events.LeaderResigned: "debug",
-    events.RowsExpired: "debug",
-    events.GaugesSampled: "debug",
-    events.TaskReleased: "info",
-    events.TaskPayload: "info",
-    events.TaskFailed: "warning",
-    events.TaskPutBack: "warning",
-    events.LeaseLost: "warning",
-    events.StaleOutcome: "warning",
-    events.OutcomeIgnored: "warning",
-    events.GhostsReleased: "warning",
-    events.TimeoutsEnforced: "warning",
-    events.ConnectionLost: "warning",
-    events.TaskDeadLettered: "error",
-    events.HandlerAbandoned: "error",
-    events.WorkerDeclaredDead: "error",
-    events.WorkerCutOff: "error",
-    events.WorkerWornOut: "error",
-    events.ServerAwaited: "warning",
-    events.ProcessGivenUp: "error",
-    events.WorkerHung: "error",
-    events.LoopBlocked: "warning",
-    events.LoopFree: "warning",
-    events.DatabaseReplaced: "error",
-    events.DutyPutOff: "warning",
-    events.LeaderSteppedDown: "warning",
-    events.ListenDeaf: "warning",
-    events.DutyFailed: "error",
-    events.DutyRowSkipped: "error",
-    events.ChildDied: "error",
-    events.ChildKilled: "error",
-    events.EventsDropped: "warning",
-    events.SubscriberFailed: "error",
-}
-
-
-# These occur many times a second. They only count for metrics.
-NEVER: frozenset[type[events.Event]] = frozenset(
-    {
-        events.TasksEnqueued,
-        events.OutcomesWritten,
-        events.ClaimAnswered,
-        events.LoopTurned,
-        events.WorkersRung,
+# All other lines are of level info.
+LEVELS: dict[str, tuple[type[events.Event], ...]] = {
+    # They occur many times a second, and only count for metrics.
+    "never": (
+        events.TasksEnqueued, events.OutcomesWritten, events.ClaimAnswered, events.LoopTurned, events.WorkersRung,
         events.NotificationHeard,
-    }
-)
+    ),
+    "debug": (
+        events.TaskStarted, events.TaskCompleted, events.TaskSnoozed, events.LeaderElected, events.LeaderResigned,
+        events.RowsExpired, events.GaugesSampled,
+    ),
+    "warning": (
+        events.TaskFailed, events.TaskPutBack, events.LeaseLost, events.StaleOutcome, events.OutcomeIgnored,
+        events.GhostsReleased, events.TimeoutsEnforced, events.ConnectionLost, events.ServerAwaited,
+        events.LoopBlocked, events.LoopFree, events.DutyPutOff, events.LeaderSteppedDown, events.ListenDeaf,
+        events.EventsDropped,
+    ),
+    "error": (
+        events.TaskDeadLettered, events.HandlerAbandoned, events.WorkerDeclaredDead, events.WorkerCutOff,
+        events.WorkerWornOut, events.ProcessGivenUp, events.WorkerHung, events.DatabaseReplaced, events.DutyFailed,
+        events.DutyRowSkipped, events.ChildDied, events.ChildKilled, events.SubscriberFailed,
+    ),
+}  # fmt: skip
+LEVEL_OF = {kind: level for level, kinds in LEVELS.items() for kind in kinds}
 
 # These fields are left out when they are None.
 MAY_LACK = ("trace_id", "duration_seconds", "worker_id")
@@ -98,16 +69,16 @@ def follow(*, minimum: str = "info") -> Callable[[], None]:
             more = {"left_out": left_out} if left_out else {}
             getattr(logger(), level_of(type(event)))(name_of(event), **fields_of(event), **more)
 
-    return events.subscribe(line, to=[k for k in events.kinds() if has_line(k) and level_of(k) in loud])
+    return events.subscribe(line, to=[kind for kind in events.kinds() if level_of(kind) in loud])
 
 
 def level_of(kind: type[events.Event]) -> str:
-    return LEVELS.get(kind, "info")
+    return LEVEL_OF.get(kind, "info")
 
 
 def has_line(kind: type[events.Event]) -> bool:
     """Return whether such events are logged at any level."""
-    return kind not in NEVER
+    return level_of(kind) != "never"
 
 
 class Repeats:
@@ -145,11 +116,13 @@ def fields_of(event: events.Event) -> dict[str, Any]:
     """Return the fields of a line: those of the event, without the empty ones of MAY_LACK."""
     values = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
     return {
-        name: said(name, value) for name, value in values.items() if value is not None or name not in MAY_LACK
+        name: logged_value(name, value)
+        for name, value in values.items()
+        if value is not None or name not in MAY_LACK
     }
 
 
-def said(name: str, value: Any) -> Any:
+def logged_value(name: str, value: Any) -> Any:
     if name == "payload":
         return masked_payload(value)
     if name == "duration_seconds":

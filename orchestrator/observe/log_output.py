@@ -84,8 +84,8 @@ def record(_logger: object, _method: str, line: Line) -> tuple[tuple[str], dict[
     """Return the arguments for `logging`'s methods: a message that holds the fields as text, and the fields."""
     event = str(line.pop("event", ""))
     known = {name: line.pop(name) for name in ("exc_info", "stack_info") if name in line}
-    said = " ".join(f"{name}={shown(value)}" for name, value in line.items())
-    return (printable(f"{event} {said}".rstrip()),), {**known, "extra": {NAME: dict(line)}}
+    fields = " ".join(f"{name}={shown(value)}" for name, value in line.items())
+    return (printable(f"{event} {fields}".rstrip()),), {**known, "extra": {NAME: dict(line)}}
 
 
 def shown(value: Any) -> str:

@@ -15,11 +15,11 @@ from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import Collector
 
 from orchestrator.observe.label_names import Names
-from orchestrator.observe.metric_definitions import METRICS, MOMENTS, PREFIX, Metric
+from orchestrator.observe.metric_definitions import METRICS, MOMENTS, PREFIX, SOURCES, Metric
 
 Labels = tuple[str, ...]
 Reading = tuple[Metric, Labels, float]
-Source = Callable[[], Iterable[Reading]]
+Reader = Callable[[], Iterable[Reading]]
 
 
 class Spread:
@@ -47,7 +47,7 @@ class MetricValues(Collector):
             for metric in METRICS
             if metric.kind == "histogram"
         }
-        self._sources: list[Source] = []
+        self._readers: list[Reader] = []
 
     def know(self, queues: Iterable[str], types: Iterable[str]) -> None:
         """Reserve labels for these names, before other names take them."""
@@ -78,18 +78,18 @@ class MetricValues(Collector):
                 found.buckets[place] += count
             found.total += total
 
-    def ask(self, source: Source) -> Callable[[], None]:
-        """Read gauges from this source at each scrape. Return the function that ends it."""
-        self._sources.append(source)
+    def ask(self, reader: Reader) -> Callable[[], None]:
+        """Call this reader of gauges at each scrape. Return the function that ends it."""
+        self._readers.append(reader)
 
         def end() -> None:
-            if source in self._sources:
-                self._sources.remove(source)
+            if reader in self._readers:
+                self._readers.remove(reader)
 
         return end
 
     def describe(self) -> Iterator[Family]:
-        """Return all families for the registry, without reading the sources."""
+        """Return all families for the registry, without calling the readers."""
         return iter([family(metric) for metric in METRICS])
 
     def collect(self) -> Iterator[Family]:
@@ -111,10 +111,10 @@ class MetricValues(Collector):
                 yield made
 
     def _gauges(self) -> dict[Metric, dict[Labels, float]]:
-        """Read all sources. The gauges of two workers in one process are combined, like those of two processes."""
+        """Call all readers. The gauges of two workers in one process are combined, like those of two processes."""
         gauges: dict[Metric, dict[Labels, float]] = {}
-        for source in tuple(self._sources):
-            for metric, labels, value in source():
+        for reader in tuple(self._readers):
+            for metric, labels, value in reader():
                 of = gauges.setdefault(metric, {})
                 key = self._bounded(metric, labels)
                 of[key] = (
@@ -132,6 +132,14 @@ class MetricValues(Collector):
             names[name].of(value) if name in names else value
             for name, value in zip(metric.labels, labels, strict=True)
         )
+
+
+def readings(found: object) -> Iterator[Reading]:
+    """Yield the gauges in a worker's health, or in the leader's sample."""
+    for metric, source in SOURCES[type(found)]:
+        for labels, number in metric.read(source, found):
+            # Without any snapshot its age is 0, not a gap in the graph.
+            yield metric, labels, float(number or 0)
 
 
 def family(metric: Metric) -> Family:

@@ -8,40 +8,14 @@ from weakref import WeakKeyDictionary
 from prometheus_client import REGISTRY, CollectorRegistry
 
 from orchestrator import events
-from orchestrator.observe import metric_definitions
 from orchestrator.observe.cluster import LEARNT, Cluster
-from orchestrator.observe.metric_values import MetricValues, Source
+from orchestrator.observe.metric_definitions import ATTEMPTS, INFO, MOMENTS, RUN, SOURCES, TOTAL, WAIT
+from orchestrator.observe.metric_values import MetricValues, Reader
 from orchestrator.task.buckets import BOUNDS, bounds
 from orchestrator.task.tally import Tally
 from orchestrator.version import __version__
 
-COUNTED: frozenset[type[events.Event]] = frozenset(
-    {
-        events.OutcomesWritten,
-        events.StaleOutcome,
-        events.LeaseLost,
-        events.GhostsReleased,
-        events.HandlerAbandoned,
-        events.TasksRecovered,
-        events.TimeoutsEnforced,
-        events.WorkerDeclaredDead,
-        events.WorkerCutOff,
-        events.LeaderElected,
-        events.DutyFailed,
-        events.DutyPutOff,
-        events.DutyRowSkipped,
-        events.ConnectionLost,
-        events.ConnectionRestored,
-        events.TasksEnqueued,
-        events.ClaimAnswered,
-        events.LoopTurned,
-        events.WorkersRung,
-        events.NotificationHeard,
-        events.EventsDropped,
-        events.SubscriberFailed,
-        events.ChildDied,
-    }
-)
+COUNTED = frozenset(kind for kind in SOURCES if issubclass(kind, events.Event)) - {events.GaugesSampled}
 
 
 class Counts:
@@ -51,7 +25,7 @@ class Counts:
         self.numbers = MetricValues()
         self.cluster = Cluster()
         self.numbers.ask(self.cluster.readings)
-        self.numbers.ask(lambda: [(metric_definitions.INFO, (__version__,), 1.0)])
+        self.numbers.ask(lambda: [(INFO, (__version__,), 1.0)])
         self._users = set[object]()
         self._lock = threading.Lock()
         self._unsubscribe: Callable[[], None] = lambda: None
@@ -74,86 +48,31 @@ class Counts:
 
     def count(self, event: events.Event) -> None:
         """Count one event."""
-        if type(event) in LEARNT:
+        kind = type(event)
+        if kind in LEARNT:
             self.cluster.learn(event)
-        self._count_task(event)
-        self._count_worker(event)
+        if kind in COUNTED:
+            for metric, source in SOURCES[kind]:
+                for labels, number in metric.read(source, event):
+                    if metric.kind == "counter":
+                        self.numbers.add(metric, *labels, count=number)
+                    elif number is not None:
+                        self.numbers.observe(metric, number, *labels)
+        if isinstance(event, events.OutcomesWritten):
+            self._count_batch(event.tallies)
 
-    def _count_task(self, event: events.Event) -> None:
-        add = self.numbers.add
-        match event:
-            case events.OutcomesWritten(tallies=tallies, took_seconds=seconds):
-                self._count_batch(tallies, seconds)
-            case events.ClaimAnswered(count=count, seconds=seconds):
-                add(metric_definitions.CLAIMED, count=count)
-                self.numbers.observe(metric_definitions.CLAIM, seconds)
-            case events.TasksEnqueued(type=kind, count=count):
-                add(metric_definitions.ENQUEUED, kind, count=count)
-            case events.StaleOutcome(queue=queue):
-                add(metric_definitions.STALE, queue)
-            case events.LeaseLost(queue=queue):
-                add(metric_definitions.LEASES_LOST, queue)
-            case events.GhostsReleased(count=count):
-                add(metric_definitions.GHOSTS, count=count)
-            case events.HandlerAbandoned():
-                add(metric_definitions.ABANDONED)
-            case events.TasksRecovered(returned=returned, dead_lettered=dead_lettered, workers=workers):
-                add(metric_definitions.RECOVERED, "returned", count=returned)
-                add(metric_definitions.RECOVERED, "dead_lettered", count=dead_lettered)
-                add(metric_definitions.WORKERS_LOST, count=workers)
-            case events.TimeoutsEnforced(retried=retried, dead_lettered=dead_lettered):
-                add(metric_definitions.TIMEOUTS, "retried", count=retried)
-                add(metric_definitions.TIMEOUTS, "dead_lettered", count=dead_lettered)
-
-    def _count_batch(self, tallies: Iterable[Tally], took_seconds: float | None) -> None:
-        numbers = self.numbers
-        if took_seconds is not None:
-            numbers.observe(metric_definitions.FINISH, took_seconds)
+    def _count_batch(self, tallies: Iterable[Tally]) -> None:
         for tally in tallies:
             name = (tally.queue, tally.type)
             for outcome, count in tally.counts.items():
-                numbers.add(metric_definitions.ATTEMPTS, *name, outcome, count=count)
-            for metric, times in (
-                (metric_definitions.WAIT, tally.wait),
-                (metric_definitions.RUN, tally.run),
-                (metric_definitions.TOTAL, tally.total),
-            ):
+                self.numbers.add(ATTEMPTS, *name, outcome, count=count)
+            for metric, times in ((WAIT, tally.wait), (RUN, tally.run), (TOTAL, tally.total)):
                 if times.buckets:
-                    numbers.spread(metric, folded(times.buckets), times.seconds, *name)
-
-    def _count_worker(self, event: events.Event) -> None:
-        add = self.numbers.add
-        match event:
-            case events.LoopTurned(lag_seconds=seconds):
-                self.numbers.observe(metric_definitions.LAG, seconds)
-            case events.WorkerDeclaredDead():
-                add(metric_definitions.CUT_OFF, "database")
-            case events.WorkerCutOff():
-                add(metric_definitions.CUT_OFF, "own clock")
-            case events.LeaderElected():
-                add(metric_definitions.ELECTIONS)
-            case (
-                events.DutyFailed(duty=duty) | events.DutyPutOff(duty=duty) | events.DutyRowSkipped(duty=duty)
-            ):
-                add(metric_definitions.DUTIES_FAILED, duty)
-            case events.ConnectionLost(purpose=purpose):
-                add(metric_definitions.CONNECTIONS_LOST, purpose)
-            case events.ConnectionRestored(purpose=purpose):
-                add(metric_definitions.RECONNECTS, purpose)
-            case events.WorkersRung(sent=sent):
-                add(metric_definitions.RINGS if sent else metric_definitions.RINGS_SPARED)
-            case events.NotificationHeard():
-                add(metric_definitions.HEARD)
-            case events.EventsDropped(count=count):
-                add(metric_definitions.DROPPED, count=count)
-            case events.SubscriberFailed():
-                add(metric_definitions.SUBSCRIBERS_FAILED)
-            case events.ChildDied():
-                add(metric_definitions.CHILDREN_DIED)
+                    self.numbers.spread(metric, folded(times.buckets), times.seconds, *name)
 
 
 # For each bucket of a batch, the Prometheus bucket that contains it whole.
-PLACES = [bisect_left(metric_definitions.MOMENTS, bounds(number)[1]) for number in range(len(BOUNDS))]
+PLACES = [bisect_left(MOMENTS, bounds(number)[1]) for number in range(len(BOUNDS))]
 
 
 def folded(buckets: Mapping[int, int]) -> list[tuple[int, int]]:
@@ -175,11 +94,11 @@ def count(
     return counts.begin()
 
 
-def ask(source: Source, registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
-    """Read gauges from this source at each scrape. Return the function that ends it. Without counting it does
+def ask(reader: Reader, registry: CollectorRegistry = REGISTRY) -> Callable[[], None]:
+    """Call this reader of gauges at each scrape. Return the function that ends it. Without counting it does
     nothing."""
     counts = _counting.get(registry)
-    return counts.numbers.ask(source) if counts is not None else lambda: None
+    return counts.numbers.ask(reader) if counts is not None else lambda: None
 
 
 def counts_of(registry: CollectorRegistry) -> Counts:

@@ -11,20 +11,17 @@ loses the counts of its last second. No files are used, so there is nothing to c
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from orchestrator.observe import metric_definitions
+from orchestrator.observe.metric_definitions import METRICS, PREFIX, PROCESSES
 
 ADDED = ("counter", "histogram", "summary")
-ACROSS = {
-    metric_definitions.PREFIX + metric.name: metric.across
-    for metric in metric_definitions.METRICS
-    if metric.kind == "gauge"
-}
+ACROSS = {metric.full_name: metric.across for metric in METRICS if metric.kind == "gauge"}
 # With an older snapshot, a process hangs, or its snapshots do not arrive.
 SILENT_SECONDS_MAX = 10.0
 
@@ -44,24 +41,39 @@ def snapshot(registry: CollectorRegistry = REGISTRY, *, ours: bool = False) -> S
             [[s.name, s.labels, s.value] for s in family.samples if s.name != f"{family.name}_created"],
         ]
         for family in registry.collect()
-        if not ours or family.name.startswith(metric_definitions.PREFIX)
+        if not ours or family.name.startswith(PREFIX)
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a process sent last: its metrics, whether it is ready, and when we got it."""
+
+    numbers: Snapshot
+    ready: Mapping[str, Any]
+    at: float
+
+    @property
+    def silent_seconds(self) -> float:
+        return time.monotonic() - self.at
+
+    @property
+    def is_silent(self) -> bool:
+        return self.silent_seconds > SILENT_SECONDS_MAX
 
 
 class Sums:
     """The sums of metric families."""
 
     def __init__(self) -> None:
-        self.heads: dict[str, tuple[str, str]] = {}
-        self.values: dict[str, dict[tuple[str, Labels], float]] = {}
+        self._families: dict[str, tuple[str, str, dict[tuple[str, Labels], float]]] = {}
 
     def add(self, reported: Snapshot, *, process: str | None = None) -> None:
         """Add the snapshot of one process. Without `process`, its gauges are left out."""
         for name, what, kind, samples in reported:
             if kind not in ADDED and process is None:
                 continue
-            self.heads.setdefault(name, (what, kind))
-            values = self.values.setdefault(name, {})
+            _, _, values = self._families.setdefault(name, (what, kind, {}))
             across = "sum" if kind in ADDED else ACROSS.get(name)
             for sample, labels, value in samples:
                 if across is None:
@@ -73,13 +85,8 @@ class Sums:
     def reported(self) -> Snapshot:
         """Return the sum in the form of one process's snapshot."""
         return [
-            [
-                name,
-                what,
-                kind,
-                [[sample, dict(labels), value] for (sample, labels), value in self.values[name].items()],
-            ]
-            for name, (what, kind) in self.heads.items()
+            [name, what, kind, [[sample, dict(labels), value] for (sample, labels), value in values.items()]]
+            for name, (what, kind, values) in self._families.items()
         ]
 
 
@@ -90,7 +97,7 @@ class Processes(Collector):
         self._own = own
         self._lock = threading.Lock()
         self._past = Sums()
-        self._reported: dict[int, tuple[Snapshot, Mapping[str, Any], float]] = {}
+        self._reports: dict[int, Report] = {}
         self._expected: set[int] = set()
 
     def begin(self, place: int) -> None:
@@ -101,13 +108,13 @@ class Processes(Collector):
     def heard(self, place: int, reported: Mapping[str, Any]) -> None:
         """Store the snapshot of a process."""
         with self._lock:
-            self._reported[place] = reported["numbers"], reported["ready"], time.monotonic()
+            self._reports[place] = Report(reported["numbers"], reported["ready"], time.monotonic())
 
     def gone(self, place: int, *, for_good: bool) -> None:
         """A process has ended; another may take its place. Its counts stay in the sum."""
         with self._lock:
-            if place in self._reported:
-                self._past.add(self._reported.pop(place)[0])
+            if place in self._reports:
+                self._past.add(self._reports.pop(place).numbers)
             if for_good:
                 self._expected.discard(place)
 
@@ -116,13 +123,13 @@ class Processes(Collector):
         sums = Sums()
         with self._lock:
             sums.add(self._past.reported())
-            reported = dict(self._reported)
+            reports = dict(self._reports)
         sums.add(self._own(), process="parent")
-        for place, (numbers, _, at) in sorted(reported.items()):
+        for place, report in sorted(reports.items()):
             # The gauges of a silent process are left out: it may no longer be ready, or the leader.
-            sums.add(numbers, process=str(place) if silent_seconds(at) <= SILENT_SECONDS_MAX else None)
-        processes = len(reported)
-        sums.add([own_count(processes)], process="parent")
+            sums.add(report.numbers, process=None if report.is_silent else str(place))
+        count = [PROCESSES.full_name, {}, len(reports)]
+        sums.add([[PROCESSES.full_name, PROCESSES.what, PROCESSES.kind, [count]]], process="parent")
         for name, what, kind, samples in sums.reported():
             metric = Metric(name, what, kind)
             for sample, labels, value in samples:
@@ -132,28 +139,17 @@ class Processes(Collector):
     def readiness(self) -> dict[str, Any]:
         """Return whether every expected process is ready."""
         with self._lock:
-            reported, expected = dict(self._reported), sorted(self._expected)
-        processes = {str(place): said(reported.get(place)) for place in expected}
+            reports, expected = dict(self._reports), sorted(self._expected)
+        processes = {str(place): readiness_of(reports.get(place)) for place in expected}
         return {
             "ready": bool(processes) and all(one["ready"] for one in processes.values()),
             "processes": processes,
         }
 
 
-def own_count(processes: int) -> Sequence[Any]:
-    name = metric_definitions.PREFIX + metric_definitions.PROCESSES.name
-    return [name, metric_definitions.PROCESSES.what, "gauge", [[name, {}, processes]]]
-
-
-def said(reported: tuple[Snapshot, Mapping[str, Any], float] | None) -> dict[str, Any]:
-    if reported is None:
+def readiness_of(report: Report | None) -> Mapping[str, Any]:
+    if report is None:
         return {"ready": False, "says": "starting"}
-    _, ready, at = reported
-    silent = silent_seconds(at)
-    if silent > SILENT_SECONDS_MAX:
-        return {"ready": False, "says": f"has said nothing for {silent:.0f} s"}
-    return dict(ready)
-
-
-def silent_seconds(heard_at: float) -> float:
-    return time.monotonic() - heard_at
+    if report.is_silent:
+        return {"ready": False, "says": f"has sent nothing for {report.silent_seconds:.0f} s"}
+    return report.ready

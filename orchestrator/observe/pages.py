@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from orchestrator.observe.health import Health, is_ready, readiness
+from orchestrator.observe.health import Health, readiness
 from orchestrator.observe.multiprocess import Processes
 from orchestrator.observe.server import Answer, Page
 
@@ -36,8 +36,8 @@ def pages(registry: CollectorRegistry, ready: Callable[[], Mapping[str, Any]]) -
         return Answer(b'{"alive": true}\n', "application/json")
 
     def readyz(_accept: str) -> Answer:
-        said = ready()
-        status = HTTPStatus.OK if is_ready(said) else HTTPStatus.SERVICE_UNAVAILABLE
-        return Answer(json.dumps(said).encode() + b"\n", "application/json", status)
+        report = ready()
+        status = HTTPStatus.OK if report["ready"] else HTTPStatus.SERVICE_UNAVAILABLE
+        return Answer(json.dumps(report).encode() + b"\n", "application/json", status)
 
     return {"/metrics": metrics, "/healthz": healthz, "/readyz": readyz}

@@ -198,15 +198,15 @@ def origin_of(trace_context: str | None) -> Context:
     """Return the context that a row holds, or an empty one if its text is invalid: any producer may have written it.
     The context in which the worker was started is never used: it belongs to no task's trace."""
     try:
-        said = msgspec.json.decode(trace_context or "null")
+        headers = msgspec.json.decode(trace_context or "null")
     except (ValueError, RecursionError):
         return Context()
-    if not isinstance(said, dict):
+    if not isinstance(headers, dict):
         return Context()
     carrier = {
-        name: said[name]
+        name: headers[name]
         for name in NAMES
-        if isinstance(said.get(name), str) and len(said[name]) <= HEADER_CHARACTERS_MAX
+        if isinstance(headers.get(name), str) and len(headers[name]) <= HEADER_CHARACTERS_MAX
     }
     try:
         return PROPAGATOR.extract(carrier, context=Context())

@@ -1,7 +1,7 @@
 """What an operator should act on, and the command for it. Pure functions: rules over the facts of one status query.
 
-The most urgent first: nothing runs · a queue is paused or draining · no worker does it · it fails · it is late · it is
-unusual.
+The most urgent first: no task runs · a queue is paused or draining · no worker runs its tasks · tasks fail · tasks are
+late · something is unusual.
 """
 
 import shlex
@@ -86,7 +86,7 @@ def copy_not_resumed(overview: Overview) -> Iterator[Concern]:
         )
 
 
-def held_by_hand(overview: Overview) -> Iterator[Concern]:
+def not_active(overview: Overview) -> Iterator[Concern]:
     for queue in overview.queues:
         if queue.state == "active":
             continue
@@ -109,27 +109,31 @@ def unserved(overview: Overview) -> Iterator[Concern]:
             )
 
 
-def nobody_leads(overview: Overview) -> Iterator[Concern]:
+def no_leader(overview: Overview) -> Iterator[Concern]:
     if overview.led:
         return
     if overview.live:
-        yield Concern("nobody leads: the tasks of dead workers are not taken back", "orchestrator doctor")
+        yield Concern(
+            "there is no leader: the tasks of dead workers are not taken back", "orchestrator doctor"
+        )
     else:
-        yield Concern("no worker lives: nothing runs, and nobody leads", "orchestrator worker MODULE:APP")
+        yield Concern(
+            "no worker lives: no task runs, and there is no leader", "orchestrator worker MODULE:APP"
+        )
 
 
 def silent(overview: Overview) -> Iterator[Concern]:
     for worker in overview.workers:
-        heard = f"last heard of {round(worker.beat_age.total_seconds()):,} s ago"
+        last_beat = f"its last beat was {round(worker.beat_age.total_seconds()):,} s ago"
         if not worker.live:
             says = (
-                f"worker {worker.name} is gone ({heard}), and holds {tasks(worker.holds)}: the leader, or the next "
+                f"worker {worker.name} is dead ({last_beat}) and holds {tasks(worker.holds)}: the leader, or the next "
                 "worker that starts, takes them back"
             )
         elif worker.beat_age > SILENT * worker.dead_after:
             says = (
-                f"worker {worker.name} was {heard}, and holds {tasks(worker.holds)}: it is given up after "
-                f"{worker.dead_after.total_seconds():g} s"
+                f"worker {worker.name} is silent ({last_beat}) and holds {tasks(worker.holds)}: it is declared dead "
+                f"after {worker.dead_after.total_seconds():g} s"
             )
         else:
             continue
@@ -173,7 +177,7 @@ def versions(overview: Overview) -> Iterator[Concern]:
 def stale(overview: Overview) -> Iterator[Concern]:
     if overview.counted_at is None and overview.queues:
         yield Concern(
-            "there are too many tasks to count at each look, and no leader has yet",
+            "there are too many tasks to count now, and no leader has counted them yet",
             "orchestrator status --exact",
         )
     elif overview.counted_at is not None and overview.at - overview.counted_at > (
@@ -181,7 +185,7 @@ def stale(overview: Overview) -> Iterator[Concern]:
     ):
         minutes = round((overview.at - overview.counted_at).total_seconds() / 60)
         yield Concern(
-            f"the figures of the queues are {minutes:,} min old; a queue that is newer is not among them",
+            f"the figures of the queues are {minutes:,} min old; newer queues are missing",
             "orchestrator status --exact",
         )
 
@@ -200,5 +204,5 @@ def plural(number: int | None) -> str:
 
 
 RULES: tuple[Callable[[Overview], Iterator[Concern]], ...] = (
-    copy_not_resumed, held_by_hand, unserved, nobody_leads, silent, unknown, dead, late, versions, stale,
+    copy_not_resumed, not_active, unserved, no_leader, silent, unknown, dead, late, versions, stale,
 )  # fmt: skip

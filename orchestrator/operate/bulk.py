@@ -32,8 +32,8 @@ from orchestrator.operate.search import Action
 from orchestrator.postgres import statement, transient
 from orchestrator.task.status import FINISHED, LEASED, Status
 
-BEGIN = statement.load(__file__, "bulk.sql")
-WORKING = statement.load(__file__, "workers_at_work.sql")
+BEGIN = statement.load(__file__, "bulk.sql", "begin")
+WORKING = statement.load(__file__, "bulk.sql", "workers_at_work")
 
 BATCH = 1_000
 # The ids that the first step reads, and the duration of a step after which the next one reads fewer.

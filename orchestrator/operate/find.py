@@ -19,9 +19,9 @@ from orchestrator.operate import filters, search
 from orchestrator.operate.filters import Search
 from orchestrator.postgres import statement
 
-NOW = statement.load(__file__, "now.sql")
-NAMES = statement.load(__file__, "names.sql")
-WITHIN = statement.load(__file__, "statement_timeout.sql")
+NOW = statement.load(__file__, "find.sql", "now")
+NAMES = statement.load(__file__, "find.sql", "names")
+WITHIN = statement.load(__file__, "find.sql", "statement_timeout")
 
 # A statement, composed or loaded from its file, and its parameters.
 Asked = tuple[sql.Composed | bytes, Mapping[str, object]]

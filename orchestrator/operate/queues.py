@@ -17,14 +17,14 @@ from psycopg.rows import class_row, scalar_row, tuple_row
 from orchestrator.errors import OperationRefused
 from orchestrator.postgres import statement
 
-QUEUES = statement.load(__file__, "queues.sql")
-STATE = statement.load(__file__, "queue_state.sql")
-DEFAULTS = statement.load(__file__, "queue_defaults.sql")
-RETENTION = statement.load(__file__, "queue_retention.sql")
-RATES = statement.load(__file__, "queue_rates.sql")
-NAMES = statement.load(__file__, "queue_names.sql")
+QUEUES = statement.load(__file__, "queues.sql", "list")
+STATE = statement.load(__file__, "queues.sql", "set_state")
+DEFAULTS = statement.load(__file__, "queues.sql", "set_defaults")
+RETENTION = statement.load(__file__, "queues.sql", "set_retention")
+RATES = statement.load(__file__, "queues.sql", "rates")
+NAMES = statement.load(__file__, "queues.sql", "names")
 
-# The period that queue_rates.sql reads.
+# The period that `rates` in queues.sql reads.
 MINUTES = 15
 NO_QUEUE = "OR005"
 State = Literal["active", "paused", "draining"]

@@ -13,8 +13,8 @@ from orchestrator.errors import OperationRefused, SchemaError
 from orchestrator.postgres import statement
 from orchestrator.schema import compatibility
 
-COPY = statement.load(__file__, "restored_copy.sql")
-RESUME = statement.load(__file__, "resume.sql")
+COPY = statement.load(__file__, "restore.sql", "copy")
+RESUME = statement.load(__file__, "restore.sql", "resume")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,10 @@ from orchestrator.postgres import statement
 from orchestrator.task.status import Status
 
 STATEMENTS = {
-    Action.REQUEUE: statement.load(__file__, "requeue.sql"),
+    Action.REQUEUE: statement.load(__file__, "single.sql", "requeue"),
     Action.CANCEL: CANCEL,
-    Action.DELETE: statement.load(__file__, "delete.sql"),
-    Action.PRIORITY: statement.load(__file__, "priority.sql"),
+    Action.DELETE: statement.load(__file__, "single.sql", "delete"),
+    Action.PRIORITY: statement.load(__file__, "single.sql", "priority"),
 }
 
 

@@ -14,8 +14,8 @@ from orchestrator.postgres import statement, transient
 from orchestrator.task import payload
 from orchestrator.task.outcome import Fault
 
-STATE = statement.load(__file__, "state.sql")
-CANCEL = statement.load(__file__, "cancel.sql")
+STATE = statement.load(__file__, "state.sql", "read")
+CANCEL = statement.load(__file__, "state.sql", "cancel")
 
 NO_TASK = "OR004"
 NOT_ALLOWED = "42501"
@@ -73,13 +73,13 @@ def translated(task_id: int) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        said = error.diag.message_primary or str(error).strip()
+        message = error.diag.message_primary or str(error).strip()
         if error.sqlstate == NO_TASK:
             raise TaskExpired(task_id) from error
         if transient.is_transient(error):
-            raise DatabaseUnavailable(f"{said}; ask again") from error
+            raise DatabaseUnavailable(f"{message}; ask again") from error
         hint = ALLOWED if error.sqlstate == NOT_ALLOWED else error.diag.message_hint
-        raise OperationRefused(said, sqlstate=error.sqlstate, hint=hint) from error
+        raise OperationRefused(message, sqlstate=error.sqlstate, hint=hint) from error
 
 
 def state_of(row: tuple[Any, ...] | None) -> TaskState | None:

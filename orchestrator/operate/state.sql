@@ -1,3 +1,6 @@
+-- What a task's handle asks, also in a user's session: so all is qualified.
+
+-- name: read
 -- The current state of one task. In: id. Out: one row, or none if it was deleted, pruned or is not committed yet. A
 -- manual cancel leaves its reason in audit; a handler's cancel leaves it in error.
 -- A producer may run this through a pooler, where other roles may set the search_path: so all names are qualified.
@@ -17,3 +20,7 @@ SELECT t.status, t.type, t.queue, t.attempt, t.max_attempts, t.result::pg_catalo
     END
 FROM orchestrator.tasks AS t
 WHERE t.id OPERATOR(pg_catalog.=) %(id)s
+
+-- name: cancel
+-- Cancel one task. In: id, reason. The errors are those of orchestrator.cancel().
+SELECT orchestrator.cancel(%(id)s, %(reason)s)

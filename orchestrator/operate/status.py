@@ -10,8 +10,9 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
-from psycopg.rows import class_row, scalar_row
+from psycopg.rows import class_row
 
+from orchestrator.operate import find
 from orchestrator.operate.attention import Concern, concerns
 from orchestrator.operate.queues import Queue, queues, with_rates
 from orchestrator.operate.unknown_types import unknown_types
@@ -20,7 +21,6 @@ from orchestrator.postgres import statement
 from orchestrator.schema import compatibility
 
 LEADER = statement.load(__file__, "leader.sql")
-NOW = statement.load(__file__, "status_now.sql")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,7 @@ class Status:
 
 def status(connection: psycopg.Connection[Any], *, exact: bool = False) -> Status:
     """Read the whole status; `exact` counts, however long it takes."""
-    with connection.cursor(row_factory=scalar_row) as cursor:
-        (at,) = cursor.execute(NOW).fetchall()
+    at = find.now(connection)
     every_queue = with_rates(connection, queues(connection, exact=exact))
     crew, first = workers(connection), leader(connection)
     counted = min((each.as_of for each in every_queue if each.as_of is not None), default=None)

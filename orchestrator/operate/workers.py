@@ -16,9 +16,9 @@ from psycopg.rows import class_row, scalar_row
 from orchestrator.errors import OperationRefused
 from orchestrator.postgres import statement
 
-WORKERS = statement.load(__file__, "workers.sql")
-DRAIN = statement.load(__file__, "worker_drain.sql")
-STOP = statement.load(__file__, "worker_stop.sql")
+WORKERS = statement.load(__file__, "workers.sql", "list")
+DRAIN = statement.load(__file__, "workers.sql", "drain")
+STOP = statement.load(__file__, "workers.sql", "stop")
 
 # A shorter beginning of an id is more likely a typing error.
 PREFIX_LETTERS_MIN = 4

@@ -1,3 +1,4 @@
+-- name: list
 -- The workers. In: id, or NULL for all; everyone, whether to include ended workers. Out: rows, by host and pid. live:
 -- as in orchestrator.is_alive. holds: the tasks that it holds, also those claimed ahead; busy: its slots in use.
 -- Path: tasks_live_worker_idx. Takes no lock.
@@ -12,3 +13,11 @@ CROSS JOIN LATERAL (SELECT count(*) AS holds FROM orchestrator.tasks_live AS t W
 WHERE (w.id = %(id)s OR %(id)s::uuid IS NULL)
     AND (%(everyone)s OR w.state IN ('running', 'draining'))
 ORDER BY w.host, w.pid, w.started_at
+
+-- name: drain
+-- Let a worker finish its running tasks, and end. In: id, reason. Out: false if it is ending already.
+SELECT orchestrator.drain_worker(%(id)s, %(reason)s)
+
+-- name: stop
+-- End a worker now: its tasks go to others. In: id, reason. Out: how many tasks were given back.
+SELECT orchestrator.stop_worker(%(id)s, %(reason)s)

@@ -74,9 +74,9 @@ def open_sync(info: str, *, safe_path: bool = True) -> psycopg.Connection[Any]:
             raise
         return connection
     except psycopg.OperationalError as error:
-        said = unavailable(info, error)
+        refusal = unavailable(info, error)
     # Raised outside `except`, so that it has no cause: psycopg's error holds the connection string with the password.
-    raise said
+    raise refusal
 
 
 async def open_async(info: str, *, safe_path: bool = True) -> psycopg.AsyncConnection[Any]:
@@ -91,8 +91,8 @@ async def open_async(info: str, *, safe_path: bool = True) -> psycopg.AsyncConne
             raise
         return connection
     except psycopg.OperationalError as error:
-        said = unavailable(info, error)
-    raise said
+        refusal = unavailable(info, error)
+    raise refusal
 
 
 def set_safe_path(connection: psycopg.Connection[Any]) -> None:
@@ -108,8 +108,8 @@ async def set_safe_path_async(connection: psycopg.AsyncConnection[Any]) -> None:
 def unavailable(info: str, error: psycopg.OperationalError) -> DatabaseUnavailable:
     """Return the error with the address and the server's answer, without the password."""
     # libpq breaks the line before its advice, and indents it.
-    said = str(error).strip().replace("\n\t", ". ")
-    return DatabaseUnavailable(f"cannot connect to {describe(info)}: {said}")
+    refusal = str(error).strip().replace("\n\t", ". ")
+    return DatabaseUnavailable(f"cannot connect to {describe(info)}: {refusal}")
 
 
 def describe(info: str) -> str:

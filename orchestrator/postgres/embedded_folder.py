@@ -54,7 +54,7 @@ def prepare(home: Path, owner: Account) -> None:
     found = home.stat()
     if found.st_uid != os.geteuid() or found.st_mode & stat.S_IWOTH:
         raise EmbeddedServerError(
-            f"{home} belongs to another user or may be written by everybody; choose a directory of your own."
+            f"{home} belongs to another user, or every user may write to it; choose a directory of your own."
         )
     let_traverse(home / "cluster", owner)
 

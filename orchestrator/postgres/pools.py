@@ -26,8 +26,9 @@ from orchestrator.config import Config
 from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect
 
-# Held for a moment only, by the process that calls.
-FORKED = threading.Lock()
+# Held for a moment only. A fork waits for it: no thread of the child would release a lock that another thread held.
+FORKED = threading.RLock()
+os.register_at_fork(before=FORKED.acquire, after_in_parent=FORKED.release, after_in_child=FORKED.release)
 # How long the interpreter's exit waits for a pool's thread. Every thread ends at once, except one that is connecting.
 EXIT_SECONDS = 1.0
 EXITING = threading.Event()

@@ -60,8 +60,8 @@ def find(*, embedded: bool) -> Path:
 def major(program: str) -> int:
     """Return a psql's major version; 0 if its output has none."""
     command = [program, "--version"]
-    said = subprocess.run(command, capture_output=True, text=True, check=False).stdout  # nosec B603 # noqa: S603 - psql
-    found = MAJOR_VERSION.search(said)
+    output = subprocess.run(command, capture_output=True, text=True, check=False).stdout  # nosec B603 # noqa: S603 - psql
+    found = MAJOR_VERSION.search(output)
     return int(found[1]) if found else 0
 
 

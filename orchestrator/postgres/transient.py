@@ -50,8 +50,8 @@ def matches(sqlstate: str | None) -> bool:
 
 def reason(error: BaseException) -> str:
     """Return the error as one line: only the server's primary message, since DETAIL may print a row."""
-    said = error.diag.message_primary if isinstance(error, psycopg.Error) else None
-    lines = (said or str(error)).strip().splitlines()
+    message = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    lines = (message or str(error)).strip().splitlines()
     return lines[0] if lines else type(error).__name__
 
 

@@ -13,8 +13,8 @@ from psycopg.rows import tuple_row
 from orchestrator.errors import DatabaseRestored, SchemaError
 from orchestrator.postgres import statement
 
-COMPATIBILITY = statement.load(__file__, "compatibility.sql")
-ORIGINS = statement.load(__file__, "origins.sql")
+COMPATIBILITY = statement.load(__file__, "compatibility.sql", "revision")
+ORIGINS = statement.load(__file__, "compatibility.sql", "origins")
 
 # The oldest schema revision that this code can use. A newer schema names the oldest code that may use it.
 NEEDED = 1

@@ -22,7 +22,7 @@ def connecting(url: str) -> Iterator[Connection]:
     info = connect.conninfo(url, application_name="orchestrator migrate")
     with connect.open_sync(info) as raw:
         raw.autocommit = False
-        raw.add_notice_handler(tell)
+        raw.add_notice_handler(emit_notice)
         # For SQLAlchemy's queries on a new connection; it rolls back afterwards.
         raw.execute(SAFE_PATH)
         engine = create_engine("postgresql+psycopg://", creator=lambda: lend(raw), poolclass=NullPool)
@@ -36,7 +36,7 @@ def set_safe_path(connection: Connection) -> None:
     connection.exec_driver_sql(SAFE_PATH.decode())
 
 
-def tell(notice: psycopg.errors.Diagnostic) -> None:
+def emit_notice(notice: psycopg.errors.Diagnostic) -> None:
     """Report a NOTICE of the server, for example that a role is missing."""
     if notice.severity_nonlocalized == "NOTICE":
         events.emit(events.DatabaseNotice(notice.message_primary or ""))

@@ -18,15 +18,20 @@ DEFAULTED = [option for option in SIMPLE if option.house]
 SHARED = [option for option in OPTIONS if option.name not in ("key", "key_window")]
 
 
+# In an entry of a list it stands for a space.
+NO_BREAK = "\N{NO-BREAK SPACE}"
+
+
 class Names(str):
-    """A list of names, which may be broken anywhere; any other line stays as it is."""
+    """A list of names, which may be broken at any space; any other line stays as it is."""
 
     __slots__ = ()
 
 
 def listed(names: Iterable[str], *, of: str = "", closing: str = "") -> list[str]:
-    """List names on as few lines as there may be."""
-    return [Names(", ".join(f"{of}.{name}" if of else name for name in names) + closing)]
+    """List names on as few lines as there may be; a line ends only behind a comma."""
+    whole = (name.replace(" ", NO_BREAK) for name in names)
+    return [Names(", ".join(f"{of}.{name}" if of else name for name in whole) + closing)]
 
 
 def arguments(_of: str) -> list[str]:
@@ -159,7 +164,7 @@ def narrow_faults(of: str) -> list[str]:
 
 
 def default_faults(of: str) -> list[str]:
-    """The faults of a queue's defaults."""
+    """The faults of the defaults of a queue or a type."""
     return branches((option for option in SIMPLE if option.is_inherited), of)
 
 

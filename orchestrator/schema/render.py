@@ -15,7 +15,7 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from orchestrator.schema.option_parts import Names
+from orchestrator.schema.option_parts import NO_BREAK, Names
 from orchestrator.schema.parts import PARTS
 
 PACKAGE = Path(__file__).parents[1]
@@ -51,7 +51,8 @@ def rendered(text: str) -> str:
 def wrapped(entry: str, indented: int) -> list[str]:
     if not isinstance(entry, Names):
         return [entry]
-    return textwrap.wrap(entry, WIDTH - indented, break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(entry, WIDTH - indented, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(NO_BREAK, " ") for line in lines]
 
 
 def files() -> Iterator[Path]:

@@ -5,6 +5,6 @@ attempt ended; how long the next one waits; and the payload as JSON text and bac
 imports none of them.
 """
 
-from orchestrator.task.status import TRANSITIONS, Status, Who
+from orchestrator.task.status import TRANSITIONS, ChangedBy, Status
 
-__all__ = ["TRANSITIONS", "Status", "Who"]
+__all__ = ["TRANSITIONS", "ChangedBy", "Status"]

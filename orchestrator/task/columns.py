@@ -1,4 +1,4 @@
-"""The columns of a task, and the options that fill them. This is the only list.
+"""The only list of a task's columns, and of the options that fill them.
 
 The SQL that lists columns or options (`enqueue`, the triggers, the statements that finish a task) is rendered from this
 module: `make render` renews the parts of the .sql files between `-- generated: …` and `-- end`. The Python producer,
@@ -47,7 +47,7 @@ class Option:
     meaning: str
     """For the command line and the reference, in a few words."""
     is_inherited: bool = False
-    """If it is left out, the type decides, then the queue, then the default. Both have a column of this name."""
+    """Without a value, the type's default applies, then the queue's, then ours. Type and queue have such a column."""
     house: str = ""
     """The default; SQL."""
     is_narrow: bool = False
@@ -110,7 +110,7 @@ NAME_IS_SOUND = f"char_length({{}}) BETWEEN 1 AND {NAME_CHARACTERS_MAX} AND {{}}
 OPTIONS = (
     Option(
         name="queue", kind="name", column="queue", fast_in="all",
-        meaning="another queue than the type's",
+        meaning="the queue; without it that of the type",
         sound=NAME_IS_SOUND, faults=NAME_FAULTS["queue"],
     ),
     Option(
@@ -120,32 +120,32 @@ OPTIONS = (
     ),
     Option(
         name="run_at", kind="moment", column="run_at", fast_in="all",
-        meaning="not before this time",
+        meaning="the earliest time at which the task may run",
         sound="{} BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'",
         faults=(Fault(
             when="NOT isfinite({}) OR {} NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'",
             sentence="format('run_at is %s; it must lie between the years 1970 and 9000', {})",
         ),),
     ),
-    Option(name="delay", kind="span", column=None, fast_in="all", meaning="not before so long from now"),
+    Option(name="delay", kind="span", column=None, fast_in="all", meaning="the time to wait before the task may run"),
     Option(
         name="key", kind="text", column="idempotency_key", fast_in="all",
-        meaning="once, while a task of this type has the same key",
+        meaning="a second enqueue of this type with the same key returns the first task",
         sound=f"char_length({{}}) BETWEEN 1 AND {KEY_CHARACTERS_MAX}",
         faults=too_long("the idempotency key", KEY_CHARACTERS_MAX),
     ),
     Option(
         name="key_window", kind="span", column=None, fast_in="all",
-        meaning="how long the key counts; else 24 hours",
+        meaning="how long the key is kept; without it 24 hours",
     ),
     Option(
         name="max_attempts", kind="integer", column="max_attempts", fast_in="all",
-        meaning="executions, in all",
+        meaning="the number of executions, with the first",
         is_inherited=True, house="4", is_narrow=True, **between("max_attempts", 1, 32_767),
     ),
     Option(
         name="timeout", kind="span", column="timeout", fast_in="all",
-        meaning="what an attempt may take; 0 is none",
+        meaning="the time limit of an attempt; 0 is no limit",
         is_inherited=True, house="interval '300 seconds'",
         sound="{} BETWEEN interval '0' AND interval '100 years'",
         faults=(Fault(
@@ -155,14 +155,14 @@ OPTIONS = (
     ),
     Option(
         name="tags", kind="texts", column="tags", fast_in="sets",
-        meaning="for your own queries",
+        meaning="words for your own queries",
         sound=(
             "array_position({}, NULL) IS NULL AND coalesce(array_ndims({}), 1) = 1"
             f" AND cardinality({{}}) <= {TAGS_MAX}"
             f" AND octet_length(array_to_string({{}}, '')) <= {NAME_CHARACTERS_MAX}"
         ),
         faults=(
-            Fault(when="array_ndims({}) > 1", sentence="'the tags are lists of their own; each must be a text'"),
+            Fault(when="array_ndims({}) > 1", sentence="'a tag is a list; each tag must be a text'"),
             Fault(
                 when=f"cardinality({{}}) > {TAGS_MAX}",
                 sentence=f"format('there are %s tags; at most {TAGS_MAX} are allowed', cardinality({{}}))",
@@ -183,7 +183,7 @@ OPTIONS = (
     ),
     Option(
         name="trace_context", kind="document", column="trace_context", fast_in="sets",
-        meaning="W3C headers of the trace that it belongs to",
+        meaning="the W3C headers of the task's trace",
         sound="orchestrator.check_payload({}, 'trace_context')",
     ),
 )  # fmt: skip

@@ -30,10 +30,10 @@ class Status(StrEnum):
     """Its attempts are used up, or it was refused for good."""
 
 
-class Who(Flag):
-    """Who may make a step: an operator with plain SQL (HAND), a worker under its lease, or both."""
+class ChangedBy(Flag):
+    """What may make a step: a manual change, a worker under its lease, or both."""
 
-    HAND = auto()
+    MANUAL = auto()
     WORKER = auto()
 
 
@@ -44,39 +44,46 @@ LEASED = frozenset({Status.CLAIMED, Status.RUNNING})
 """Held by a worker, under a lease."""
 
 # The lease allows an end, not the status `running`: a claimed task can be given back, or recovered, too.
-_FROM_A_WORKER: Mapping[Status, Who] = {
-    Status.PENDING: Who.HAND | Who.WORKER,  # requeued; released or recovered
-    Status.SCHEDULED: Who.HAND | Who.WORKER,  # requeued for later; retried, snoozed, of an unknown type
-    Status.COMPLETED: Who.WORKER,
-    Status.CANCELLED: Who.HAND | Who.WORKER,
-    Status.DEAD_LETTER: Who.WORKER,
+_FROM_A_WORKER: Mapping[Status, ChangedBy] = {
+    Status.PENDING: ChangedBy.MANUAL | ChangedBy.WORKER,  # requeued; released or recovered
+    Status.SCHEDULED: ChangedBy.MANUAL
+    | ChangedBy.WORKER,  # requeued for later; retried, snoozed, of an unknown type
+    Status.COMPLETED: ChangedBy.WORKER,
+    Status.CANCELLED: ChangedBy.MANUAL | ChangedBy.WORKER,
+    Status.DEAD_LETTER: ChangedBy.WORKER,
 }
-_FROM_AN_END: Mapping[Status, Who] = {Status.PENDING: Who.HAND, Status.SCHEDULED: Who.HAND}
+_FROM_AN_END: Mapping[Status, ChangedBy] = {
+    Status.PENDING: ChangedBy.MANUAL,
+    Status.SCHEDULED: ChangedBy.MANUAL,
+}
 
-TRANSITIONS: Mapping[Status, Mapping[Status, Who]] = MappingProxyType(
+TRANSITIONS: Mapping[Status, Mapping[Status, ChangedBy]] = MappingProxyType(
     {
-        Status.SCHEDULED: {Status.PENDING: Who.HAND | Who.WORKER, Status.CANCELLED: Who.HAND},
+        Status.SCHEDULED: {
+            Status.PENDING: ChangedBy.MANUAL | ChangedBy.WORKER,
+            Status.CANCELLED: ChangedBy.MANUAL,
+        },
         # A worker unblocks it once the tasks that it waited for have ended.
         Status.BLOCKED: {
-            Status.PENDING: Who.HAND | Who.WORKER,
-            Status.SCHEDULED: Who.HAND | Who.WORKER,
-            Status.CANCELLED: Who.HAND,
+            Status.PENDING: ChangedBy.MANUAL | ChangedBy.WORKER,
+            Status.SCHEDULED: ChangedBy.MANUAL | ChangedBy.WORKER,
+            Status.CANCELLED: ChangedBy.MANUAL,
         },
         Status.PENDING: {
-            Status.SCHEDULED: Who.HAND,
-            Status.CLAIMED: Who.WORKER,
-            Status.CANCELLED: Who.HAND,
+            Status.SCHEDULED: ChangedBy.MANUAL,
+            Status.CLAIMED: ChangedBy.WORKER,
+            Status.CANCELLED: ChangedBy.MANUAL,
         },
-        Status.CLAIMED: {Status.RUNNING: Who.WORKER, **_FROM_A_WORKER},
+        Status.CLAIMED: {Status.RUNNING: ChangedBy.WORKER, **_FROM_A_WORKER},
         Status.RUNNING: _FROM_A_WORKER,
         Status.COMPLETED: _FROM_AN_END,
         Status.CANCELLED: _FROM_AN_END,
         Status.DEAD_LETTER: _FROM_AN_END,
     }
 )
-"""For each status: the next ones, and who may set them. A manual change to `scheduled` sets a future run_at."""
+"""For each status: the next ones, and what may set them. A manual change to `scheduled` sets a future run_at."""
 
 
-def may(who: Who, old: Status, new: Status) -> bool:
-    """Tell whether `who` may make this step."""
-    return who in TRANSITIONS[old].get(new, Who(0))
+def may(by: ChangedBy, old: Status, new: Status) -> bool:
+    """Return whether this kind of change may make this step."""
+    return by in TRANSITIONS[old].get(new, ChangedBy(0))

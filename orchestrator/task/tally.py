@@ -26,20 +26,28 @@ from orchestrator.task.outcome import (
     Snoozed,
 )
 
-# How an attempt ended: one word for each attempt, so that the counts add up. Tasks that `failed` or `timed_out` run
-# again; `dead_lettered` ones do not, whatever the reason; `lost` attempts ended with their worker, and run again.
+# How an attempt ended: one word for each attempt, so that the counts add up.
 Word = Literal[
-    "completed",
-    "failed",
-    "timed_out",
-    "dead_lettered",
-    "cancelled",
-    "snoozed",
-    "put_back",
-    "released",
-    "lost",
-]
+    "completed", "failed", "timed_out", "dead_lettered", "cancelled", "snoozed", "put_back", "released", "lost",
+]  # fmt: skip
 WORDS: tuple[Word, ...] = get_args(Word)
+
+MEANINGS: dict[Word, str] = {
+    "completed": "succeeded",
+    "failed": "raised an error; the task is tried again",
+    "timed_out": "did not end in time; the task is tried again",
+    "dead_lettered": "made the task a dead letter, whatever the reason",
+    "cancelled": "reported that the task is no longer wanted",
+    "snoozed": "asked to be called again later",
+    "put_back": "had a type that the worker does not know",
+    "released": "did not begin, or did not end: the task was given back without using up an attempt",
+    "lost": "ended with the death of the worker; the task is tried again",
+}
+"""What the attempt did, for the reference."""
+
+# The columns of the statistics and the label `outcome` are WORDS; error_rate is the share of ERRORS in ENDS.
+ERRORS: tuple[Word, ...] = ("failed", "timed_out", "dead_lettered", "lost")
+ENDS: tuple[Word, ...] = ("completed", "cancelled", *ERRORS)
 
 # A type that the worker does not know may have any name, and there may be any number of them.
 UNKNOWN_TYPE = "(unknown)"

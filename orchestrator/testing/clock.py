@@ -20,10 +20,10 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import connect, statement
 from orchestrator.testing.application import info_of
 
-STAND = statement.load(__file__, "clock.sql")
-SET = statement.load(__file__, "clock_set.sql")
-NOW = statement.load(__file__, "clock_now.sql")
-END = statement.load(__file__, "clock_end.sql")
+STAND = statement.load(__file__, "clock.sql", "stop")
+SET = statement.load(__file__, "clock.sql", "set")
+NOW = statement.load(__file__, "clock.sql", "now")
+END = statement.load(__file__, "clock.sql", "drop_table")
 
 MARK = "test"
 

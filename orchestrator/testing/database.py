@@ -17,10 +17,10 @@ from orchestrator.errors import OrchestratorError
 from orchestrator.postgres import connect, embedded, embedded_stop, statement
 from orchestrator.schema import migrate
 
-COPY = statement.load(__file__, "copy.sql")
-DROP = statement.load(__file__, "drop.sql")
-SETTLE = statement.load(__file__, "set_home.sql")
-SESSIONS = statement.load(__file__, "sessions.sql")
+COPY = statement.load(__file__, "database.sql", "copy")
+DROP = statement.load(__file__, "database.sql", "drop")
+SETTLE = statement.load(__file__, "database.sql", "set_home")
+SESSIONS = statement.load(__file__, "database.sql", "sessions")
 
 # A test's data need not survive a power cut.
 SETTINGS = {"fsync": "off", "full_page_writes": "off", "max_connections": "200"}

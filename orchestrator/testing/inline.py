@@ -151,16 +151,16 @@ class Inline:
 
     def _task(self, request: Request) -> tuple[Claimed, bool]:
         envelope, body = request
-        said = json.loads(envelope.alike)
+        options = json.loads(envelope.alike)
         key = json.loads(f"{{{envelope.key[2:]}}}").get("key")
-        handler = self._registry.find(said["type"])
-        queue = said.get("queue") or (handler.queue if handler else "default")
-        task = unknown(id=next(self._ids), lease=0, queue=queue, type=said["type"], attempt=1)
+        handler = self._registry.find(options["type"])
+        queue = options.get("queue") or (handler.queue if handler else "default")
+        task = unknown(id=next(self._ids), lease=0, queue=queue, type=options["type"], attempt=1)
         if key is not None and (holder := self._keys.setdefault((task.type, key), task.id)) != task.id:
             return task._replace(id=holder), False
         task = task._replace(
-            payload=body, tags=said.get("tags"), max_attempts=said.get("max_attempts") or 4,
-            metadata=json.dumps(said["metadata"]) if "metadata" in said else None,
+            payload=body, tags=options.get("tags"), max_attempts=options.get("max_attempts") or 4,
+            metadata=json.dumps(options["metadata"]) if "metadata" in options else None,
         )  # fmt: skip
         self._states[task.id] = state_of(task, "pending")
         return task, True

@@ -51,9 +51,9 @@ from orchestrator.testing.recorded_attempt import RecordedAttempt
 from orchestrator.version import __version__
 from orchestrator.worker.services import Services
 
-READY = statement.load(__file__, "run_tasks.sql")
-REGISTER = statement.load(__file__, "register.sql")
-DEREGISTER = statement.load(__file__, "deregister.sql")
+READY = statement.load(__file__, "run_tasks.sql", "ready")
+REGISTER = statement.load(__file__, "run_tasks.sql", "register")
+DEREGISTER = statement.load(__file__, "run_tasks.sql", "deregister")
 
 LIMIT = 1000
 UNKNOWN_SECONDS = 5.0
@@ -155,7 +155,7 @@ class Given:
 
 
 class TaskRunner:
-    """A worker of one slot, without a life of its own: it claims when it is told to."""
+    """A worker with one slot and no process of its own. It claims only when the test asks for a task."""
 
     def __init__(self, config: Config, registry: Registry, session: Session, services: Services) -> None:
         self.worker_id = uuid4()

@@ -1,3 +1,4 @@
+-- name: ready
 -- Make scheduled tasks pending that are due now or by a given moment. Return the queues that hold ready tasks, in the
 -- order of their first tasks. In: queues, or NULL for all; ahead, an interval, or NULL; until, a moment, or NULL.
 -- Out: one row a queue. Locks: the rows that become pending. As in sweep.sql run_at stays, and so does the position.
@@ -19,3 +20,15 @@ ready AS (
 SELECT first.queue
 FROM (SELECT DISTINCT ON (r.queue) r.queue, r.position, r.id FROM ready AS r ORDER BY r.queue, r.position, r.id) AS
 first ORDER BY first.position, first.id
+
+-- name: register
+-- Register run_tasks() as a worker while it runs: only living workers may claim. In: id, host, pid, version.
+-- Its row names no queue, so that no other worker counts on it.
+INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity)
+VALUES (%(id)s, %(host)s, %(pid)s, %(version)s, '{}', 1)
+
+-- name: deregister
+-- Mark the worker of run_tasks() as stopped. In: id.
+UPDATE orchestrator.workers AS w
+SET state = 'stopped', beat_at = orchestrator.clock()
+WHERE w.id = %(id)s

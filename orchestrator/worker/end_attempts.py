@@ -117,7 +117,7 @@ class AttemptEnder:
         """Go on without a handler that does not end. What it still returns is ignored."""
         attempt = slot.attempt
         if attempt is None or attempt.is_completing:
-            # The attempt waits for the answer to its COMMIT, and that wait is limited. Only the answer tells how the
+            # The attempt waits for the answer to its COMMIT, and that wait is limited. Only the answer shows how the
             # attempt ended.
             return
         slot.is_void = True

@@ -17,9 +17,9 @@ class Ghosts:
         """Whether another look would confirm or clear some."""
         return bool(self._named)
 
-    def confirmed(self, told: Iterable[Claimed]) -> list[Claimed]:
+    def confirmed(self, reported: Iterable[Claimed]) -> list[Claimed]:
         """Return those that the report before named, too."""
-        found = {(task.id, task.lease): task for task in told}
+        found = {(task.id, task.lease): task for task in reported}
         ghosts = [task for key, task in found.items() if key in self._named]
         self._named = frozenset(found) - self._named
         return ghosts

@@ -58,7 +58,7 @@ class Heartbeat:
         line: ThreadConnection,
         *,
         held: Callable[[], Iterable[Claimed]],
-        told: Callable[[Report], None],
+        on_report: Callable[[Report], None],
         look_seconds: Callable[[], float],
         stall: Stall,
     ) -> None:
@@ -66,7 +66,7 @@ class Heartbeat:
         self._registry = registry
         self._line = line
         self._held = held
-        self._told = told
+        self._on_report = on_report
         self._look_seconds = look_seconds
         self._stall = stall
         self._stop = threading.Event()
@@ -261,7 +261,7 @@ class Heartbeat:
             with suppress(errors.LockNotAvailable):
                 report = with_leases(connection, report, self._held())
             self._leases_took(time.monotonic() - sent_at)
-        self._told(report)
+        self._on_report(report)
 
     def _asks_for_leases(self, now: float) -> bool:
         """Tell whether to ask for the state of the leases: when a part of the worker called; while tasks are held, as

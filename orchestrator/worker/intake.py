@@ -205,7 +205,7 @@ class Intake:
         self._marking = tasks
         try:
             marked = await self._session.run(
-                partial(execute.begin, tasks=tasks), give_up_on=self._told_to_stop
+                partial(execute.begin, tasks=tasks), give_up_on=self._is_stopping
             )
         finally:
             self._marking = []
@@ -223,7 +223,7 @@ class Intake:
             return
         work = partial(execute.begin, tasks=[a.task for a, _ in attempts], ages=[age for _, age in attempts])
         try:
-            marked = await self._session.run(work, give_up_on=self._told_to_stop_or_locked)
+            marked = await self._session.run(work, give_up_on=self._is_stopping_or_locked)
         except Exception as error:
             if not is_transient(error):
                 raise
@@ -238,11 +238,11 @@ class Intake:
         # while a claim is dear.
         looks = not (self._idle.is_hot or self.claims.positions.is_dear)
         work = partial(claim.sweep, queues=self._config.queues if looks else ())
-        swept = await self._session.run(work, give_up_on=self._told_to_stop)
+        swept = await self._session.run(work, give_up_on=self._is_stopping)
         self._idle.next_due(0.0 if swept.moved >= claim.SWEEP_BATCH_SIZE else swept.next_due_seconds)
         foreign = [queue for queue in swept.queues if queue not in self._config.queues]
         if rings := bool(foreign) or swept.moved > self._slots.free:
-            await self._session.run(partial(notify.ring, queues=swept.queues), give_up_on=self._told_to_stop)
+            await self._session.run(partial(notify.ring, queues=swept.queues), give_up_on=self._is_stopping)
         if swept.moved:
             events.emit(events.WorkersRung(rings))
         return swept.ready or not looks
@@ -262,18 +262,18 @@ class Intake:
         if self._slots.held() or self._outbox.held():
             return False
         work = partial(claim.remaining, queues=self._config.queues)
-        return not await self._session.run(work, give_up_on=self._told_to_stop)
+        return not await self._session.run(work, give_up_on=self._is_stopping)
 
     async def _mark_idle(self, seconds: float) -> None:
         """Write or remove the mark that asks for rings. It is a hint, so do not wait for a lock on our row."""
         work = partial(notify.idle, worker_id=self.worker_id, seconds=seconds)
         with suppress(LockNotAvailable):
-            if await self._session.run(work, give_up_on=self._told_to_stop_or_locked):
+            if await self._session.run(work, give_up_on=self._is_stopping_or_locked):
                 self._idle.marked(seconds)
 
-    def _told_to_stop_or_locked(self, error: Exception) -> bool:
+    def _is_stopping_or_locked(self, error: Exception) -> bool:
         return self._stopping or isinstance(error, LockNotAvailable)
 
-    def _told_to_stop(self, _error: Exception) -> bool:
+    def _is_stopping(self, _error: Exception) -> bool:
         """Whether a transient error ends the claiming: it does after stop()."""
         return self._stopping

@@ -45,15 +45,15 @@ class MetricsSender:
             # Ends: stop() is called. The send after the loop covers the time since the last one.
             while not self._stop.is_set():
                 began = time.thread_time()
-                self._tell()
+                self._send()
                 self._stop.wait(max(EVERY_SECONDS, (time.thread_time() - began) / SHARE))
-            self._tell()
+            self._send()
 
-    def _tell(self) -> None:
+    def _send(self) -> None:
         try:
             self._numbers = observe.snapshot()
         except Exception as error:
             # The application's metrics are in the same registry and may raise anything. Then send the last snapshot.
             events.emit(events.DutyFailed("metrics", type(error).__name__, str(error)))
-        said = {"numbers": self._numbers, "ready": readiness(self._health())}
-        self._line.sendall(json.dumps(said).encode() + b"\n")
+        report = {"numbers": self._numbers, "ready": readiness(self._health())}
+        self._line.sendall(json.dumps(report).encode() + b"\n")

@@ -10,7 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from orchestrator import events, observe
 from orchestrator.config import Config
-from orchestrator.observe.health import Health, readings
+from orchestrator.observe.health import Health
+from orchestrator.observe.metric_values import readings
 
 SETTLE_SECONDS = 5.0
 

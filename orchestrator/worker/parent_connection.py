@@ -42,38 +42,38 @@ class ParentConnection:
         self._line = forks.keep(socket.socket(fileno=descriptor))
         self._line.set_inheritable(False)
         self._lock = threading.Lock()
-        self._tell: Callable[[str], None] | None = None
+        self._on_word: Callable[[str], None] | None = None
         self._words: list[str] = []
         self._grace_seconds = 0.0
         self._hurried = False
-        self._telling: MetricsSender | None = None
+        self._metrics_sender: MetricsSender | None = None
 
     def hold(self) -> None:
         """Begin to read. If the parent ends before there is a worker, this process ends, too."""
         threading.Thread(target=self._run, name="orchestrator parent connection", daemon=True).start()
 
-    def follow(self, worker: Worker, *, tells: bool = False) -> None:
-        """Report to the parent when the worker serves, and from then on send its metrics if `tells`. Pass stop messages
-        to the worker. Called on the worker's loop."""
+    def follow(self, worker: Worker, *, sends_metrics: bool = False) -> None:
+        """Report to the parent when the worker serves. With `sends_metrics`, send its metrics from then on. Pass stop
+        messages to the worker. Called on the worker's loop."""
         loop = asyncio.get_running_loop()
 
-        def tell(word: str) -> None:
+        def on_word(word: str) -> None:
             with suppress(RuntimeError):  # the loop has ended, and the process is ending
                 loop.call_soon_threadsafe(self._act, worker, word)
 
         def report(event: events.Event) -> None:
             if isinstance(event, events.WorkerStarted):
                 self._report(worker)
-                if tells and self._telling is None:
-                    self._telling = MetricsSender(self._line, worker.health)
-                    self._telling.start()
+                if sends_metrics and self._metrics_sender is None:
+                    self._metrics_sender = MetricsSender(self._line, worker.health)
+                    self._metrics_sender.start()
 
         events.subscribe(report)
         with self._lock:
-            self._tell = tell
+            self._on_word = on_word
             self._grace_seconds = worker.config.grace_seconds
             for word in self._words:
-                tell(word)
+                on_word(word)
 
     def stop(self, worker: Worker) -> None:
         """Let the worker finish its running tasks and end. Each signal to a child means this."""
@@ -81,8 +81,8 @@ class ParentConnection:
 
     def last_word(self) -> None:
         """Send the final metrics."""
-        if self._telling is not None:
-            self._telling.stop()
+        if self._metrics_sender is not None:
+            self._metrics_sender.stop()
 
     def announce_stop(self) -> None:
         """Tell the parent that this process ends now because the worker has stopped cleanly. Without this message the
@@ -95,7 +95,7 @@ class ParentConnection:
             for word in line:
                 self._hear(word.decode().strip())
         self._hear("stop")
-        if self._tell is None:
+        if self._on_word is None:
             os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(self._grace_seconds + MARGIN_SECONDS)
         os._exit(exit_codes.FAILED)
@@ -103,8 +103,8 @@ class ParentConnection:
     def _hear(self, word: str) -> None:
         with self._lock:
             self._words.append(word)
-            if self._tell is not None:
-                self._tell(word)
+            if self._on_word is not None:
+                self._on_word(word)
 
     def _act(self, worker: Worker, word: str) -> None:
         if word == "hurry":

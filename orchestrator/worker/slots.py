@@ -201,7 +201,7 @@ class Slots:
     async def _run(self, slot: Slot, attempt: Attempt) -> float:
         """Run one attempt, and return when it ended."""
         if self._emits_starts:
-            tell(attempt, with_payload=self._config.log_payloads)
+            emit_start(attempt, with_payload=self._config.log_payloads)
         end: End
         try:
             end = await attempt.run()
@@ -289,7 +289,7 @@ class Slots:
             self._new_slot()
 
 
-def tell(attempt: Attempt, *, with_payload: bool) -> None:
+def emit_start(attempt: Attempt, *, with_payload: bool) -> None:
     """Emit the start of an attempt."""
     task = attempt.task
     name = (task.id, task.type, task.queue, task.attempt)

@@ -114,7 +114,7 @@ class Watchdog:
             time.sleep(LOOK_SECONDS)
             self._end_if_closed()
             if time.monotonic() > self._deadline:
-                self._end("it was told to stop, and did not end in time")
+                self._end("it did not end in time after the request to stop")
             if self._runs:
                 if self._worker.stall.is_hung:
                     self._end("a handler blocks its event loop for longer than every timeout")

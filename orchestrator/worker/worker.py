@@ -63,7 +63,7 @@ class Worker:
             registry,
             connections.line("heartbeat"),
             held=self._held,
-            told=self._told,
+            on_report=self._on_report,
             look_seconds=self._look_seconds,
             stall=self.stall,
         )
@@ -215,7 +215,7 @@ class Worker:
 
     # What the database reports about this worker. It arrives on the heartbeat's thread; the loop acts on it.
 
-    def _told(self, report: Report) -> None:
+    def _on_report(self, report: Report) -> None:
         self._leader.heard(report.view, sent_at=report.sent_at)
         with suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._act, report)
@@ -245,11 +245,11 @@ class Worker:
         if report.ghosts:
             self._give_back_ghosts(report.ghosts)
 
-    def _give_back_ghosts(self, told: Iterable[Claimed]) -> None:
+    def _give_back_ghosts(self, reported: Iterable[Claimed]) -> None:
         """Release tasks that the database holds in our name and that we do not have. The lease fences this write."""
         held = {(task.id, task.lease) for task in self._held()}
         ghosts = self._ghosts.confirmed(
-            g for g in told if (g.id, g.lease) not in held and not self._intake.claims.is_receiving(g)
+            g for g in reported if (g.id, g.lease) not in held and not self._intake.claims.is_receiving(g)
         )
         if self._ghosts.are_suspected:
             self._heartbeat.look()

@@ -1,1 +1,1 @@
-"""The front door for Python code: declaring and enqueueing tasks, and the settings."""
+"""The Python API: declaring and enqueueing tasks, and the settings."""

@@ -1,4 +1,4 @@
-"""The settings: every one by its variable, every fault at once, and what was probably meant."""
+"""The settings: each by its variable, all faults in one message, and suggestions for misspelt names."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -82,7 +82,7 @@ def test_without_anything_the_defaults_hold() -> None:
 
 def test_all_faults_are_listed_together() -> None:
     """Of the environment and of the arguments; of their names, their kinds and their sizes."""
-    said = faults_of(
+    message = faults_of(
         {
             "ORCHESTRATOR_CONCURRENCY": "many",
             "ORCHESTRATOR_POOL_SIZE": "2.5",
@@ -105,10 +105,10 @@ def test_all_faults_are_listed_together() -> None:
         "poll_seconds must be a finite number of at least 0.01, not 0.0",
         "result_bytes_max must be a whole number of at least 2, not 'big'",
     ]
-    assert "; ".join(faults) == said
+    assert "; ".join(faults) == message
 
 
-def test_what_is_said_to_a_command_is_no_setting_of_an_application() -> None:
+def test_a_command_line_option_is_no_setting_of_an_application() -> None:
     """In the environment it is let by; an application that names it is told that it cannot."""
     assert Config() == Config.load({"ORCHESTRATOR_PROCESSES": "2"})
     assert "processes is not a setting" == faults_of({}, processes=2)
@@ -162,8 +162,8 @@ def test_queues_of_another_kind_are_refused(wrong: object) -> None:
     assert "queues must be names of 1 to 200 characters" in faults_of(queues=wrong)
 
 
-def test_what_is_not_ours_is_left_alone() -> None:
-    """Variables of others, and those nobody could have meant as one of ours."""
+def test_foreign_variables_are_ignored() -> None:
+    """Variables of other programs, and names that are too different from ours to be a slip."""
     assert Config() == Config.load(
         {"PATH": "/bin", "ORCHESTRATOR_TEST_SERVER": "embedded", "ORCHESTRATOR_HOME": "/x"}
     )
@@ -175,7 +175,7 @@ def test_an_url_of_another_kind_is_refused_without_being_shown() -> None:
     assert "hunter2" not in repr(Config.load({}, database_url="postgresql://jane:hunter2@h/d"))
 
 
-def test_an_application_says_it_when_it_is_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_application_reports_it_when_it_is_first_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not at import: a module that declares tasks must be importable anywhere."""
     monkeypatch.setenv("ORCHESTRATOR_CONCURRENCY", "many")
     app = Orchestrator("postgresql://h/d", pol_seconds=1)

@@ -1,4 +1,4 @@
-"""Declaring tasks: the decorator's shapes, names, what is refused; and what a declared function still is."""
+"""Declaring tasks: the forms of the decorator, names, refusals, and the declared function itself."""
 
 import asyncio
 import functools
@@ -163,10 +163,8 @@ def test_a_timeout_may_be_a_timedelta(nowhere: Orchestrator) -> None:
     assert (120, 0) == (declared.handler.timeout_seconds, endless.handler.timeout_seconds)
 
 
-def test_a_handler_may_call_its_parameters_what_it_likes(
-    app: Orchestrator, connection: psycopg.Connection
-) -> None:
-    """Names of our options, of our own parameters, of Python's habits: they all reach the handler."""
+def test_a_handler_may_use_any_parameter_names(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Names of our options, of our own parameters, of Python's conventions: they all reach the handler."""
     names = ("priority", "queue", "self", "self_", "options", "arguments", "args", "key", "context", "held", "target",
              "delay", "timeout", "type", "payload", "id", "task", "handler", "function", "name", "cls")  # fmt: skip
     space: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""A program that has enqueued on its own pools exits at once and prints nothing of ours, however it ends."""
+"""A program that has enqueued on its own pools exits at once and prints nothing of ours, in any way that it ends."""
 
 import signal
 import subprocess
@@ -130,7 +130,7 @@ def test_a_program_that_has_enqueued_exits_quietly(
 
 
 @pytest.mark.parametrize("colour", ["thread", "loop"])
-def test_a_daemon_thread_that_enqueues_to_the_end_says_nothing(database_url: str, colour: str) -> None:
+def test_a_daemon_thread_that_enqueues_to_the_end_prints_nothing(database_url: str, colour: str) -> None:
     """The pools may be closed under it."""
     body = """
 enqueued = threading.Event()

@@ -1,4 +1,4 @@
-"""How a task is enqueued: options, keys, defaults; and every refusal a sentence."""
+"""Enqueueing: options, keys, defaults; and each refusal is a sentence."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta, timezone
@@ -203,7 +203,7 @@ def test_an_unknown_option_is_a_type_error(note: Any) -> None:
 
 
 @pytest.mark.parametrize("colour", ["def", "async"])
-def test_without_a_schema_it_says_what_to_run(empty_database_url: str, colour: str) -> None:
+def test_without_a_schema_the_error_names_the_command(empty_database_url: str, colour: str) -> None:
     """Whoever forgot to migrate learns it from the first enqueue."""
     app = Orchestrator(empty_database_url)
     declared = app.task(name="note")(lambda: None)

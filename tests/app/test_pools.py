@@ -1,5 +1,5 @@
-"""Enqueue without a connection of one's own: pools that threads and coroutines share, and what is said when the
-database cannot be reached, or will not let us in."""
+"""Enqueueing on the application's own pool, which threads and coroutines share, and the errors when the database
+cannot be reached or refuses the login."""
 
 import asyncio
 import threading
@@ -126,7 +126,7 @@ def guarded_server() -> Iterator[str]:
     ],
     ids=["wrong password", "no such database", "no server", "no host", "no host, as key=value"],
 )
-def test_who_cannot_get_in_is_told_why_and_no_password_is(
+def test_a_failed_login_shows_the_reason_and_no_password(
     guarded_server: str, where: Callable[[str], str], reason: str, colour: str
 ) -> None:
     """Where it tried and what came back; the password is in no message, no cause, no repr."""
@@ -144,13 +144,13 @@ def test_who_cannot_get_in_is_told_why_and_no_password_is(
         note.enqueue() if colour == "def" else asyncio.run(on_loop())
     app.close()
 
-    said = told(refused.value)
+    message = message_of(refused.value)
     assert reason in str(refused.value)
-    assert PASSWORD not in said
+    assert PASSWORD not in message
     assert PASSWORD not in repr(app.config) + str(app.config) + repr(app) + repr(note) + repr(note.using())
 
 
-def told(error: BaseException) -> str:
+def message_of(error: BaseException) -> str:
     """Return all that any printer of exceptions would show, the causes too; not the frames' variables."""
     chain: list[Any] = []
     link: BaseException | None = error

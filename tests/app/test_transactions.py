@@ -76,7 +76,7 @@ def test_in_autocommit_a_task_is_committed_at_once(
 
 
 @pytest.mark.parametrize("ending", ["commit", "rollback", "savepoint"])
-def test_nobody_is_rung_for_a_task_that_never_was(
+def test_no_worker_is_woken_for_a_rolled_back_task(
     double: Any, database_url: str, connection: psycopg.Connection, ending: str
 ) -> None:
     """A rollback, of all or of a savepoint, leaves no NOTIFY; a commit sends one to the sleeper."""
@@ -163,10 +163,10 @@ def test_the_search_path_and_settings_of_the_caller_do_not_matter(
     ],
     ids=["an URL", "a number", "a module"],
 )
-def test_what_is_no_connection_is_refused_before_anything_happens(
+def test_a_value_that_is_no_connection_is_refused_at_once(
     double: Any, database_url: str, held: Callable[[str], object], sentence: str
 ) -> None:
-    """Where it is handed over, with what would do."""
+    """At the call, and the error names what is accepted."""
     with pytest.raises(TypeError, match=sentence):
         double.using(held(database_url))
 

@@ -1,4 +1,4 @@
-"""The bench: that every measure runs and says something sane, and that nothing is left.
+"""The bench: every measure runs and returns plausible figures, and nothing is left behind.
 
-How fast anything is, no test says.
+No test checks how fast anything is.
 """

@@ -1,4 +1,4 @@
-"""The smallest of all runs, and who listens to it."""
+"""The smallest possible run, and a reporter that records it."""
 
 from collections.abc import Callable
 from typing import Any
@@ -26,22 +26,22 @@ class Listener:
     def __init__(self) -> None:
         self.setting: SystemInfo | None = None
         self.results: list[Result | Skipped | Failed] = []
-        self.said: list[str] = []
+        self.steps: list[str] = []
 
     def begin(self, setting: SystemInfo) -> None:
         self.setting = setting
 
     def doing(self, text: str) -> None:
-        self.said.append(text)
+        self.steps.append(text)
 
     def result(self, measure: Measure, result: Result | Skipped | Failed) -> None:
         self.results.append(result)
 
     def end(self) -> None:
-        self.said.append("end")
+        self.steps.append("end")
 
     def interrupted(self) -> None:
-        self.said.append("interrupted")
+        self.steps.append("interrupted")
 
 
 Take = Callable[..., Listener]

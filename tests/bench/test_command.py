@@ -1,4 +1,4 @@
-"""`orchestrator bench` on the command line: what it refuses, what it lists, what it prints."""
+"""`orchestrator bench` on the command line: its refusals, its list, its output."""
 
 import json
 from collections.abc import Iterator

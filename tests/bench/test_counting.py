@@ -1,4 +1,4 @@
-"""The proxy that counts, and the meters: what they say is what happened."""
+"""The counting proxy and the meters: their values are correct."""
 
 import os
 from collections.abc import Iterator
@@ -8,8 +8,8 @@ from pathlib import Path
 import psycopg
 
 from orchestrator.bench.environment import Environment
-from orchestrator.bench.meter import Meter, cpu_seconds, family
-from orchestrator.bench.proxy_process import ProxyProcess, said
+from orchestrator.bench.meter import Meter, cpu_seconds, process_tree
+from orchestrator.bench.proxy_process import ProxyProcess, growth_of
 from orchestrator.demo.workers import spawned
 from tests.bench.conftest import TINY
 
@@ -28,7 +28,7 @@ def test_statements_are_counted_by_the_name_of_the_connection(
     with (
         environment(empty_database_url, tmp_path) as stands,
         ProxyProcess(stands) as between,
-        psycopg.connect(between.info, application_name="somebody", autocommit=True) as connection,
+        psycopg.connect(between.info, application_name="counted", autocommit=True) as connection,
     ):
         before = between.counts()
         for _ in range(7):
@@ -40,10 +40,10 @@ def test_statements_are_counted_by_the_name_of_the_connection(
                 connection.execute("SELECT %s", [n])
         together = between.counts()
 
-    assert 8 == said(before, one_by_one, "statements")["somebody"]
-    assert 8 == said(before, one_by_one, "round_trips")["somebody"]
-    assert 20 == said(one_by_one, together, "statements")["somebody"]
-    assert 20 > said(one_by_one, together, "round_trips")["somebody"]
+    assert 8 == growth_of("statements", before, one_by_one)["counted"]
+    assert 8 == growth_of("round_trips", before, one_by_one)["counted"]
+    assert 20 == growth_of("statements", one_by_one, together)["counted"]
+    assert 20 > growth_of("round_trips", one_by_one, together)["counted"]
 
 
 def test_a_long_line_changes_nothing_but_the_time(empty_database_url: str, tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_server_of_this_machine_is_seen(empty_database_url: str, tmp_path: P
 def test_descendants_belong_to_a_process(tmp_path: Path) -> None:
     """A worker's children are its own, and cost what it costs."""
     with spawned("orchestrator.bench.producer", log=tmp_path / "log") as process:
-        mine, its = family({os.getpid()}), family({process.pid})
+        mine, its = process_tree({os.getpid()}), process_tree({process.pid})
         spent = cpu_seconds([process.pid])
 
     assert process.pid in mine

@@ -1,4 +1,4 @@
-"""Every measure, at sizes that measure nothing: it runs, and its figures are of the kind that they should be."""
+"""Every measure, at sizes too small to measure anything: it runs, and its figures have the right form."""
 
 import math
 from collections.abc import Callable
@@ -61,10 +61,10 @@ def test_only_what_this_server_cannot_do_is_skipped(take: Take) -> None:
     (result,) = take(BY_NAME["throughput-commit"]).results
 
     assert isinstance(result, Skipped)
-    assert "fsync is off on this server, and commit_delay counts only with it" == result.reason
+    assert "fsync is off on this server, and commit_delay has no effect without it" == result.reason
 
 
-def test_the_setting_is_told(take: Take) -> None:
+def test_the_report_describes_the_system(take: Take) -> None:
     """No number means anything without its machine, its server and its day."""
     setting = take().setting
 

@@ -1,4 +1,4 @@
-"""However a run ends, its database is gone, and so is every process of it."""
+"""At any end of a run, its database and its processes are gone."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ def test_after_success(take: Take, left_over: Ask) -> None:
     """And it was there in between."""
     seen = list[set[str]]()
 
-    def look(_ground: Environment) -> Iterator[Result]:
+    def look(_environment: Environment) -> Iterator[Result]:
         seen.append(left_over())
         yield from ()
 
@@ -39,10 +39,10 @@ def test_after_success(take: Take, left_over: Ask) -> None:
     assert ([1], set()) == ([len(names) for names in seen], left_over())
 
 
-def test_a_measure_that_went_wrong_is_told_and_the_others_go_on(server_url: str, left_over: Ask) -> None:
+def test_a_failed_measure_is_reported_and_the_others_go_on(server_url: str, left_over: Ask) -> None:
     """The exit status tells it, too."""
 
-    def fail(_ground: Environment) -> Iterator[Result]:
+    def fail(_environment: Environment) -> Iterator[Result]:
         raise NotMeasured("it did not end")
 
     listener = Listener()
@@ -50,14 +50,14 @@ def test_a_measure_that_went_wrong_is_told_and_the_others_go_on(server_url: str,
     status = bench.run(bench.Run(measures=measures, sizes=TINY, url=server_url), listener)
 
     assert (1, [Failed("one", "it did not end")]) == (status, listener.results)
-    assert ["one", "two", "end"] == listener.said[-3:]
+    assert ["one", "two", "end"] == listener.steps[-3:]
     assert set() == left_over()
 
 
 def test_after_a_failure(take: Take, left_over: Ask) -> None:
     """The error is the caller's to tell."""
 
-    def fail(_ground: Environment) -> Iterator[Result]:
+    def fail(_environment: Environment) -> Iterator[Result]:
         raise Broken
 
     with pytest.raises(Broken):
@@ -123,7 +123,7 @@ def test_a_signal_while_a_statement_is_sent_is_all_that_is_reported(
         bench.Run(measures=[Measure("one", "", interrupt)], sizes=TINY, url=server_url), listener
     )
 
-    assert (130, "interrupted") == (status, listener.said[-1])
+    assert (130, "interrupted") == (status, listener.steps[-1])
     assert [] == caplog.messages
     assert set() == left_over()
 
@@ -151,8 +151,8 @@ def test_a_throw_away_server_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> 
         where.append(environment.connection.info.host)
         yield from ()
 
-    play = bench.Run(measures=[Measure("look", "", look)], sizes=bench.SIZES["quick"])
-    status = bench.run(play, Listener())
+    request = bench.Run(measures=[Measure("look", "", look)], sizes=bench.SIZES["quick"])
+    status = bench.run(request, Listener())
 
     assert 0 == status
     assert "orchestrator-bench-" in where[0]

@@ -1,4 +1,4 @@
-"""What people see: no line is wider than the terminal, whatever that is, and a number never is cut off."""
+"""The output for people: no line is wider than the terminal, and no number is cut off."""
 
 import io
 
@@ -25,7 +25,7 @@ RESULTS: list[Result | Skipped] = [
            goals=(Goal(least=1.3), Goal(of="p99 ms", most=1.0)), details={"p99 ms": 1.23456}),
     Result(line="32 producers, 2 elsewhere", unit="ms", ours=(Round(0.123456),), floor=(Round(123.456),)),
     Result(line="memory and connections", unit="MB", ours=(Round(1_234.5),)),
-    Skipped("throughput, commit_delay 2 ms", "fsync is off on this server, and commit_delay counts only with it"),
+    Skipped("throughput, commit_delay 2 ms", "fsync is off on this server, and commit_delay has no effect without it"),
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos --minutes 30 --seed 1`: a long run, and what the checker says of it."""
+"""`python -m tests.chaos --minutes 30 --seed 1`: a long run, and the checker's report."""
 
 import argparse
 import logging
@@ -13,7 +13,7 @@ from tests.chaos.schedule import schedule
 
 
 def main() -> int:
-    """Do what the command line asks for; 1 when an invariant was broken."""
+    """Run the command line. Return 1 if an invariant was broken."""
     asked = arguments()
     # A hand whose connection ends is no news here.
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
@@ -58,7 +58,7 @@ def arguments() -> argparse.Namespace:
 
 
 def keep(directory: Path, folder: Path) -> None:
-    """Copy what was written, but for the server's own files."""
+    """Copy the files of a run, except for the server's own."""
     for path in directory.rglob("*"):
         if path.is_file() and path.suffix in (".log", ".jsonl") and "cluster" not in path.parts:
             target = folder / path.relative_to(directory)

@@ -1,4 +1,4 @@
-"""Hold the books side by side, and say of each invariant what was looked at, and what broke it.
+"""Compare the records, and report for each invariant what was checked, and what broke it.
 
 tests/invariants judges the moves of tasks and the terms of leaders, as in the other tests. What only the records of
 whole processes can tell is a file in checks/, one for each invariant: first a SELECT that counts what there was to
@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
-from orchestrator.task.status import Who
+from orchestrator.task.status import ChangedBy
 from tests.invariants import STATED
 from tests.invariants.moves import Judge, Move, wrong_in
 from tests.invariants.terms import Terms
@@ -34,13 +34,13 @@ FLOORS: tuple[tuple[str, str, float], ...] = (
     ("I16", "steps by hand", 0.01),
     ("I17", "permits taken", 0.5),
 )
-"""What there must be to judge, a second of the storm, and once at the least; a run has fifty times as much."""
+"""The least number of items to check, per second of faults, and at least one; a run has fifty times as many."""
 LINES_MAX = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found about one invariant."""
+    """The result for one invariant."""
 
     name: str
     title: str
@@ -68,7 +68,7 @@ def in_moves(connection: psycopg.Connection[Any]) -> Iterator[tuple[int | None, 
     judge = Judge()
     with connection.transaction(), connection.cursor("moves", row_factory=dict_row) as cursor:
         for line in cursor.execute(MOVES.read_bytes()):
-            by = Who.HAND if line["is_hand"] else Who.WORKER
+            by = ChangedBy.MANUAL if line["is_hand"] else ChangedBy.WORKER
             move = Move(line["task_id"], line["old"], line["new"], by, line["name"])
             for fault in (*judge.faults(move), *(wrong_in(move.new) if move.new else ())):
                 yield move.task_id, fault
@@ -106,7 +106,7 @@ def judged(
 
 
 def thin(findings: list[Finding], seconds: float) -> list[str]:
-    """Say what there was too little of to judge: of empty books everything holds."""
+    """Return the checks with too few items: for empty records every invariant holds."""
     judged = {(finding.name, label): number for finding in findings for label, number in finding.judged}
     return [
         f"too little to judge in {name}: {label}"
@@ -116,7 +116,7 @@ def thin(findings: list[Finding], seconds: float) -> list[str]:
 
 
 def timelines(connection: psycopg.Connection[Any], findings: list[Finding]) -> dict[int, list[str]]:
-    """Return all that the books say of the tasks that are shown, in the order of time."""
+    """Return all records of the tasks in the report, in the order of time."""
     ids = {task_id for finding in findings for task_id, _ in finding.shown if task_id is not None}
     return {
         task_id: [

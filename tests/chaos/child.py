@@ -1,4 +1,4 @@
-"""What a process under fire does: it is a worker, which leaves its counts behind when it ends, or a producer."""
+"""The process under fault: a worker, which writes its counts when it ends, or a producer."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from tests.forked import command_line
 
 
 def work(who: str, *words: str) -> None:
-    """Be `orchestrator worker WORDS`."""
+    """Run `orchestrator worker WORDS`."""
     handler_log.open_for(who, os.environ["CHAOS_LEDGER_URL"])
     # It has no port to be asked at: it writes down at its end what it has counted.
     observe.count()
@@ -24,12 +24,13 @@ def work(who: str, *words: str) -> None:
 
 
 def produce() -> None:
-    """Be a producer."""
+    """Run a producer."""
     producer.main()
 
 
 def write_metrics(path: Path) -> None:
-    """Leave behind what this process has counted; a killed one leaves nothing, also in the middle of it."""
+    """Write the counts of this process to a file. A killed process leaves none, also if it is killed during the
+    write."""
     counted: Counter[str] = Counter()
     for metric in REGISTRY.collect():
         for sample in metric.samples:

@@ -1,7 +1,7 @@
-"""Each kind of fault, and who does it to whatever is there.
+"""Each kind of fault, and the function that causes it.
 
-A strike returns how many faults it was: 0 when there was nothing to strike. What lasts is undone later, by `later`;
-what takes a thread of its own is told of when it is over, by the hands.
+The function returns the number of faults: 0 if there was nothing to hit. `later` undoes a lasting fault. A fault that
+needs a thread of its own runs among the manual changes, and they report its end.
 """
 
 from tests.chaos import network, postgres, processes
@@ -11,18 +11,18 @@ from tests.chaos.targets import Strike, Targets
 
 
 def manually(targets: Targets, fault: Fault) -> int:
-    """Plain SQL."""
+    """A manual change with plain SQL."""
     targets.hands.do(fault.kind, fault.how, targets.newest)
     return 0
 
 
 def pause(targets: Targets, fault: Fault) -> int:
-    """A queue is paused for a moment."""
+    """Pause a queue for a moment."""
     return closed(targets, fault, "SELECT orchestrator.pause_queue(%s)")
 
 
 def drain_queue(targets: Targets, fault: Fault) -> int:
-    """A queue takes no new tasks for a moment."""
+    """Drain a queue for a moment: it accepts no new tasks."""
     return closed(targets, fault, "SELECT orchestrator.drain_queue(%s)")
 
 

@@ -1,7 +1,7 @@
-"""The processes under fire: workers, each in a place of its own behind a proxy of its own, and producers likewise.
+"""The processes under fault: workers and producers, each in a place of its own, behind a proxy of its own.
 
-A place is never empty for long: who ends is followed by the next. `who` is w3.2 for the second worker in the third
-place; its connections say so, and so do its ledger entries. Every end is on record, with whether it was to be expected.
+When a process ends, another takes its place. `who` is w3.2 for the second worker in the third place; its connections
+and its ledger entries have this name. Every end is recorded, with whether it was expected.
 """
 
 import os
@@ -26,7 +26,7 @@ SIGKILL_STATUS = -int(signal.SIGKILL)
 
 @dataclass(slots=True)
 class Hired:
-    """One process. `fates` are the exit statuses that are to be expected of it."""
+    """One process. `fates` are its expected exit statuses."""
 
     who: str
     pid: int = 0
@@ -35,7 +35,7 @@ class Hired:
     ended: threading.Event = field(default_factory=threading.Event)
 
     def signal(self, number: signal.Signals) -> bool:
-        """Send it a signal; false when it is gone."""
+        """Send it a signal. Return False if it has ended."""
         if self.ended.is_set() or not self.pid:
             return False
         with suppress(ProcessLookupError):
@@ -49,14 +49,14 @@ class Hired:
         return self.signal(signal.SIGKILL)
 
     def stop(self) -> bool:
-        """Tell it to stop."""
+        """Send it SIGTERM."""
         # 1: it could not write all. Who is told while it is still being loaded just ends.
         self.fates |= {0, 1, -int(signal.SIGTERM)}
         return self.signal(signal.SIGTERM)
 
 
 class Place:
-    """Where one worker, or producer, follows another."""
+    """The place in which one worker, or producer, follows another."""
 
     def __init__(self, name: str, role: str, url: str) -> None:
         self.name = name
@@ -69,7 +69,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a fleet is made with. `guards`: libpq's, for the URLs. `ended` is told of each end."""
+    """The settings of a fleet. `guards`: libpq's, for the URLs. `ended` is called at each end."""
 
     url: str
     folder: Path
@@ -97,13 +97,13 @@ class Fleet:
         self.refill()
 
     def refill(self) -> None:
-        """Let another one follow wherever one has ended."""
+        """Start a new process in every place whose process has ended."""
         for place in self.open:
             if place.hired is None or place.hired.ended.is_set():
                 self.hire(place)
 
     def renew(self) -> None:
-        """Let workers of the next version follow those of the first."""
+        """Replace workers of the first version by workers of the next."""
         for place in self.workers:
             if place.version % 2 == 0 and place.hired is not None:
                 place.version = 1
@@ -111,7 +111,7 @@ class Fleet:
                 self.hire(place)
 
     def stop(self, places: list[Place], seconds: float) -> list[Hired]:
-        """Tell all in these places to stop, and return those that did not end in time."""
+        """Stop the processes in these places, and return those that did not end in time."""
         self.open = [place for place in self.open if place not in places]
         prefixes = tuple(f"{place.name}." for place in places)
         told = [hired for hired in self.present() if hired.who.startswith(prefixes)]
@@ -122,7 +122,7 @@ class Fleet:
         return [hired for hired in told if not hired.ended.wait(max(0.0, deadline - time.monotonic()))]
 
     def close(self) -> None:
-        """Kill whoever is left."""
+        """Kill the remaining processes."""
         for hired in self.present():
             hired.kill()
         for watcher in self._watchers:
@@ -131,12 +131,12 @@ class Fleet:
             place.gate.__exit__()
 
     def present(self) -> list[Hired]:
-        """Return all that have not ended: also who is still stopping, with another in its place."""
+        """Return all processes that have not ended: also those that are still stopping, with another in their place."""
         with self._change:
             return list(self._present.values())
 
     def hire(self, place: Place) -> Hired:
-        """Let another one begin in a place."""
+        """Start a process in a place."""
         place.count += 1
         hired = Hired(f"{place.name}.{place.count}")
         url = named(place.gate.url, hired.who, self._setting.guards)
@@ -178,5 +178,5 @@ def as_role(url: str, role: str) -> str:
 
 
 def named(url: str, who: str, guards: str) -> str:
-    """Return a URL whose sessions say who they are."""
+    """Return a URL whose sessions have this name."""
     return f"{url}?options={quote(f'-c chaos.who={who}')}&{guards}"

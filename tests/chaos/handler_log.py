@@ -1,7 +1,7 @@
-"""What handlers write down of themselves, over a connection of their own that no fault of the network touches.
+"""The handlers' own records, over a connection that no fault of the network touches.
 
-One thread of the worker's process writes, in batches; it tries again until it is written, and twice is once, since an
-execution has a number of its own. Who has begun waits for it before it does anything else.
+One thread of the worker's process writes them in batches. It tries again until they are written. Each execution has an
+id, so a repeated write has no effect. A handler waits for its first record before it does anything else.
 """
 
 import os
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
 
 
 class Ledger:
-    """Writes entries from any thread; its own begins with the first."""
+    """Writes entries from any thread. Its own thread begins with the first entry."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -54,7 +54,7 @@ class Ledger:
         self._connection: psycopg.Connection | None = None
 
     def write(self, entry: Entry) -> Future[None]:
-        """Have it written; the future ends when it is."""
+        """Queue an entry. The future ends when it is written."""
         with self._begin:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="chaos ledger", daemon=True)
@@ -96,14 +96,14 @@ ledger = Ledger(os.environ.get("CHAOS_LEDGER_URL", ""))
 
 
 def open_for(who: str, url: str) -> None:
-    """Say who this process is, after a fork, and where the ledger lies."""
+    """Set the name of this process, after a fork, and the URL of the ledger."""
     global WHO, ledger
     WHO, ledger = who, Ledger(url)
 
 
 @asynccontextmanager
 async def written(context: Context, token: str) -> AsyncIterator[None]:
-    """Write down that this execution begins, and how it ends, before the worker learns of it: a kill may follow."""
+    """Record that this execution begins, and how it ends, before the worker learns of it: a kill may follow."""
     begun = Entry(uuid4(), "begun", context.id, context.attempt, context.lease, token, WHO)
     await wrap_future(ledger.write(begun))
     try:

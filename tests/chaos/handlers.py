@@ -1,7 +1,7 @@
-"""The application under fire: handlers of every kind and end, and a second version of it that knows one type more.
+"""The application under fault: handlers of every kind and end, and a second version with one more type.
 
-Each writes itself into the ledger before it does anything, and names its lease in what it returns or raises: should an
-outcome be accepted under another lease than it was made under, the two differ in the row.
+Each handler first writes into the ledger, and its result or exception contains its lease. If an outcome is accepted
+under another lease than its own, the two differ in the row.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ Result = dict[str, str]
 
 
 class Stumbled(Exception):
-    """A handler failed, as it was to."""
+    """A handler failed, as planned."""
 
 
 def result(context: Context) -> Result:
-    """Name the lease, as text: a number so long is none in JSON."""
+    """Return the lease, as text: JSON has no number of that size."""
     return {"lease": str(context.lease)}
 
 
@@ -69,7 +69,7 @@ async def linger(context: Context, token: str) -> Result:
 
 
 async def stumble(context: Context, token: str) -> Result:
-    """Fail at first, and then twice of three times."""
+    """Fail at first, and then two times of three."""
     async with handler_log.written(context, token):
         if context.attempt == 1 or context.lease % 3:
             raise Stumbled(f"under lease {context.lease}")
@@ -77,7 +77,7 @@ async def stumble(context: Context, token: str) -> Result:
 
 
 async def ask_again(context: Context, token: str) -> Result:
-    """Ask for a retry half of the times."""
+    """Request a retry half of the times."""
     async with handler_log.written(context, token):
         if context.lease % 2:
             raise Retry(after=0.1, reason=f"under lease {context.lease}")
@@ -85,7 +85,7 @@ async def ask_again(context: Context, token: str) -> Result:
 
 
 async def snooze(context: Context, token: str) -> Result:
-    """Ask to be called later, half of the times."""
+    """Request a later run half of the times."""
     async with handler_log.written(context, token):
         if context.lease % 2:
             raise Snooze(after=0.1)
@@ -93,19 +93,19 @@ async def snooze(context: Context, token: str) -> Result:
 
 
 async def cancel(context: Context, token: str) -> None:
-    """Be no longer wanted."""
+    """Cancel the task."""
     async with handler_log.written(context, token):
         raise Cancel(f"under lease {context.lease}")
 
 
 async def discard(context: Context, token: str) -> None:
-    """Be hopeless."""
+    """Discard the task."""
     async with handler_log.written(context, token):
         raise Discard(f"under lease {context.lease}")
 
 
 async def overrun(context: Context, token: str) -> Result:
-    """Take longer than allowed, half of the times."""
+    """Run longer than the timeout, half of the times."""
     async with handler_log.written(context, token):
         if context.lease % 2:
             await asyncio.sleep(60)
@@ -113,7 +113,7 @@ async def overrun(context: Context, token: str) -> Result:
 
 
 async def poison(context: Context, token: str) -> None:
-    """Take the whole process along."""
+    """Kill the process."""
     async with handler_log.written(context, token):
         await asyncio.sleep(0.1)
         os.kill(os.getpid(), signal.SIGKILL)
@@ -140,7 +140,7 @@ LATER = "chaos.later"
 
 
 def declared(handlers: dict[str, tuple[Handler, dict[str, Any]]]) -> Orchestrator:
-    """Make an application of these."""
+    """Make an application of these handlers."""
     made = Orchestrator()
     declare: Any = made.task
     for name, (function, options) in handlers.items():

@@ -1,6 +1,6 @@
-"""Hands: plain SQL at random moments, as a role that may what an operator may, over connections of its own.
+"""Manual changes: plain SQL at random moments, with the rights of an operator, over connections of their own.
 
-A hand may be refused, and may lose its connection; both are said by name. Anything else is an offence, and on record.
+A change may be refused, and may lose its connection. Any other error is a violation, and is recorded.
 """
 
 import threading
@@ -71,7 +71,8 @@ Told = Callable[[str, str, str], None]
 
 
 class Hands:
-    """A few hands, each with a session of its own. `told` gets the deed, its parameter, and how it ended."""
+    """A few threads for manual changes, each with a session of its own. `told` gets the change, its parameter, and
+    how it ended."""
 
     def __init__(self, url: str, told: Told) -> None:
         self._url = as_role(url, "chaos_hand")
@@ -81,13 +82,13 @@ class Hands:
         self._pool = ThreadPoolExecutor(HANDS, thread_name_prefix="hand")
 
     def close(self) -> None:
-        """Wait for what they are at."""
+        """Wait for the changes in progress."""
         self._pool.shutdown()
         for connection in self._connections:
             connection.close()
 
     def do(self, kind: str, how: float, newest: int) -> None:
-        """Let a hand do one of these deeds to one of the newest tasks."""
+        """Do one of these changes to one of the newest tasks."""
         deeds = DEEDS[kind]
         deed = deeds[int(how * 1000) % len(deeds)]
         for name, meaning in NAMES.items():
@@ -96,7 +97,7 @@ class Hands:
         self.ask(kind, lambda connection: connection.execute(deed.encode(), {"from": first}), f"from {first}")
 
     def lock(self, kind: str, seconds: float) -> None:
-        """Let a hand hold locks on the rows that are being worked on, for so long; then it thinks better of it."""
+        """Hold locks on rows in use for this time, then roll back."""
 
         def hold(connection: psycopg.Connection) -> None:
             with connection.transaction(force_rollback=True):
@@ -106,7 +107,7 @@ class Hands:
         self.ask(kind, hold, f"{seconds:.1f} s")
 
     def look(self, kind: str, seconds: float) -> None:
-        """Let a hand hold a snapshot for so long."""
+        """Hold a snapshot for this time."""
 
         def hold(connection: psycopg.Connection) -> None:
             with connection.transaction():
@@ -117,7 +118,7 @@ class Hands:
         self.ask(kind, hold, f"{seconds:.1f} s")
 
     def ask(self, kind: str, work: Callable[[psycopg.Connection], object], target: str = "") -> None:
-        """Let a hand do this, as soon as one is free."""
+        """Call this in a free thread."""
         self._pool.submit(self._do, kind, work, target)
 
     def _do(self, kind: str, work: Callable[[psycopg.Connection], object], target: str) -> None:

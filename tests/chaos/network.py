@@ -8,12 +8,12 @@ ARMED_SECONDS = 0.4
 
 
 def lose_reply(targets: Targets, fault: Fault) -> int:
-    """Let the server hear what is said next, and end the connection before it has answered."""
+    """The server receives the next message, and the connection ends before the answer."""
     return arm(targets, fault, place_of(targets, fault).gate.after)
 
 
 def lose_request(targets: Targets, fault: Fault) -> int:
-    """End the connection that says something next, unheard."""
+    """The connection ends before the server receives the next message."""
     return arm(targets, fault, place_of(targets, fault).gate.before)
 
 
@@ -38,7 +38,7 @@ def reset(targets: Targets, fault: Fault) -> int:
 
 
 def delay(targets: Targets, fault: Fault) -> int:
-    """Let everything take its time."""
+    """Delay everything."""
     gate = place_of(targets, fault).gate
     gate.delay(0.02 + 0.1 * fault.how)
     targets.later(0.5 + fault.how, lambda: gate.delay(0.0))
@@ -46,7 +46,7 @@ def delay(targets: Targets, fault: Fault) -> int:
 
 
 def swallow(targets: Targets, fault: Fault) -> int:
-    """Connections stand, and nothing comes through."""
+    """Connections stay open, and no data passes."""
     gate = place_of(targets, fault).gate
     gate.swallow()
 
@@ -59,7 +59,7 @@ def swallow(targets: Targets, fault: Fault) -> int:
 
 
 def drop(targets: Targets, fault: Fault) -> int:
-    """No packet comes through, and none is acknowledged."""
+    """No packet passes, and none is acknowledged."""
     gate = place_of(targets, fault).gate
     gate.drop()
     targets.later(fault.how * 2 * targets.dead_after_seconds, gate.restore)
@@ -67,7 +67,7 @@ def drop(targets: Targets, fault: Fault) -> int:
 
 
 def refuse(targets: Targets, fault: Fault) -> int:
-    """The server is not to be reached by one process."""
+    """One process cannot reach the server."""
     gate = place_of(targets, fault).gate
     gate.shut()
     targets.later(fault.how * targets.dead_after_seconds, gate.open)

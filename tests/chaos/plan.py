@@ -1,4 +1,4 @@
-"""What a run is to be, and what it was."""
+"""The plan of a run, and its result."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ GUARDS = "connect_timeout=2&tcp_user_timeout=1500&keepalives_idle=1&keepalives_i
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run is to be."""
+    """The plan of a run."""
 
     seed: int
     seconds: float
@@ -33,18 +33,18 @@ class Plan:
 
     @property
     def timers(self) -> dict[str, str]:
-        """Of the workers, as settings."""
+        """The workers' settings for times."""
         return {} if self.defaults else QUICK
 
     @property
     def guards(self) -> str:
-        """Of their connections."""
+        """The options of their connections."""
         return "" if self.defaults else GUARDS
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What a run was, but for what the books say."""
+    """The result of a run, without the records."""
 
     seconds: float = 0.0
     planned: int = 0

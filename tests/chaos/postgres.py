@@ -1,4 +1,5 @@
-"""Faults of PostgreSQL: backends ended, the server restarted or crashed, its connections, snapshots and rows taken."""
+"""Faults of PostgreSQL: ended backends, a restarted or crashed server, and used-up connections, held snapshots,
+locked rows."""
 
 import os
 import signal
@@ -43,7 +44,7 @@ def kill_backend(targets: Targets, fault: Fault) -> int:
 
 
 def restart(targets: Targets, _fault: Fault) -> int:
-    """A fast restart; of a server that does not stop within a minute, a crash, and a word of what held it."""
+    """A fast restart. If the server does not stop within a minute: a crash, and a remark about the cause."""
     try:
         targets.server.restart("fast")
     except subprocess.TimeoutExpired as error:
@@ -57,7 +58,7 @@ def restart(targets: Targets, _fault: Fault) -> int:
 
 
 def children(postmaster: int) -> str:
-    """Return what the processes of a server say they are doing, and where in the kernel they are."""
+    """Return what the processes of a server report, and where in the kernel they are."""
     told = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -105,6 +106,6 @@ def hold_snapshot(targets: Targets, fault: Fault) -> int:
 
 
 def lock_rows(targets: Targets, fault: Fault) -> int:
-    """A hand's open UPDATE."""
+    """An open manual UPDATE."""
     targets.hands.lock(fault.kind, 0.2 + 1.5 * fault.how)
     return 0

@@ -1,4 +1,4 @@
-"""Faults of processes: killed, frozen, stopped, replaced, poisoned."""
+"""Faults of processes: killed, frozen, stopped, replaced, killed by their own task."""
 
 import signal
 import time
@@ -27,20 +27,20 @@ def killed(targets: Targets, place: Place) -> int:
 
 
 def kill_leader(targets: Targets, fault: Fault) -> int:
-    """The leader."""
+    """The same with the leader."""
     leader = leading(targets)
     return killed(targets, leader) if leader is not None else 0
 
 
 def freeze_briefly(targets: Targets, fault: Fault) -> int:
-    """SIGSTOP, and SIGCONT before anybody minds."""
+    """SIGSTOP, and SIGCONT before it has any effect."""
     return freeze(
         targets, worker_of(targets, fault).hired, (0.1 + 0.4 * fault.how) * targets.dead_after_seconds
     )
 
 
 def freeze_long(targets: Targets, fault: Fault) -> int:
-    """SIGSTOP, and SIGCONT when its tasks are others'."""
+    """SIGSTOP, and SIGCONT when others have its tasks."""
     return freeze(targets, worker_of(targets, fault).hired, (1.5 + fault.how) * targets.dead_after_seconds)
 
 
@@ -73,12 +73,12 @@ def freeze(targets: Targets, hired: Hired | None, seconds: float) -> int:
 
 
 def stop(targets: Targets, fault: Fault) -> int:
-    """SIGTERM; another takes the place while it drains."""
+    """SIGTERM; another takes its place while it drains."""
     return replaced(targets, worker_of(targets, fault))
 
 
 def stop_twice(targets: Targets, fault: Fault) -> int:
-    """SIGTERM, and again: it shall hurry."""
+    """Two SIGTERMs: it must hurry."""
     place = worker_of(targets, fault)
     hired = place.hired
     if not replaced(targets, place):
@@ -89,7 +89,7 @@ def stop_twice(targets: Targets, fault: Fault) -> int:
 
 
 def deploy(targets: Targets, fault: Fault) -> int:
-    """A worker is replaced by one of the other version."""
+    """Replace a worker by one of the other version."""
     place = worker_of(targets, fault)
     place.version += 1
     return replaced(targets, place)

@@ -1,7 +1,7 @@
-"""`python -m tests.chaos.producer`: enqueue in every way there is, and keep a journal of it.
+"""`python -m tests.chaos.producer`: enqueue in every way, and keep a journal.
 
-Each round draws a way and some tasks, writes down what it is about to do, does it, and writes down what it was told.
-SIGTERM ends it between two rounds; everything else may end it anywhere.
+Each round draws a way and some tasks, records its intent, enqueues, and records the answer. SIGTERM ends it between two
+rounds; other faults may end it at any moment.
 """
 
 import json
@@ -41,7 +41,7 @@ COPY: LiteralString = "COPY orchestrator.tasks (type, payload) FROM STDIN"
 
 
 class Doubt(Exception):
-    """Nobody said whether it was committed."""
+    """It is unknown whether the transaction was committed."""
 
 
 class Producer:
@@ -57,7 +57,7 @@ class Producer:
         self.is_stopping = False
 
     def run(self, ease: Path, *, per_second: float) -> None:
-        """Enqueue so much, on average; less while `ease` is there: then the workers have enough to do."""
+        """Enqueue at this average rate; less while `ease` exists, because the workers then have enough tasks."""
         ways = list(WAYS)
         weights = [WAYS[way][0] for way in ways]
         at, n = time.monotonic(), 0
@@ -125,7 +125,7 @@ class Producer:
         return [one.id for one in self._app.enqueue_many(calls)]
 
     def in_own_transaction(self, items: Sequence[Item]) -> list[int]:
-        """By Python, on the producer's own connection, committed by the producer."""
+        """With Python, on the producer's own connection, committed by the producer."""
         connection = self._begun()
         calls = [self._app.call(item.type, {"token": item.token}) for item in items]
         ids = [one.id for one in self._app.enqueue_many(calls, using=connection)]
@@ -154,7 +154,7 @@ class Producer:
         return ids
 
     def by_copy(self, items: Sequence[Item]) -> list[int]:
-        """COPY; it tells no ids."""
+        """COPY, which returns no ids."""
         connection = self._begun()
         with connection.cursor().copy(COPY) as copy:
             for item in items:
@@ -179,7 +179,7 @@ class Producer:
         return ids
 
     def rolled_back(self, items: Sequence[Item]) -> list[int]:
-        """Enqueued, and thought better of."""
+        """Enqueued, and rolled back."""
         connection = self._begun()
         for item in items:
             connection.execute(ENQUEUE, (item.type, item.token, item.key))
@@ -198,7 +198,7 @@ class Producer:
         return ids
 
     def _begun(self) -> psycopg.Connection:
-        """Return a connection with no transaction open; whatever was open on it is undone."""
+        """Return a connection without an open transaction; an open one is rolled back."""
         if self._connection is not None and not self._connection.closed:
             with suppress(psycopg.Error):
                 self._connection.rollback()
@@ -236,7 +236,7 @@ WAYS: dict[str, tuple[float, Way]] = {
 
 
 def main() -> None:
-    """Take the settings from the environment: there is no secret among them, but a URL is long."""
+    """Read the settings from the environment. None of them is secret, but a URL is long."""
     name, url, folder = (os.environ[f"CHAOS_{word}"] for word in ("WHO", "URL", "JOURNALS"))
     producer = Producer(name, url, Path(folder) / f"{name}.jsonl", os.environ["CHAOS_SEED"])
 

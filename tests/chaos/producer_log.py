@@ -1,6 +1,6 @@
-"""What a producer knows, on disk before it goes on: what it is about to enqueue, and what it was told then.
+"""A producer's journal on disk: its intent before it enqueues, and the answer afterwards.
 
-A line each, in JSON. Whoever is killed in between leaves an intent without a verdict: that is in doubt, too.
+One line each, in JSON. A producer that is killed in between leaves an intent without a verdict, which is in doubt.
 """
 
 import json
@@ -14,7 +14,7 @@ ACKNOWLEDGED, IN_DOUBT, REFUSED, ROLLED_BACK = "acknowledged", "in doubt", "refu
 
 
 class Item(NamedTuple):
-    """One task that is to be enqueued; `meant` is false for one that its producer rolls back to a savepoint."""
+    """One task to enqueue; `meant` is false for a task that its producer rolls back to a savepoint."""
 
     token: str
     type: str
@@ -23,7 +23,7 @@ class Item(NamedTuple):
 
 
 class Line(NamedTuple):
-    """One task and what became of it, as far as its producer knows."""
+    """One task and its result, as far as its producer knows."""
 
     producer: str
     n: int
@@ -38,17 +38,17 @@ class Line(NamedTuple):
 
 
 class Journal:
-    """The journal of one producer, being written."""
+    """The journal of one producer, for writing."""
 
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
     def intend(self, n: int, way: str, items: Sequence[Item]) -> None:
-        """Write down what is about to be enqueued."""
+        """Record the intent."""
         self._write({"n": n, "way": way, "at": time.time(), "items": items})
 
     def conclude(self, n: int, verdict: str, ids: Sequence[int] = (), said: str | None = None) -> None:
-        """Write down what came of it; the ids are those of the items that were meant."""
+        """Record the result; the ids are those of the intended items."""
         self._write({"n": n, "verdict": verdict, "ids": list(ids), "said": said})
 
     def _write(self, line: dict[str, Any]) -> None:
@@ -57,7 +57,7 @@ class Journal:
 
 
 def read(path: Path) -> Iterator[Line]:
-    """Yield what a journal says of each task; holds one intent at a time."""
+    """Yield the journal's record of each task; holds one intent at a time."""
     intent: dict[str, Any] | None = None
     with path.open() as file:
         for text in file:
@@ -76,7 +76,7 @@ def read(path: Path) -> Iterator[Line]:
 
 
 def concluded(producer: str, intent: dict[str, Any], end: dict[str, Any]) -> Iterator[Line]:
-    """Say of each item what became of it: what was not meant is rolled back, whatever became of the rest."""
+    """Yield the result of each item: an item that was not meant is rolled back, at any result of the others."""
     ids = iter(end.get("ids") or ())
     for token, kind, key, meant in intent["items"]:
         verdict = end["verdict"] if meant else ROLLED_BACK

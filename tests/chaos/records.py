@@ -1,4 +1,4 @@
-"""Open the books of a run in a database, and at its end copy into them what was kept in files."""
+"""Create the record tables of a run in its database, and copy the records from files into them at its end."""
 
 import json
 from collections import Counter
@@ -41,7 +41,7 @@ def let_in(connection: psycopg.Connection[Any]) -> None:
 
 
 def load(connection: psycopg.Connection[Any], folder: Path) -> None:
-    """Copy in what lies in the folder of a run, a line at a time."""
+    """Copy the files of a run into the tables, line by line."""
     for path in sorted((folder / "journals").glob("*.jsonl")):
         copy(connection, JOURNAL, (line._replace(at=moment(line.at)) for line in producer_log.read(path)))  # type: ignore[arg-type]
     for statement, name in ((FAULTS, "faults"), (SAMPLES, "samples"), (ENDS, "ends")):
@@ -63,7 +63,7 @@ def copy(
 
 
 def rows(path: Path) -> Iterator[list[Any]]:
-    """Yield the lines of a file of ours; the first column is a moment."""
+    """Yield the lines of a file of ours; the first column is a time."""
     if path.exists():
         with path.open() as file:
             for line in file:
@@ -76,7 +76,7 @@ def moment(at: float) -> datetime:
 
 
 def told(folder: Path) -> Iterator[list[Any]]:
-    """Yield what the workers' logs tell of leases and of themselves."""
+    """Yield the workers' log entries about leases and about themselves."""
     for path in sorted((folder / "logs").glob("w*.log")):
         with path.open(errors="replace") as file:
             for line in file:
@@ -88,7 +88,7 @@ def told(folder: Path) -> Iterator[list[Any]]:
 
 
 def counted(folder: Path) -> Iterator[tuple[str, str, int]]:
-    """Count the lines of each log by their events; what is no event is counted under its first words."""
+    """Count the lines of each log by their events; a line without an event counts under its first words."""
     for path in sorted((folder / "logs").glob("*.log")):
         counts: Counter[str] = Counter()
         with path.open(errors="replace") as file:
@@ -99,13 +99,13 @@ def counted(folder: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def metrics(folder: Path) -> Iterator[tuple[str, str, int]]:
-    """Yield what each worker that ended by itself had counted."""
+    """Yield the counts of each worker that ended by itself."""
     for path in sorted((folder / "metrics").glob("*.json")):
         yield from ((path.stem, name, value) for name, value in json.loads(path.read_text()).items())
 
 
 def end_of(lines: Iterator[str]) -> str:
-    """Read a traceback to its end, and return where it was raised, and what."""
+    """Read a traceback to its end. Return the place and the error."""
     place = ""
     for line in lines:
         if not line.startswith(" "):

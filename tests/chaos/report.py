@@ -1,4 +1,4 @@
-"""Say what a run was, and what the checker found, in a page that a person reads."""
+"""Write a page about a run and the checker's findings, for a reader."""
 
 from collections.abc import Mapping
 

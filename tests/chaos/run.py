@@ -1,4 +1,4 @@
-"""A run from its plan to its page."""
+"""A run, from its plan to its report."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from tests.chaos.supervisor import Supervisor
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of it."""
+    """The result of a run."""
 
     plan: Plan
     outcome: Outcome
@@ -23,12 +23,12 @@ class Run:
 
     @property
     def page(self) -> str:
-        """All of it, for a person."""
+        """The report."""
         return report.written(self.plan, self.outcome, self.findings, self.timelines)
 
     @property
     def broken(self) -> list[str]:
-        """The invariants that did not hold, and what else did not come to its end."""
+        """The broken invariants, and everything else that did not end."""
         late = [
             name
             for name, seconds in (
@@ -43,7 +43,7 @@ class Run:
 
 
 def run(plan: Plan, folder: Path) -> Run:
-    """Do it all, in this folder."""
+    """Run the plan in this folder."""
     supervisor = Supervisor(plan, folder)
     try:
         outcome = supervisor.run()

@@ -1,7 +1,7 @@
-"""What a process takes of the machine at a moment: memory, threads, open files, and of these the sockets.
+"""The resources of a process at one moment: memory, threads, open files, and the sockets among them.
 
-A connection to the server is one socket in its process, whatever proxy lies between; a session that a cut connection
-left behind in the server is not its doing, and is not counted.
+A connection to the server is one socket in its process, with or without a proxy. A session that stays in the server
+after its connection was cut is not counted.
 """
 
 import os
@@ -13,7 +13,7 @@ from tests.chaos.fleet import Hired
 
 
 def sample(hired: Hired) -> list[Any] | None:
-    """Return a line of the samples; None for who is gone meanwhile, or dead and not buried."""
+    """Return a line of the samples; None for a process that has ended meanwhile, or is a zombie."""
     place = Path(f"/proc/{hired.pid}")
     try:
         status = (place / "status").read_text()

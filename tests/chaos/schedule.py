@@ -1,7 +1,7 @@
-"""What happens when: drawn from a seed, and from nothing else, so that the same seed brings the same faults.
+"""The schedule of the faults. It depends only on the seed, so the same seed gives the same faults.
 
-What they meet is not the same twice: processes run at their own speed. So a fault names no process and no task, but
-where to strike, as a number from 0 to 1 of whatever is there.
+The processes run at their own speed, so the faults hit different states each time. So a fault names no process and no
+task, but a number from 0 to 1, which chooses among the processes or tasks that exist at that moment.
 """
 
 import random
@@ -56,7 +56,7 @@ WEIGHTS: Mapping[str, float] = {
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One fault: after how many seconds, what, where, and how strongly."""
+    """One fault: its time in seconds, its kind, its place, its strength."""
 
     at: float
     kind: str

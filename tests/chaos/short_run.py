@@ -1,6 +1,6 @@
-"""A short and honest life, for the checker's own tests: some tasks of every kind, run by one worker, with its books.
+"""A short run without faults, for the checker's own tests: some tasks of every kind, run by one worker, with records.
 
-Nothing is struck. What the tests then change in the books by hand is the only thing that is wrong with them.
+The tests then change the records, and that change is the only fault in them.
 """
 
 import json
@@ -22,7 +22,7 @@ ENQUEUE = "SELECT orchestrator.enqueue(%s, jsonb_build_object('token', %s::text)
 
 
 def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
-    """Open the books, live, and load the files; the checker has not looked yet."""
+    """Create the records, run, and load the files; the checker has not run yet."""
     records.open_books(connection)
     for name in ("journals", "logs"):
         (folder / name).mkdir()
@@ -32,7 +32,7 @@ def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
     with worker(
         named, folder / "logs" / "w1.1.log", "-c", "4", app="tests.chaos.handlers:app", **who
     ) as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         enqueue(connection, journal)
         eventually(lambda: is_empty(connection), "all have ended")
         manually(connection)
@@ -44,7 +44,7 @@ def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
 
 
 def enqueue(connection: psycopg.Connection[Any], journal: Journal) -> None:
-    """Enqueue two of each kind, and keep a journal; one key is asked for twice, two tasks are not there."""
+    """Enqueue two of each kind, and keep a journal. One key is used twice, two tasks do not exist."""
     for n, kind in enumerate([*KINDS, *KINDS]):
         one(connection, journal, n, Item(f"p1.1-{n}", kind))
     one(connection, journal, 100, Item("p1.1-100", "chaos.note", "key"))
@@ -71,7 +71,7 @@ def asked(connection: psycopg.Connection[Any], kind: str, token: str, key: str |
 
 
 def manually(connection: psycopg.Connection[Any]) -> None:
-    """Requeue one that is completed, and delete another: as the supervisor would."""
+    """Requeue a completed task, and delete another, like the supervisor."""
     connection.execute("SET application_name = 'chaos supervisor'")
     connection.execute(
         "UPDATE orchestrator.tasks SET status = 'pending' WHERE id ="

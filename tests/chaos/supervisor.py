@@ -1,6 +1,6 @@
-"""One run: a server, a fleet, faults by a schedule, a calm in which everything must come to its end, and the books.
+"""One run: a server, a fleet, faults by a schedule, a calm time in which every task must end, and the records.
 
-start ──► storm: faults, each undone in time ──► calm: nothing is struck any more, all heals
+start ──► storm: faults, each undone in time ──► calm: no more faults, everything recovers
       ──► drained: every task has ended ──► proof: a few more tasks, soon done ──► stop: every worker ends well
 """
 
@@ -48,7 +48,7 @@ UPDATE orchestrator.tasks SET run_at = now() WHERE status = 'scheduled' AND run_
 
 
 class Supervisor:
-    """Runs one plan in one folder; it is the scene that the faults strike."""
+    """Runs one plan in one folder. The faults act on it."""
 
     def __init__(self, plan: Plan, folder: Path) -> None:
         self._plan = plan
@@ -73,16 +73,16 @@ class Supervisor:
 
     @property
     def counts(self) -> Counter[str]:
-        """How many faults there were, by kind."""
+        """The number of faults, by kind."""
         return self.outcome.counts
 
     @property
     def url(self) -> str:
-        """The database of the run, for its superuser, past all proxies."""
+        """The database of the run, for its superuser, without a proxy."""
         return self.server.url(DATABASE)
 
     def run(self) -> Outcome:
-        """Do all of it; afterwards the server still runs, for the checker."""
+        """Run the plan. Afterwards the server still runs, for the checker."""
         self._open()
         begun = time.monotonic()
         self.fleet.start()
@@ -106,7 +106,7 @@ class Supervisor:
     # What faults ask of the scene.
 
     def ask(self, statement: str, *params: object) -> list[tuple[Any, ...]]:
-        """Ask the server, as its superuser; nothing, when it is away."""
+        """Run a query as the server's superuser; no rows if the server is away."""
         try:
             if self._connection is None or self._connection.closed or self._connection.broken:
                 self._connection = psycopg.connect(
@@ -120,16 +120,16 @@ class Supervisor:
             return []
 
     def later(self, seconds: float, undo: Callable[[], object]) -> None:
-        """Do this after so long."""
+        """Call this after this time."""
         heapq.heappush(self._undo, (time.monotonic() + seconds, next(self._numbers), undo))
 
     def write(self, name: str, line: list[Any]) -> None:
-        """Write a line into one of the books that are files."""
+        """Write a line into one of the record files."""
         with self._writing, (self._folder / f"{name}.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
 
     def remark(self, text: str) -> None:
-        """Say on the page of the run what is no fault, and no offence."""
+        """Add a remark to the report that is neither a fault nor a violation."""
         self.outcome.remarks.append(text)
 
     def enqueue_poison(self) -> bool:
@@ -170,14 +170,14 @@ class Supervisor:
         )
 
     def _let_work(self) -> None:
-        """Let a slow machine get some tasks done in between: faults that nothing stands against show nothing."""
+        """Let a slow machine complete some tasks in between: without any, the faults prove nothing."""
         begun, now = time.monotonic(), time.time()
         seconds = min(BREATH_SECONDS, self._breath_seconds)
         self._until(lambda: self.ask(WORKED, now, BREATH_TASKS) == [(BREATH_TASKS,)], seconds)
         self._breath_seconds -= time.monotonic() - begun
 
     def _calm(self) -> None:
-        """Undo what is left, now."""
+        """Undo all remaining faults now."""
         while self._undo:
             heapq.heappop(self._undo)[2]()
         for place in (*self.fleet.workers, *self.fleet.producers):
@@ -215,7 +215,7 @@ class Supervisor:
     # Time, and what is looked after as it passes.
 
     def _pass_time(self, moment: float) -> None:
-        """Return at this moment."""
+        """Return at this time."""
         while (now := time.monotonic()) < moment:
             self._look_after(now)
             until = min([moment, *(at for at, *_ in self._undo[:1])])

@@ -1,4 +1,4 @@
-"""What a fault may strike, and where in it."""
+"""The things that a fault can hit, and where."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from tests.servers import Server
 
 
 class Targets(Protocol):
-    """What a fault may strike, and how it is undone."""
+    """The things that a fault can hit, and how it is undone."""
 
     fleet: Fleet
     hands: Hands
@@ -22,22 +22,22 @@ class Targets(Protocol):
 
     @property
     def counts(self) -> Counter[str]:
-        """How many faults there were, by kind."""
+        """The number of faults, by kind."""
 
     def ask(self, statement: str, *params: object) -> list[tuple[object, ...]]:
-        """Ask the server, as its superuser; nothing, when it is away."""
+        """Run a query as the server's superuser; no rows if the server is away."""
 
     def later(self, seconds: float, undo: Callable[[], object]) -> None:
-        """Do this after so long."""
+        """Call this after this time."""
 
     def record(self, kind: str, target: str, detail: str) -> None:
-        """Write a fault down."""
+        """Record a fault."""
 
     def write(self, name: str, line: list[Any]) -> None:
-        """Write a line into one of the books that are files."""
+        """Write a line into one of the record files."""
 
     def remark(self, text: str) -> None:
-        """Say on the page of the run what is no fault, and no offence."""
+        """Add a remark to the report that is neither a fault nor a violation."""
 
     def enqueue_poison(self) -> bool:
         """Enqueue a task that kills its process."""
@@ -47,7 +47,7 @@ Strike = Callable[[Targets, Fault], int]
 
 
 def place_of(targets: Targets, fault: Fault) -> Place:
-    """Return the place that is struck; a producer's, now and then."""
+    """Return the place to hit; now and then a producer's."""
     places = [*targets.fleet.workers, *targets.fleet.workers, *targets.fleet.producers]
     return places[int(fault.where * len(places))]
 

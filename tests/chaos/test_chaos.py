@@ -1,4 +1,4 @@
-"""A short run: faults of every kind that is cheap, on real processes, and all invariants."""
+"""A short run: faults of every cheap kind, on real processes, and all invariants."""
 
 from itertools import islice
 
@@ -17,8 +17,8 @@ SEED = 849
 
 @pytest.mark.parametrize(("seconds", "faults"), [(6.0, 120), long(15.0, 300)], ids=["short", "long"])
 def test_a_storm_of_faults_breaks_nothing(seconds: float, faults: int) -> None:
-    """Processes killed and frozen, connections cut, servers crashed, hands at work: nothing is lost, nothing is done
-    twice in a transaction, nothing runs again without a cause on record, and in the calm all comes to its end."""
+    """Processes are killed and frozen, connections cut, servers crashed, tasks changed manually: no task is lost, no
+    transaction's effect happens twice, no task runs again without a cause on record, and in the end every task ends."""
     plan = Plan(
         seed=SEED,
         seconds=seconds,
@@ -36,8 +36,8 @@ def test_a_storm_of_faults_breaks_nothing(seconds: float, faults: int) -> None:
     assert made.outcome.faults >= faults, made.page
 
 
-def test_a_seed_brings_the_same_faults_again() -> None:
-    """What strikes when, and where, follows from the seed alone."""
+def test_a_seed_gives_the_same_faults_again() -> None:
+    """The faults, their times and their places follow from the seed alone."""
     first = list(islice(schedule(7, per_second=30.0), 1000))
 
     assert first == list(islice(schedule(7, per_second=30.0), 1000))
@@ -45,7 +45,7 @@ def test_a_seed_brings_the_same_faults_again() -> None:
 
 
 def test_every_kind_of_fault_is_known_and_drawn() -> None:
-    """None is in the list that nobody can do, and none that is never drawn."""
+    """Each fault in the list has a function, and each is drawn."""
     drawn = {fault.kind for fault in islice(schedule(1, per_second=30.0), 20_000)}
 
     assert set(STRIKES) == set(WEIGHTS) == drawn

@@ -1,4 +1,4 @@
-"""Books with one thing wrong in them: the checker names it, and is content with the same books without it."""
+"""Records with one fault: the checker names it, and accepts the same records without it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +47,7 @@ NAMES = {
 
 
 class Wrong(NamedTuple):
-    """What is done to the books, and which invariants are broken then: the one meant first."""
+    """A change of the records, and the invariants that it breaks: the intended one first."""
 
     what: str
     done: str
@@ -55,7 +55,7 @@ class Wrong(NamedTuple):
 
 
 def wrongs() -> list[Wrong]:
-    """Read what can be wrong."""
+    """Read the possible changes."""
     _, *parts = WRONGS.read_text().split("\n\n")
     found = []
     for part in parts:
@@ -74,7 +74,7 @@ def lived(
     template_database: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[psycopg.Connection[Any]]:
-    """The books of a short and honest life."""
+    """The records of a short run without faults."""
     with _database(administrator, template=template_database) as name:
         url = servers.url_of(server_url, name)
         with psycopg.connect(url, autocommit=True) as connection:
@@ -84,7 +84,7 @@ def lived(
 
 
 def broken(connection: psycopg.Connection[Any], done: str) -> dict[str, str]:
-    """Do this to the books, past their own triggers, and return what the checker says; then undo it."""
+    """Apply this to the records, without their triggers, and return the checker's result; then undo it."""
     with connection.transaction(force_rollback=True):
         if done:
             connection.execute("SET LOCAL session_replication_role = replica")
@@ -94,8 +94,8 @@ def broken(connection: psycopg.Connection[Any], done: str) -> dict[str, str]:
         return {finding.name: str(finding.shown) for finding in findings if not finding.holds}
 
 
-def test_an_honest_life_breaks_nothing(lived: psycopg.Connection[Any]) -> None:
-    """Tasks of each kind and end, a key asked for twice, a set, a hand: all of them hold."""
+def test_a_run_without_faults_breaks_nothing(lived: psycopg.Connection[Any]) -> None:
+    """Tasks of each kind and end, a key that is used twice, a set, a manual change: all invariants hold."""
     with lived.transaction(force_rollback=True):
         findings = checker.check(lived)
 
@@ -105,18 +105,19 @@ def test_an_honest_life_breaks_nothing(lived: psycopg.Connection[Any]) -> None:
 
 
 @pytest.mark.parametrize("wrong", wrongs(), ids=lambda wrong: wrong.what)
-def test_what_is_wrong_is_found(lived: psycopg.Connection[Any], wrong: Wrong) -> None:
-    """One thing is wrong, and the invariant that it breaks is named."""
+def test_each_violation_is_found(lived: psycopg.Connection[Any], wrong: Wrong) -> None:
+    """One thing is wrong, and the checker names the invariant that it breaks."""
     found = broken(lived, wrong.done)
 
     assert set(wrong.breaks) <= set(found), found
 
 
 @pytest.mark.parametrize(("thawed", "is_excused"), [("1 s", True), ("4 s", False)])
-def test_who_was_frozen_over_a_crash_is_excused_when_it_thaws(
+def test_a_process_that_was_frozen_during_a_crash_is_excused_when_it_goes_on(
     lived: psycopg.Connection[Any], thawed: str, is_excused: bool
 ) -> None:
-    """An entry that was on its way when the worker was frozen, and the server crashed, comes late; and soon then."""
+    """An entry that was sent before the worker was frozen, and the server crashed, arrives late; and soon after it
+    goes on."""
     with lived.transaction(force_rollback=True):
         lived.execute(FROZEN, {"thawed": thawed})
         checker.check(lived)
@@ -125,8 +126,8 @@ def test_who_was_frozen_over_a_crash_is_excused_when_it_thaws(
     assert [(is_excused, is_excused)] == found
 
 
-def test_empty_books_are_no_evidence(lived: psycopg.Connection[Any]) -> None:
-    """Where nothing was done, nothing is broken; so each thing that is to be judged must be there."""
+def test_empty_records_are_no_evidence(lived: psycopg.Connection[Any]) -> None:
+    """If nothing was done, nothing is broken. So there must be enough items for each check."""
     with lived.transaction(force_rollback=True):
         whole = checker.thin(checker.check(lived), 1.0)
     with lived.transaction(force_rollback=True):
@@ -142,14 +143,14 @@ def test_empty_books_are_no_evidence(lived: psycopg.Connection[Any]) -> None:
 
 
 def test_every_invariant_can_be_broken() -> None:
-    """A check that nothing can break is worth nothing."""
+    """A check that never fails is useless."""
     checks = {path.stem for path in checker.CHECKS.glob("*.sql")}
 
     assert checks == {wrong.breaks[0] for wrong in wrongs()}
 
 
-def test_a_timeline_tells_what_happened(lived: psycopg.Connection[Any]) -> None:
-    """From the enqueue to the end, as each book has it."""
+def test_a_timeline_lists_the_events(lived: psycopg.Connection[Any]) -> None:
+    """From the enqueue to the end, from all records."""
     with lived.transaction(force_rollback=True):
         lived.execute("INSERT INTO chaos.effects SELECT * FROM chaos.effects LIMIT 1")
         findings = checker.check(lived)
@@ -159,8 +160,9 @@ def test_a_timeline_tells_what_happened(lived: psycopg.Connection[Any]) -> None:
     assert {"journal", "trail", "ledger", "effect"} == set(told)
 
 
-def test_a_journal_without_its_last_word_is_in_doubt(tmp_path: Path) -> None:
-    """Whoever is killed between the intent and the verdict does not know; nor does the checker."""
+def test_a_journal_without_a_verdict_is_in_doubt(tmp_path: Path) -> None:
+    """A producer that is killed between the intent and the verdict does not know the result, and neither does the
+    checker."""
     journal = Journal(tmp_path / "p1.1.jsonl")
     journal.intend(1, "INSERT", [Item("a", "chaos.note")])
     journal.conclude(1, "acknowledged", [7])

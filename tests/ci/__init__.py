@@ -1,1 +1,1 @@
-"""What the continuous integration runs, tried here: its server choices, its commands, its files."""
+"""The commands, files and server choices of the continuous integration, tested here."""

@@ -82,7 +82,7 @@ def test_the_tests_run_in_a_container(engine: Engine) -> None:
     assert {} == engine.containers
 
 
-def test_docker_that_is_away_is_said_in_a_sentence() -> None:
+def test_a_missing_docker_is_one_sentence() -> None:
     """What was asked for, what came back, and what to do."""
     ran = run(["-c", PROGRAM], "unix:///nowhere.sock")
 

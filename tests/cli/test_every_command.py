@@ -1,7 +1,7 @@
-"""Every command there is, in every place where it cannot work: a sentence and an exit code, never a traceback.
+"""Every command in every place where it cannot work: a sentence and an exit code, never a traceback.
 
-The commands are found in click's tree, so one that is new is here from its first day. One that needs more than its
-arguments to begin gets its words in WORDS.
+The tests find the commands in click's tree, so a new command is tested from its first day. WORDS has the arguments
+for a command that needs more than its required ones.
 """
 
 import json
@@ -57,9 +57,9 @@ HOSTILE = (
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def told(ran: Ran) -> str:
-    """Return what was said, having seen that it is a sentence and fits its exit code."""
-    assert "Traceback" not in ran.said
+def output_of(ran: Ran) -> str:
+    """Return the output, after a check that it is a sentence and fits the exit status."""
+    assert "Traceback" not in ran.output
     if ran.code == 0:
         return ran.out
     assert ran.code in (1, 2), ran
@@ -70,7 +70,7 @@ def told(ran: Ran) -> str:
 
 
 def words_of_a_check(ran: Ran) -> bool:
-    """Tell whether this is an answer, which happens to be no: that of `migrate --check`, or of `doctor`."""
+    """Return whether this is a negative answer: of `migrate --check`, or of `doctor`."""
     return ran.code == 1 and ran.err == "" and ran.out != ""
 
 
@@ -80,22 +80,22 @@ def of(words: str, command: click.Command, **more: str) -> list[str]:
 
 @every_command
 def test_without_a_database(words: str, command: click.Command) -> None:
-    """Nobody listens: where it looked, and what came back."""
+    """No server listens: the message has the address and the error."""
     url = "postgresql://jane:hunter2@127.0.0.1:1/shop"
-    said = told(ran := run(*of(words, command), url=url, ORCHESTRATOR_START_WAIT_SECONDS="0"))
+    output = output_of(ran := run(*of(words, command), url=url, ORCHESTRATOR_START_WAIT_SECONDS="0"))
 
     assert (1, "") == (ran.code, ran.out)
-    assert said.startswith("error: cannot connect to 127.0.0.1:1/shop:")
-    assert "hunter2" not in said
+    assert output.startswith("error: cannot connect to 127.0.0.1:1/shop:")
+    assert "hunter2" not in output
 
 
 @every_command
 def test_without_a_name_of_a_database(words: str, command: click.Command) -> None:
-    """The first mistake of all; only `version` has something to say all the same."""
+    """Only `version` prints something all the same."""
     ran = run(*of(words, command))
 
     assert (0 if words == "version" else 1) == ran.code
-    assert words == "version" or "error: no database was named" in told(ran)
+    assert words == "version" or "error: no database was named" in output_of(ran)
 
 
 @every_command
@@ -104,7 +104,7 @@ def test_without_a_schema(words: str, command: click.Command, empty_database_url
     ran = run(*of(words, command), url=empty_database_url)
 
     assert words in ("migrate", "version") or ran.code == 1
-    assert words in ("migrate", "version") or "run `orchestrator migrate`" in told(ran)
+    assert words in ("migrate", "version") or "run `orchestrator migrate`" in output_of(ran)
 
 
 @pytest.fixture(scope="module")
@@ -118,18 +118,18 @@ def old_url(administrator: psycopg.Connection, server_url: str, template_databas
 
 @every_command
 def test_with_an_old_schema(words: str, command: click.Command, old_url: str) -> None:
-    """Nothing is tried on it; a producer's act alone works, since producers may not look at the revision."""
+    """The commands do nothing. Only a producer's command works, because producers may not read the revision."""
     ran = run(*of(words, command), url=old_url)
 
-    assert words in ("enqueue", "migrate", "version") or "this version needs 0001" in told(ran)
-    told(ran)
+    assert words in ("enqueue", "migrate", "version") or "this version needs 0001" in output_of(ran)
+    output_of(ran)
 
 
 BINARIES = debian_binaries("15")
 
 
 class Place:
-    """A server that asks for passwords, and its standby, which takes no writes."""
+    """A server that asks for passwords, and its read-only standby."""
 
     def __init__(self, folder: Path) -> None:
         self.primary = Server(BINARIES, folder / "primary").start()
@@ -171,40 +171,40 @@ def place() -> Iterator[Place]:
 
 @every_command
 def test_with_a_wrong_password(words: str, command: click.Command, place: Place) -> None:
-    """The server's own words, and not the password."""
-    said = told(run(*of(words, command), url=place.wrong_password()))
+    """The server's message, without the password."""
+    output = output_of(run(*of(words, command), url=place.wrong_password()))
 
-    assert 'password authentication failed for user "jane"' in said
-    assert "hunter2" not in said
+    assert 'password authentication failed for user "jane"' in output
+    assert "hunter2" not in output
 
 
 @every_command
 def test_on_a_standby(words: str, command: click.Command, place: Place) -> None:
-    """A look works there, as far as nothing is unknown; what changes something is refused with where to go."""
-    said = told(ran := run(*of(words, command), url=place.standby.url()))
+    """Commands that only read work as far as possible. Commands that write are refused with advice."""
+    output = output_of(ran := run(*of(words, command), url=place.standby.url()))
 
-    assert words in LOOKS or "takes no writes" in said or "read-only" in said, ran
-    assert words not in LOOKS or "read-only" not in said, ran
+    assert words in LOOKS or "takes no writes" in output or "read-only" in output, ran
+    assert words not in LOOKS or "read-only" not in output, ran
 
 
 @every_command
 def test_in_a_read_only_session(words: str, command: click.Command, database_url: str) -> None:
-    """As an administrator may have it for a login."""
-    said = told(
+    """As an administrator may set it for a login."""
+    output = output_of(
         ran := run(*of(words, command), url=database_url, PGOPTIONS="-c default_transaction_read_only=on")
     )
 
-    assert words in LOOKS or "read-only" in said, ran
-    assert words not in LOOKS or "read-only" not in said, ran
+    assert words in LOOKS or "read-only" in output, ran
+    assert words not in LOOKS or "read-only" not in output, ran
 
 
 @every_command
-def test_of_what_is_unknown(words: str, command: click.Command, database_url: str) -> None:
-    """An id or a name of nothing is not passed over; a list of nothing is said to be one."""
+def test_an_unknown_id_or_name_is_reported(words: str, command: click.Command, database_url: str) -> None:
+    """No command ignores an unknown id or name. An empty list says that it is empty."""
     ran = run(*of(words, command), url=database_url)
 
-    told(ran)
-    assert ran.said.strip() or words == "tasks export"
+    output_of(ran)
+    assert ran.output.strip() or words == "tasks export"
     if words not in ("enqueue", "resume") and any(
         isinstance(each, click.Argument) and each.required for each in command.params
     ):
@@ -212,8 +212,8 @@ def test_of_what_is_unknown(words: str, command: click.Command, database_url: st
 
 
 @every_command
-def test_nobody_reads_on(words: str, command: click.Command, database_url: str) -> None:
-    """Quiet, with the status of a process that SIGPIPE ended; or it had nothing to print there."""
+def test_a_closed_pipe_ends_a_command_quietly(words: str, command: click.Command, database_url: str) -> None:
+    """With the status of a process that SIGPIPE ended, or with 0 if it had nothing to print."""
     reading, writing = os.pipe()
     os.close(reading)
     closed = open(writing, "w")  # noqa: SIM115 - its close is the point: it fails, or not any more
@@ -232,7 +232,7 @@ def test_nobody_reads_on(words: str, command: click.Command, database_url: str) 
 
 @pytest.fixture
 def hostile_url(database_url: str, connection: psycopg.Connection) -> str:
-    """A database in which every text that is a stranger's is an attack on a terminal."""
+    """A database in which every untrusted text is an attack on a terminal."""
     clean = HOSTILE.replace("\x00", "")
     with names_unchecked(connection):
         connection.execute(
@@ -256,7 +256,7 @@ def hostile_url(database_url: str, connection: psycopg.Connection) -> str:
 def test_hostile_text_reaches_no_screen(
     hostile_url: str, connection: psycopg.Connection, width: int | None
 ) -> None:
-    """In no field of any command: what does not print is escaped, and no line is wider than the terminal."""
+    """In any field of any command: unprintable characters are escaped, and no line is wider than the terminal."""
     (task_id,) = connection.execute("SELECT min(id) FROM orchestrator.tasks_dead").fetchone() or (0,)
     for words, command in leaves():
         if words not in LOOKS or words in ("migrate", "version"):
@@ -269,7 +269,7 @@ def test_hostile_text_reaches_no_screen(
                 url=hostile_url,
                 width=width,
             )
-            text = ESCAPES.sub("", told(ran))
+            text = ESCAPES.sub("", output_of(ran))
             assert ran.code in (0, 1), ran
             assert [] == [each for each in text if not each.isprintable() and each not in "\n\t"], (
                 words,
@@ -283,7 +283,7 @@ def test_hostile_text_reaches_no_screen(
 
 @every_command
 def test_json_is_json(words: str, command: click.Command, hostile_url: str) -> None:
-    """Standard output holds one document and nothing else, also where there is nothing."""
+    """Standard output has exactly one document, also if there is no data."""
     if words not in LOOKS or all(each.name != "as_json" for each in command.params):
         pytest.skip("it prints no JSON")
     ran = run(*of(words, command), "--json", url=hostile_url)

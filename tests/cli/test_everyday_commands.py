@@ -1,4 +1,4 @@
-"""Commands that a person types all day: status, queues, workers, leader, enqueue, version."""
+"""The everyday commands: status, queues, workers, leader, enqueue, version."""
 
 import json
 import re
@@ -13,10 +13,10 @@ from tests.schema.rows import one, put, read, sleeping_worker
 from tests.terminal import at_terminal
 
 
-def test_status_as_json_is_all_that_the_screen_tells(
+def test_status_as_json_has_everything_on_the_screen(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """For programs; by the flag or by its variable."""
+    """For programs; with the flag or with its variable."""
     put(connection, "dead_letter", queue="mail")
     by_flag = json.loads(run("status", "--json", url=database_url).out)
     by_variable = json.loads(run("status", url=database_url, ORCHESTRATOR_STATUS_JSON="1").out)
@@ -32,7 +32,7 @@ def test_status_as_json_is_all_that_the_screen_tells(
 
 @pytest.mark.parametrize("width", [40, 80, 120, None])
 def test_status_fits_the_screen(database_url: str, connection: psycopg.Connection, width: int | None) -> None:
-    """Columns that tell less are left out; the command that helps is whole, in one piece or folded."""
+    """Less important columns are omitted. The advised command is complete, in one piece or folded."""
     for name in ("mail", "a.queue.with.a.long.name.of.its.own"):
         put(connection, queue=name)
     sleeping_worker(connection, "mail")
@@ -47,7 +47,7 @@ def test_status_fits_the_screen(database_url: str, connection: psycopg.Connectio
 
 
 def test_many_queues_are_not_a_screen(database_url: str, connection: psycopg.Connection) -> None:
-    """Those with something in them are shown, and it says how many are not."""
+    """Queues with tasks are shown, and a line has the number of the others."""
     connection.execute(
         "INSERT INTO orchestrator.queues (name) SELECT 'q' || n FROM generate_series(1, 100) AS n"
     )
@@ -59,7 +59,7 @@ def test_many_queues_are_not_a_screen(database_url: str, connection: psycopg.Con
 
 
 def test_watching_needs_a_terminal(database_url: str) -> None:
-    """A file would be full of screens; it says what to do instead."""
+    """A file would be full of screens; the message says what to do instead."""
     ran = run("status", "--watch", url=database_url)
 
     assert (2, "") == (ran.code, ran.out)
@@ -67,7 +67,7 @@ def test_watching_needs_a_terminal(database_url: str) -> None:
 
 
 def test_a_watched_screen_is_left_in_order(database_url: str, connection: psycopg.Connection) -> None:
-    """Live until Ctrl-C, on a screen of its own; then the terminal is as it was, and shows what was last seen."""
+    """Live until Ctrl-C, on a screen of its own. Then the terminal is restored, and shows the last values."""
     put(connection, queue="mail")
     words = ("status", "--watch", "--every", "0.2")
     with at_terminal(*words, url=database_url, cwd=REPOSITORY, COLUMNS="60") as screen:
@@ -88,7 +88,7 @@ def test_a_watched_screen_is_left_in_order(database_url: str, connection: psycop
 
 
 def test_queues_are_paused_and_resumed(database_url: str, connection: psycopg.Connection) -> None:
-    """Several at once; the list says since when, by whom and why."""
+    """Several in one command; the list shows the time, the role and the reason."""
     connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('mail')")
     paused = run("queues", "pause", "mail", "default", "--reason", "deploy", url=database_url)
     listed = json.loads(run("queues", "list", "--json", url=database_url).out)
@@ -103,7 +103,7 @@ def test_queues_are_paused_and_resumed(database_url: str, connection: psycopg.Co
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
+    ("words", "code", "message"),
     [
         ("queues pause defualt", 1, "there is no queue 'defualt'. Did you mean default?"),
         ("queues puase default", 2, "Did you mean orchestrator queues pause?"),
@@ -134,16 +134,16 @@ def test_queues_are_paused_and_resumed(database_url: str, connection: psycopg.Co
         ("status --every 0", 2, "0.0 is not in the range"),
     ],
 )
-def test_a_slip_gets_a_sentence(database_url: str, words: str, code: int, said: str) -> None:
-    """And what was probably meant."""
+def test_a_slip_gets_a_sentence(database_url: str, words: str, code: int, message: str) -> None:
+    """With a suggestion."""
     ran = run(*words.split(), url=database_url)
 
     assert (code, "") == (ran.code, ran.out)
-    assert said in " ".join(ran.err.split())
+    assert message in " ".join(ran.err.split())
 
 
-def test_a_task_is_enqueued_as_it_was_said(database_url: str, connection: psycopg.Connection) -> None:
-    """With all its options; the payload from standard input, its id on standard output."""
+def test_a_task_is_enqueued_with_the_given_options(database_url: str, connection: psycopg.Connection) -> None:
+    """With all options. The payload comes from standard input, and the id goes to standard output."""
     options = "--queue mail --priority high --delay 5m --key k --key-window 1h --max-attempts 2 --timeout 9s"
     ran = run(
         "enqueue",
@@ -172,7 +172,7 @@ def test_a_task_is_enqueued_as_it_was_said(database_url: str, connection: psycop
 def test_a_payload_is_checked_as_pythons_enqueue_does(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """What could not be given back unchanged is refused by name, and nothing is enqueued."""
+    """A value that would not come back unchanged is refused by name, and nothing is enqueued."""
     for text in (
         '{"a": "\\u0000"}',
         '{"a": ' + "9" * 5000 + "}",
@@ -189,7 +189,7 @@ def test_a_payload_is_checked_as_pythons_enqueue_does(
 def test_a_producer_may_enqueue_from_the_command_line(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """It may not even look at the schema's revision, and need not."""
+    """It may not read the schema's revision, and does not need to."""
     name = f"person_{connection.info.dbname[-12:]}"
     connection.execute(f"CREATE ROLE {name} LOGIN".encode())
     connection.execute(f"GRANT orchestrator_producer TO {name}".encode())
@@ -207,7 +207,7 @@ def test_a_producer_may_enqueue_from_the_command_line(
 
 
 def test_workers_are_listed_and_drained(database_url: str, connection: psycopg.Connection) -> None:
-    """What they hold of their slots, and whether they have been heard of."""
+    """With their used slots and their last beats."""
     worker = sleeping_worker(connection, "mail")
     connection.execute(
         "UPDATE orchestrator.workers SET host = 'db-1', pid = 7, capacity = 20 WHERE id = %s", [worker]
@@ -226,7 +226,7 @@ def test_workers_are_listed_and_drained(database_url: str, connection: psycopg.C
 
 
 def test_a_worker_that_is_dead_is_not_waited_for(database_url: str, connection: psycopg.Connection) -> None:
-    """Nobody is there who could end: what it holds goes to others at once."""
+    """It cannot end: its tasks are given to others at once."""
     worker = sleeping_worker(connection, "mail")
     connection.execute("UPDATE orchestrator.workers SET beat_at = beat_at - interval '1 minute'")
     put(connection, "running", worker_id=worker)
@@ -235,7 +235,7 @@ def test_a_worker_that_is_dead_is_not_waited_for(database_url: str, connection: 
     assert "worker host:1 is gone: it had to give back 1 task\n" == stopped.out
 
 
-def test_versions_are_told_with_and_without_a_database(database_url: str, empty_database_url: str) -> None:
+def test_versions_are_shown_with_and_without_a_database(database_url: str, empty_database_url: str) -> None:
     """Of the program, the schema, the server."""
     alone, there, empty = (
         run("version"),

@@ -28,7 +28,7 @@ COMMAND = "import sys\nfrom orchestrator_command import main\nmain()\n"
 def test_a_command_that_loads_ends_without_a_traceback(
     tmp_path: Path, module: str, number: signal.Signals, code: int
 ) -> None:
-    """Its own modules, those it needs, and the user's."""
+    """While it loads its own modules, libraries, and the user's modules."""
     (tmp_path / f"{module}.py").write_text(SLOW)
     process = subprocess.Popen(
         [sys.executable, "-c", COMMAND, "worker", "slow_jobs:app"],
@@ -38,9 +38,9 @@ def test_a_command_that_loads_ends_without_a_traceback(
     try:
         eventually((tmp_path / f"{module}.loading").exists, "it loads")
         process.send_signal(number)
-        said, _ = process.communicate(timeout=PATIENCE_SECONDS)
+        output, _ = process.communicate(timeout=PATIENCE_SECONDS)
     finally:
         process.kill()
         process.wait()
 
-    assert (code, "") == (process.returncode, said.strip())
+    assert (code, "") == (process.returncode, output.strip())

@@ -1,4 +1,4 @@
-"""What the command says when it cannot: a sentence, an exit code, and never a traceback."""
+"""The errors of the command: a sentence, an exit code, and never a traceback."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ NO_WAIT = "0"
 
 
 def refusal(words: str, url: str | None = None, cwd: Path | None = None, **settings: str) -> tuple[int, str]:
-    """Run a command that must fail, and return its exit code and what it said on standard error."""
+    """Run a command that must fail. Return its exit status and its standard error."""
     done = run(*words.split(), url=url, cwd=cwd or REPOSITORY, **settings)
     assert "Traceback" not in done.stderr, done.stderr
     assert "" == done.stdout
@@ -45,34 +45,34 @@ NOBODY = "postgresql://nobody@127.0.0.1:1/x"
 )
 def test_the_database_cannot_be_reached(words: str, url: str | None, sentences: list[str]) -> None:
     """What was wrong and every way out, without the password."""
-    code, said = refusal(words, url=url, ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT)
+    code, output = refusal(words, url=url, ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT)
 
-    assert (1, "error: ") == (code, said[:7])
-    assert [] == [sentence for sentence in sentences if sentence not in said]
-    assert "hunter2" not in said
+    assert (1, "error: ") == (code, output[:7])
+    assert [] == [sentence for sentence in sentences if sentence not in output]
+    assert "hunter2" not in output
 
 
 def test_there_is_no_schema(empty_database_url: str) -> None:
     """The sentence names the command to run."""
-    code, said = refusal(f"worker {SHOP}", url=empty_database_url)
+    code, output = refusal(f"worker {SHOP}", url=empty_database_url)
 
-    assert (1, True) == (code, "no orchestrator schema yet; run `orchestrator migrate`" in said)
+    assert (1, True) == (code, "no orchestrator schema yet; run `orchestrator migrate`" in output)
 
 
-def test_the_schema_has_grown_away(database_url: str, connection: psycopg.Connection) -> None:
-    """A schema that bears only newer code is served by no older one."""
+def test_the_schema_needs_newer_code(database_url: str, connection: psycopg.Connection) -> None:
+    """Older code does not start on it."""
     connection.execute("UPDATE orchestrator.settings SET oldest_code = 9000")
 
-    code, said = refusal(f"worker {SHOP}", url=database_url)
+    code, output = refusal(f"worker {SHOP}", url=database_url)
 
-    assert (1, True) == (code, "Install a newer pg-orchestrator" in said)
+    assert (1, True) == (code, "Install a newer pg-orchestrator" in output)
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.workers")
 
 
-def test_a_newer_schema_that_bears_this_code_is_served(
+def test_a_newer_schema_that_supports_this_code_is_served(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Migrating first and deploying later is the usual order."""
+    """The usual order is to migrate first and to deploy later."""
     connection.execute("UPDATE orchestrator.alembic_version SET version_num = '9000'")
 
     done = run("worker", SHOP, "--until-empty", url=database_url)
@@ -81,23 +81,23 @@ def test_a_newer_schema_that_bears_this_code_is_served(
 
 
 def test_the_schema_is_too_old(database_url: str, connection: psycopg.Connection) -> None:
-    """And the sentence says what to run."""
+    """The sentence says what to run."""
     connection.execute("UPDATE orchestrator.alembic_version SET version_num = '0000'")
 
-    code, said = refusal(f"worker {SHOP}", url=database_url)
+    code, output = refusal(f"worker {SHOP}", url=database_url)
 
     assert (1, True) == (
         code,
-        "is at revision 0000; this version needs 0001. Run `orchestrator migrate`" in said,
+        "is at revision 0000; this version needs 0001. Run `orchestrator migrate`" in output,
     )
 
 
-def test_a_role_without_rights_is_told_so(database_url: str, connection: psycopg.Connection) -> None:
-    """What the server refuses is a sentence as well."""
+def test_a_role_without_rights_gets_a_message(database_url: str, connection: psycopg.Connection) -> None:
+    """A refusal of the server is one sentence, too."""
     name = f"stranger_{connection.info.dbname[-12:]}"
     connection.execute(f"CREATE ROLE {name} LOGIN")
     try:
-        code, said = refusal(
+        code, output = refusal(
             f"worker {SHOP}",
             url=f"{database_url}&user={name}"
             if "?" in database_url
@@ -107,28 +107,28 @@ def test_a_role_without_rights_is_told_so(database_url: str, connection: psycopg
         connection.execute(f"DROP ROLE {name}")
 
     assert 1 == code
-    assert "permission denied for schema orchestrator" in said
+    assert "permission denied for schema orchestrator" in output
 
 
-def test_a_module_that_lacks_another_says_which(tmp_path: Path) -> None:
-    """The application is there; what it imports is not."""
+def test_the_error_for_a_missing_module_names_it(tmp_path: Path) -> None:
+    """The application exists, but a module that it imports does not."""
     (tmp_path / "jobs.py").write_text("import no_such_library\n")
 
-    code, said = refusal("worker jobs:app", url=NOBODY, cwd=tmp_path)
+    code, output = refusal("worker jobs:app", url=NOBODY, cwd=tmp_path)
 
-    assert (1, True) == (code, "jobs cannot be imported: it needs 'no_such_library'" in said)
+    assert (1, True) == (code, "jobs cannot be imported: it needs 'no_such_library'" in output)
 
 
-def test_a_task_declared_twice_is_said_at_the_start(tmp_path: Path) -> None:
-    """It would be chance which of the two ran."""
+def test_a_task_declared_twice_is_reported_at_the_start(tmp_path: Path) -> None:
+    """Otherwise it would be chance which of the two runs."""
     (tmp_path / "jobs.py").write_text(
         "from orchestrator import Orchestrator\napp = Orchestrator()\n"
         "for _ in range(2):\n    @app.task(name='mail')\n    def mail() -> None: ...\n"
     )
 
-    code, said = refusal("worker jobs:app", url=NOBODY, cwd=tmp_path)
+    code, output = refusal("worker jobs:app", url=NOBODY, cwd=tmp_path)
 
-    assert (1, True) == (code, "task type 'mail' is declared twice" in said)
+    assert (1, True) == (code, "task type 'mail' is declared twice" in output)
 
 
 @pytest.mark.parametrize(
@@ -162,17 +162,17 @@ def test_a_task_declared_twice_is_said_at_the_start(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_command_line(words: str, sentence: str) -> None:
-    """Exit code 2, and what was probably meant."""
-    code, said = refusal(words, url=NOBODY)
+    """Exit status 2, and a suggestion."""
+    code, output = refusal(words, url=NOBODY)
 
     assert 2 == code
     # click's own words, which differ in their quotes from version to version.
-    assert sentence in " ".join(said.split())
+    assert sentence in " ".join(output.split())
 
 
 def test_all_wrong_settings_are_named_together() -> None:
-    """Mending them one at a time costs a deploy each."""
-    code, said = refusal(
+    """One at a time would cost a deployment each."""
+    code, output = refusal(
         f"worker {SHOP}",
         ORCHESTRATOR_CONCURRENCY="many",
         ORCHESTRATOR_POLL_SECOND="1",
@@ -180,13 +180,15 @@ def test_all_wrong_settings_are_named_together() -> None:
     )
 
     assert 1 == code
-    assert "ORCHESTRATOR_CONCURRENCY must be a number, not 'many'" in said
-    assert "ORCHESTRATOR_POLL_SECOND is not a setting; did you mean ORCHESTRATOR_POLL_SECONDS?" in said
-    assert "grace_seconds must be a finite number of at least 0.0, not -1.0" in said
+    assert "ORCHESTRATOR_CONCURRENCY must be a number, not 'many'" in output
+    assert "ORCHESTRATOR_POLL_SECOND is not a setting; did you mean ORCHESTRATOR_POLL_SECONDS?" in output
+    assert "grace_seconds must be a finite number of at least 0.0, not -1.0" in output
 
 
-def test_a_worker_that_is_not_to_wait_at_its_start_says_so(database_url: str, tmp_path: Path) -> None:
-    """It ends with a sentence, and whoever runs it tries again."""
+def test_a_worker_that_does_not_wait_at_its_start_fails_with_a_message(
+    database_url: str, tmp_path: Path
+) -> None:
+    """It ends with a sentence, and its service manager tries again."""
     away = database_url.replace("port=5432", "port=5433").replace(":5432", ":5433") + "x"
     with worker(away, tmp_path / "log", ORCHESTRATOR_START_WAIT_SECONDS=NO_WAIT) as process:
         assert 1 == process.wait(PATIENCE_SECONDS)

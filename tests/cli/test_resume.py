@@ -1,4 +1,4 @@
-"""`orchestrator resume --after-restore`: what a person is shown, asked and told."""
+"""`orchestrator resume --after-restore`: what it shows, asks and prints."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ AT_HOME = "SELECT orchestrator.at_home()"
 
 @pytest.fixture
 def copy(connection: psycopg.Connection) -> int:
-    """Make the database a copy, with a worker that holds a task and leads; return the id of the task."""
+    """Make the database a copy, with a worker that holds a task and leads. Return the task's id."""
     worker_id = sleeping_worker(connection, "default")
     connection.execute(
         "UPDATE orchestrator.workers SET is_leader = true, term = 7, leader_until = now() + interval '1 hour'"
@@ -25,10 +25,10 @@ def copy(connection: psycopg.Connection) -> int:
     return put(connection, "claimed", worker_id=worker_id)
 
 
-def test_a_person_is_shown_what_will_happen_and_asked(
+def test_resume_shows_its_effects_and_asks(
     database_url: str, connection: psycopg.Connection, copy: int
 ) -> None:
-    """No is no; yes resumes, and says what was done."""
+    """A no changes nothing. A yes resumes, and the command shows what it has done."""
     with at_terminal("resume", "--after-restore", url=database_url, cwd=Path.cwd()) as no:
         no.shows("Resume? [y/N]")
         no.types("n\n")
@@ -53,8 +53,8 @@ def test_a_person_is_shown_what_will_happen_and_asked(
     assert ("pending", 0) == read(connection, copy, "status", "attempt")
 
 
-def test_a_script_has_to_say_yes(database_url: str, connection: psycopg.Connection, copy: int) -> None:
-    """Without a terminal there is nobody to ask, and nothing is done."""
+def test_a_script_needs_yes(database_url: str, connection: psycopg.Connection, copy: int) -> None:
+    """Without a terminal there can be no question, and nothing is done."""
     silent = run("resume", "--after-restore", url=database_url, given="y\n")
     before = value(connection, AT_HOME)
     yes = run("resume", "--after-restore", "--yes", "--reason", "a drill", url=database_url)
@@ -66,25 +66,25 @@ def test_a_script_has_to_say_yes(database_url: str, connection: psycopg.Connecti
 
 
 def test_at_home_there_is_nothing_to_do(database_url: str, connection: psycopg.Connection) -> None:
-    """It is no error, so that a runbook may be followed twice; the live leases stay."""
+    """It is no error, so that a runbook may run twice. Live leases stay."""
     task_id = put(connection, "running", worker_id=sleeping_worker(connection, "default"))
 
     done = run("resume", "--after-restore", url=database_url)
 
     assert (0, "running") == (done.returncode, read(connection, task_id, "status"))
     assert done.stdout.startswith("nothing to do: the tasks in ")
-    assert "SELECT orchestrator.hold_after_restore() comes first" in done.stdout
+    assert "run SELECT orchestrator.hold_after_restore() first" in done.stdout
 
 
-def test_after_what_has_to_be_said(database_url: str) -> None:
-    """There will be other things to resume."""
+def test_the_option_after_restore_is_required(database_url: str) -> None:
+    """Later there will be other things to resume."""
     done = run("resume", "--yes", url=database_url)
 
     assert (2, True) == (done.returncode, "say after what: --after-restore" in done.stderr)
 
 
 def test_without_tables_there_is_nothing_to_resume(empty_database_url: str) -> None:
-    """A sentence that says what to run."""
+    """The sentence says what to run."""
     done = run("resume", "--after-restore", "--yes", url=empty_database_url)
 
     assert (1, "") == (done.returncode, done.stdout)
@@ -95,7 +95,7 @@ def test_without_tables_there_is_nothing_to_resume(empty_database_url: str) -> N
 def test_an_operator_may_resume_and_a_worker_may_not(
     database_url: str, connection: psycopg.Connection, copy: int, role: str, code: int
 ) -> None:
-    """A worker must not let itself loose."""
+    """A worker must not resume its own database."""
     url = make_conninfo(database_url, options=f"-c role=orchestrator_{role}")
 
     done = run("resume", "--after-restore", "--yes", url=url)

@@ -1,4 +1,4 @@
-"""Lists as they are printed: at terminals of any width, in a pipe, as JSON, with anything in them."""
+"""Printed lists: at terminals of any width, in a pipe, as JSON, with any content."""
 
 import json
 import re
@@ -24,7 +24,7 @@ HOSTILE = "\x1b[2J\x9b31m\x07‮evil\r\n[red]:smile:"
 
 @dataclass(frozen=True)
 class Row:
-    """A row as a command has it."""
+    """A row of a command's list."""
 
     id: int
     type: str
@@ -39,14 +39,14 @@ ROWS = (
 
 
 class Screen:
-    """Where it is printed: a pipe, or a terminal of some width."""
+    """The place of the output: a pipe, or a terminal with a width."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         self._capsys = capsys
         self._monkeypatch = monkeypatch
 
     def printed(self, rows: Any = ROWS, *, width: int | None = None, as_json: bool = False) -> str:
-        """Print the rows, and return what was printed."""
+        """Print the rows, and return the output."""
         with self._monkeypatch.context() as patch:
             if width is not None:
                 # Here, and not in a fixture: pytest puts another stream there for each phase of a test.
@@ -59,7 +59,7 @@ class Screen:
 
 @pytest.fixture
 def screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Screen:
-    """A place to print at."""
+    """A place for output."""
     return Screen(capsys, monkeypatch)
 
 
@@ -76,7 +76,7 @@ def test_without_a_terminal_a_row_is_a_line_and_whole(screen: Screen) -> None:
 
 @pytest.mark.parametrize("width", [30, 40, 80, 120, 200])
 def test_at_a_terminal_nothing_is_wider_and_nothing_is_lost(screen: Screen, width: int) -> None:
-    """Columns fold, or the row is written line by line; every word of it is there."""
+    """Columns fold, or the row becomes lines; every word of it is there."""
     text = screen.printed(width=width)
 
     assert max(map(len, text.splitlines())) <= width
@@ -85,7 +85,7 @@ def test_at_a_terminal_nothing_is_wider_and_nothing_is_lost(screen: Screen, widt
         assert word in text
 
 
-def test_where_a_table_cannot_be_rows_are_records(screen: Screen) -> None:
+def test_a_narrow_terminal_shows_records(screen: Screen) -> None:
     """At 40 columns: name and value, and a line between two rows."""
     lines = [line.rstrip() for line in screen.printed(width=40).splitlines()]
 
@@ -101,7 +101,7 @@ def test_where_a_table_cannot_be_rows_are_records(screen: Screen) -> None:
 
 @pytest.mark.parametrize("width", [None, 40, 120])
 def test_hostile_text_is_escaped(screen: Screen, width: int | None) -> None:
-    """It neither clears the screen nor forges a line, and markup is text."""
+    """It neither clears the screen nor forges a line, and markup is plain text."""
     text = screen.printed([Row(1, HOSTILE, HOSTILE, HOSTILE)], width=width)
 
     assert all(each.isprintable() for each in text.replace("\n", ""))
@@ -110,7 +110,7 @@ def test_hostile_text_is_escaped(screen: Screen, width: int | None) -> None:
 
 
 def test_json_is_one_array_of_all_that_is_known(screen: Screen) -> None:
-    """Also of nothing; only ASCII, so that nothing in it steers a terminal."""
+    """Also if it is empty. It is ASCII, so that no character controls a terminal."""
     rows = [{"id": 1, "type": HOSTILE, "not shown": [UUID(int=7), Decimal("1.5"), timedelta(minutes=2)]}]
     text = screen.printed(rows, as_json=True)
 
@@ -123,8 +123,8 @@ def test_json_is_one_array_of_all_that_is_known(screen: Screen) -> None:
     )
 
 
-def test_nothing_is_said_in_a_sentence(screen: Screen) -> None:
-    """An empty screen would leave one wondering."""
+def test_an_empty_table_is_one_sentence(screen: Screen) -> None:
+    """An empty screen would be unclear."""
     assert "there is nothing\n" == screen.printed([])
 
 
@@ -137,5 +137,5 @@ def test_nothing_is_said_in_a_sentence(screen: Screen) -> None:
     ],
 )  # fmt: skip
 def test_spans_are_written_in_two_units(seconds: float | timedelta | None, text: str) -> None:
-    """More would not be read."""
+    """More units are of no use."""
     assert text == formats.span(seconds)

@@ -1,17 +1,17 @@
-"""Every crash point: each message of a task's life, and of an enqueue, is a moment at which something may end.
+"""Every crash point: a fault at each message of a task's execution and of an enqueue.
 
     python -m tests.crashpoints            every message, four faults each
     test_crash_points.py                   a seeded choice, as part of `make test`; a larger one in the long tier
 
-    tap.py       the door that reads the protocol, counts its messages, and strikes at one of them
+    tap.py            the proxy that reads the protocol, counts its messages, and causes a fault at one of them
     processes.py      workers and producers, each a process
-    tasks.py      the application whose tasks live, and the direct line on which its handlers say that they began
-    worker_runs.py     a worker's life: hired, one task, told to stop; struck at a point, and what others then make of
-    it producer_runs.py    a producer's: one enqueue, struck at a point, and what it was told
-    database.py    the database of a lane: what is written down beside the product, to be judged afterwards
-    verdict.py   what must hold when everything is over
-    sweep.py     the points of all lives, and lanes that run through them side by side
+    tasks.py          the application, and the direct connection on which its handlers report that they began
+    worker_runs.py    the run of a worker: start, one task, stop; a fault at one point, and the reaction of others
+    producer_runs.py  the run of a producer: one enqueue, a fault at one point, and the answer
+    database.py       the database of a lane, with records beside the product's tables for the verdict
+    verdict.py        what must hold at the end
+    sweep.py          the points of all runs, and lanes that try them side by side
 
-A point is a connection's purpose and the number of a message on it, counted apart while the worker lives and when it
-was told to stop, so that it is the same moment in the next run, however the connections interleave.
+A point is the purpose of a connection and the number of a message on it. Messages before and after the request to stop
+are counted separately. So a point is the same moment in the next run, even if the connections interleave differently.
 """

@@ -1,4 +1,4 @@
-"""`python -m tests.crashpoints`: strike at every message of every life, and say what came of it."""
+"""`python -m tests.crashpoints`: a fault at every message of every run, and the results."""
 
 import argparse
 import random
@@ -17,7 +17,7 @@ MISSED_MAX = 0.05
 
 
 def main() -> int:
-    """Do what the command line asks for; 1 when anything was wrong."""
+    """Run the command line. Return 1 if there was any violation."""
     asked = arguments()
     begun = time.monotonic()
     with servers.temporary_directory() as directory, ExitStack() as stack:

@@ -1,5 +1,5 @@
-"""The database of a lane, and what is written down in it beside the product: every change of a task by a trigger, every
-start of a handler on its own line, and the ledger that handlers write in the transaction of their completion."""
+"""The database of a lane, with the records beside the product's tables: a trigger writes every change of a task,
+handlers write every start on a connection of their own, and the transactions of completions write the ledger."""
 
 from typing import Any, LiteralString
 
@@ -28,11 +28,11 @@ DELETE FROM watch.history;
 
 
 def lay(connection: psycopg.Connection[Any]) -> None:
-    """Make the tables and triggers that watch."""
+    """Make the record tables and triggers."""
     connection.execute(moves.WATCH)
     connection.execute(TABLES)
 
 
 def clear(connection: psycopg.Connection[Any]) -> None:
-    """Leave nothing of the last run; nobody may work here meanwhile."""
+    """Delete everything of the last run; no other session may be active meanwhile."""
     connection.execute(CLEAR)

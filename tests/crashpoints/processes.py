@@ -1,4 +1,4 @@
-"""Workers and producers as processes of their own. They begin at the command line, with nothing open."""
+"""Workers and producers as processes of their own. They start with the command line, without open connections."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ APP = "tests.crashpoints.tasks:app"
 
 
 def worker(url: str, log: Path, queue: str, settings: Mapping[str, str]) -> Process:
-    """Start a worker of the application, as its command does."""
+    """Start a worker of the application, with its command."""
     words = ["worker", APP, "--url", url, "-q", queue, "-c", "4"]
     return begin(command_line, *words, log=log, env=surroundings(None, **settings))
 

@@ -1,5 +1,5 @@
-"""What a producer's process does: enqueue once, in one of the ways there are, and write into its log, and to the disk,
-what it was told. A word is written before it begins, so that silence means that it died."""
+"""The process of a producer: enqueue once, in one of the ways, and write the answer to its log and to the disk. It
+writes a word before it begins, so a log without an answer means that it died."""
 
 import os
 from collections.abc import Callable
@@ -15,7 +15,7 @@ ORDER = "INSERT INTO points.orders (key) VALUES (%s)"
 
 
 class Undone(Exception):
-    """The caller thinks better of it."""
+    """The caller rolls back."""
 
 
 def alone(url: str, key: str) -> None:
@@ -69,7 +69,7 @@ def in_sql(url: str, key: str) -> None:
 
 
 def opened(url: str) -> Orchestrator:
-    """An application that only enqueues; a wait for the pool is not what is tried here."""
+    """An application that only enqueues; a wait for the pool is not tested here."""
     return Orchestrator(url, pool_timeout_seconds=5.0)
 
 
@@ -84,7 +84,7 @@ KINDS: dict[str, Callable[[str, str], None]] = {
 
 
 def produce(kind: str, url: str, key: str) -> None:
-    """Enqueue, and say what came of it: acknowledged, in doubt, refused, or broken (the driver's own error)."""
+    """Enqueue, and report the result: acknowledged, in doubt, refused, or broken (the driver's own error)."""
     say("begun")
     try:
         KINDS[kind](url, key)

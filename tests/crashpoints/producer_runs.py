@@ -1,11 +1,11 @@
-"""A producer's life: one enqueue, struck at one point; what it was told, and what is there.
+"""The run of a producer: one enqueue, a fault at one point; its answer, and the rows afterwards.
 
     acknowledged   everything is there
     refused        nothing is there
     in doubt, the driver's own error, or silence (it died)      all of it, or nothing
 
-Afterwards the same is asked again, with the same key: everything is there, once. Of who stands still the same is asked
-meanwhile, by another process.
+Afterwards a second call with the same key enqueues again: everything is there, once. While a producer is frozen,
+another process makes that second call.
 """
 
 import signal
@@ -32,14 +32,14 @@ MEANWHILE_SECONDS = 0.15
 
 @dataclass(frozen=True, slots=True)
 class Make:
-    """One way to enqueue, how many tasks come of it, and whether a row of the caller's is written beside."""
+    """One way to enqueue, the number of its tasks, and whether it writes a row of the caller's as well."""
 
     name: str
     tasks: int = 1
     beside: bool = False
 
     def counts(self, _place: Place) -> bool:
-        """All of its messages are looked at."""
+        """All of its messages count."""
         return True
 
     def play(self, lane: Lane, point: Point | None = None) -> Told:
@@ -87,7 +87,7 @@ class Make:
         return player.wait() == 0 and self._word(player) == "acknowledged"
 
     def _word(self, player: Process) -> str:
-        """Return what it said last, of what it was told."""
+        """Return its last report of an answer."""
         return next(iter((player.log.splitlines() or [""])[-1].split()), "")
 
     def _wrong(self, lane: Lane, word: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""The points of all lives, and lanes that run through them side by side, each in a database of its own.
+"""The points of all runs, and lanes that try them side by side, each in a database of its own.
 
-First every life is lived once without a fault, and each of its messages noted; these, times the faults, are the points.
+First each run is done once without a fault, and its messages are noted. Each message with each fault is a point.
 """
 
 import threading
@@ -17,7 +17,7 @@ from tests.crashpoints.worker_runs import LIVES, Lane, Told
 
 
 class Subject(Protocol):
-    """What lives, and can be struck."""
+    """A run in which a fault can occur."""
 
     @property
     def name(self) -> str: ...
@@ -33,7 +33,7 @@ Work = tuple[Subject, Point | None]
 
 @dataclass
 class Report:
-    """What came of all runs."""
+    """The results of all runs."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     struck: Counter[tuple[str, Fault]] = field(default_factory=Counter)
@@ -42,7 +42,7 @@ class Report:
     places: dict[str, list[Place]] = field(default_factory=dict)
 
     def note(self, work: Work, told: Told) -> None:
-        """Write down one run."""
+        """Record one run."""
         subject, point = work
         with self.lock:
             if point is None:
@@ -67,7 +67,7 @@ class Report:
 
 
 def census(lanes: Sequence[Lane]) -> tuple[list[Work], Report]:
-    """Live every life once, undisturbed; return all points."""
+    """Do every run once without a fault. Return all points."""
     report = run(lanes, [(subject, None) for subject in SUBJECTS])
     points: list[Work] = [
         (subject, point) for subject in SUBJECTS for point in points_of(report.places.get(subject.name, []))
@@ -76,7 +76,7 @@ def census(lanes: Sequence[Lane]) -> tuple[list[Work], Report]:
 
 
 def run(lanes: Sequence[Lane], works: Sequence[Work], say: Callable[[str], object] = str) -> Report:
-    """Go through these, each lane as it comes to them."""
+    """Try these points; each lane takes the next one."""
     report = Report()
     go_through_all(lanes, works, report, say)
     # A worker that beat once less than before had no time for its last messages: once more.

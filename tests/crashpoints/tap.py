@@ -1,14 +1,14 @@
-"""A door that reads the protocol: it counts the messages of a client, and strikes at one of them.
+"""A proxy that reads the protocol: it counts the messages of a client, and causes a fault at one of them.
 
-    CUT BEFORE   the server never hears it: the connection ends first
-    CUT AFTER    the server has done it, and its answer is lost
-    KILL         the client dies (SIGKILL) when it has left, before the answer; what it said behind it never left
-    FREEZE       the client stands still (SIGSTOP) when it has left, and it reaches the server only after `thaw`:
-                 the latest packet of a worker that has been given up long ago
+    CUT BEFORE   the server never receives the message: the connection ends first
+    CUT AFTER    the server has executed it, and its answer is lost
+    KILL         the client dies (SIGKILL) after it has sent the message, before the answer; it sends nothing more
+    FREEZE       the client is frozen (SIGSTOP) after it has sent the message, and the message reaches the server only
+                 after `thaw`: a late packet of a worker that was declared dead long ago
 
-Unencrypted connections only, which the URL asks for. A message that asks for no answer (Parse, Bind, Execute) is not
-cut after: the server has done nothing before the Sync, so that would be the next one's cut before. Nor does anybody
-freeze in the middle of what he sends in one go: the kernel sends it on.
+The connections are not encrypted; the URL sets that. There is no CUT AFTER for a message without an answer (Parse,
+Bind, Execute): the server does nothing before the Sync, so it would equal the next message's CUT BEFORE. A client is
+never frozen in the middle of one write, because the kernel sends the rest.
 """
 
 import os
@@ -32,7 +32,7 @@ ASKING = frozenset({STARTUP, QUERY, SYNC})
 
 
 class Fault(Enum):
-    """What strikes."""
+    """The kinds of faults."""
 
     CUT_BEFORE = "cut before"
     CUT_AFTER = "cut after"
@@ -42,8 +42,8 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Place:
-    """One message: whose connection, whether the client has been told to stop, the how-manieth, its letter, and whether
-    it is the first since the last one that was answered: what a client sends in one go begins with it."""
+    """One message: its connection, whether the client has been asked to stop, its number, its letter, and whether it
+    is the first since the last answered one. The messages that a client sends at once begin with such a message."""
 
     purpose: str
     ending: bool
@@ -53,7 +53,7 @@ class Place:
 
     @property
     def asks(self) -> bool:
-        """Whether the server answers it, and has then done it."""
+        """Whether the server answers it, after it has executed it."""
         return self.letter in ASKING
 
     def __str__(self) -> str:
@@ -71,8 +71,8 @@ class Point:
         return f"{self.fault.value} {self.place}"
 
     def holds_at(self, place: Place) -> bool:
-        """Tell whether to strike here: at its message, or, should this life have taken another turn (a statement that
-        is prepared by now and was not the last time), at the next one where such a fault makes sense."""
+        """Return whether the fault occurs here: at its message, or, if this run differs (for example by a statement
+        that is prepared by now), at the next message where such a fault is possible."""
         where = self.place
         is_there = (place.purpose, place.ending) == (
             where.purpose,
@@ -82,24 +82,24 @@ class Point:
 
 
 def fits(fault: Fault, place: Place) -> bool:
-    """Tell whether a fault makes sense at a message."""
+    """Return whether a fault is possible at a message."""
     return (place.asks or fault is not Fault.CUT_AFTER) and (place.begins or fault is not Fault.FREEZE)
 
 
 def points_of(places: Iterable[Place]) -> list[Point]:
-    """Return every point of a life that went through these messages."""
+    """Return every point of a run with these messages."""
     return [Point(place, fault) for place in places for fault in Fault if fits(fault, place)]
 
 
 class Frames:
-    """Cuts one way of a connection into messages."""
+    """Splits one direction of a connection into messages."""
 
     def __init__(self, *, greeted: bool) -> None:
         self._buffer = bytearray()
         self._greeted = greeted
 
     def feed(self, data: bytes) -> Iterator[tuple[str, bytes]]:
-        """Yield the letter and the bytes of each message that is whole now."""
+        """Yield the letter and the bytes of each complete message."""
         self._buffer += data
         # Ends: each round takes a message out of the buffer.
         while (size := self._size()) <= len(self._buffer):
@@ -117,7 +117,7 @@ class Frames:
 
 
 def purpose_of(startup: bytes) -> str:
-    """Tell from its first message what a connection is for: by its application name."""
+    """Return the purpose of a connection from its first message: its application name."""
     if struct.unpack_from("!i", startup, 4) == (CANCEL_REQUEST,):
         return "cancel"
     words = startup[8:].split(b"\0")
@@ -160,7 +160,7 @@ class TappedLink(Link):
         self.cut()
 
     def _strike(self, fault: Fault, letter: str, frame: bytes) -> bool:
-        """Tell whether the message, and what comes after it, may go on."""
+        """Return whether the message, and those after it, may pass."""
         match fault:
             case Fault.CUT_BEFORE:
                 self._tap.strike()
@@ -197,7 +197,7 @@ class TappedLink(Link):
 
 
 class Tap(Proxy):
-    """Listens on a loopback port, counts, and strikes once."""
+    """Listens on a loopback port, counts, and causes one fault."""
 
     link = TappedLink  # type: ignore[assignment] # made by a tap alone
 
@@ -221,25 +221,25 @@ class Tap(Proxy):
 
     @property
     def fault(self) -> Fault | None:
-        """What strikes here, if it comes to its point."""
+        """The fault, if its point is reached."""
         return None if self._point is None else self._point.fault
 
     def aim(self, pid: int) -> None:
-        """Say whose messages these are: nobody is struck before."""
+        """Set the client of these messages; before that no fault occurs."""
         self._victim = pid
         self._aimed.set()
 
     def begin_the_end(self) -> None:
-        """Count apart from now on: the client is being told to stop."""
+        """Count separately from now on: the client is asked to stop."""
         with self._lock:
             self._ending = True
 
     def thaw(self) -> None:
-        """Let through what was held back."""
+        """Forward the held message."""
         self.thawed.set()
 
     def passes(self, purpose: str, letter: str, *, begins: bool) -> Fault | None:
-        """Count a message; return what strikes at it, if anything does."""
+        """Count a message. Return the fault that occurs at it, if any."""
         with self._lock:
             self._counts[purpose, self._ending] += 1
             place = Place(purpose, self._ending, self._counts[purpose, self._ending], letter, begins)
@@ -250,7 +250,7 @@ class Tap(Proxy):
             return point.fault
 
     def strike(self, number: signal.Signals | None = None) -> None:
-        """Send the client a signal, if any, and say that it has happened."""
+        """Send the client a signal, if any, and note that the fault has occurred."""
         self._aimed.wait()
         if number is not None and self._victim is not None:
             with suppress(ProcessLookupError):

@@ -1,5 +1,5 @@
-"""The application whose tasks live through every fault. Each handler first says on a line of its own, past the door,
-that it has begun: that stays, whatever becomes of the attempt."""
+"""The application whose tasks run through every fault. Each handler first reports on its own connection, past the
+proxy, that it has begun. That report stays, at any end of the attempt."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ app = Orchestrator()
 
 
 def begin(context: Context) -> None:
-    """Write down that this attempt has begun."""
+    """Record that this attempt has begun."""
     with psycopg.connect(os.environ[DIRECT], autocommit=True) as connection:
         connection.execute(BEGAN, [context.id, context.attempt, context.lease, os.getpid()])
 
@@ -58,7 +58,7 @@ def own_in_thread(context: Context) -> None:
 
 @app.task(name="point.progressing", max_attempts=20, backoff=SOON)
 async def progressing(context: Context) -> None:
-    """Say how far it has come."""
+    """Report progress."""
     begin(context)
     for step in range(2):
         context.progress({"step": step})
@@ -67,7 +67,7 @@ async def progressing(context: Context) -> None:
 
 @app.task(name="point.own_leaking", max_attempts=20, backoff=SOON)
 async def own_leaking(context: Context) -> None:
-    """What a handler should not do: write its entry beside the completion, not with it."""
+    """What a handler should not do: commit its entry separately from the completion."""
     begin(context)
     with psycopg.connect(os.environ[DIRECT], autocommit=True) as connection:
         connection.execute(ENTRY, [context.id, context.attempt, context.lease])

@@ -1,4 +1,4 @@
-"""A seeded choice of crash points; and the judge itself, who finds every kind of fault in tables that were doctored."""
+"""A seeded choice of crash points, and the verdict itself: it finds every kind of fault in manipulated tables."""
 
 import random
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ MISSED_MAX = 4
 def lanes(
     administrator: psycopg.Connection, server_url: str, template_database: str, tmp_path: Path
 ) -> Iterator[list[Lane]]:
-    """Some databases to live in side by side."""
+    """Some databases for runs side by side."""
     with ExitStack() as stack:
         urls = [
             stack.enter_context(migrated_database(administrator, server_url, template_database))
@@ -77,8 +77,8 @@ DOCTORED: dict[str, LiteralString] = {
 }
 
 
-def test_the_judge_finds_every_kind_of_fault(lanes: list[Lane]) -> None:
-    """Nothing in the tables of a life without a fault; and what was planted there, under its name."""
+def test_the_verdict_finds_every_kind_of_fault(lanes: list[Lane]) -> None:
+    """It finds nothing in the tables of a run without a fault, and each planted fault under its name."""
     lane = lanes[0]
     (own,) = (life for life in LIVES if life.name == "own")
     assert [] == own.play(lane).faults
@@ -96,7 +96,7 @@ def test_the_judge_finds_every_kind_of_fault(lanes: list[Lane]) -> None:
 
 
 def test_an_effect_outside_of_the_transaction_is_found(lanes: list[Lane]) -> None:
-    """A handler that commits its entry first, and completes on its own, is killed in between: two entries."""
+    """A handler that commits its entry first, and then completes, is killed in between: two entries."""
     lane = lanes[0]
     place = Place("outcomes", ending=False, number=1, letter="startup", begins=True)
 
@@ -107,10 +107,11 @@ def test_an_effect_outside_of_the_transaction_is_found(lanes: list[Lane]) -> Non
 
 
 @pytest.mark.parametrize(("fault", "rows"), [(Fault.CUT_BEFORE, 0), (Fault.CUT_AFTER, 1)])
-def test_the_door_strikes_at_the_message_it_was_told(
+def test_the_crash_happens_at_the_chosen_message(
     fault: Fault, rows: int, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Before it the server hears nothing of it; after it the server has done it, and the client is not told."""
+    """CUT BEFORE: the server does not receive it. CUT AFTER: the server has executed it, and the client gets no
+    answer."""
     connection.execute("CREATE TABLE struck (n integer)")
     third = Place("producer", ending=False, number=3, letter="Q", begins=True)
 

@@ -1,7 +1,7 @@
-"""What must hold when everything is over, for each task that was expected.
+"""What must hold at the end, for each expected task.
 
-The moves are judged as everywhere (tests/invariants), what was executed beside them here, in SQL. TX: a handler that
-writes in its own transaction has left one entry, under the lease that completed it; another handler none.
+tests/invariants checks the moves; this module checks the executions, in SQL. TX: a handler that writes in its own
+transaction has left one entry, under the lease that completed it; another handler has left none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ RULES: dict[str, LiteralString] = {
 
 
 def violations(connection: psycopg.Connection[Any], ids: Sequence[int]) -> list[str]:
-    """Return everything that must not be, in words."""
+    """Return every violation, as text."""
     asked = [
         f"{rule}: {row}"
         for rule, query in RULES.items()
@@ -66,7 +66,7 @@ def history(connection: psycopg.Connection[Any], ids: Sequence[int]) -> Iterator
 
 
 def timeline(connection: psycopg.Connection[Any], ids: Sequence[int]) -> str:
-    """Tell what happened to these tasks, in order."""
+    """Return the events of these tasks, in order."""
     begun = connection.execute(
         "SELECT * FROM points.executions WHERE task_id = ANY (%s) ORDER BY n", [list(ids)]
     )

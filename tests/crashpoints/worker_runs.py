@@ -1,8 +1,8 @@
-"""A worker's life: hired, given one task, told to stop; and struck at one point of it.
+"""The run of a worker: start, one task, stop; and a fault at one point.
 
-Who is cut off goes on by itself. Who is killed or stands still is replaced, once, by a worker that takes the straight
-way. Who stands still goes on when the task is completed by another and its row is dead: with what it was just saying,
-which reaches the server first then.
+A worker that is cut off goes on by itself. A worker that is killed or frozen is replaced, once, by a worker without
+faults. A frozen worker goes on when another worker has completed the task and its own row is dead. Its delayed message
+reaches the server first then.
 """
 
 import signal
@@ -29,7 +29,7 @@ UNLOADED = -signal.SIGTERM
 
 @dataclass
 class Told:
-    """What came of one run: whether the point was reached, and what must not be."""
+    """The result of one run: whether the point was reached, and the violations."""
 
     reached: bool
     faults: list[str]
@@ -38,7 +38,7 @@ class Told:
 
 
 class Lane:
-    """A database in which one life after another is lived."""
+    """A database in which one run after another is done."""
 
     def __init__(self, made: Environment, directory: Path) -> None:
         self.environment = made
@@ -49,13 +49,13 @@ class Lane:
     @classmethod
     @contextmanager
     def laid(cls, url: str, directory: Path) -> Iterator[Self]:
-        """Give a lane on a migrated database."""
+        """Yield a lane on a migrated database."""
         directory.mkdir()
         with environment(url, directory, QUICK) as made:
             yield cls(made, directory)
 
     def log(self) -> Path:
-        """Name a new log."""
+        """Return the name of a new log."""
         return self.directory / f"{next(self._numbers)}.log"
 
     def hire(self, url: str) -> Process:
@@ -64,7 +64,7 @@ class Lane:
 
 
 class Run:
-    """One life, while it lasts."""
+    """One run."""
 
     def __init__(self, lane: Lane, tap: Tap, point: Point | None, ids: Sequence[int]) -> None:
         self._lane = lane
@@ -77,7 +77,7 @@ class Run:
         tap.aim(self.victim.pid)
 
     def play(self) -> list[str]:
-        """Go through it to the end; return what is wrong with how the processes ended."""
+        """Do it to its end. Return the violations in the ends of the processes."""
         self._until(lambda: self._completed() or self._interrupted(), "it is completed, or something strikes")
         if self._point is not None and not self._point.place.ending and not self._interrupted():
             self._linger()
@@ -90,16 +90,16 @@ class Run:
         return self._stopped()
 
     def kill(self) -> None:
-        """Leave nobody."""
+        """Kill all processes."""
         for player in filter(None, (self.victim, self.rescuer)):
             player.kill()
 
     def logs(self) -> str:
-        """Return what they have said."""
+        """Return their output."""
         return "\n".join(f"--- {p.pid}\n{p.log[-4000:]}" for p in (self.victim, self.rescuer) if p)
 
     def _heal(self) -> None:
-        """Let others do what is left to do, and let go on who stood still."""
+        """Let other workers do the remaining tasks, and resume the frozen one."""
         match self._tap.fault if self._tap.struck.is_set() else None:
             case Fault.KILL:
                 self.victim.wait()
@@ -118,9 +118,9 @@ class Run:
         self.rescuer = self._lane.hire(self._stage.url)
 
     def _stopped(self) -> list[str]:
-        """Tell everybody to stop; return who did not end well."""
+        """Stop all processes. Return those that did not end well."""
         expected = {0}
-        if not self.victim.said("worker started") or not self._tap.struck.is_set():
+        if not self.victim.has_logged("worker started") or not self._tap.struck.is_set():
             # Before it serves, what goes wrong ends it, and is said.
             expected.add(1)
         if self._tap.struck.is_set() and self._tap.fault is Fault.KILL:
@@ -133,7 +133,7 @@ class Run:
         return ends
 
     def _linger(self) -> None:
-        """Wait a while for a point that may be still to come."""
+        """Wait a while for a point that may still be reached."""
         self._tap.struck.wait(LINGER_SECONDS)
 
     def _interrupted(self) -> bool:
@@ -143,7 +143,7 @@ class Run:
         return self._stage.are(self._ids, "completed")
 
     def _lives(self) -> bool:
-        """Tell whether the victim is on the list of the living."""
+        """Return whether the victim is a live worker."""
         return self._stage.serves(self.victim, lit=False)
 
     def _until(self, holds: object, what: str) -> None:
@@ -153,17 +153,17 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """One kind of task, and the connections whose messages are its own; None: all."""
+    """One kind of task, and the connections whose messages count for it; None: all."""
 
     name: str
     purposes: frozenset[str] | None = None
 
     def counts(self, place: Place) -> bool:
-        """Tell whether this message is looked at in this life, and not only in another one's."""
+        """Return whether this message counts for this kind of run, and not only for another."""
         return self.purposes is None or place.purpose in self.purposes
 
     def play(self, lane: Lane, point: Point | None = None) -> Told:
-        """Live once; whoever is left over is killed."""
+        """Do one run. Kill the remaining processes."""
         made = lane.environment
         database.clear(made.connection)
         ids = made.enqueue(f"point.{self.name}", queue="lives")

@@ -1,1 +1,1 @@
-"""The commands that bring a server along: `demo`, `dev`, `sql`, as real processes, at a real terminal."""
+"""The commands that start a server: `demo`, `dev`, `sql`, as real processes, at a real terminal."""

@@ -1,4 +1,4 @@
-"""A folder to work in, in memory where there is room, and nobody left in it afterwards."""
+"""A working folder, in memory if there is room, and a check that no process is left in it."""
 
 from collections.abc import Iterator
 from pathlib import Path

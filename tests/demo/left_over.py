@@ -1,4 +1,4 @@
-"""Who is still there: every process that has to do with a folder, ours or the server's."""
+"""Find every process, ours or the server's, that still uses a folder."""
 
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""`orchestrator demo`: to its end, and interrupted at every step of the way."""
+"""`orchestrator demo`: to its end, and interrupted at every step."""
 
 import os
 import re
@@ -59,7 +59,7 @@ def typed(words: str, here: Path, *more: str) -> str:
     return done.stdout
 
 
-def test_the_demo_runs_to_its_end_and_tells_the_truth(here: Path) -> None:
+def test_the_demo_runs_to_its_end_and_its_figures_are_true(here: Path) -> None:
     """The table agrees with the database, and all that it prints can be typed."""
     with at_terminal(*FEW, cwd=here) as demo:
         assert 0 == demo.ends(), demo.shown
@@ -176,7 +176,7 @@ def test_workers_do_not_outlive_a_demo_that_was_killed(here: Path) -> None:
         assert_nothing_left(here)
 
 
-def test_a_worker_that_ends_is_told(here: Path) -> None:
+def test_an_ended_worker_is_reported(here: Path) -> None:
     """With the end of its log; the rest is cleared away."""
     with at_terminal(*FEW, cwd=here) as demo:
         demo.shows("Enqueueing")

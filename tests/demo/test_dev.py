@@ -1,4 +1,4 @@
-"""`orchestrator dev`: a server, its tables and a worker, with one command, and gone with it."""
+"""`orchestrator dev`: one command starts a server, its tables and a worker, and ends all of them."""
 
 import re
 import signal
@@ -129,8 +129,8 @@ def test_two_databases_are_one_too_many(jobs: Path) -> None:
     assert "--url and --data name two databases" in done.stderr
 
 
-def test_who_names_no_database_is_told_of_dev(jobs: Path) -> None:
+def test_the_error_for_a_missing_database_mentions_dev(jobs: Path) -> None:
     """Every command that needs one says how to give one, and what to do without."""
-    said = [run(*words, cwd=jobs).stderr for words in (["worker", "jobs:app"], ["migrate"], ["sql"])]
+    errors = [run(*words, cwd=jobs).stderr for words in (["worker", "jobs:app"], ["migrate"], ["sql"])]
 
-    assert [True] * 3 == ["`orchestrator dev MODULE:APP`" in text for text in said]
+    assert [True] * 3 == ["`orchestrator dev MODULE:APP`" in text for text in errors]

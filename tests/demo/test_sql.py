@@ -1,4 +1,4 @@
-"""`orchestrator sql`: psql on the database, with the server of an embedded: URL held meanwhile."""
+"""`orchestrator sql`: psql on the database; the server of an embedded: URL runs meanwhile."""
 
 import json
 import os

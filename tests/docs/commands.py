@@ -1,4 +1,4 @@
-"""Run a page's command as at a terminal. A plain `orchestrator …` is forked; anything else is for the shell."""
+"""Run a page's command as at a terminal. A plain `orchestrator …` is forked; the shell runs anything else."""
 
 import os
 import re

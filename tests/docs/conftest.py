@@ -1,4 +1,4 @@
-"""A page is run in our own process; what it sets up for a process of its own is taken back."""
+"""A page runs in our own process; changes that it makes for its own process are undone."""
 
 import logging
 from collections.abc import Iterator

@@ -1,13 +1,13 @@
-"""Read a page: its blocks of code in order, and what is said about each.
+"""Read a page: its blocks of code in order, and the notes about each.
 
     ```python     run in the page's namespace; written to a file when the line above names one: "Save as `shop.py`:"
     ```sql        run statement by statement, as psql does
     ```console    lines that begin with `$ ` are run, the lines below each are what it prints
     ```text       what the block right above prints; anywhere else it is a drawing
 
-A comment right above a block, `<!-- not run: reason -->`, exempts it, and one test lists all of these. In what is
-printed, `…` stands for anything on its line, and alone on a line for any lines. What several processes print comes in
-no order: with `--processes` each line that the page shows is somewhere in what was printed.
+A comment right above a block, `<!-- not run: reason -->`, exempts it, and one test lists all of these. In expected
+output, `…` stands for anything on its line, and alone on a line for any lines. The output of several processes has no
+order: with `--processes` each line of the page must be somewhere in the output.
 """
 
 import re
@@ -75,13 +75,13 @@ def fenced(text: str) -> Iterator[tuple[Block, bool]]:
             if inner.strip() == fence["fence"]:
                 break
             body.append(inner)
-        said, named = NOT_RUN.match(above), FILE.search(above)
+        expected, named = NOT_RUN.match(above), FILE.search(above)
         yield (
             Block(
                 number,
                 fence["indent"] + fence["language"],
                 "\n".join(body) + "\n",
-                not_run=said["reason"] if said else None,
+                not_run=expected["reason"] if expected else None,
                 file=named["file"] if named and fence["language"] == "python" else None,
             ),
             above == "```",
@@ -110,13 +110,15 @@ def statements(text: str) -> list[str]:
     return [part.strip() for part in parts if re.sub(r"--[^\n]*", "", part).strip()]
 
 
-def agrees(said: str, printed: str, *, in_any_order: bool = False) -> bool:
+def agrees(expected: str, printed: str, *, in_any_order: bool = False) -> bool:
     """Tell whether a page says what was printed, up to white space, rulers, times and ids."""
     lines = stable(printed)
     if in_any_order:
-        shown = [line for line in stable(said) if line != "…"]
+        shown = [line for line in stable(expected) if line != "…"]
         return all(any(re.fullmatch(as_pattern(line), there) for there in lines) for line in shown)
-    pattern = "".join(r"(?:[^\n]*\n)*?" if line == "…" else as_pattern(line) + r"\n" for line in stable(said))
+    pattern = "".join(
+        r"(?:[^\n]*\n)*?" if line == "…" else as_pattern(line) + r"\n" for line in stable(expected)
+    )
     return re.fullmatch(pattern, "".join(f"{line}\n" for line in lines)) is not None
 
 

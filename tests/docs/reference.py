@@ -1,12 +1,13 @@
-"""The generated parts of docs/reference/: what the code and a migrated database say of themselves.
+"""The generated parts of docs/reference/, from the code and a migrated database.
 
 A part stands between two comments:
 
     <!-- generated: view dead_letters -->
     <!-- end -->
 
-Facts come from the code; of a table the last column is prose, written by hand and kept by the row's first cell.
-`python -m tests.docs.reference` renews all parts in place, on an embedded server of its own, and a test compares.
+Facts come from the code. The last column of a table is prose, which authors write; it belongs to the row's first cell
+and is kept. `python -m tests.docs.reference` renews all parts in place, on an embedded server of its own, and a test
+compares.
 """
 
 import dataclasses
@@ -32,7 +33,8 @@ from orchestrator.postgres import embedded
 from orchestrator.schema import migrate, tables
 from orchestrator.task.backoff import Backoff
 from orchestrator.task.columns import OPTIONS
-from orchestrator.task.status import TRANSITIONS, Status, Who
+from orchestrator.task.status import TRANSITIONS, ChangedBy, Status
+from orchestrator.task.tally import ENDS, ERRORS, MEANINGS, WORDS
 from tests import servers
 from tests.docs.pages import REPOSITORY
 from tests.security.rights import granted, matrix
@@ -57,8 +59,10 @@ INNER = (
     "warn_undeclared", "up_since", "worker_command",
 )  # fmt: skip
 
-# Of a context: what its worker asks, and no handler.
-FOR_THE_WORKER = ("begun_at", "completion", "is_completing", "result_text", "task", "was_told")
+OUTCOMES = {f"`{word}`": [f"attempts that {meaning}"] for word, meaning in MEANINGS.items()}
+
+# The attributes of a context that are for its worker only.
+FOR_THE_WORKER = ("begun_at", "cancel_was_seen", "completion", "is_completing", "result_text", "task")
 
 FUNCTIONS: LiteralString = """
     SELECT p.proname, pg_get_function_arguments(p.oid), pg_get_function_result(p.oid)
@@ -102,6 +106,7 @@ def all_writers(connection: psycopg.Connection[Any]) -> dict[str, dict[str, Writ
         "docs/reference/settings.md": {"settings": settings},
         "docs/reference/events.md": {"events": constant(events_table())},
         "docs/reference/metrics.md": {"metrics": constant(metrics_table())},
+        "docs/howto/statistics.md": {"outcomes": constant(outcomes_table())},
         "docs/reference/cli.md": {
             f"command {name}": helper(command, name) for name, command in all_commands()
         },
@@ -123,6 +128,8 @@ def sql_writers(connection: psycopg.Connection[Any]) -> dict[str, Writer]:
         columns.setdefault(part, []).append([f"`{name}`", f"`{short(kind)}`"])
     for part, rows in columns.items():
         known = {f"`{option.column}`": option.meaning for option in OPTIONS} if part == "table tasks" else {}
+        if part.startswith("table statistics"):
+            rows = [[*row, *OUTCOMES.get(row[0], ())] for row in rows]
         writers[part] = table_writer(["Column", "Type", "Meaning"], rows, known)
     writers["columns of a new task"] = constant(new_columns())
     return writers
@@ -173,12 +180,20 @@ def events_table() -> str:
 
 
 def metrics_table() -> str:
-    """Write down every number, out of the catalogue that all are made from."""
+    """Write down every metric, from the list that all are made from."""
     rows = [
         [f"`{one.full_name}`", one.kind, ", ".join(f"`{name}`" for name in one.labels) or "–", one.what]
         for one in METRICS
     ]
     header = ["Metric", "Kind", "Labels", "What it is"]
+    return lines_of([header, ["---"] * len(header), *rows])
+
+
+def outcomes_table() -> str:
+    """Write down how an attempt can end."""
+    counts = {word: "as an error" if word in ERRORS else "yes" if word in ENDS else "–" for word in WORDS}
+    header = ["Column", "The attempt", "Counts for `error_rate`"]
+    rows = [[f"`{word}`", MEANINGS[word], counts[word]] for word in WORDS]
     return lines_of([header, ["---"] * len(header), *rows])
 
 
@@ -222,12 +237,12 @@ def helper(command: click.Command, name: str) -> Writer:
 def transitions() -> str:
     """Draw TRANSITIONS, which a test holds equal to what the database allows."""
     header = ["from ＼ to", *(f"`{status}`" for status in Status)]
-    rows = [[f"`{old}`", *(who(TRANSITIONS[old].get(new, Who(0))) for new in Status)] for old in Status]
+    rows = [[f"`{old}`", *(who(TRANSITIONS[old].get(new, ChangedBy(0))) for new in Status)] for old in Status]
     return lines_of([header, ["---"] * len(header), *rows])
 
 
-def who(may: Who) -> str:
-    return " · ".join(str(one.name).lower() for one in Who if one in may)
+def who(may: ChangedBy) -> str:
+    return " · ".join(str(one.name).lower() for one in ChangedBy if one in may)
 
 
 def sqlstates(body: str) -> str:
@@ -269,7 +284,10 @@ def table(
 ) -> str:
     """Write a table, its last column kept from the old one where the first cell is the same; else what is known."""
     prose = {cells[0]: cells[-1] for line in body.splitlines() if len(cells := cells_of(line)) > 1}
-    full = [[*row, prose.get(row[0]) or (known or {}).get(row[0], "")] for row in rows]
+    full = [
+        row if len(row) == len(header) else [*row, prose.get(row[0]) or (known or {}).get(row[0], "")]
+        for row in rows
+    ]
     return lines_of([header, ["---"] * len(header), *full])
 
 

@@ -49,7 +49,7 @@ class Session:
             case Block(language="sql"):
                 return [(block.output, self._sql(block.text, may_fail="ERROR:" in (block.output or "")))]
             case Block(language="console"):
-                return [(said, self._console(command)) for command, said in commands(block.text)]
+                return [(expected, self._console(command)) for command, expected in commands(block.text)]
             case _:
                 return []
 

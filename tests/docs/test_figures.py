@@ -1,4 +1,4 @@
-"""Figures in the explanations are those of the code: a change of one is a change of its page."""
+"""Figures in the explanations equal those in the code: a change of one is a change of its page."""
 
 import pytest
 

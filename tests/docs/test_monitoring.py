@@ -1,4 +1,4 @@
-"""Alerts and dashboard ask for numbers that there are, by labels that these have, and lead to what one should do."""
+"""Alerts and dashboard use existing metrics with existing labels, and link to the advice."""
 
 import json
 import re
@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from orchestrator.observe.metric_definitions import METRICS, Metric
+from orchestrator.task.tally import ENDS, ERRORS, WORDS
 from tests.docs.pages import REPOSITORY
 
 ALERTS = REPOSITORY / "docs" / "monitoring" / "alerts.yml"
@@ -23,6 +24,7 @@ OF_SCRAPES = {"instance", "job"}
 SELECTOR = re.compile(r"\b(?P<name>(?:orchestrator_\w+|up))\b(?:\{(?P<labels>[^}]*)\})?")
 BY = re.compile(r"\bby \(([^)]*)\)")
 LABEL = re.compile(r"(\w+)\s*(?:=~|!~|!=|=)\s*\"[^\"]*\"")
+OUTCOMES = re.compile(r'orchestrator_attempts_ended_total\{[^}]*outcome([=!])~"([^"]+)"')
 USED = re.compile(r"\$labels\.(\w+)|\{\{(\w+)\}\}")
 
 
@@ -74,8 +76,8 @@ def faults(expression: str, shown: str = "") -> list[str]:
 
 
 @pytest.mark.parametrize(("expression", "shown"), list(expressions()))
-def test_what_is_asked_for_is_there(expression: str, shown: str) -> None:
-    """Every metric by its name, every label by its own."""
+def test_every_metric_in_a_query_exists(expression: str, shown: str) -> None:
+    """Every metric and every label."""
     assert [] == faults(expression, shown)
     assert expression.count("(") == expression.count(")")
     assert SELECTOR.search(expression)
@@ -101,7 +103,7 @@ def test_a_slip_is_found(expression: str, shown: str, fault: str) -> None:
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
-def test_an_alert_says_what_is_wrong_and_leads_to_what_to_do(rule: dict[str, Any]) -> None:
+def test_an_alert_names_the_problem_and_links_to_the_advice(rule: dict[str, Any]) -> None:
     """A summary, a severity, and a section of a page that is there."""
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
     headings = re.findall(r"^#+ (.+)$", (REPOSITORY / page).read_text(), re.MULTILINE)
@@ -112,7 +114,16 @@ def test_an_alert_says_what_is_wrong_and_leads_to_what_to_do(rule: dict[str, Any
     assert anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
-def test_there_is_an_alert_for_each_thing_that_wakes_somebody() -> None:
+def test_the_rate_of_errors_is_that_of_the_statistics() -> None:
+    """The alert and the dashboard list the same outcomes as `error_rate`: errors, and attempts that do not count."""
+    rest = [word for word in WORDS if word not in ENDS]
+    listed = [(how, words.split("|")) for text, _ in expressions() for how, words in OUTCOMES.findall(text)]
+
+    assert len(listed) >= 4
+    assert {"=": sorted(ERRORS), "!": sorted(rest)} == {how: sorted(words) for how, words in listed}
+
+
+def test_every_urgent_condition_has_an_alert() -> None:
     """None of them twice."""
     names = [rule["alert"].removeprefix("Orchestrator") for rule in rules()]
 

@@ -1,4 +1,4 @@
-"""Every block of code in the README and below docs/ runs, in page order, and prints what the page says."""
+"""Every block of code in the README and below docs/ runs, in page order, and prints what the page shows."""
 
 import os
 import re
@@ -67,19 +67,19 @@ def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, pag
 
 
 @pytest.mark.parametrize("page", [long(page) if page in LONG else page for page in PAGES])
-def test_a_page_does_what_it_says(page: str, session: Session) -> None:
+def test_the_examples_of_a_page_work(page: str, session: Session) -> None:
     """A reader who follows it from the top sees what is printed there."""
     for block in blocks(PAGES[page]):
         if block.not_run is None:
-            for said, printed in session.run(block):
+            for shown_output, printed in session.run(block):
                 of_several = block.language == "console" and "--processes" in block.text
-                assert said is None or agrees(said, printed, in_any_order=of_several), (
-                    f"{page}:{block.line}: the page says\n{said}\nand it printed\n{printed}"
+                assert shown_output is None or agrees(shown_output, printed, in_any_order=of_several), (
+                    f"{page}:{block.line}: the page says\n{shown_output}\nand it printed\n{printed}"
                 )
 
 
-def test_what_is_not_run_is_listed_here() -> None:
-    """An exemption is seen by whoever reviews this file."""
+def test_every_block_that_does_not_run_is_listed_here() -> None:
+    """A reviewer of this file sees each exemption."""
     exempt = {
         page: [block.not_run for block in blocks(text) if block.not_run is not None]
         for page, text in PAGES.items()
@@ -89,7 +89,7 @@ def test_what_is_not_run_is_listed_here() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_block_says_what_it_is(page: str) -> None:
+def test_every_block_has_a_language(page: str) -> None:
     """A block without a language, or in one that nobody runs, would never be checked."""
     assert [] == [
         f"{page}:{b.line}: {b.language!r}" for b in blocks(PAGES[page]) if b.language not in LANGUAGES
@@ -127,7 +127,7 @@ def test_commands_and_statements_are_taken_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "printed", "same"),
+    ("shown_output", "printed", "same"),
     [
         (" id | n\n----+---\n  1 | 2\n", "id | n\n--+--\n 1 | 2", True),
         ("id …\n…\nend\n", "id 7\nmore\nand more\nend\n", True),
@@ -138,17 +138,17 @@ def test_commands_and_statements_are_taken_apart() -> None:
         ("a … c\n", "a b\nc\n", False),
     ],
 )
-def test_what_was_printed_is_compared_by_its_stable_parts(said: str, printed: str, same: bool) -> None:
-    """Times, ids, rulers and white space may differ; anything else may not."""
-    assert same == agrees(said, printed)
+def test_output_is_compared_by_its_stable_parts(shown_output: str, printed: str, same: bool) -> None:
+    """Times, ids, rulers and white space may differ; everything else must be equal."""
+    assert same == agrees(shown_output, printed)
 
 
-def test_what_several_processes_print_comes_in_any_order() -> None:
-    """Each line of the page must be there; which process was first does not matter."""
-    said = "…child started…place=1\n…worker started…\n…\n"
+def test_lines_of_several_processes_may_be_in_any_order() -> None:
+    """Each line of the page must be in the output; the order of the processes does not matter."""
+    shown_output = "…child started…place=1\n…worker started…\n…\n"
 
-    assert agrees(said, "a worker started\nmore\na child started place=1\n", in_any_order=True)
-    assert not agrees(said, "a worker started\nmore\n", in_any_order=True)
+    assert agrees(shown_output, "a worker started\nmore\na child started place=1\n", in_any_order=True)
+    assert not agrees(shown_output, "a worker started\nmore\n", in_any_order=True)
 
 
 def test_pages_promise_no_block_in_disguise() -> None:
@@ -177,4 +177,4 @@ def test_a_wrong_page_is_found(database_url: str, tmp_path: Path) -> None:
     finally:
         reader.close()
 
-    assert [False] * 3 == [agrees(said or "", printed) for said, printed in answers]
+    assert [False] * 3 == [agrees(shown_output or "", printed) for shown_output, printed in answers]

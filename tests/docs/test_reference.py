@@ -1,4 +1,4 @@
-"""The reference says what the code says: names, arguments, types, defaults, options, SQLSTATEs, transitions."""
+"""The reference equals the code: names, arguments, types, defaults, options, SQLSTATEs, transitions."""
 
 import re
 
@@ -16,6 +16,7 @@ PAGES = (
     "docs/reference/cli.md",
     "docs/reference/events.md",
     "docs/reference/metrics.md",
+    "docs/howto/statistics.md",
 )
 ACTION = "| `action` | `text` | "
 # What the first column of a new row of audit is: a text, or one chosen by a CASE.

@@ -1,4 +1,4 @@
-"""How far an attempt has come in completing itself: which steps there are, and who waits for which."""
+"""The states of an attempt that completes itself: the possible steps, and which step waits for which."""
 
 import asyncio
 import threading
@@ -9,8 +9,8 @@ from orchestrator.errors import LeaseLost
 from orchestrator.execute.completion import Completion
 
 
-def test_it_is_committed_once() -> None:
-    """After that there is no other transaction; before, one after the other."""
+def test_a_task_is_completed_in_one_transaction_only() -> None:
+    """After the commit there is no other transaction; before it, one after the other."""
     completion = Completion(7)
     completion.open()
     completion.end(committed=False)
@@ -24,7 +24,7 @@ def test_it_is_committed_once() -> None:
 
 
 @pytest.mark.parametrize("committing", [False, True])
-def test_there_is_one_at_a_time(committing: bool) -> None:
+def test_there_is_one_transaction_at_a_time(committing: bool) -> None:
     """Also while the first one commits."""
     completion = Completion(7)
     completion.open()
@@ -52,8 +52,8 @@ def test_an_attempt_that_has_ended_commits_nothing() -> None:
 
 
 @pytest.mark.parametrize("committed", [True, False])
-def test_what_is_committing_is_waited_for(committed: bool) -> None:
-    """From another thread, and is not interrupted: its answer decides."""
+def test_a_commit_in_progress_is_waited_for(committed: bool) -> None:
+    """A commit in another thread is not interrupted: its answer decides."""
     completion = Completion(7)
     completion.open(lambda: pytest.fail("it was interrupted"))
     completion.commit()
@@ -71,7 +71,7 @@ def test_what_is_committing_is_waited_for(committed: bool) -> None:
     thread.join()
 
 
-async def test_who_waits_may_be_cancelled_and_ask_again() -> None:
+async def test_a_waiter_may_be_cancelled_and_wait_again() -> None:
     """The wait changes nothing."""
     completion = Completion(7)
     completion.open()

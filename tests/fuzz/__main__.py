@@ -1,7 +1,7 @@
-"""`python -m tests.fuzz`: 100,000 calls with anything in them, of any seed, and the counts.
+"""`python -m tests.fuzz`: 100,000 calls with any content, with any seed, and the counts.
 
-In rounds, each with a seed of its own: hypothesis remembers what it has tried, and a hundred thousand calls are a lot.
-What fails is told with the smallest call that does.
+It runs in rounds, each with a seed of its own, because hypothesis remembers all its examples. For a failure it
+prints the smallest call that fails.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Every function that some role may call, each argument at each edge of its type, the others as they should be."""
+"""Every function that a role may call, each argument at each edge of its type, with normal other arguments."""
 
 from collections.abc import Iterator
 
@@ -53,15 +53,15 @@ def calls(function: Function, server_version: int) -> Iterator[FunctionCall]:
 
 def fault(call: FunctionCall, error: psycopg.Error) -> str | None:
     """Say what is wrong with a refusal; None: nothing, it is one line of ours."""
-    said = (error.diag.message_primary or "") + (error.diag.message_hint or "")
+    message = (error.diag.message_primary or "") + (error.diag.message_hint or "")
     given = {
         name: value if value is None or len(value) < 80 else f"{value[:60]}…"
         for name, value in call.given.items()
     }
-    told = f"{call.function.name}({given}) as {call.function.role}: {error.sqlstate} {said[:200]}"
+    description = f"{call.function.name}({given}) as {call.function.role}: {error.sqlstate} {message[:200]}"
     taken = error.sqlstate == "23505" and error.diag.constraint_name is None
     if not (error.sqlstate or "").startswith("OR") and not taken:
-        return told
-    if len(said) > REFUSAL_CHARACTERS_MAX or not (error.diag.message_primary or "").isprintable():
-        return f"{told} … ({len(said)} characters, or not printable)"
+        return description
+    if len(message) > REFUSAL_CHARACTERS_MAX or not (error.diag.message_primary or "").isprintable():
+        return f"{description} … ({len(message)} characters, or not printable)"
     return None

@@ -1,4 +1,4 @@
-"""The ways to enqueue, and to call any function, each with anything in it. A way returns the ids of what got in."""
+"""The ways to enqueue, and to call any function, each with any content. A way returns the ids of the accepted tasks."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Every function that some role may call, as the catalog has them, called with anything that its arguments may be."""
+"""Every function that a role may call, from the catalog, called with any values of its arguments' types."""
 
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Which refusals are refusals by name."""
+"""The refusals that count as refusals by name."""
 
 from collections import Counter
 

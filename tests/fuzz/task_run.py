@@ -1,4 +1,4 @@
-"""One call, and the life of the tasks that came of it: claimed, decoded, run, ended, read back, as a worker does it."""
+"""One call, and the life of its tasks: claimed, decoded, run, ended, read back, with a worker's own functions."""
 
 import math
 from collections import Counter

@@ -21,8 +21,8 @@ def test_every_argument_at_every_edge_is_answered_or_refused_in_one_line(
                 with connection.transaction(force_rollback=True):
                     call.within(connection)
             except psycopg.Error as error:
-                if told := edges.fault(call, error):
-                    faults.append(told)
+                if found := edges.fault(call, error):
+                    faults.append(found)
 
     assert not faults, "\n".join(faults)
     assert tried > 500

@@ -1,4 +1,4 @@
-"""A few hundred calls with anything in them: what gets in comes back equal and runs, the rest is refused by name."""
+"""A few hundred calls with any content: accepted values come back equal and run, and the others are refused by name."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,15 +35,15 @@ def shop(database_url: str) -> Iterator[Shop]:
 
 @SETTINGS
 @given(way=WAYS, does=values.endings)
-def test_what_gets_in_comes_back_equal_and_the_rest_is_refused_by_name(
+def test_accepted_values_come_back_equal_and_others_are_refused_by_name(
     shop: Shop, way: Way, does: Any
 ) -> None:
-    """Whatever is enqueued, whichever way, and however its attempt ends."""
+    """For each value, each way to enqueue, and each end of the attempt."""
     shop.live(way, does)
 
 
-def test_whatever_a_function_is_given_it_answers_or_refuses_by_name(shop: Shop) -> None:
-    """Each function that some role may call, with anything that its arguments' types allow, and more."""
+def test_each_function_answers_or_refuses_any_argument(shop: Shop) -> None:
+    """Each function that a role may call, with any value that its arguments' types allow, and more."""
     calls = functions.calls(functions.callable_ones(shop.hand), functions.shelf(shop.hand))
 
     SETTINGS(given(calls)(shop.call))()
@@ -51,7 +51,7 @@ def test_whatever_a_function_is_given_it_answers_or_refuses_by_name(shop: Shop) 
 
 @settings(SETTINGS, max_examples=60)
 @given(edit=EDITS, does=values.endings)
-def test_whatever_somebody_writes_into_a_task_breaks_no_claim(shop: Shop, edit: Edit, does: Any) -> None:
+def test_no_content_of_a_task_breaks_a_claim(shop: Shop, edit: Edit, does: Any) -> None:
     """Not even an owner's UPDATE, which no grant and few checks stand in the way of."""
     shop.edit(edit, does)
 

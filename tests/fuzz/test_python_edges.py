@@ -1,4 +1,4 @@
-"""Each argument of each public call in Python, given what it cannot take."""
+"""Each argument of each public call in Python, with values that it cannot accept."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -72,11 +72,11 @@ def loaded(**settings: Any) -> Config:
 
 def fault(error: BaseException) -> str | None:
     """Say what is wrong with a refusal; None: it is one line."""
-    said = str(error)
+    message = str(error)
     if not isinstance(error, REFUSALS) or isinstance(error, UnicodeError):
-        return f"{type(error).__name__}: {said[:200]}"
-    if len(said) > LINE_CHARACTERS_MAX or "\n" in said or not said:
-        return f"{type(error).__name__}: {said[:200]!r} … ({len(said)} characters)"
+        return f"{type(error).__name__}: {message[:200]}"
+    if len(message) > LINE_CHARACTERS_MAX or "\n" in message or not message:
+        return f"{type(error).__name__}: {message[:200]!r} … ({len(message)} characters)"
     return None
 
 

@@ -1,4 +1,4 @@
-"""What may be in a call: the right thing, nearly the right thing, and anything else."""
+"""The values in a call: valid, almost valid, and anything else."""
 
 import json
 import math
@@ -231,18 +231,18 @@ class Liar(Exception):
         return 5
 
 
-def named(name: str, said: str) -> BaseException:
+def named(name: str, message: str) -> BaseException:
     """Make an exception whose class has any name, as far as Python lets it."""
     try:
         kind: type[Exception] = type(name, (Exception,), {})
-        return kind(said)
+        return kind(message)
     except (ValueError, UnicodeEncodeError):
-        return RuntimeError(said)
+        return RuntimeError(message)
 
 
-def chained(said: str) -> BaseException:
+def chained(message: str) -> BaseException:
     """Make an exception that is its own cause's cause."""
-    one, two = RuntimeError(said), ValueError(said)
+    one, two = RuntimeError(message), ValueError(message)
     one.__cause__, two.__cause__ = two, one
     return one
 

@@ -1,1 +1,1 @@
-"""The rules of the house, each as a function over a path, tried on a planted fault."""
+"""The rules of this code base, each a function over a path, tested with a planted fault."""

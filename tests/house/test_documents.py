@@ -1,4 +1,4 @@
-"""What every text owes its reader: links that lead somewhere, nothing unfinished, no traces of a machine."""
+"""The rules for every text: links that work, nothing unfinished, no paths of a machine."""
 
 import re
 import subprocess

@@ -1,8 +1,8 @@
-"""From the second revision on the schema only grows: workers of the release before go on working on the new one.
+"""From the second revision on the schema only grows: workers of the previous release must work on the new schema.
 
-A revision that takes something away declares itself a contraction, by raising settings.oldest_code: then no older code
-starts any more, and what it needed may go. Whatever a revision does, it does not wait long for a lock, since all that
-comes after it waits behind it.
+A revision that removes something declares itself a contraction: it raises settings.oldest_code. Then older code no
+longer starts, and the revision may remove what only that code needed. No revision may wait long for a lock, because
+all later statements would wait behind it.
 """
 
 import ast
@@ -118,13 +118,13 @@ def faults(versions: Path) -> list[str]:
     known: dict[str, str] = {}
     for revision in revisions(versions):
         if not revision.name.startswith(FOUNDATION):
-            said = [*always(revision)]
+            found_here = [*always(revision)]
             lowered = revision.contracts_to
             if lowered is None:
-                said += [*breaking(revision), *overloads(revision, known)]
+                found_here += [*breaking(revision), *overloads(revision, known)]
             elif not 1 < lowered <= revision.number:
-                said.append(f"oldest_code {lowered}: names neither this revision nor one before it")
-            found += [f"{revision.name}: {one}" for one in said]
+                found_here.append(f"oldest_code {lowered}: names neither this revision nor one before it")
+            found += [f"{revision.name}: {one}" for one in found_here]
         known |= revision.signatures
     return found
 
@@ -273,22 +273,22 @@ def add(versions: Path, *statements: str, module: str = "def upgrade() -> None: 
 
 
 @pytest.mark.parametrize("statement", SURVIVED)
-def test_what_grows_passes(versions: Path, statement: str) -> None:
-    """What older code does not see, or need not fill in."""
+def test_additions_pass(versions: Path, statement: str) -> None:
+    """Changes that older code does not see, or need not fill in."""
     add(versions, PATIENT, statement)
 
     assert [] == faults(versions)
 
 
 @pytest.mark.parametrize("statement", BROKEN)
-def test_what_breaks_older_code_is_found(versions: Path, statement: str) -> None:
-    """By the name of the revision, and with the reason."""
+def test_a_change_that_breaks_older_code_is_found(versions: Path, statement: str) -> None:
+    """The message names the revision and the reason."""
     add(versions, PATIENT, statement)
 
-    (said,) = faults(versions)
+    (found_here,) = faults(versions)
 
-    assert said.startswith("0002_growth: ")
-    assert BROKEN[statement] in said
+    assert found_here.startswith("0002_growth: ")
+    assert BROKEN[statement] in found_here
 
 
 @pytest.mark.parametrize("statement", BROKEN)
@@ -301,15 +301,15 @@ def test_a_contraction_may_do_it(versions: Path, statement: str) -> None:
 
 @pytest.mark.parametrize("statement", BUSY)
 @pytest.mark.parametrize("declared", [[], [CONTRACTION.format(2)]], ids=["expands", "contracts"])
-def test_what_a_busy_database_does_not_survive_is_found(
+def test_a_statement_that_harms_a_busy_database_is_found(
     versions: Path, statement: str, declared: list[str]
 ) -> None:
-    """Whoever still runs."""
+    """For example one with a long exclusive lock."""
     add(versions, PATIENT, *declared, statement)
 
-    (said,) = faults(versions)
+    (found_here,) = faults(versions)
 
-    assert BUSY[statement] in said
+    assert BUSY[statement] in found_here
 
 
 @pytest.mark.parametrize("first", ["SELECT 1", "SET lock_timeout = '2s'", "-- SET LOCAL lock_timeout = '2s'"])
@@ -317,9 +317,9 @@ def test_a_revision_without_a_lock_timeout_is_found(versions: Path, first: str) 
     """Of the transaction, and before all else."""
     add(versions, first, PATIENT if "--" not in first else "SELECT 1")
 
-    (said,) = faults(versions)
+    (found_here,) = faults(versions)
 
-    assert "does not begin with SET LOCAL lock_timeout" in said
+    assert "does not begin with SET LOCAL lock_timeout" in found_here
 
 
 @pytest.mark.parametrize("number", [1, 3])

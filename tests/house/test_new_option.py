@@ -1,19 +1,15 @@
-"""To give a task one more option takes four edits by hand; all else is rendered from them.
+"""A new option of a task needs four edits; everything else is rendered from them.
 
-The option is added to a copy of the code, and the copy enqueues with it in every way.
+The test adds an option to a copy of the code, and the copy enqueues with it in every way.
 """
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import psycopg
 
-REPOSITORY = Path(__file__).parents[2]
-COPIED = ("orchestrator", "migrations", "tests")
+from tests.house.edited_copy import edit_a_copy, run
+
 FILES_MAX = 6
 
 OPTION = """
@@ -99,17 +95,7 @@ def test_an_option_is_added_by_few_edits(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """Argument of Python and of SQL, member of a set, flag, column, default, bound, and row of the reference."""
-    for folder in COPIED:
-        shutil.copytree(REPOSITORY / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    for name, edits in EDITS.items():
-        path = tmp_path / name
-        text = path.read_text()
-        for old, new in edits:
-            assert 1 == text.count(old), f"{name}: {old}"
-            text = text.replace(old, new)
-        path.write_text(text)
-    run(tmp_path, "-m", "orchestrator.schema.render")
-    run(tmp_path, "migrations/freeze.py", "0001_foundation")
+    edit_a_copy(tmp_path, EDITS)
     connection.execute("DROP SCHEMA orchestrator CASCADE")
 
     colours, refusals, is_in_reference = json.loads(
@@ -121,17 +107,3 @@ def test_an_option_is_added_by_few_edits(
     assert ["the colour is empty"] == refusals
     assert is_in_reference
     assert len(EDITS) <= FILES_MAX
-
-
-def run(folder: Path, *words: str) -> str:
-    """Run Python in the copy, with the copy's code."""
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(folder)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert 0 == done.returncode, done.stderr
-    return done.stdout

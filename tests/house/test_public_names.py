@@ -1,4 +1,4 @@
-"""The front door: few names, all of them there."""
+"""The public API: few names, and all of them exist."""
 
 import orchestrator
 

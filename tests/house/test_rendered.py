@@ -1,4 +1,4 @@
-"""What is listed in several statements is written down once, in task/columns.py, and rendered from there."""
+"""Lists that several statements need are written once, in task/columns.py, and rendered from there."""
 
 import re
 from pathlib import Path
@@ -59,7 +59,7 @@ def test_every_end_of_a_task_keeps_every_column() -> None:
     assert 6 == len(ends)
 
 
-def test_what_is_kept_is_a_column() -> None:
-    """No list can name what is not there."""
+def test_each_kept_name_is_a_column() -> None:
+    """No list may name a column that does not exist."""
     assert set(KEPT) <= COLUMNS
     assert set(KEPT) >= ONLY_OF_GUESTS

@@ -1,7 +1,7 @@
-"""Nothing of ours looks a name up in a search_path that others may have written.
+"""Our SQL finds no name through a search_path in which other roles may create objects.
 
-A session of ours sets its own path when it is opened. A statement that runs in a user's session qualifies all:
-functions, types and operators. tests/security/test_search_path.py shows on a real server that this is enough.
+Our sessions set their own path when they open. A statement in a user's session qualifies all functions, types and
+operators. tests/security/test_search_path.py shows on a real server that this is enough.
 """
 
 import ast
@@ -22,7 +22,6 @@ IN_A_USERS_SESSION = {
     "finish/own_transaction.sql": "ends a handler's own transaction",
     "finish/complete.sql": "ends a handler's own transaction",
     "operate/state.sql": "what a handle asks, through a pooler too",
-    "operate/cancel.sql": "what a handle asks, through a pooler too",
     "postgres/reset_session.sql": "readies a connection for the next handler",
     "postgres/safe_path.sql": "runs before the path is safe",
     "operate/doctor/search_path.sql": "looks at a path that is not safe",
@@ -96,8 +95,8 @@ def openings(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("pattern", IN_A_USERS_SESSION)
-def test_what_runs_in_a_users_session_is_qualified(pattern: str) -> None:
-    """There a function of others may come first, or fit better."""
+def test_sql_in_a_users_session_is_qualified(pattern: str) -> None:
+    """In such a session a function of another role may come first in the path, or fit the types better."""
     paths = sorted(PACKAGE.glob(pattern))
 
     assert paths != []
@@ -142,7 +141,7 @@ def test_only_one_module_opens_connections() -> None:
         ("SELECT a IS DISTINCT FROM b", ["the operator of DISTINCT"]),
     ],
 )
-def test_what_is_looked_up_in_the_path_is_found(statement: str, expected: list[str]) -> None:
+def test_each_unqualified_name_is_found(statement: str, expected: list[str]) -> None:
     """Each kind of name."""
     assert expected == unqualified(statement)
 
@@ -157,8 +156,8 @@ def test_what_is_looked_up_in_the_path_is_found(statement: str, expected: list[s
         "SET LOCAL lock_timeout = '5s'; SELECT orchestrator.clock()",
     ],
 )
-def test_what_is_qualified_is_let_be(statement: str) -> None:
-    """Strings, comments, the grammar's own words, settings."""
+def test_qualified_names_pass(statement: str) -> None:
+    """Also strings, comments, keywords and settings."""
     assert [] == unqualified(statement)
 
 

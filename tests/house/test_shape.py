@@ -1,4 +1,4 @@
-"""The shape of the code: small modules, small functions, an essay at each door, names that say something."""
+"""The form of the code: small modules, small functions, a docstring at each package, names with a meaning."""
 
 import ast
 from collections.abc import Iterator

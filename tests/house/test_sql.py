@@ -1,6 +1,6 @@
-"""SQL has four homes: beside its one caller, in schema/, in a migration, and in operate/search.py.
+"""SQL has four places: beside its one caller, in schema/, in a migration, and in operate/search.py.
 
-The last one composes statements; the others are files that a person reads as SQL, and a database as well.
+operate/search.py composes statements. The others are files that both people and databases can read as SQL.
 """
 
 import ast
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from orchestrator.postgres import statement
 from tests.house.parsing import parsed
 
 REPOSITORY = Path(__file__).parents[2]
@@ -38,6 +39,7 @@ STATEMENT = re.compile(
 )
 COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 QUOTED_BODY = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
+LOOKED_UP = re.compile(r"\bSQL\['(\w+)'\]")
 CREATED = re.compile(
     r"""\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:CONSTRAINT\s+|MATERIALIZED\s+)?(?:FUNCTION|PROCEDURE|VIEW|TRIGGER)\s+
     (?:IF\s+NOT\s+EXISTS\s+)?(?:"?\w+"?\.)?"?(\w+)"?""",
@@ -101,13 +103,42 @@ def files_without_one_caller(root: Path) -> list[str]:
     return wrong
 
 
+def stray_sections(root: Path) -> list[str]:
+    """Name the sections that the caller of their file does not name, and those that it looks up in vain.
+
+    load() itself refuses a section that is missing or stands twice, as soon as the module is imported.
+    """
+    wrong = []
+    for path in sql_files(root):
+        there = set(statement.sections(str(path), path.name)) - {statement.WHOLE}
+        for module in path.parent.glob("*.py"):
+            named = {text for _, text in strings(parsed(module))}
+            if path.name in named:
+                where = path.relative_to(root)
+                wrong += [f"{where}: {module.name} does not use {name}" for name in sorted(there - named)]
+                text = ast.unparse(parsed(module))
+                looked_up = (
+                    LOOKED_UP.findall(text)
+                    if f"SQL = statement.sections(__file__, '{path.name}')" in text
+                    else []
+                )
+                wrong += [
+                    f"{where}: has no {name} for {module.name}" for name in sorted({*looked_up} - there)
+                ]
+    return wrong
+
+
 def files_without_contract(root: Path) -> list[str]:
     """Name the .sql files that do not open with a comment: what goes in and out, which locks are taken."""
-    return [
-        str(path.relative_to(root))
-        for path in sql_files(root)
-        if not path.read_text().lstrip().startswith(("--", "/*"))
-    ]
+    return [str(path.relative_to(root)) for path in sql_files(root) if not has_contract(path)]
+
+
+def has_contract(path: Path) -> bool:
+    """Whether a file opens with a comment; if it opens with a section, whether each section does."""
+    text = path.read_text().lstrip()
+    if not text.startswith("-- name: "):
+        return text.startswith(("--", "/*"))
+    return all(each.startswith(b"--") for each in statement.sections(str(path), path.name).values())
 
 
 def misnamed_objects(root: Path) -> list[str]:
@@ -137,6 +168,11 @@ def test_no_module_holds_sql() -> None:
 def test_every_statement_has_one_caller_beside_it() -> None:
     """A statement without a caller is dead, one with two is a function of the schema."""
     assert [] == files_without_one_caller(REPOSITORY)
+
+
+def test_every_section_has_a_use() -> None:
+    """A section without a use is dead, and a use without its section fails when it runs."""
+    assert [] == stray_sections(REPOSITORY)
 
 
 def test_every_sql_file_opens_with_its_contract() -> None:
@@ -233,6 +269,7 @@ def test_a_house_in_order_passes(house: Path) -> None:
     found = [
         *statements_in_python(house),
         *files_without_one_caller(house),
+        *stray_sections(house),
         *files_without_contract(house),
         *misnamed_objects(house),
     ]
@@ -267,11 +304,30 @@ def test_a_shared_statement_is_found(house: Path) -> None:
     )
 
 
-def test_a_missing_contract_is_found(house: Path) -> None:
-    """A comment below the first line comes too late."""
-    (house / "orchestrator" / "claim" / "batch.sql").write_text("SELECT 1\n-- Claims a batch.\n")
+def test_a_stray_section_is_found(house: Path) -> None:
+    """Beside one that is used: one without a use, and one that is not there."""
+    (house / "orchestrator" / "claim" / "gate.sql").write_text(
+        "-- The gate.\n\n-- name: open\nSELECT 1\n\n-- name: shut\nSELECT 2\n"
+    )
+    (house / "orchestrator" / "claim" / "gate.py").write_text(
+        '"""Why."""\nSQL = statement.sections(__file__, "gate.sql")\nrun(SQL["open"])\nrun(SQL["close"])\n'
+    )
 
-    assert ["orchestrator/claim/batch.sql"] == files_without_contract(house)
+    expected = [
+        "orchestrator/claim/gate.sql: gate.py does not use shut",
+        "orchestrator/claim/gate.sql: has no close for gate.py",
+    ]
+    assert expected == stray_sections(house)
+
+
+def test_a_missing_contract_is_found(house: Path) -> None:
+    """A comment below the first line comes too late; the comment of one section is none of the next."""
+    (house / "orchestrator" / "claim" / "batch.sql").write_text("SELECT 1\n-- Claims a batch.\n")
+    (house / "orchestrator" / "claim" / "gate.sql").write_text(
+        "-- name: open\n-- Opens.\nSELECT 1\n-- name: shut\nSELECT 2\n"
+    )
+
+    assert ["orchestrator/claim/batch.sql", "orchestrator/claim/gate.sql"] == files_without_contract(house)
 
 
 def test_a_misnamed_object_is_found(house: Path) -> None:
@@ -292,7 +348,7 @@ def test_a_misnamed_object_is_found(house: Path) -> None:
     assert expected == misnamed_objects(house)
 
 
-def test_who_forbids_a_plan_forbids_compiling_it_too() -> None:
+def test_a_session_that_forbids_a_plan_forbids_jit_too() -> None:
     """A plan used all the same has a price at which jit starts: a hand's UPDATE of one row took 53 ms, not 0.6."""
     missing = [
         path.name

@@ -1,7 +1,7 @@
-"""What is never run: data. And each exception to the security rules of the linters is narrow, and says why.
+"""Our code never runs data, and each exception to the linters' security rules is narrow and has a reason.
 
-No pickle, no eval, no module that is imported because a row names it; no rule of ruff's S or of bandit's switched off
-for the product as a whole. The locked development environment names versions and hashes, and no place they come from.
+There is no pickle, no eval, and no import of a module that a row names. No rule of ruff's S or of bandit is off for
+the whole product. The locked development environment names versions and hashes, and no source of the packages.
 """
 
 import ast
@@ -146,12 +146,12 @@ def lock_faults(text: str) -> list[str]:
     return found + ([f"{without} has no hash"] if without else [])
 
 
-def test_nothing_runs_what_it_is_told() -> None:
+def test_no_code_runs_its_input() -> None:
     """Whoever may write a row, a payload or a result must not thereby run code."""
     assert [] == runs_data(REPOSITORY)
 
 
-def test_who_imports_by_name_still_does() -> None:
+def test_the_modules_that_import_by_name_still_do() -> None:
     """An exception that nobody needs is an open door."""
     assert sorted(IMPORTERS) == [
         name
@@ -189,8 +189,8 @@ def test_the_lock_pins_hashes_and_names_no_place() -> None:
         "import pkgutil\npkgutil.resolve_name(row.type)\n",
     ],
 )
-def test_what_would_run_data_is_found(tmp_path: Path, text: str) -> None:
-    """Each of the ways that job queues have been broken into."""
+def test_code_that_runs_data_is_found(tmp_path: Path, text: str) -> None:
+    """Each of the known ways to attack a job queue."""
     (tmp_path / "orchestrator").mkdir()
     (tmp_path / "orchestrator" / "claim.py").write_text(text)
 

@@ -1,4 +1,4 @@
-"""What each run of the tests takes is written down: no test is forgotten on the oldest server, or on any."""
+"""The selection of tests for each run is written down: no test is forgotten on the oldest server, or on any server."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The walls between rooms, held by import-linter: they stand here, and a broken one is noticed."""
+"""The import rules between packages, checked by import-linter: they exist, and a violation is found."""
 
 import shutil
 import subprocess

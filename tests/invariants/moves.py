@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from orchestrator.task.status import FINISHED, LEASED, Status, Who, may
+from orchestrator.task.status import FINISHED, LEASED, ChangedBy, Status, may
 
 Row = Mapping[str, Any]
 
@@ -20,7 +20,7 @@ class Move:
     task_id: int
     old: Row | None
     new: Row | None
-    who: Who
+    who: ChangedBy
     name: str = ""
 
     @property
@@ -96,7 +96,7 @@ def broken_by(move: Move) -> Iterator[str]:
         yield f"I16: {move}, and was not there before"
     if before is None or after is None or move.old is None or move.new is None:
         return
-    if before in FINISHED and move.who is not Who.HAND:
+    if before in FINISHED and move.who is not ChangedBy.MANUAL:
         yield f"I5: {move}"
     if before != after and not may(move.who, Status(before), Status(after)):
         yield f"I16: {move}"
@@ -105,18 +105,18 @@ def broken_by(move: Move) -> Iterator[str]:
     held, left = move.old["lease"], move.new["lease"]
     if after in LEASED and held not in (None, left):
         yield f"I3: {move}, and gave the lease {left} where {held} held"
-    if move.who is Who.HAND and before != after and left is not None:
+    if move.who is ChangedBy.MANUAL and before != after and left is not None:
         yield f"I4: {move}, and left the lease {left}"
-    if move.who is Who.WORKER and after in FINISHED and left not in (None, held):
+    if move.who is ChangedBy.WORKER and after in FINISHED and left not in (None, held):
         yield f"I4: {move}, under the lease {left} where {held} held"
 
 
-def from_history(lines: Iterable[Row], who: Mapping[str, Who] | None = None) -> Iterator[Move]:
+def from_history(lines: Iterable[Row], who: Mapping[str, ChangedBy] | None = None) -> Iterator[Move]:
     """Read what `watch.sql` wrote down; a row that left one leaf and entered another in one transaction moved once."""
     left: dict[int, Row] = {}
     for line in lines:
         task_id, name = line["task_id"], line["actor"]
-        by = (who or {}).get(name, Who.WORKER)
+        by = (who or {}).get(name, ChangedBy.WORKER)
         if line["new"] is None:
             left[task_id] = line
         elif line["old"] is None and left.get(task_id, {}).get("transaction") == line["transaction"]:
@@ -124,4 +124,6 @@ def from_history(lines: Iterable[Row], who: Mapping[str, Who] | None = None) -> 
         else:
             yield Move(task_id, line["old"], line["new"], by, name)
     for task_id, line in left.items():
-        yield Move(task_id, line["old"], None, (who or {}).get(line["actor"], Who.WORKER), line["actor"])
+        yield Move(
+            task_id, line["old"], None, (who or {}).get(line["actor"], ChangedBy.WORKER), line["actor"]
+        )

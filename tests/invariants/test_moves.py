@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from orchestrator.task.status import Who
+from orchestrator.task.status import ChangedBy
 from tests.invariants.moves import Judge, Move, Row, from_history, wrong_in
 from tests.invariants.terms import Terms
 
@@ -19,7 +19,7 @@ RUNS = {**HELD, "status": "running"}
 DONE = {**RUNS, "status": "completed", "finished_at": "now"}
 
 
-def move(old: Row | None, new: Row | None, who: Who = Who.WORKER) -> Move:
+def move(old: Row | None, new: Row | None, who: ChangedBy = ChangedBy.WORKER) -> Move:
     return Move(1, old, new, who)
 
 
@@ -36,7 +36,7 @@ def test_a_life_as_it_should_be_breaks_nothing() -> None:
     life = [None, WAITS, HELD, WAITS, *again]
     moves = [move(old, new) for old, new in pairwise(life)]
 
-    assert [] == judged(*moves, move(again[2], WAITS, Who.HAND))
+    assert [] == judged(*moves, move(again[2], WAITS, ChangedBy.MANUAL))
     assert [] == [fault for row in life if row is not None for fault in wrong_in(row)]
 
 
@@ -63,10 +63,10 @@ def test_a_wrong_row_is_found(wrong: Row, invariant: str) -> None:
         (move(None, HELD), ["I16"]),
         (move(DONE, WAITS), ["I5", "I16"]),
         (move(WAITS, {**DONE, "lease": None}), ["I16"]),
-        (move(RUNS, HELD, Who.HAND), ["I16", "I4"]),
+        (move(RUNS, HELD, ChangedBy.MANUAL), ["I16", "I4"]),
         (move(HELD, {**WAITS, "losses": 1}), ["I10"]),
         (move(HELD, {**RUNS, "lease": 8}), ["I3"]),
-        (move(RUNS, {**WAITS, "lease": 7}, Who.HAND), ["I4"]),
+        (move(RUNS, {**WAITS, "lease": 7}, ChangedBy.MANUAL), ["I4"]),
         (move(RUNS, {**DONE, "lease": 8}), ["I4"]),
     ],
     ids=str,

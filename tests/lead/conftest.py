@@ -1,4 +1,4 @@
-"""Candidates for the lead: rows of workers, and sessions to stand with."""
+"""Candidates for the lead: rows of workers, and their sessions."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,17 +20,17 @@ INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity) VALU
 
 @dataclass
 class Candidate:
-    """One worker's row, and the session its elections and duties run on."""
+    """One worker's row, and the session of its elections and duties."""
 
     id: UUID
     session: psycopg.Connection
 
     def stand(self, gone: Gone | None = None) -> int | None:
-        """Stand for the lead; return the term, if it was won."""
+        """Stand for election. Return the term if it was won."""
         return lead.elect(self.session, worker_id=self.id, term_seconds=TERM_SECONDS, gone=gone)
 
     def leadership(self) -> Leadership:
-        """Stand, and win."""
+        """Stand for election, and win."""
         term = self.stand()
         assert term is not None
         return Leadership(self.id, term)

@@ -1,4 +1,4 @@
-"""The lead goes to one worker at a time, in terms that rise, and nothing is written in a term that is over."""
+"""One worker leads at a time, terms rise, and nothing is written in a term that is over."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -18,8 +18,8 @@ Make = Callable[[], Candidate]
 BEACON = 4711
 
 
-def test_a_vacant_lead_goes_to_who_stands(connection: psycopg.Connection, candidate: Make) -> None:
-    """In the first term; nobody else gets it while that runs."""
+def test_a_vacant_lead_goes_to_a_candidate(connection: psycopg.Connection, candidate: Make) -> None:
+    """In the first term; no other worker gets it during that term."""
     first, second = candidate(), candidate()
 
     assert 1 == first.stand()
@@ -29,7 +29,7 @@ def test_a_vacant_lead_goes_to_who_stands(connection: psycopg.Connection, candid
 
 
 def test_terms_strictly_rise(candidate: Make, clock: Clock) -> None:
-    """Whoever wins, and whether or not somebody lost in between."""
+    """For any winner, with or without candidates that lose in between."""
     workers = [candidate(), candidate(), candidate()]
     terms = []
     for round_ in range(6):
@@ -41,8 +41,8 @@ def test_terms_strictly_rise(candidate: Make, clock: Clock) -> None:
     assert sorted(set(terms)) == terms
 
 
-def test_the_moment_a_term_ends_it_is_over(candidate: Make, clock: Clock) -> None:
-    """Neither a second early nor a second late."""
+def test_a_term_ends_at_its_exact_time(candidate: Make, clock: Clock) -> None:
+    """Neither earlier nor later."""
     first, second = candidate(), candidate()
     first.stand()
     clock.advance(seconds=TERM_SECONDS - 1)
@@ -53,10 +53,10 @@ def test_the_moment_a_term_ends_it_is_over(candidate: Make, clock: Clock) -> Non
 
 
 @pytest.mark.parametrize("state", ["draining", "stopped", "dead"])
-def test_who_does_not_serve_does_not_lead(
+def test_a_worker_that_does_not_serve_does_not_lead(
     connection: psycopg.Connection, candidate: Make, state: str
 ) -> None:
-    """Not even when nobody does."""
+    """Not even if there is no leader."""
     worker = candidate()
     connection.execute("UPDATE orchestrator.workers SET state = %s", [state])
 
@@ -67,7 +67,7 @@ def test_who_does_not_serve_does_not_lead(
 def test_a_leader_that_was_declared_dead_is_replaced_at_once(
     connection: psycopg.Connection, candidate: Make, state: str
 ) -> None:
-    """Its term may have long to run."""
+    """Even if its term is long."""
     first, second = candidate(), candidate()
     first.stand()
     connection.execute("UPDATE orchestrator.workers SET state = %s WHERE id = %s", [state, first.id])
@@ -76,7 +76,7 @@ def test_a_leader_that_was_declared_dead_is_replaced_at_once(
 
 
 def test_a_term_given_by_a_clock_that_was_set_back_since_is_over(candidate: Make, clock: Clock) -> None:
-    """Else the lead would be vacant for as long as the clock was ahead."""
+    """Otherwise the lead would be vacant for as long as the clock was ahead."""
     first, second = candidate(), candidate()
     clock.advance(hours=1)
     leadership = first.leadership()
@@ -88,7 +88,7 @@ def test_a_term_given_by_a_clock_that_was_set_back_since_is_over(candidate: Make
 
 
 def test_two_leaders_an_hour_apart_cannot_both_act(candidate: Make, clock: Clock) -> None:
-    """Whichever way the clock goes between them: of two reigns only the later passes the fence."""
+    """With a clock difference in either direction: of two terms only the later one passes the fence."""
     first, second = candidate(), candidate()
     older = first.leadership()
     for hours in (1, -1, 1):
@@ -103,7 +103,8 @@ def test_two_leaders_an_hour_apart_cannot_both_act(candidate: Make, clock: Clock
 def test_a_leader_whose_beacon_is_gone_can_be_replaced(
     connection: psycopg.Connection, candidate: Make
 ) -> None:
-    """By who saw it dark after its last beat; not once it has beaten again, nor while the beacon burns."""
+    """By a candidate that saw its beacon lost after its last beat; not after another beat, and not while it holds
+    the beacon."""
     first, second = candidate(), candidate()
     first.stand()
     connection.execute("UPDATE orchestrator.workers SET beacon = %s WHERE id = %s", [BEACON, first.id])
@@ -121,15 +122,15 @@ def test_a_leader_whose_beacon_is_gone_can_be_replaced(
 
 
 def test_a_leader_without_a_beacon_keeps_its_term(connection: psycopg.Connection, candidate: Make) -> None:
-    """Behind PgBouncer nobody holds one: that proves nothing."""
+    """Behind PgBouncer no worker holds one, so that proves nothing."""
     first, second = candidate(), candidate()
     first.stand()
 
     assert None is second.stand(Gone(first.id, beat_at(connection, first)))
 
 
-def test_a_duty_runs_in_its_reign_and_in_no_other(candidate: Make, clock: Clock) -> None:
-    """Another's, an older term, a term that is over: nothing is written."""
+def test_a_duty_runs_in_its_own_term_only(candidate: Make, clock: Clock) -> None:
+    """In another leader's term, an older one, or one that is over, nothing is written."""
     first, second = candidate(), candidate()
     leadership = first.leadership()
     do_nothing(first, leadership)
@@ -147,7 +148,7 @@ def test_a_duty_runs_in_its_reign_and_in_no_other(candidate: Make, clock: Clock)
 
 
 def test_a_takeover_waits_for_a_duty_that_runs(candidate: Make, clock: Clock) -> None:
-    """The term may end in the middle of it: the next one begins when it has committed."""
+    """The term may end in the middle of the duty: the next term begins after its commit."""
     first, second = candidate(), candidate()
     leadership = first.leadership()
     with lead.fenced(first.session, leadership, limit_seconds=5):
@@ -159,7 +160,7 @@ def test_a_takeover_waits_for_a_duty_that_runs(candidate: Make, clock: Clock) ->
 
 
 def test_a_resignation_waits_for_a_duty_that_runs(candidate: Make) -> None:
-    """Our own, on another lane."""
+    """Our own duty, in another lane."""
     first, second = candidate(), candidate()
     leadership = first.leadership()
     second.session.execute("SET lock_timeout = '50ms'")
@@ -172,7 +173,7 @@ def test_a_resignation_waits_for_a_duty_that_runs(candidate: Make) -> None:
 def test_the_leaders_beat_does_not_wait_for_a_duty(
     candidate: Make, connection: psycopg.Connection, clock: Clock
 ) -> None:
-    """And makes the term longer in the middle of it."""
+    """And it extends the term in the middle of the duty."""
     first, second = candidate(), candidate()
     leadership = first.leadership()
     second.session.execute("SET lock_timeout = '50ms'")
@@ -185,7 +186,7 @@ def test_the_leaders_beat_does_not_wait_for_a_duty(
 
 
 def test_a_term_that_is_over_is_not_renewed(candidate: Make, clock: Clock) -> None:
-    """By a beat that comes late: somebody may be standing already."""
+    """By a late beat: another worker may already be a candidate."""
     first, second = candidate(), candidate()
     first.stand()
     clock.advance(seconds=TERM_SECONDS)
@@ -196,10 +197,10 @@ def test_a_term_that_is_over_is_not_renewed(candidate: Make, clock: Clock) -> No
 
 
 @pytest.mark.parametrize("drained", ["by itself", "by a hand"])
-def test_who_drains_does_not_renew(
+def test_a_draining_leader_does_not_renew_its_term(
     connection: psycopg.Connection, candidate: Make, clock: Clock, drained: str
 ) -> None:
-    """Should its resignation fail, its term runs out, and somebody who does the duties can stand."""
+    """If its resignation fails, its term ends, and another worker can be elected."""
     first, second = candidate(), candidate()
     first.stand()
     clock.advance(seconds=TERM_SECONDS - 1)
@@ -212,8 +213,8 @@ def test_who_drains_does_not_renew(
     assert 2 == second.stand()
 
 
-def test_who_resigns_makes_room_at_once(connection: psycopg.Connection, candidate: Make) -> None:
-    """And says so to all."""
+def test_a_resignation_makes_room_at_once(connection: psycopg.Connection, candidate: Make) -> None:
+    """And notifies all workers."""
     first, second = candidate(), candidate()
     leadership = first.leadership()
     connection.execute("LISTEN orchestrator_workers")
@@ -227,7 +228,7 @@ def test_who_resigns_makes_room_at_once(connection: psycopg.Connection, candidat
 def test_a_late_resignation_touches_no_newer_term(
     connection: psycopg.Connection, candidate: Make, clock: Clock
 ) -> None:
-    """Not another worker's, nor a later one of our own."""
+    """Neither another worker's, nor a later one of its own."""
     first, second = candidate(), candidate()
     leadership = first.leadership()
     clock.advance(seconds=TERM_SECONDS)
@@ -240,10 +241,10 @@ def test_a_late_resignation_touches_no_newer_term(
     assert [(first.id, 3)] == leaders(connection)
 
 
-def test_what_a_duty_wrote_goes_with_a_reign_that_was_over(
+def test_a_duty_after_its_term_writes_nothing(
     connection: psycopg.Connection, candidate: Make, clock: Clock
 ) -> None:
-    """The fence comes first, so there is nothing to take back; a duty that raises leaves nothing either."""
+    """The fence comes first, so no write needs to be undone. A duty that raises an error also leaves no write."""
     worker = candidate()
     leadership = worker.leadership()
 
@@ -258,8 +259,8 @@ def test_what_a_duty_wrote_goes_with_a_reign_that_was_over(
     assert [] == connection.execute("SELECT name FROM orchestrator.queues WHERE name = 'half'").fetchall()
 
 
-def test_a_duty_that_lasts_is_ended_by_the_server(candidate: Make) -> None:
-    """A statement too long, or a transaction left idle: a paused leader cannot hold its successor up."""
+def test_the_server_ends_a_duty_that_lasts_too_long(candidate: Make) -> None:
+    """For a long statement, or an idle transaction: a frozen leader cannot delay its successor."""
     worker = candidate()
     leadership = worker.leadership()
     with pytest.raises(errors.QueryCanceled), lead.fenced(worker.session, leadership, limit_seconds=0.05):
@@ -287,7 +288,7 @@ def do_nothing(worker: Candidate, leadership: Leadership) -> None:
 
 
 def beat(session: psycopg.Connection, worker: Candidate, *, draining: bool = False) -> int | None:
-    """Beat for a worker; return the term it leads by that."""
+    """Beat for a worker. Return the term in which it leads."""
     config = Config(term_seconds=TERM_SECONDS)
     report = ask(session, worker.id, beats=True, draining=draining, beacon=None, rings=False, config=config)
     return report.view.term

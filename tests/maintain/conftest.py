@@ -1,4 +1,4 @@
-"""What the tests of the duties share: the stations' clock and workers, and an ear for events."""
+"""Shared by the tests of the duties: the clock and the workers of the stations, and a list of emitted events."""
 
 from tests.stations.conftest import hire, worker
 

@@ -1,4 +1,4 @@
-"""A round of a duty as the leader runs it: a transaction of its own, with limits; and what such a round reads."""
+"""A round of a duty as the leader runs it: in a transaction of its own, with limits; and what such a round reads."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -33,7 +33,7 @@ def do(connection: psycopg.Connection, duty: Duty) -> bool:
 
 
 def do_all(connection: psycopg.Connection, duty: Duty, *, at_most: int = 100) -> int:
-    """Do rounds until there is no more; return how many it took."""
+    """Do rounds until nothing is left. Return their number."""
     for n in range(1, at_most + 1):
         if not do(connection, duty):
             return n
@@ -41,7 +41,7 @@ def do_all(connection: psycopg.Connection, duty: Duty, *, at_most: int = 100) ->
 
 
 def do_at_once(database_url: str, duty: Duty, *, crew: int = 2) -> None:
-    """Have several leaders do the same until there is no more."""
+    """Let several leaders do the same until nothing is left."""
 
     def lead(_: int) -> None:
         with psycopg.connect(database_url, autocommit=True) as connection:
@@ -52,7 +52,8 @@ def do_at_once(database_url: str, duty: Duty, *, crew: int = 2) -> None:
 
 
 def reads(connection: psycopg.Connection, duty: Duty, table: str) -> tuple[int, int, list[str]]:
-    """Do one round; return how many rows of a table were read without an index, how many entries of which indexes."""
+    """Do one round. Return how many rows of a table were read without an index, and how many entries of which
+    indexes."""
     connection.execute(SETTINGS)
     with connection.transaction():
         duty(connection)

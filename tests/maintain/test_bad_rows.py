@@ -1,6 +1,6 @@
-"""One row that no arithmetic can take, and what the leader does for all the others.
+"""One row with values outside of every range, and the leader's work on all the others.
 
-Such rows are planted past every constraint and trigger, as an older version, or an owner, may have left them.
+The tests plant such rows without constraints and triggers, as an older version, or an owner, may have written them.
 """
 
 from functools import partial
@@ -22,6 +22,7 @@ from orchestrator.maintain import (
     timeouts,
 )
 from orchestrator.maintain.skip_bad_rows import skipping_bad_rows
+from orchestrator.operate.queues import queues
 from tests.clock import Clock
 from tests.maintain.rounds import do, do_all
 from tests.schema.rows import one, put, read
@@ -37,7 +38,7 @@ AGING_US = (2**63 - 1 - 1_577_836_800_000_000) // 100
 
 
 def plant(connection: psycopg.Connection, table: str, change: str) -> None:
-    """Change every row of a table to what its constraints and triggers would refuse."""
+    """Change every row of a table to values that its constraints and triggers would refuse."""
     for (name,) in connection.execute(CHECKS, [f"orchestrator.{table}"]).fetchall():
         connection.execute(f"ALTER TABLE orchestrator.{table} DROP CONSTRAINT {name}".encode())
     connection.execute("SET session_replication_role = replica")
@@ -46,7 +47,7 @@ def plant(connection: psycopg.Connection, table: str, change: str) -> None:
 
 
 def overdue(connection: psycopg.Connection, worker: Mate, **columns: object) -> int:
-    """Put down a task of a worker that lives and does not end it."""
+    """Add a task of a live worker that does not end it."""
     held = {"worker_id": worker.id, "started_at": "2020-01-01 UTC", "run_at": "2020-01-01 UTC", "priority": 0}
     return put(connection, "running", **{**held, **columns})
 
@@ -65,7 +66,7 @@ def statuses(connection: psycopg.Connection, *ids: int) -> list[str]:
     ],
 )  # fmt: skip
 def test_no_type_stops_the_timeouts(connection: psycopg.Connection, worker: Mate, change: str) -> None:
-    """Of other types or its own: its policy counts as far as it makes sense, and no wait is beyond 200 years."""
+    """Neither of other types nor of its own: valid parts of its policy apply, and no wait exceeds 200 years."""
     connection.execute(DECLARE)
     plant(connection, "types", change)
     ids = [
@@ -100,7 +101,7 @@ def test_no_type_stops_the_timeouts(connection: psycopg.Connection, worker: Mate
 def test_no_task_stops_the_timeouts(
     connection: psycopg.Connection, worker: Mate, columns: dict[str, object]
 ) -> None:
-    """What is overdue with it ends."""
+    """The other overdue tasks end."""
     before = overdue(connection, worker)
     overdue(connection, worker, **columns)
     after = overdue(connection, worker)
@@ -147,7 +148,7 @@ def test_a_task_that_cannot_be_ended_is_reported_and_left_alone(
 def test_no_task_stops_recovery(
     connection: psycopg.Connection, worker: Mate, clock: Clock, columns: dict[str, object], status: str
 ) -> None:
-    """What its worker held beside it comes back, and it comes back too."""
+    """The other tasks of its worker are given back, and so is this one."""
     held = {"worker_id": worker.id, "run_at": "2020-01-01 UTC", "priority": 0}
     before, bad, after = (put(connection, status, **{**held, **more}) for more in ({}, columns, {}))
     clock.advance(seconds=31)
@@ -165,7 +166,7 @@ def recovers(connection: psycopg.Connection) -> bool:
 def test_a_task_that_cannot_be_recovered_is_reported_and_left_alone(
     connection: psycopg.Connection, worker: Mate, clock: Clock, heard: list[events.Event]
 ) -> None:
-    """Its worker is declared dead all the same, and what else it held comes back."""
+    """Its worker is declared dead all the same, and its other tasks are given back."""
     held = {"worker_id": worker.id}
     first, bad, last = (put(connection, "running", **held) for _ in range(3))
     connection.execute(
@@ -178,15 +179,13 @@ def test_a_task_that_cannot_be_recovered_is_reported_and_left_alone(
 
     assert ["pending", "running", "pending"] == statuses(connection, first, bad, last)
     assert "dead" == one(connection, "SELECT state FROM orchestrator.workers")
-    told = 'new row for relation "attempts" violates check constraint "odd"'
-    skipped = events.DutyRowSkipped("recover", f"task {bad}", "CheckViolation", told)
+    message = 'new row for relation "attempts" violates check constraint "odd"'
+    skipped = events.DutyRowSkipped("recover", f"task {bad}", "CheckViolation", message)
     assert [skipped, skipped] == [event for event in heard if isinstance(event, events.DutyRowSkipped)]
 
 
-def test_of_many_rows_the_bad_ones_are_found_by_halves(
-    connection: psycopg.Connection, heard: list[events.Event]
-) -> None:
-    """A few tries each, and each of the others is done once."""
+def test_bad_rows_are_found_by_halves(connection: psycopg.Connection, heard: list[events.Event]) -> None:
+    """A few tries for each bad row, and each other row is done once."""
     tries: list[list[int]] = []
 
     def work(ids: list[int]) -> int:
@@ -210,7 +209,8 @@ def test_of_many_rows_the_bad_ones_are_found_by_halves(
 def test_no_beat_stops_recovery(
     connection: psycopg.Connection, worker: Mate, clock: Clock, moment: str
 ) -> None:
-    """Who beats beyond what Python can load is looked at with the others, and taken for dead or dated anew."""
+    """A worker with a beat time that Python cannot load is checked like the others, and is declared dead or gets a
+    new time."""
     lost = put(connection, "running", worker_id="00000000-0000-4000-8000-00000000dead")
     plant(connection, "workers", f"beat_at = '{moment}'")
     recovery = Recovery()
@@ -229,7 +229,7 @@ def test_no_beat_stops_recovery(
 @pytest.mark.parametrize("period", [FOR_EVER, f"-{FOR_EVER}", "-1 day"])
 @pytest.mark.parametrize("duty", [*KINDS, "finished", "partitions"])
 def test_no_period_stops_retention(connection: psycopg.Connection, period: str, duty: str) -> None:
-    """Neither of a queue nor of the whole installation: what other queues have due goes."""
+    """Neither of a queue nor of the whole installation: due rows of other queues are deleted."""
     connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('odd')")
     for queue in ("odd", "mail"):
         put(connection, "dead_letter", queue=queue, finished_at="2020-01-01 UTC")
@@ -254,7 +254,7 @@ def test_no_period_stops_retention(connection: psycopg.Connection, period: str, 
 @pytest.mark.parametrize("run_at", ["4714-11-24 BC UTC", "290000-01-01 UTC"])
 @pytest.mark.parametrize("status", ["pending", "scheduled"])
 def test_no_task_stops_the_sample(connection: psycopg.Connection, status: str, run_at: str) -> None:
-    """It is counted, and no time is kept of it that Python cannot load."""
+    """It is counted, without a time that Python cannot load."""
     put(connection, status, run_at=run_at)
     put(connection, status, run_at="2020-01-01 UTC")
 
@@ -265,3 +265,15 @@ def test_no_task_stops_the_sample(connection: psycopg.Connection, status: str, r
     ).fetchone() or (0, None, None)
     assert 2 == count
     assert 2020 == (oldest or due).year
+
+
+@pytest.mark.parametrize("run_at", ["4714-11-24 BC UTC", "290000-01-01 UTC"])
+@pytest.mark.parametrize("status", ["pending", "scheduled"])
+def test_no_task_hides_the_queues(connection: psycopg.Connection, status: str, run_at: str) -> None:
+    """They are listed, and no time is shown that Python cannot load."""
+    put(connection, status, run_at=run_at)
+
+    (queue,) = queues(connection)
+
+    assert 1 == (queue.ready or 0) + (queue.scheduled or 0)
+    assert (None, None) == (queue.oldest_ready_age, queue.next_due_at)

@@ -1,4 +1,4 @@
-"""Finished tasks of the impatient queues, in leaves that stay for the sake of others."""
+"""Finished tasks of queues with a short retention, in leaves that stay for queues with a longer one."""
 
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
@@ -29,7 +29,7 @@ FROM generate_series(1, %(count)s) AS n
 
 @pytest.fixture(autouse=True)
 def periods(connection: psycopg.Connection, clock: Clock) -> None:
-    """A patient queue, an impatient one, and any number that nobody has said anything about."""
+    """A queue with a long retention, one with a short one, and some without a setting."""
     clock.set(DAY + timedelta(hours=23))
     connection.execute(
         "INSERT INTO orchestrator.queues (name, keep_finished) VALUES ('patient', '10 days'), ('hasty', '2 days')"
@@ -43,7 +43,7 @@ def fill(connection: psycopg.Connection, queue: str, count: int = 1, *, at: date
 
 
 def kept(connection: psycopg.Connection) -> dict[str, int]:
-    """How many tasks of each queue are left."""
+    """The number of remaining tasks of each queue."""
     rows = connection.execute("SELECT queue, count(*) FROM orchestrator.tasks_done GROUP BY queue").fetchall()
     return dict(rows)
 
@@ -61,7 +61,7 @@ def kept(connection: psycopg.Connection) -> dict[str, int]:
 def test_each_queue_keeps_its_tasks_for_its_own_time(
     connection: psycopg.Connection, clock: Clock, days: float, expected: dict[str, int]
 ) -> None:
-    """Counted from the end of the day, as for whole leaves; one that is due as a whole is not this duty's."""
+    """Counted from the end of the day, as for whole leaves. This duty does not touch a leaf that is due as a whole."""
     last_moment = DAY + timedelta(days=1, microseconds=-1)
     for queue in ("patient", "hasty", "unknown"):
         fill(connection, queue, at=last_moment)
@@ -73,7 +73,7 @@ def test_each_queue_keeps_its_tasks_for_its_own_time(
 
 
 def test_a_round_is_bounded(connection: psycopg.Connection, clock: Clock, heard: list[events.Event]) -> None:
-    """By tasks where there are many, by pages where there are none."""
+    """By tasks if there are many, by pages if there are none."""
     fill(connection, "hasty", 25)
     fill(connection, "patient", 1000)
     clock.set(DAY + timedelta(days=4))
@@ -89,7 +89,8 @@ def test_a_round_is_bounded(connection: psycopg.Connection, clock: Clock, heard:
 
 
 def test_a_leaf_is_walked_once_for_each_period(connection: psycopg.Connection, clock: Clock) -> None:
-    """Then the duty has nothing to do, until another queue's tasks of that day are due, or a person says so."""
+    """Then the duty has nothing to do until another queue's tasks of that day are due, or an operator changes a
+    period."""
     for queue in ("patient", "hasty", "unknown"):
         fill(connection, queue, 10)
     walk = Walk()
@@ -107,8 +108,8 @@ def test_a_leaf_is_walked_once_for_each_period(connection: psycopg.Connection, c
     assert {} == kept(connection)
 
 
-def test_what_was_rolled_back_is_deleted_again(connection: psycopg.Connection, clock: Clock) -> None:
-    """The place that is remembered is one behind which nothing is left, not one that was once passed."""
+def test_a_rolled_back_delete_is_repeated(connection: psycopg.Connection, clock: Clock) -> None:
+    """The remembered position moves only after a commit."""
     fill(connection, "hasty", 10)
     clock.set(DAY + timedelta(days=4))
     walk = Walk()
@@ -123,7 +124,7 @@ def test_what_was_rolled_back_is_deleted_again(connection: psycopg.Connection, c
 def test_locked_tasks_hold_up_neither_the_rest_nor_the_leaves_behind(
     connection: psycopg.Connection, database_url: str, clock: Clock
 ) -> None:
-    """A batch that is full of them is no end; their leaf is walked again in a later pass."""
+    """A batch with only locked tasks is no end; a later pass walks their leaf again."""
     for day in (0, 1, 2):
         fill(connection, "hasty", 30, at=DAY + timedelta(days=day))
     clock.set(DAY + timedelta(days=6))
@@ -138,7 +139,7 @@ def test_locked_tasks_hold_up_neither_the_rest_nor_the_leaves_behind(
 
 
 def test_two_leaders_at_once_are_one(connection: psycopg.Connection, database_url: str, clock: Clock) -> None:
-    """Each with a walk of its own, through the same leaf."""
+    """Each with its own position, through the same leaf."""
     for _ in range(5):
         fill(connection, "hasty", 100)
         fill(connection, "patient", 10)
@@ -152,7 +153,7 @@ def test_two_leaders_at_once_are_one(connection: psycopg.Connection, database_ur
 
 
 def test_pages_are_read_and_no_leaf_else(connection: psycopg.Connection, clock: Clock) -> None:
-    """A range of pages, wherever the due ones lie; not the leaf from end to end, and not the leaves beside it."""
+    """Only a range of pages, wherever the due ones lie; neither the whole leaf nor the other leaves."""
     fill(connection, "patient", 20_000)
     fill(connection, "hasty", 100)
     fill(connection, "patient", 100, at=DAY + timedelta(days=1))
@@ -169,7 +170,7 @@ def test_pages_are_read_and_no_leaf_else(connection: psycopg.Connection, clock: 
 
 
 def test_no_other_table_is_taken_for_a_leaf(connection: psycopg.Connection, clock: Clock) -> None:
-    """The name is looked up among the leaves of tasks_done; elsewhere nothing is due."""
+    """The name must be one of a leaf of tasks_done; in another table nothing is due."""
     put(connection, "dead_letter", queue="hasty", finished_at=DAY)
     clock.advance(days=9)
     for name in ("tasks_live", "tasks_dead", "audit", "tasks_done", "pg_class", "x; DROP TABLE audit"):

@@ -1,4 +1,5 @@
-"""Day leaves: there before the day begins, gone when no queue keeps the day, and never at the cost of a finish."""
+"""Day leaves: they exist before their day begins, they are dropped when no queue keeps the day, and they never delay
+a finish."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,13 +23,13 @@ WAITS = "SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'orchestrator.task
 
 
 def leaves(connection: psycopg.Connection) -> list[str]:
-    """The days that have a leaf."""
+    """The days with a leaf."""
     rows = connection.execute("SELECT right(leaf, 8) FROM orchestrator.day_leaves ORDER BY leaf").fetchall()
     return [day for (day,) in rows]
 
 
 def make_old(connection: psycopg.Connection, count: int = 1) -> list[str]:
-    """Make leaves of days long gone, each with a task."""
+    """Make leaves of past days, each with a task."""
     days = [OLD + timedelta(days=n) for n in range(count)]
     for day in days:
         connection.execute("SELECT orchestrator.ensure_partition(%s)", [day.date()])
@@ -38,14 +39,14 @@ def make_old(connection: psycopg.Connection, count: int = 1) -> list[str]:
 
 @contextmanager
 def reading(database_url: str, statement: str) -> Iterator[None]:
-    """Be somebody with an open transaction that has read this."""
+    """Hold an open transaction that has read this."""
     with psycopg.connect(database_url) as reader:
         reader.execute(statement.encode())
         yield
 
 
 def test_there_is_a_leaf_for_today_and_a_week_ahead(connection: psycopg.Connection, clock: Clock) -> None:
-    """However long nobody made any."""
+    """Also after a long time without a leader."""
     clock.set(datetime(2030, 1, 1, 23, 59, tzinfo=UTC))
 
     do(connection, partitions)
@@ -56,7 +57,7 @@ def test_there_is_a_leaf_for_today_and_a_week_ahead(connection: psycopg.Connecti
 def test_old_leaves_go_one_by_one(
     connection: psycopg.Connection, clock: Clock, heard: list[events.Event]
 ) -> None:
-    """The oldest first; what is not due stays."""
+    """The oldest first; earlier ones stay until they are due."""
     make_old(connection, 2)
     today = f"{clock.now:%Y%m%d}"
 
@@ -70,7 +71,7 @@ def test_old_leaves_go_one_by_one(
 def test_a_leaf_stays_while_any_queue_keeps_its_day(
     connection: psycopg.Connection, clock: Clock, keep: str, days: int
 ) -> None:
-    """To the moment; and the house's 7 days count, since there may be queues without a row."""
+    """To the exact time. The default of 7 days applies, because there may be queues without a row."""
     (day,) = make_old(connection)
     connection.execute("UPDATE orchestrator.queues SET keep_finished = %s", [keep])
     due_at = OLD + timedelta(days=1 + days)
@@ -90,7 +91,7 @@ def test_a_leaf_stays_while_any_queue_keeps_its_day(
 def test_a_sessions_settings_make_no_leaf_due(
     connection: psycopg.Connection, clock: Clock, settings: str
 ) -> None:
-    """The bound is read in UTC and ISO, whatever the caller likes: IST is read as Israel's time by PostgreSQL 15."""
+    """The bound is read in UTC and ISO, with any settings of the caller: PostgreSQL 15 reads IST as Israel's time."""
     day = datetime(2020, 7, 1, tzinfo=UTC)
     connection.execute("SELECT orchestrator.ensure_partition(%s)", [day.date()])
     clock.set(day + timedelta(days=8, microseconds=-1))
@@ -104,7 +105,7 @@ def test_a_sessions_settings_make_no_leaf_due(
 def test_a_report_on_a_leaf_puts_its_drop_off(
     connection: psycopg.Connection, database_url: str, worker: Mate, clock: Clock
 ) -> None:
-    """The leaf behind it goes, the transaction goes on, and a finish is not held up even while that is open."""
+    """The next leaf is dropped, the transaction goes on, and a finish is not delayed even while it is open."""
     first, second, third = make_old(connection, 3)
     put(connection)
     task = worker.take_one()
@@ -130,7 +131,7 @@ def test_a_report_on_a_leaf_puts_its_drop_off(
 def test_a_report_on_all_leaves_holds_no_finish_up(
     connection: psycopg.Connection, database_url: str, worker: Mate, clock: Clock
 ) -> None:
-    """The drop waits for nobody then: what it cannot have at once it leaves."""
+    """Then the drop does not wait: if it cannot have a lock at once, it gives up."""
     make_old(connection, 3)
     put(connection)
     task = worker.take_one()
@@ -142,7 +143,7 @@ def test_a_report_on_all_leaves_holds_no_finish_up(
 def test_a_drop_does_not_wait_for_a_reader_of_the_leaf(
     connection: psycopg.Connection, database_url: str, clock: Clock
 ) -> None:
-    """Not even its 100 ms, in which it would have to hold tasks_done: here it could wait for longer than it may run."""
+    """Not even for its 100 ms, during which it would lock tasks_done: here it could wait longer than it may run."""
     (day,) = make_old(connection)
     connection.execute("ALTER FUNCTION orchestrator.drop_old_partition() SET lock_timeout = '60s'")
 
@@ -155,9 +156,9 @@ def test_a_drop_does_not_wait_for_a_reader_of_the_leaf(
 def test_a_finish_queues_behind_a_drop_for_a_moment_only(
     connection: psycopg.Connection, database_url: str, worker: Mate, clock: Clock
 ) -> None:
-    """A reader of tasks_done keeps the drop waiting, and behind that a finish: until it gives up, 100 ms later.
+    """A reader of tasks_done delays the drop, and a finish waits behind it until the drop gives up, 100 ms later.
 
-    Without its own limit it would wait 5 s here, and the finish would fail by a worker's limit of 250 ms."""
+    Without its own limit the drop would wait 5 s here, and the finish would fail with a worker's limit of 250 ms."""
     make_old(connection)
     put(connection)
     task = worker.take_one()
@@ -176,7 +177,7 @@ def test_a_finish_queues_behind_a_drop_for_a_moment_only(
 
 
 def test_two_leaders_at_once_are_one(connection: psycopg.Connection, database_url: str, clock: Clock) -> None:
-    """What one is dropping the other leaves; nothing else goes."""
+    """One skips the leaf that the other drops; nothing else is dropped."""
     make_old(connection, 6)
     connection.execute(
         "SELECT orchestrator.ensure_partition((orchestrator.clock() - interval '5 days')::date)"

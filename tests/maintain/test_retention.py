@@ -1,4 +1,4 @@
-"""Retention: what is past its time goes, a batch at a time, and what is not due is neither deleted nor looked at."""
+"""Retention: rows are deleted after their period, in batches; earlier rows are neither deleted nor read."""
 
 from datetime import timedelta
 from functools import partial
@@ -74,10 +74,10 @@ def left(connection: psycopg.Connection, kind: Kind) -> int:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_past_its_time_goes(
+def test_rows_are_deleted_after_their_period(
     connection: psycopg.Connection, clock: Clock, kind: Kind, heard: list[events.Event]
 ) -> None:
-    """Not a moment before; a queue without a row has the house's periods."""
+    """Not a moment before. A queue without a row has the default periods."""
     grow(connection, kind)
     clock.advance(days=DAYS[kind], seconds=-1)
     grow(connection, kind)
@@ -92,7 +92,7 @@ def test_what_is_past_its_time_goes(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_round_is_bounded(connection: psycopg.Connection, clock: Clock, kind: Kind) -> None:
-    """It deletes a batch and says that there may be more, whatever queues the rows are of."""
+    """It deletes a batch and returns that there may be more, with rows of any queues."""
     for queue in ("a", "b", "c"):
         grow(connection, kind, 10, queue)
     clock.advance(days=DAYS[kind], seconds=1)
@@ -108,7 +108,7 @@ def test_a_round_is_bounded(connection: psycopg.Connection, clock: Clock, kind: 
 def test_two_leaders_at_once_are_one(
     connection: psycopg.Connection, database_url: str, clock: Clock, kind: Kind
 ) -> None:
-    """Neither waits for the other, nor deletes what is not due."""
+    """Neither waits for the other, nor deletes a row before its time."""
     grow(connection, kind, 500)
     clock.advance(days=DAYS[kind], seconds=1)
     grow(connection, kind, 50)
@@ -120,10 +120,10 @@ def test_two_leaders_at_once_are_one(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_somebody_has_locked_waits_for_another_round(
+def test_a_locked_row_waits_for_the_next_round(
     connection: psycopg.Connection, database_url: str, clock: Clock, kind: Kind
 ) -> None:
-    """The others go."""
+    """The others are deleted."""
     grow(connection, kind, 3)
     clock.advance(days=DAYS[kind], seconds=1)
     with psycopg.connect(database_url) as hand:
@@ -149,7 +149,7 @@ def test_each_queue_has_its_own_period(
     dead_days: int,
     expected: dict[Kind, int],
 ) -> None:
-    """Attempts stay as long as the task that they are of may."""
+    """Attempts stay as long as their task may stay."""
     periods = [timedelta(days=finished_days), timedelta(days=dead_days)]
     connection.execute(
         "INSERT INTO orchestrator.queues (name, keep_finished, keep_dead) VALUES ('mail', %s, %s)", periods
@@ -183,7 +183,7 @@ def test_the_periods_of_audit_and_workers_are_settings(connection: psycopg.Conne
 
 
 def test_hours_are_kept_for_as_long_as_statistics_are(connection: psycopg.Connection, clock: Clock) -> None:
-    """Fourteen days, or as the setting says; minutes no longer than that, and two days at most."""
+    """Fourteen days, or the setting; minutes no longer than that, and two days at most."""
     tell = 'SELECT orchestrator.record_statistics(\'[{"queue": "q", "type": "t", "completed": 1}]\')'
     both = (
         "SELECT (SELECT count(*) FROM orchestrator.statistics), count(*) FROM orchestrator.statistics_by_hour"
@@ -210,7 +210,7 @@ PATHS: dict[Kind, list[str]] = {
 
 @pytest.mark.parametrize("kind", PATHS)
 @pytest.mark.parametrize("analyzed", [True, False])
-def test_what_is_kept_is_not_looked_at(
+def test_kept_rows_are_not_read(
     connection: psycopg.Connection, clock: Clock, kind: Kind, analyzed: bool
 ) -> None:
     """Ten thousand rows kept for years lie before what is due: they must not fill each round. Whatever the statistics
@@ -236,10 +236,10 @@ def test_what_is_kept_is_not_looked_at(
     assert 1 == do_all(connection, partial(retention, kind=kind, batch_size=51))
 
 
-def test_a_key_is_free_when_retention_has_taken_its_task(
+def test_a_key_is_free_when_retention_has_deleted_its_task(
     connection: psycopg.Connection, clock: Clock
 ) -> None:
-    """Even within its window: who asks again gets a new task, and no id that leads nowhere."""
+    """Even within its window: a second enqueue gets a new task, and not the id of a deleted one."""
     enqueue: LiteralString = "SELECT orchestrator.enqueue('mail', '{}', key => 'k', key_window => '10 years')"
     first = one(connection, enqueue)
     connection.execute("DELETE FROM ONLY orchestrator.tasks_live")
@@ -257,7 +257,7 @@ def test_a_key_is_free_when_retention_has_taken_its_task(
 def test_an_enqueue_that_takes_an_expired_key_keeps_it(
     connection: psycopg.Connection, database_url: str, clock: Clock
 ) -> None:
-    """Its transaction is open when retention comes by."""
+    """Its transaction is open while retention runs."""
     insert(connection, type="mail", idempotency_key="k")
     clock.advance(days=2)
     with psycopg.connect(database_url) as producer:
@@ -291,7 +291,7 @@ def test_a_worker_is_forgotten_when_nothing_depends_on_it(
     statement: LiteralString | None,
     stays: bool,
 ) -> None:
-    """Stopped or dead, for a day; one that leads or holds something is for others to see to first."""
+    """Stopped or dead, for a day. A worker that leads or holds tasks stays until other duties have handled it."""
     put(connection)
     connection.execute("UPDATE orchestrator.workers SET state = %s WHERE id = %s", [state, worker.id])
     if statement:
@@ -303,8 +303,8 @@ def test_a_worker_is_forgotten_when_nothing_depends_on_it(
     assert int(stays) == left(connection, "workers")
 
 
-def test_what_workers_hold_is_looked_up(connection: psycopg.Connection, clock: Clock) -> None:
-    """Not read from end to end for each of them."""
+def test_held_tasks_are_found_by_an_index(connection: psycopg.Connection, clock: Clock) -> None:
+    """The statement does not scan the table for each of them."""
     for _ in range(7):
         do(connection, partial(retention, kind="workers"))
     connection.execute("INSERT INTO orchestrator.tasks (type) SELECT 'mail' FROM generate_series(1, 2000)")

@@ -1,4 +1,4 @@
-"""The gauges: one event that says what the tables hold."""
+"""The gauges: one event with the counts of the tables."""
 
 import time
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ EMPTY = events.GaugesSampled(
 
 
 def sampled(connection: psycopg.Connection, heard: list[events.Event]) -> events.GaugesSampled:
-    """Sample once; return the only event."""
+    """Sample once. Return the only event."""
     del heard[:]
     assert not do(connection, sample)
     (event,) = heard
@@ -41,7 +41,7 @@ def sampled(connection: psycopg.Connection, heard: list[events.Event]) -> events
 def test_an_empty_database_has_gauges_too(
     connection: psycopg.Connection, clock: Clock, heard: list[events.Event]
 ) -> None:
-    """Nothing is counted, and nothing fails."""
+    """All counts are 0, and nothing fails."""
     event = sampled(connection, heard)
 
     assert 0 < event.took_seconds < 5
@@ -56,10 +56,10 @@ def test_an_empty_database_has_gauges_too(
     assert [getattr(EMPTY, name) for name in shown] == [getattr(event, name) for name in shown]
 
 
-def test_the_gauges_say_what_the_tables_hold(
+def test_the_gauges_equal_the_tables(
     connection: psycopg.Connection, clock: Clock, heard: list[events.Event]
 ) -> None:
-    """By queue and status; the oldest by when it could have run, not by its place in the order."""
+    """By queue and status; the oldest by the time from which it could run, not by its place in the order."""
     for queue, status, count in (("a", "pending", 2), ("a", "running", 1), ("b", "scheduled", 3)):
         for _ in range(count):
             put(connection, status, queue=queue, run_at=clock.now - timedelta(seconds=count))
@@ -84,7 +84,7 @@ def test_the_gauges_say_what_the_tables_hold(
 def test_leaves_ahead_are_counted(
     connection: psycopg.Connection, clock: Clock, heard: list[events.Event]
 ) -> None:
-    """When nobody makes any, the number falls, a day before anything goes wrong."""
+    """Without a leader the number falls, a day before any failure."""
     clock.advance(days=6)
 
     assert 1 == sampled(connection, heard).leaves_ahead
@@ -100,7 +100,8 @@ def test_leaves_ahead_are_counted(
 def test_a_held_horizon_shows_its_age(
     connection: psycopg.Connection, database_url: str, heard: list[events.Event], left_open: str
 ) -> None:
-    """Of a snapshot that writes nothing; and of one who has written, and has no snapshot between statements."""
+    """Of a snapshot without writes; and of a transaction that has written, and has no snapshot between its
+    statements."""
     with psycopg.connect(database_url) as report:
         report.execute(left_open)
         begun = time.monotonic()
@@ -119,7 +120,7 @@ def test_a_held_horizon_shows_its_age(
 def unprivileged(
     administrator: psycopg.Connection, database_url: str, connection: psycopg.Connection
 ) -> Iterator[psycopg.Connection]:
-    """A login that is a member of orchestrator_worker and of nothing else."""
+    """A login that is a member of orchestrator_worker only."""
     name = f"person_{uuid4().hex[:12]}"
     person = sql.Identifier(name)
     administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(person))
@@ -129,10 +130,10 @@ def unprivileged(
     administrator.execute(sql.SQL("DROP ROLE {}").format(person))
 
 
-def test_a_workers_role_samples_what_it_may_see(
+def test_a_workers_role_samples_only_visible_values(
     unprivileged: psycopg.Connection, connection: psycopg.Connection, heard: list[events.Event]
 ) -> None:
-    """Others' snapshots are hidden from it: None and no error."""
+    """Snapshots of other roles are hidden from it: the sample has None, and there is no error."""
     put(connection)
     with connection.transaction():
         connection.execute("SELECT 1")
@@ -143,7 +144,7 @@ def test_a_workers_role_samples_what_it_may_see(
 
 
 def test_every_task_is_read_once(connection: psycopg.Connection) -> None:
-    """From end to end, which a worker's session forbids; and only in that transaction does it not."""
+    """With a sequential scan, which a worker's session forbids, except in this transaction."""
     connection.execute("INSERT INTO orchestrator.tasks (type) SELECT 'mail' FROM generate_series(1, 3000)")
 
     def duty(session: psycopg.Connection) -> bool:

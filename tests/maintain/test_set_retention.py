@@ -1,4 +1,4 @@
-"""A person says how long a queue keeps what has ended."""
+"""An operator sets how long a queue keeps ended tasks."""
 
 from datetime import timedelta
 from typing import LiteralString
@@ -9,8 +9,8 @@ import pytest
 from tests.schema.rows import one, put, refusal
 
 
-def test_what_is_given_holds_and_the_rest_stays(connection: psycopg.Connection) -> None:
-    """And it says what holds now."""
+def test_given_periods_apply_and_others_stay(connection: psycopg.Connection) -> None:
+    """The function returns the new periods."""
     call: LiteralString = "SELECT * FROM orchestrator.set_retention('default', {}, reason => 'disk')"
     first = connection.execute(call.format("keep_finished => '3 days'")).fetchone()
     second = connection.execute(call.format("keep_dead => '1 year'")).fetchone()
@@ -20,8 +20,8 @@ def test_what_is_given_holds_and_the_rest_stays(connection: psycopg.Connection) 
     assert second == connection.execute("SELECT keep_finished, keep_dead FROM orchestrator.queues").fetchone()
 
 
-def test_it_is_on_record(connection: psycopg.Connection) -> None:
-    """Who, why, from what to what."""
+def test_a_change_of_retention_is_on_record(connection: psycopg.Connection) -> None:
+    """The role, the reason, the old and the new period."""
     connection.execute("SELECT orchestrator.set_retention('default', '1 day', '2 days', 'disk is full')")
 
     record = connection.execute(
@@ -34,7 +34,7 @@ def test_it_is_on_record(connection: psycopg.Connection) -> None:
 
 @pytest.mark.parametrize("status", ["pending", "dead_letter"])
 def test_a_queue_that_only_tasks_name_gets_its_row(connection: psycopg.Connection, status: str) -> None:
-    """Also when all of them were given up. (A queue that a worker has served has a row already.)"""
+    """Also if all of them are dead letters. (A queue that a worker has served already has a row.)"""
     put(connection, status, queue="mail")
 
     connection.execute("SELECT orchestrator.set_retention('mail', '1 day')")
@@ -69,12 +69,12 @@ def test_a_queue_that_only_tasks_name_gets_its_row(connection: psycopg.Connectio
         ),
     ],
 )
-def test_what_makes_no_sense_is_refused(
+def test_invalid_periods_are_refused(
     connection: psycopg.Connection, arguments: LiteralString, code: str, message: str, hint: str
 ) -> None:
-    """With what to do instead, and nothing changed."""
-    said = refusal(connection, f"SELECT orchestrator.set_retention({arguments})")
+    """The message says what to do instead, and nothing changes."""
+    diagnostic = refusal(connection, f"SELECT orchestrator.set_retention({arguments})")
 
-    assert (code, message, hint) == (said.sqlstate, said.message_primary, said.message_hint)
+    assert (code, message, hint) == (diagnostic.sqlstate, diagnostic.message_primary, diagnostic.message_hint)
     assert 1 == one(connection, "SELECT count(*) FROM orchestrator.queues")
     assert 0 == one(connection, "SELECT count(*) FROM orchestrator.audit")

@@ -1,4 +1,4 @@
-"""What the leader ends for a worker that did not is counted, by queue and type, as the worker would have."""
+"""Attempts that the leader ends for a worker are counted by queue and type, as the worker would count them."""
 
 import psycopg
 
@@ -31,8 +31,8 @@ def tallies(heard: list[events.Event], worker: Mate) -> list[Tally]:
 def test_recovered_tasks_are_counted(
     connection: psycopg.Connection, worker: Mate, clock: Clock, heard: list[events.Event]
 ) -> None:
-    """Lost if it had begun, a dead letter if that was once too often, else given back; a name that nobody declared is
-    none."""
+    """Lost if it had begun, a dead letter if that was the last time, else given back. An undeclared name counts
+    without a name."""
     connection.execute("INSERT INTO orchestrator.types (name) VALUES ('mail'), ('sort')")
     lead(connection, worker)
     put(connection, type="mail")
@@ -56,7 +56,7 @@ def test_recovered_tasks_are_counted(
 def test_enforced_timeouts_are_counted_and_timed(
     connection: psycopg.Connection, worker: Mate, clock: Clock, heard: list[events.Event]
 ) -> None:
-    """How long they had waited, and have run in vain."""
+    """With their waiting times and running times."""
     lead(connection, worker)
     put(connection, run_at=clock.now)
     put(connection, run_at=clock.now, attempt=3)
@@ -73,10 +73,10 @@ def test_enforced_timeouts_are_counted_and_timed(
     )
 
 
-def test_where_nobody_leads_nothing_is_told(
+def test_without_a_leader_no_event_is_emitted(
     connection: psycopg.Connection, worker: Mate, clock: Clock, heard: list[events.Event]
 ) -> None:
-    """A duty that was called by hand."""
+    """For a duty that is called directly."""
     put(connection)
     worker.claim()
     clock.advance(seconds=31)

@@ -1,4 +1,4 @@
-"""Timeouts that no worker enforced: the leader ends the attempt, and whatever its worker says later is stale."""
+"""Timeouts that no worker enforced: the leader ends the attempt, and a later outcome of its worker is stale."""
 
 from datetime import timedelta
 from functools import partial
@@ -34,15 +34,15 @@ def declare(connection: psycopg.Connection, base: str, factor: float, cap: str, 
 
 
 def go_on(connection: psycopg.Connection, clock: Clock, seconds: float) -> None:
-    """Let time pass; every worker beats at the end of it."""
+    """Advance the clock; every worker beats at the end."""
     clock.advance(seconds=seconds)
     connection.execute("UPDATE orchestrator.workers SET beat_at = orchestrator.clock()")
 
 
-def test_an_attempt_that_nobody_ended_fails_and_is_retried(
+def test_an_attempt_that_its_worker_did_not_end_fails_and_is_retried(
     connection: psycopg.Connection, worker: Mate, clock: Clock, heard: list[events.Event]
 ) -> None:
-    """Fenced off, on record, and waiting as long as its type's policy says after a second failure."""
+    """Fenced off, on record, with the delay that its type's policy gives after a second failure."""
     declare(connection, "10 s", 3, "1 hour", 0)
     put(connection, attempt=1)
     task = worker.take_one()
@@ -61,8 +61,10 @@ def test_an_attempt_that_nobody_ended_fails_and_is_retried(
     assert [events.TimeoutsEnforced(retried=1, dead_lettered=0)] == heard
 
 
-def test_the_last_attempt_is_buried(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """A dead letter that says what was wrong."""
+def test_the_last_attempt_makes_a_dead_letter(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """The dead letter has the error."""
     put(connection, attempt=3)
     task = worker.take_one()
     before = row(connection, task.id)
@@ -76,10 +78,10 @@ def test_the_last_attempt_is_buried(connection: psycopg.Connection, worker: Mate
 
 
 @pytest.mark.parametrize("attempt", [0, 3], ids=["retried", "dead_lettered"])
-def test_what_its_worker_says_later_is_stale(
+def test_a_later_outcome_of_its_worker_is_stale(
     connection: psycopg.Connection, worker: Mate, clock: Clock, attempt: int
 ) -> None:
-    """It changes nothing, and the record of the timeout is not taken for the worker's own."""
+    """It changes nothing, and the record of the timeout does not count as the worker's own."""
     put(connection, attempt=attempt)
     task = worker.take_one()
     go_on(connection, clock, TIMEOUT_SECONDS + MARGIN_SECONDS + 1)
@@ -100,10 +102,10 @@ def test_what_its_worker_says_later_is_stale(
     ],
     ids=["no timeout", "within the margin", "a century"],
 )
-def test_what_is_not_late_is_left_alone(
+def test_an_attempt_in_time_is_left_alone(
     connection: psycopg.Connection, worker: Mate, clock: Clock, columns: dict[str, Any], seconds: float
 ) -> None:
-    """A timeout of 0 is none, and the worker has its margin."""
+    """A timeout of 0 is no timeout, and the worker has its margin."""
     put(connection, **columns)
     task = worker.take_one()
     before = row(connection, task.id)
@@ -115,10 +117,10 @@ def test_what_is_not_late_is_left_alone(
     assert [] == attempts(connection, task.id)
 
 
-def test_who_could_not_reach_the_database_keeps_its_outcome(
+def test_a_worker_that_could_not_reach_the_database_keeps_its_outcome(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """It may have ended in time, and nobody could be told. Who does not come back is recovered."""
+    """Its task may have ended in time, without a way to report it. A worker that does not come back is recovered."""
     put(connection)
     task = worker.take_one()
     go_on(connection, clock, TIMEOUT_SECONDS + MARGIN_SECONDS)
@@ -129,8 +131,8 @@ def test_who_could_not_reach_the_database_keeps_its_outcome(
     assert worker.finish(task, Completed(None))
 
 
-def test_what_has_not_begun_has_no_timeout(connection: psycopg.Connection, clock: Clock) -> None:
-    """Whatever is still on its row of the attempt before."""
+def test_an_attempt_that_has_not_begun_has_no_timeout(connection: psycopg.Connection, clock: Clock) -> None:
+    """Also if its row still has values of the attempt before."""
     task_id = put(connection, "claimed", started_at=clock.now)
     before = row(connection, task_id)
     go_on(connection, clock, 10**6)
@@ -162,7 +164,7 @@ def test_the_wait_is_the_policys(
     least: float,
     most: float,
 ) -> None:
-    """As a worker would have computed it; the house's where nobody has declared the type."""
+    """The same as a worker would have computed; the default for an undeclared type."""
     if policy:
         declare(connection, *policy)
     put(connection, attempt=attempt, max_attempts=32_000)
@@ -177,7 +179,7 @@ def test_the_wait_is_the_policys(
 
 
 def run_late(connection: psycopg.Connection, worker: Mate, count: int) -> None:
-    """Have a worker run so many tasks that are over their time."""
+    """Let a worker run this number of tasks beyond their timeout."""
     connection.execute(
         "INSERT INTO orchestrator.tasks (id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status,"
         " attempt, lease, worker_id, claimed_at, started_at)"
@@ -189,7 +191,7 @@ def run_late(connection: psycopg.Connection, worker: Mate, count: int) -> None:
 
 
 def test_a_round_is_bounded(connection: psycopg.Connection, worker: Mate) -> None:
-    """It takes a batch and says that there may be more."""
+    """It takes a batch and returns that there may be more."""
     run_late(connection, worker, 25)
     duty = partial(timeouts, batch_size=10)
 
@@ -209,10 +211,10 @@ def test_two_leaders_at_once_are_one(connection: psycopg.Connection, database_ur
     assert 200 == one(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE status = 'scheduled'")
 
 
-def test_who_writes_its_outcome_at_this_moment_is_left_alone(
+def test_a_worker_that_is_writing_its_outcome_is_left_alone(
     connection: psycopg.Connection, database_url: str, worker: Mate, clock: Clock
 ) -> None:
-    """Its row is locked; the round does not wait, and the others are not held up."""
+    """Its row is locked. The round does not wait, and the others are not delayed."""
     put(connection)
     put(connection)
     locked, free = worker.begin(worker.claim())
@@ -224,8 +226,10 @@ def test_who_writes_its_outcome_at_this_moment_is_left_alone(
     assert ["running", "scheduled"] == [read(connection, task.id, "status") for task in (locked, free)]
 
 
-def test_a_sleeper_is_woken_for_the_retry(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """It could not know of a task that becomes due while it sleeps."""
+def test_an_idle_worker_is_woken_for_the_retry(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """It cannot know of a task that becomes due while it sleeps."""
     put(connection)
     worker.take_one()
     connection.execute("LISTEN orchestrator")

@@ -1,1 +1,1 @@
-"""The coordination of workers as a model, and a walk through all of its states. The essay is in protocol.py."""
+"""The coordination of workers as a model, and a search through all of its states. The description is in protocol.py."""

@@ -1,4 +1,5 @@
-"""The long walks and the table of variants: `python -m tests.model`. A few minutes of one core, and some gigabytes."""
+"""The long searches and the table of variants: `python -m tests.model`. It needs a few minutes of one core and some
+gigabytes."""
 
 import sys
 

@@ -175,9 +175,9 @@ def beat(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules)
         return
     members = server.with_member(who, Member(True, 0))
     for after in server.lazy(members=members, lead=renewed(server, memory, who, bounds, rules)):
-        told, what = heard(server, memory, who, rules)
-        yield Step(f"{letter(who)} beats{what}", after, told)
-        if bounds.losses_of_replies and told != memory:
+        after_reply, what = heard(server, memory, who, rules)
+        yield Step(f"{letter(who)} beats{what}", after, after_reply)
+        if bounds.losses_of_replies and after_reply != memory:
             yield Step(f"{letter(who)} beats, and the reply is lost", after, memory, fault=True)
 
 

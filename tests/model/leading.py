@@ -74,17 +74,17 @@ def resign(server: Server, memory: Memory, who: int, rules: Rules) -> Iterator[S
     if memory.term is None:
         return
     lead = server.now.lead
-    told = memory._replace(term=None)
+    after_reply = memory._replace(term=None)
     mine = lead is not None and (lead.holder, lead.latest) == (who, memory.term)
     if lead and not mine and rules.resigning == "whoever leads":
         name = f"{letter(who)} resigns, and with it {letter(lead.holder)}"
-        yield Step(name, server.durable(lead=None), told, broken=invariants.OWN_TERM)
+        yield Step(name, server.durable(lead=None), after_reply, broken=invariants.OWN_TERM)
     elif not mine:
-        yield Step(f"{letter(who)} resigns, and did not lead any more", server, told)
+        yield Step(f"{letter(who)} resigns, and did not lead any more", server, after_reply)
     elif rules.resigning == "fenced" and (server.lead_is_shared() or server.member_is_locked(who)):
         yield Step(f"{letter(who)} would resign, and waits for its own duty", server, memory)
     else:
-        yield Step(f"{letter(who)} resigns", server.durable(lead=None), told)
+        yield Step(f"{letter(who)} resigns", server.durable(lead=None), after_reply)
 
 
 def fence(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules) -> Iterator[Step]:
@@ -171,8 +171,8 @@ def commit(server: Server, memory: Memory | None, who: int, bounds: Bounds, rule
     if lost:
         name += ", its tasks are back"
     others = ("lease", lost) if lost else None
-    told = memory and memory.without_lease(lost)
-    yield Step(name, after.durable(tasks=tasks, members=members), told, others=others, broken=wrong)
+    after_reply = memory and memory.without_lease(lost)
+    yield Step(name, after.durable(tasks=tasks, members=members), after_reply, others=others, broken=wrong)
 
 
 def wrongly_taken(row: Row, duty: Duty, *, charged: bool) -> str | None:

@@ -1,4 +1,4 @@
-"""Values as small numbers, so that a state of a walk is one integer."""
+"""Values as small numbers, so that a state of a search is one integer."""
 
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""How the modelled protocol may be bent, and how much of the world is modelled: two sets of plain values."""
+"""The ways to break the modelled protocol, and the size of the modelled world: two sets of plain values."""
 
 from dataclasses import dataclass
 from typing import Literal

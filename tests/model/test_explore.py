@@ -1,4 +1,4 @@
-"""The explorer, on systems small enough to know by heart."""
+"""The explorer, on systems that are small enough to check by hand."""
 
 from collections.abc import Iterable
 
@@ -41,7 +41,7 @@ class Counter:
         return shared == 2
 
 
-def test_the_shortest_way_to_a_broken_invariant_is_told() -> None:
+def test_the_shortest_way_to_a_broken_invariant_is_reported() -> None:
     """Both read, one writes, and the write of the other is the wrong one."""
     found = Explorer(Counter(careful=False)).run().found
 
@@ -69,7 +69,7 @@ def test_a_state_without_a_way_to_the_goal_is_found() -> None:
 
 
 def test_a_walk_stops_at_its_limit() -> None:
-    """And does not say that it has seen everything."""
+    """It does not claim that it has seen all states."""
     walk = Explorer(Counter(careful=True)).run(states_max=3)
 
     assert not walk.finished

@@ -1,4 +1,4 @@
-"""The model of leases and terms: the protocol as it is holds in every state, and each way to break it is caught."""
+"""The model of leases and terms: the real protocol holds in every state, and each way to break it is found."""
 
 import pytest
 

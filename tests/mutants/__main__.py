@@ -1,6 +1,7 @@
-"""`python -m tests.mutants`: put every planted fault on trial, and tell which test caught which.
+"""`python -m tests.mutants`: try every planted fault, and report which test found which.
 
-A test that caught one is run again at the end, without any fault, and has to pass: what fails anyway catches nothing.
+A test that finds a fault runs again at the end without the fault, and must pass: a test that always fails finds
+nothing.
 """
 
 import argparse

@@ -1,7 +1,7 @@
-"""A plugin for pytest: write down, a line each, which tests failed, in which phase, and with what words.
+"""A plugin for pytest: write down, a line each, which tests failed, in which phase, and with which message.
 
-Not read off the screen: a parameter may hold anything, and a test that could not even begin (its database could not be
-made, say) has found nothing.
+It does not parse the screen, because a parameter may contain any text. A test that could not begin, for example
+without a database, has found nothing.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A fault to be planted: what is written over what, why that is wrong, and who should notice."""
+"""A planted fault: the text it replaces, why that is wrong, and which tests should notice."""
 
 import shutil
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The list of planted faults is in order, and a trial tells a fault that is caught from one that is not."""
+"""The list of planted faults is in order, and a trial recognises a fault that the tests find."""
 
 import ast
 from pathlib import Path
@@ -86,17 +86,17 @@ def test_a_fault_that_no_test_finds_survives(tree: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["m // 2", long("n // "), long("n // __import__('nothing').two")])
-def test_what_cannot_even_run_is_no_fault(tree: Path, broken: str) -> None:
-    """Anything would catch it: it says nothing about the tests."""
+def test_code_that_cannot_run_is_no_fault(tree: Path, broken: str) -> None:
+    """Any test would catch it, so it says nothing about the tests."""
     assert "stillborn" == on_trial(tree, fault("n // 2", broken)).verdict
 
 
-def test_a_run_is_judged_by_tests_that_could_begin() -> None:
-    """A failure of a fixture is none of a test, and a run without an end has no verdict."""
-    said = Failure("tests/test_half.py::test_even", "call", "AssertionError: assert 4 == 2")
-    setup = said._replace(when="setup")
+def test_only_tests_that_began_decide() -> None:
+    """A failed fixture is no failed test, and a run that does not end has no verdict."""
+    failure = Failure("tests/test_half.py::test_even", "call", "AssertionError: assert 4 == 2")
+    setup = failure._replace(when="setup")
 
-    runs = [Run([said], 1, ""), Run([setup], 1, ""), Run([], 0, ""), Run([], None, ""), Run([], 4, "")]
+    runs = [Run([failure], 1, ""), Run([setup], 1, ""), Run([], 0, ""), Run([], None, ""), Run([], 4, "")]
     assert ["caught", "stillborn", "survived", "hung", "stillborn"] == [judged(run)[0] for run in runs]
 
 
@@ -109,8 +109,8 @@ def test_a_text_that_is_gone_or_stands_twice_is_refused(tree: Path) -> None:
         mutated(tree, fault("n // 2", "n // 2"))
 
 
-def test_what_schema_defines_is_changed_in_its_revision(tmp_path: Path) -> None:
-    """Or the database would be made without the fault; the functions beside it stay as they are."""
+def test_a_fault_in_the_schema_is_planted_in_its_revision(tmp_path: Path) -> None:
+    """Otherwise the database would be made without the fault. The other functions stay the same."""
     function = tmp_path / "orchestrator" / "schema" / "functions" / "two.sql"
     revision = tmp_path / "migrations" / "versions" / "0001_first" / "2_functions.sql"
     for path, text in ((function, "-- Two.\nSELECT 2"), (revision, "-- Two.\nSELECT 2\n-- Too.\nSELECT 2")):

@@ -1,9 +1,9 @@
-"""One planted fault on trial: its tests are run in a tree that has it, until the first one fails.
+"""One planted fault on trial: its tests run in a tree with the fault, until the first one fails.
 
 caught     a test that could begin failed
-survived   all of them passed: a test is missing
-hung       no verdict in time: a test without a deadline
-stillborn  the statement or module cannot even be read: that is no fault that anybody would ship
+survived   all tests passed: a test is missing
+hung       no result in time: a test has no deadline
+stillborn  the statement or module cannot be parsed: any run would notice such a fault
 """
 
 import json
@@ -86,17 +86,17 @@ def judged(run: Run) -> tuple[Verdict, str]:
 def tested(tree: Path, tests: Sequence[str], *, first_only: bool, seconds: float) -> Run:
     """Run these tests of a tree, in this order, until the first one fails or all have been run."""
     with tempfile.TemporaryDirectory() as directory:
-        told, output = Path(directory) / "told", Path(directory) / "output"
-        told.touch()
+        failure_file, output = Path(directory) / "told", Path(directory) / "output"
+        failure_file.touch()
         path = os.pathsep.join(filter(None, [str(tree), os.environ.get("PYTHONPATH")]))
         command = [sys.executable, "-m", "pytest", *OPTIONS, *(["-x"] if first_only else []), *tests]
         with output.open("wb") as out:
             process = subprocess.Popen(
-                command, cwd=tree, env=os.environ | {"PYTHONPATH": path, INTO: str(told)},
+                command, cwd=tree, env=os.environ | {"PYTHONPATH": path, INTO: str(failure_file)},
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
             )  # fmt: skip
             code = ended(process, seconds)
-        lines = told.read_text(encoding="utf-8").splitlines()
+        lines = failure_file.read_text(encoding="utf-8").splitlines()
         return Run([Failure(**json.loads(line)) for line in lines], code, output.read_text(errors="replace"))
 
 

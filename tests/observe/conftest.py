@@ -1,4 +1,4 @@
-"""What the tests of statistics share: the stations' clock and workers."""
+"""Shared by the tests of statistics: the clock and the workers of the stations."""
 
 from tests.stations.conftest import hire, worker
 

@@ -1,4 +1,4 @@
-"""Ask a port, politely by urllib or byte by byte."""
+"""Send requests to a port, with urllib or byte by byte."""
 
 import json
 import socket
@@ -18,7 +18,7 @@ class Got(NamedTuple):
 
 
 def get(port: int, path: str, *, method: str = "GET", host: str = "127.0.0.1", accept: str = "*/*") -> Got:
-    """Ask for a page."""
+    """Request a page."""
     where = f"http://{host}:{port}{path}"
     asked = urllib.request.Request(where, method=method, headers={"Accept": accept})
     try:
@@ -30,19 +30,19 @@ def get(port: int, path: str, *, method: str = "GET", host: str = "127.0.0.1", a
 
 
 def numbers(port: int) -> dict[str, float]:
-    """Return every number that is served, by its name and labels."""
+    """Return every served number, by its name and labels."""
     lines = [line for line in get(port, "/metrics").body.splitlines() if not line.startswith("#")]
     return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
 
 
 def ready(port: int) -> tuple[int, dict[str, Any]]:
-    """Return what /readyz says."""
+    """Return the answer of /readyz."""
     got = get(port, "/readyz")
     return got.status, json.loads(got.body)
 
 
-def said_to(port: int, request: bytes) -> bytes:
-    """Send these bytes, and return all that comes back."""
+def response_to(port: int, request: bytes) -> bytes:
+    """Send these bytes. Return the whole answer."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_SECONDS) as line:
         line.sendall(request)
         answer = b""

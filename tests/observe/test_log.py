@@ -17,7 +17,7 @@ from tests.worker.running import run_until_empty
 
 
 class Unbuffered(io.StringIO):
-    """Remembers each write, as an unbuffered file would make each a call of the system."""
+    """Remembers each write, like an unbuffered file with one system call for each."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class Unbuffered(io.StringIO):
 
 @pytest.fixture
 def stderr(monkeypatch: pytest.MonkeyPatch) -> Iterator[Unbuffered]:
-    """Standard error, with lines for events on it."""
+    """Standard error with lines for events."""
     file = Unbuffered()
     monkeypatch.setattr(sys, "stderr", file)
     # pytest's own handlers on the root logger are nobody's wish.
@@ -51,16 +51,18 @@ def test_a_line_is_written_at_once_with_its_end(stderr: Unbuffered) -> None:
     assert ("child started", 4711) == (json.loads(written)["event"], json.loads(written)["pid"])
 
 
-def test_the_same_is_not_said_again_at_once_and_another_reason_is(stderr: Unbuffered) -> None:
-    """While the database is away hundreds say so a minute; why it cannot be reached any more is news."""
+def test_an_equal_line_is_not_repeated_at_once_but_one_with_another_reason_is_written(
+    stderr: Unbuffered,
+) -> None:
+    """While the database is away, hundreds of events per minute say so; a new reason is new information."""
     for reason in ("closed", "closed", "certificate verify failed", "closed"):
         events.emit(events.ConnectionLost("claims", reason))
 
     assert ["closed", "certificate verify failed"] == [json.loads(line)["reason"] for line in stderr.writes]
 
 
-def test_what_was_said_is_not_remembered_without_end() -> None:
-    """A reason may hold an address, or a number, that is never the same again."""
+def test_the_memory_of_written_lines_is_bounded() -> None:
+    """A reason may contain a unique address or number."""
     news = log.Repeats()
     for n in range(10 * log.SAID_MAX):
         assert 0 == news.of(events.ConnectionLost("claims", f"reason {n}"))
@@ -72,10 +74,11 @@ def lines_of(file: Unbuffered) -> list[dict[str, object]]:
     return [json.loads(line) for line in file.writes]
 
 
-def test_a_line_says_which_task_where_and_for_how_long(
+def test_a_line_names_the_task_the_place_and_the_duration(
     stderr: Unbuffered, make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """What a handler logs has the same names, its secrets masked; successes and payloads are not there."""
+    """A handler's own lines have the same fields, with masked secrets. There is no line for a success, and no
+    payload."""
     app = make_app()
 
     @app.task(name="fail", queue="mail", max_attempts=1)
@@ -90,21 +93,21 @@ def test_a_line_says_which_task_where_and_for_how_long(
     work.enqueue()
     run_until_empty(app)
 
-    told = lines_of(stderr)
-    (said,) = (line for line in told if line["event"] == "about to")
-    (dead_lettered,) = (line for line in told if line["event"] == "task dead lettered")
-    assert ("***", "https://u:***@h/") == (said["password"], said["url"])
+    lines = lines_of(stderr)
+    (logged,) = (line for line in lines if line["event"] == "about to")
+    (dead_lettered,) = (line for line in lines if line["event"] == "task dead lettered")
+    assert ("***", "https://u:***@h/") == (logged["password"], logged["url"])
     for name in ("task_id", "type", "queue", "attempt"):
-        assert said[name] == dead_lettered[name]
-    (worker_id,) = {line["worker_id"] for line in told if "worker_id" in line}
+        assert logged[name] == dead_lettered[name]
+    (worker_id,) = {line["worker_id"] for line in lines if "worker_id" in line}
     assert (worker_id, "no: password=***") == (dead_lettered["worker_id"], dead_lettered["message"])
     assert isinstance(dead_lettered["duration_seconds"], float)
-    assert "hunter2" not in str(told)
-    assert not [line for line in told if line["event"] in ("task completed", "task payload")]
+    assert "hunter2" not in str(lines)
+    assert not [line for line in lines if line["event"] in ("task completed", "task payload")]
 
 
-def test_payloads_are_logged_when_that_is_asked_for(stderr: Unbuffered, make_app: MakeApp) -> None:
-    """A line for each attempt, its secrets masked."""
+def test_payloads_are_logged_on_request(stderr: Unbuffered, make_app: MakeApp) -> None:
+    """A line for each attempt, with masked secrets."""
     app = make_app(log_payloads=True)
 
     @app.task(name="work")
@@ -148,8 +151,10 @@ FAILED = events.TaskFailed(
 )
 
 
-def test_who_has_configured_logging_gets_records(kept: Kept, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of the level, with the fields in the message and beside it, and nothing goes to standard error by itself."""
+def test_an_application_that_has_configured_logging_gets_records(
+    kept: Kept, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of its level, with the fields in the message and beside it. Nothing else goes to standard error."""
     stop = observe.follow(minimum="debug")
     events.emit(FAILED)
     events.emit(events.TaskCompleted(8, "mail.send", "mail", 1))
@@ -171,8 +176,8 @@ def test_who_has_configured_logging_gets_records(kept: Kept, capfd: pytest.Captu
     assert ("", "") == capfd.readouterr()
 
 
-def test_who_has_configured_structlog_is_asked_first(kept: Kept) -> None:
-    """Whatever else there is; secrets are masked before the user's processors see them."""
+def test_the_configuration_of_structlog_comes_first(kept: Kept) -> None:
+    """Before any other. Secrets are masked before the user's processors see them."""
     seen: list[dict[str, object]] = []
 
     def keep(_logger: object, _method: str, line: structlog.typing.EventDict) -> structlog.typing.EventDict:
@@ -191,10 +196,10 @@ def test_who_has_configured_structlog_is_asked_first(kept: Kept) -> None:
     assert "abcd" not in str(seen)
 
 
-def test_a_library_s_null_handler_is_nobody_s_wish(
+def test_a_null_handler_of_a_library_is_no_configuration(
     stderr: Unbuffered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nor is a handler that our records would not reach."""
+    """Nor is a handler that does not get our records."""
     monkeypatch.undo()
     monkeypatch.setattr(
         logging.getLogger(), "handlers", []

@@ -1,4 +1,5 @@
-"""What a line must not show: secrets by their names, passwords inside of text, payloads that nobody asked for."""
+"""Values that a line must not show: secrets by their names, passwords inside of text, payloads without the setting
+for them."""
 
 import json
 import time
@@ -17,7 +18,7 @@ from orchestrator.observe.masking import MASK, masked, masked_payload, masked_te
     ],
 )  # fmt: skip
 def test_a_field_that_is_called_like_a_secret_is_masked(name: str) -> None:
-    """However it is written, whatever it holds, and however deep it lies."""
+    """With any spelling, any value, and at any depth."""
     fields = {name: "hunter2", "in": [{"a": {name: {"b": 1}}}], "n": 1}
 
     assert {name: MASK, "in": [{"a": {name: MASK}}], "n": 1} == masked(fields)
@@ -26,8 +27,8 @@ def test_a_field_that_is_called_like_a_secret_is_masked(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["event", "type", "queue", "task_id", "key", "passenger", "author", "message"]
 )
-def test_other_fields_are_let_be(name: str) -> None:
-    """What a line is for."""
+def test_other_fields_stay(name: str) -> None:
+    """They are the purpose of a line."""
     assert {name: "x", "none": None} == masked({name: "x", "none": None})
 
 
@@ -49,13 +50,13 @@ def test_other_fields_are_let_be(name: str) -> None:
     ],
 )
 def test_a_password_in_a_text_is_masked(text: str, shown: str) -> None:
-    """And the rest can still be read."""
+    """And the rest stays readable."""
     assert shown == masked_text(text) == masked_text(shown)
 
 
 @pytest.mark.parametrize("piece", ["://a:", "password=", "token: '", "Bearer ", "secret_", "a-"])
 def test_a_long_text_costs_no_more_than_its_length(piece: str) -> None:
-    """A stranger's message may be long, and made to be slow; seconds would be minutes if it were squared."""
+    """Untrusted messages may be long, and made to be slow; with a quadratic cost seconds would become minutes."""
     begun = time.process_time()
     masked_text(piece * (200_000 // len(piece)))
 
@@ -63,7 +64,7 @@ def test_a_long_text_costs_no_more_than_its_length(piece: str) -> None:
 
 
 def test_a_payload_is_masked_and_cut() -> None:
-    """As JSON, so that it can be read; what Python cannot read is not shown."""
+    """As JSON, so that it is readable. A payload that Python cannot read is not shown."""
     shown = json.loads(masked_payload('{"user": {"password": "hunter2", "id": 7}}'))
 
     assert {"user": {"password": MASK, "id": 7}} == shown
@@ -72,8 +73,8 @@ def test_a_payload_is_masked_and_cut() -> None:
         assert "unreadable" == masked_payload(unreadable)
 
 
-def test_what_is_too_deep_is_cut() -> None:
-    """A line is no place for it."""
+def test_deep_values_are_cut() -> None:
+    """A log line must stay short."""
     deep: object = "hunter2"
     for _ in range(50):
         deep = {"a": deep}

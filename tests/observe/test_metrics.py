@@ -1,4 +1,4 @@
-"""What happens is counted, once, under labels that no task can make up."""
+"""Events are counted, once, under labels that no task can invent."""
 
 from dataclasses import replace
 from math import inf
@@ -9,16 +9,17 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from orchestrator import events, observe
-from orchestrator.observe.health import Health, readings
+from orchestrator.observe.health import Health
 from orchestrator.observe.label_names import NAMES_MAX
-from orchestrator.observe.metric_definitions import METRICS, MOMENTS, OF_SAMPLE, PREFIX, PROCESSES
+from orchestrator.observe.metric_definitions import METRICS, MOMENTS, PREFIX, PROCESSES, SAMPLE_AGE, SOURCES
+from orchestrator.observe.metric_values import readings
 from orchestrator.observe.metrics import folded
 from orchestrator.task.buckets import BOUNDS, EMPTY, bounds, histogram
 from orchestrator.task.tally import Tally
 
 
-def told(*happened: events.Event) -> dict[str, float]:
-    """Let these happen, and return every line that Prometheus would read."""
+def metrics_after(*happened: events.Event) -> dict[str, float]:
+    """Emit these events. Return every line that Prometheus would read."""
     registry = CollectorRegistry()
     stop = observe.count(registry)
     try:
@@ -31,19 +32,19 @@ def told(*happened: events.Event) -> dict[str, float]:
 
 
 def counted(*happened: events.Event) -> dict[str, float]:
-    """Let these happen, and return every counter that is not at zero."""
-    return {name: value for name, value in told(*happened).items() if value and "_total" in name}
+    """Emit these events. Return every counter that is not 0."""
+    return {name: value for name, value in metrics_after(*happened).items() if value and "_total" in name}
 
 
 def test_late_writes_are_counted_by_queue() -> None:
-    """As often as they are refused; the type, which anybody may make up, is no label."""
+    """As often as they are refused. The type is no label, because any producer may invent one."""
     late = [events.StaleOutcome(n, f"type {n}", "mail") for n in range(3)]
 
     assert {'orchestrator_stale_writes_rejected_total{queue="mail"}': 3.0} == counted(*late)
 
 
-def test_what_was_recovered_is_counted_in_tasks() -> None:
-    """And not in rounds."""
+def test_recovered_tasks_are_counted() -> None:
+    """The metric counts tasks, not rounds of recovery."""
     recovered = [
         events.TasksRecovered(5, 1, 1),
         events.TasksRecovered(2, 0, 1),
@@ -59,7 +60,7 @@ def test_what_was_recovered_is_counted_in_tasks() -> None:
 
 
 def test_duties_losses_and_lost_connections_are_counted() -> None:
-    """Each under what it is called."""
+    """Each under its own name."""
     happened = [
         events.DutyFailed("recover", "ValueError", "no"),
         events.DutyPutOff("recover", "locked"),
@@ -84,16 +85,16 @@ def test_duties_losses_and_lost_connections_are_counted() -> None:
 
 
 def test_a_success_is_not_counted_by_itself() -> None:
-    """There are hundreds of thousands of them: they are added up per batch, where they are written."""
+    """There are hundreds of thousands of them: they are added up per batch."""
     assert {} == counted(events.TaskCompleted(1, "t", "mail", 1))
 
 
 def test_a_batch_is_counted_by_queue_type_and_outcome() -> None:
-    """And what it took, what its tasks waited for and how long they ran is in the histograms, nothing lost."""
+    """The histograms have its duration, the waiting times and the running times, all of them."""
     waited, ran = histogram([0.0005, 0.003, 40_000.0]), histogram([0.02])
     batch = [Tally("mail", "t", {"completed": 2, "failed": 1}, waited, ran, EMPTY)]
 
-    lines = told(events.OutcomesWritten(uuid4(), 0.01, tuple(batch)))
+    lines = metrics_after(events.OutcomesWritten(uuid4(), 0.01, tuple(batch)))
 
     name = 'queue="mail",type="t"'
     assert 2.0 == lines[f'orchestrator_attempts_ended_total{{outcome="completed",{name}}}']
@@ -109,7 +110,7 @@ def test_a_batch_is_counted_by_queue_type_and_outcome() -> None:
 
 @pytest.mark.parametrize("number", range(0, len(BOUNDS), 7))
 def test_a_bucket_of_a_batch_lies_within_one_of_prometheus(number: int) -> None:
-    """So that none of it is put into the wrong one."""
+    """So that no count goes into a wrong bucket."""
     begin, end = bounds(number)
     ((place, _),) = folded({number: 1})
 
@@ -117,18 +118,18 @@ def test_a_bucket_of_a_batch_lies_within_one_of_prometheus(number: int) -> None:
     assert end <= (*MOMENTS, inf)[place]
 
 
-def test_what_has_no_labels_is_there_from_the_start() -> None:
-    """A rate of what appears with a 1 is 0."""
-    assert 0.0 == told()["orchestrator_ghost_claims_released_total"]
+def test_a_metric_without_labels_exists_from_the_start() -> None:
+    """The rate of a metric that appears with the value 1 would be 0."""
+    assert 0.0 == metrics_after()["orchestrator_ghost_claims_released_total"]
 
 
 def test_more_names_than_two_hundred_are_one() -> None:
-    """Anybody may make up names of types; Prometheus keeps each of them for weeks."""
+    """Any producer may invent types, and Prometheus keeps each label for weeks."""
     batches = [Tally("mail", f"type {n}", {"completed": 1}) for n in range(NAMES_MAX + 50)]
 
     kinds = {
         name: value
-        for name, value in told(events.OutcomesWritten(uuid4(), None, tuple(batches))).items()
+        for name, value in metrics_after(events.OutcomesWritten(uuid4(), None, tuple(batches))).items()
         if name.startswith("orchestrator_attempts_ended_total")
     }
 
@@ -136,8 +137,8 @@ def test_more_names_than_two_hundred_are_one() -> None:
     assert 50.0 == kinds['orchestrator_attempts_ended_total{outcome="completed",queue="mail",type="other"}']
 
 
-def test_no_crowd_of_names_takes_the_place_of_a_worker_s_own() -> None:
-    """Its queues and types have their labels from the start, whatever strangers have in theirs before they are met."""
+def test_invented_names_take_no_label_of_a_workers_own() -> None:
+    """Its queues and types have their labels from the start, before any others."""
     registry = CollectorRegistry()
     stop = observe.count(registry, queues=["mail"], types=["send"])
     crowd = [
@@ -155,7 +156,7 @@ def test_no_crowd_of_names_takes_the_place_of_a_worker_s_own() -> None:
     "kind", ['a"} 1\norchestrator_forged 1', "\\", "\r\n# HELP x", "\x1b[2J", "x" * 5000, "\u202e"]
 )
 def test_a_name_forges_no_line(kind: str) -> None:
-    """Whatever a type is called, it is one label's value, in one line, of a length that is bearable."""
+    """Any name of a type is one label value, in one line, with a bounded length."""
     registry = CollectorRegistry()
     stop = observe.count(registry)
     events.emit(events.TasksEnqueued(kind, 3))
@@ -167,7 +168,7 @@ def test_a_name_forges_no_line(kind: str) -> None:
     assert all(line.isprintable() and len(line) < 600 for line in text.split("\n"))
 
 
-def test_it_is_counted_for_as_long_as_anybody_counts() -> None:
+def test_counting_goes_on_while_there_is_a_subscriber() -> None:
     """Two workers in one process count each event once, and when the first has stopped the second counts on."""
     registry = CollectorRegistry()
     first, second = observe.count(registry), observe.count(registry)
@@ -186,34 +187,35 @@ SAMPLE = events.GaugesSampled(
 )
 
 
-def test_the_leader_tells_of_the_cluster_and_nobody_else_does() -> None:
-    """Who leads no more drops what it had sampled: an old number is worse than none."""
+def test_only_the_leader_reports_the_cluster() -> None:
+    """A worker that no longer leads drops its sample: an old number is worse than none."""
     worker_id = uuid4()
     elected = events.LeaderElected(worker_id, 41)
 
-    leading = told(elected, SAMPLE)
-    deposed = told(elected, SAMPLE, events.LeaderSteppedDown(worker_id, 41))
-    too_late = told(elected, events.LeaderSteppedDown(worker_id, 41), SAMPLE)
+    leading = metrics_after(elected, SAMPLE)
+    deposed = metrics_after(elected, SAMPLE, events.LeaderSteppedDown(worker_id, 41))
+    too_late = metrics_after(elected, events.LeaderSteppedDown(worker_id, 41), SAMPLE)
 
     assert 7.0 == leading['orchestrator_queue_tasks{queue="mail",status="pending"}']
     assert 61.5 == leading['orchestrator_queue_oldest_ready_seconds{queue="mail"}']
     assert (1.0, 41.0) == (leading["orchestrator_is_leader"], leading["orchestrator_leader_term"])
+    of_sample = (SAMPLE_AGE.full_name, *(metric.full_name for metric, _ in SOURCES[events.GaugesSampled]))
     for later in (deposed, too_late):
         assert (0.0, 0.0) == (later["orchestrator_is_leader"], later["orchestrator_leader_term"])
-        assert not [name for name in later for metric in OF_SAMPLE if name.startswith(metric.full_name)]
+        assert not [name for name in later if name.startswith(of_sample)]
 
 
 def test_queues_beyond_two_hundred_are_added_up() -> None:
-    """The depth of all of them together is still right."""
+    """The sum of all depths stays right."""
     queues = tuple((f"q{n:04}", "pending", 1) for n in range(NAMES_MAX + 30))
 
-    lines = told(events.LeaderElected(uuid4(), 1), replace(SAMPLE, tasks=queues))
+    lines = metrics_after(events.LeaderElected(uuid4(), 1), replace(SAMPLE, tasks=queues))
 
     assert 30.0 == lines['orchestrator_queue_tasks{queue="other",status="pending"}']
 
 
-def test_every_number_in_the_catalogue_is_told_as_it_is_described() -> None:
-    """By name, kind and labels; a worker and a leader tell all of them."""
+def test_every_metric_in_the_catalogue_is_served_as_described() -> None:
+    """By name, kind and labels; a worker and a leader serve all of them."""
     registry = CollectorRegistry()
     stop = observe.count(registry)
     observe.ask(lambda: readings(VITALS), registry)
@@ -231,6 +233,20 @@ def test_every_number_in_the_catalogue_is_told_as_it_is_described() -> None:
     } == found
 
 
+def test_every_source_has_the_fields_that_a_metric_reads() -> None:
+    """The type checker cannot see this: the fields are named in the list of metrics."""
+    wrong = [
+        f"{kind.__name__} has no {name}, which {metric.name} reads"
+        for kind, found in SOURCES.items()
+        for metric, source in found
+        # A row of the sample holds its labels.
+        for name in {source.field, *(metric.labels if kind is not events.GaugesSampled else ())}
+        if name is not None and name not in source.fixed and not hasattr(kind, name)
+    ]
+
+    assert [] == wrong
+
+
 VITALS = Health(
     is_registered=True, is_stopping=False, is_at_home=True, hears=True, silent_seconds=0.1, silent_seconds_max=15.0,
     loop_lag_seconds=0.0, slots=20, busy=3, waiting=1, unwritten=0,
@@ -238,7 +254,7 @@ VITALS = Health(
 
 
 def one_of_each(worker_id: UUID) -> None:
-    """Let everything happen that has labels."""
+    """Emit an event for everything with labels."""
     some = histogram([0.1])
     for event in (
         events.OutcomesWritten(worker_id, 0.1, (Tally("q", "t", {"lost": 1}, some, some, some),)),

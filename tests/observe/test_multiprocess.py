@@ -1,4 +1,4 @@
-"""The numbers of several processes as one, by what each has told."""
+"""The metrics of several processes, combined from the reports of each."""
 
 from collections.abc import Callable
 
@@ -14,8 +14,8 @@ from tests.observe.test_metrics import VITALS
 READY = {"ready": True}
 
 
-def told(*happened: Callable[[CollectorRegistry], None]) -> Snapshot:
-    """Return what a process tells in whose registry this has happened."""
+def snapshot_after(*happened: Callable[[CollectorRegistry], None]) -> Snapshot:
+    """Return the snapshot of a process after these events."""
     registry = CollectorRegistry()
     for happen in happened:
         happen(registry)
@@ -40,7 +40,7 @@ def gauged(name: str, value: float) -> Callable[[CollectorRegistry], None]:
 
 
 def numbers(family: Processes) -> dict[str, float]:
-    """Return what is told, by name and labels."""
+    """Return the reported numbers, by name and labels."""
     return {
         sample.name + "".join(f" {name}={value}" for name, value in sample.labels.items()): sample.value
         for metric in family.collect()
@@ -54,11 +54,11 @@ def hear(family: Processes, place: int, numbers: Snapshot) -> None:
 
 
 def test_counters_and_histograms_are_added_up() -> None:
-    """By their labels, and bucket by bucket; what is told again replaces what was told before; no `_created` is."""
+    """By their labels, and bucket by bucket. A later report replaces an earlier one; `_created` is not reported."""
     family = Processes()
-    hear(family, 1, told(counted(1)))
-    hear(family, 1, told(counted(3), spread(0.5, 1.5)))
-    hear(family, 2, told(counted(4), spread(0.5, 9.0)))
+    hear(family, 1, snapshot_after(counted(1)))
+    hear(family, 1, snapshot_after(counted(3), spread(0.5, 1.5)))
+    hear(family, 2, snapshot_after(counted(4), spread(0.5, 9.0)))
 
     found = numbers(family)
 
@@ -67,25 +67,25 @@ def test_counters_and_histograms_are_added_up() -> None:
     assert (4.0, 11.5) == (found["times_count"], found["times_sum"])
 
 
-def test_what_is_gone_was_counted_and_is_counted_once() -> None:
-    """However often a place is taken anew; its gauges are gone with it."""
+def test_counts_of_an_ended_process_stay_and_count_once() -> None:
+    """Also if several processes follow in its place. Its gauges disappear with it."""
     family = Processes()
     for _ in range(3):
-        hear(family, 1, told(counted(2), gauged("orchestrator_worker_busy", 5)))
+        hear(family, 1, snapshot_after(counted(2), gauged("orchestrator_worker_busy", 5)))
         family.gone(1, for_good=False)
         family.gone(1, for_good=False)
 
     assert {"orders_total shop=a": 6.0, "orchestrator_processes": 0.0} == numbers(family)
 
 
-def test_gauges_of_ours_are_combined_and_others_are_told_for_each() -> None:
-    """Busy slots add up, a leader among them leads, and what another gauge means nobody knows."""
+def test_our_gauges_are_combined_and_others_are_shown_per_process() -> None:
+    """Busy slots add up, and there is a leader if one of them leads. The meaning of other gauges is unknown."""
     family = Processes()
     for place, (busy, leads, own) in {1: (2, 0, 10), 2: (3, 1, 20)}.items():
         hear(
             family,
             place,
-            told(
+            snapshot_after(
                 gauged("orchestrator_worker_busy", busy),
                 gauged("orchestrator_is_leader", leads),
                 gauged("stock", own),
@@ -101,13 +101,13 @@ def test_gauges_of_ours_are_combined_and_others_are_told_for_each() -> None:
     } == numbers(family)
 
 
-def test_who_says_nothing_any_more_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child that hangs is neither ready nor leads, whatever it said last; what it counted stays counted."""
+def test_a_silent_process_has_no_gauges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that hangs is not ready and does not lead, whatever its last report. Its counts stay."""
     family = Processes()
     hear(
         family,
         1,
-        told(
+        snapshot_after(
             counted(2),
             gauged("orchestrator_worker_ready", 1),
             gauged("orchestrator_is_leader", 1),
@@ -120,7 +120,8 @@ def test_who_says_nothing_any_more_has_no_gauges(monkeypatch: pytest.MonkeyPatch
 
 
 def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that starts, hangs or is not ready counts, one whose place stays empty does not; nobody is not ready."""
+    """A child that starts, hangs or is not ready counts; a place that stays empty does not. Without children the
+    parent is not ready."""
     family = Processes()
     assert not family.readiness()["ready"]
     hear(family, 1, [])
@@ -130,7 +131,7 @@ def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     family.gone(2, for_good=True)
     assert family.readiness()["ready"]
     monkeypatch.setattr(module, "SILENT_SECONDS_MAX", -1.0)
-    assert "has said nothing" in family.readiness()["processes"]["1"]["says"]
+    assert "has sent nothing" in family.readiness()["processes"]["1"]["says"]
 
 
 @pytest.mark.parametrize(
@@ -145,8 +146,8 @@ def test_all_are_ready_or_it_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"is_stopping": True}, {"worker"}),
     ],
 )
-def test_what_makes_a_worker_ready(change: dict[str, object], not_ok: set[str]) -> None:
-    """Each of these alone makes it not so; to poll is slower, and said."""
+def test_the_conditions_of_readiness(change: dict[str, object], not_ok: set[str]) -> None:
+    """Each of these alone makes the worker not ready. A worker that polls is ready, and says so."""
     given = {name: getattr(VITALS, name) for name in Health.__slots__} | change
     health = Health(**given)
 
@@ -156,7 +157,7 @@ def test_what_makes_a_worker_ready(change: dict[str, object], not_ok: set[str]) 
 
 
 def test_the_parent_counts_its_children_s_deaths() -> None:
-    """They are told with what the children tell."""
+    """They are reported together with the children's metrics."""
     registry = CollectorRegistry()
     stop = observe.count(registry)
     events.emit(events.ChildDied(1, 4711, "signal 9 (SIGKILL)", 0.5))

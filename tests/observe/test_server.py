@@ -1,4 +1,4 @@
-"""The small HTTP server: what it answers, and what it bears."""
+"""The small HTTP server: its answers, and bad clients."""
 
 import os
 import socket
@@ -12,7 +12,7 @@ import pytest
 from orchestrator import ConfigError
 from orchestrator.observe import server as module
 from orchestrator.observe.server import Answer, Server
-from tests.observe.http import get, said_to
+from tests.observe.http import get, response_to
 from tests.patience import PATIENCE_SECONDS
 
 BIG = b"x" * 3_000_000
@@ -41,8 +41,8 @@ def served() -> Iterator[Server]:
     assert not [thread for thread in threading.enumerate() if thread.name == "orchestrator metrics"]
 
 
-def test_a_page_is_served_and_nobody_guesses_what_it_is(served: Server) -> None:
-    """With its length and kind, uncached; a query is not looked at."""
+def test_a_page_is_served_with_its_content_type(served: Server) -> None:
+    """With its length and type, uncached; the query is ignored."""
     got = get(served.port, "/page?a=b", accept="text/plain")
 
     assert (200, "for text/plain") == (got.status, got.body)
@@ -60,19 +60,19 @@ def test_a_head_is_a_page_without_its_body(served: Server) -> None:
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"])
 def test_nothing_but_get_and_head(served: Server, method: str) -> None:
-    """There is nothing to change here."""
+    """No page changes anything."""
     got = get(served.port, "/page", method=method)
 
     assert (405, "GET, HEAD") == (got.status, got.headers["Allow"])
 
 
-def test_what_is_not_there_says_what_is(served: Server) -> None:
-    """A person who looks by hand finds the pages."""
+def test_an_unknown_page_lists_the_pages(served: Server) -> None:
+    """A person who tries the port finds the pages."""
     assert (404, "there is /page, /big, /broken\n") == get(served.port, "/")[::2]
 
 
-def test_a_page_that_cannot_be_made_costs_itself_alone(served: Server) -> None:
-    """The error's kind is said, and none of its words."""
+def test_a_page_that_fails_harms_no_other(served: Server) -> None:
+    """The answer names the class of the error, without its text."""
     assert (500, "ValueError while this was made\n") == get(served.port, "/broken")[::2]
     assert 200 == get(served.port, "/page").status
 
@@ -92,13 +92,13 @@ def test_a_page_that_cannot_be_made_costs_itself_alone(served: Server) -> None:
     ],
 )
 def test_a_bad_request_is_refused(served: Server, request_: bytes, status: bytes) -> None:
-    """With an answer that says what is wrong with it, and the server serves on."""
-    assert said_to(served.port, request_).startswith(b"HTTP/1.1 " + status)
+    """The answer says what is wrong, and the server goes on."""
+    assert response_to(served.port, request_).startswith(b"HTTP/1.1 " + status)
     assert 200 == get(served.port, "/page").status
 
 
-def test_who_goes_away_in_the_middle_is_forgotten(served: Server) -> None:
-    """Before it asked, while it asks, and before it has read the answer."""
+def test_a_client_that_disconnects_early_is_forgotten(served: Server) -> None:
+    """Before its request, during it, and before it has read the answer."""
     for request in (b"", b"GET /pa", b"GET /big HTTP/1.1\r\n\r\n"):
         with socket.create_connection(("127.0.0.1", served.port)) as line:
             line.sendall(request)
@@ -106,8 +106,8 @@ def test_who_goes_away_in_the_middle_is_forgotten(served: Server) -> None:
     assert 200 == get(served.port, "/page").status
 
 
-def test_who_is_slow_holds_nobody_up(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crowd that sends nothing gets no answer, is sent away after its time, and others are served meanwhile."""
+def test_a_slow_client_delays_no_other(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients that send nothing get no answer and are disconnected after a while. Others are served meanwhile."""
     monkeypatch.setattr(module, "REQUEST_SECONDS", 2.0)
     with ExitStack() as stack:
         crowd = [
@@ -120,8 +120,8 @@ def test_who_is_slow_holds_nobody_up(served: Server, monkeypatch: pytest.MonkeyP
         assert [b""] * len(crowd) == [line.recv(100) for line in crowd]
 
 
-def test_of_a_crowd_nobody_more_is_kept(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One more than may ask at once is cut off without a word, and holds no descriptor."""
+def test_connections_beyond_the_limit_are_closed(served: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an answer; they hold no descriptor."""
     monkeypatch.setattr(module, "REQUEST_SECONDS", 2 * PATIENCE_SECONDS)
     with ExitStack() as stack:
         crowd = [
@@ -135,15 +135,15 @@ def test_of_a_crowd_nobody_more_is_kept(served: Server, monkeypatch: pytest.Monk
 
 
 def test_many_at_once_get_whole_answers(served: Server) -> None:
-    """Also long ones."""
+    """Long ones, too."""
     with ThreadPoolExecutor(8) as crowd:
         lengths = [len(got.body) for got in crowd.map(lambda _: get(served.port, "/big"), range(16))]
 
     assert [len(BIG)] * 16 == lengths
 
 
-def test_who_is_connected_at_the_end_is_cut_off_in_silence(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody is told of it, least of all by a traceback."""
+def test_open_connections_are_closed_silently_at_the_end(caplog: pytest.LogCaptureFixture) -> None:
+    """Without a log line or a traceback."""
     server = Server("127.0.0.1", 0, {"/page": lambda _: Answer(b"")})
     server.start()
     with socket.create_connection(("127.0.0.1", server.port)) as line:
@@ -157,7 +157,7 @@ def test_who_is_connected_at_the_end_is_cut_off_in_silence(caplog: pytest.LogCap
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
 def test_a_process_that_a_handler_forks_does_not_keep_the_port() -> None:
-    """However long it lives: whoever comes after the worker takes the port."""
+    """Even if it lives long: the next worker can take the port."""
     first = Server("127.0.0.1", 0, {})
     first.start()
     port = first.port
@@ -187,7 +187,7 @@ def test_a_process_that_a_handler_forks_does_not_keep_the_port() -> None:
         ("nowhere.invalid", "--metrics-host"),
     ],
 )
-def test_a_port_that_is_not_to_be_had_is_a_sentence(served: Server, host: str, sentence: str) -> None:
-    """Said before anything else is done."""
+def test_a_port_that_is_not_available_is_a_sentence(served: Server, host: str, sentence: str) -> None:
+    """Before anything else happens."""
     with pytest.raises(ConfigError, match=sentence):
         Server(host, served.port, {}).start()

@@ -1,4 +1,4 @@
-"""Workers as processes that serve their numbers and their health, asked over HTTP while they live."""
+"""Worker processes that serve metrics and health, queried over HTTP while they run."""
 
 import asyncio
 import os
@@ -25,8 +25,8 @@ WORKED = f'{ATTEMPTS}{{outcome="completed",queue="default",type="shop.work"}}'
 
 
 def port(process: Process) -> int:
-    """Return the port that a worker has taken, as soon as it says so."""
-    eventually(lambda: process.said("metrics served"), f"it serves: {process.log}")
+    """Return the port of a worker, as soon as it logs it."""
+    eventually(lambda: process.has_logged("metrics served"), f"it serves: {process.log}")
     return int(next(line for line in process.events() if line["event"] == "metrics served")["port"])
 
 
@@ -45,10 +45,11 @@ def checks(number: int) -> dict[str, bool]:
     return {name: check["ok"] for name, check in ready(number)[1]["checks"].items()}
 
 
-def test_a_worker_tells_what_it_does_while_it_is_asked_again_and_again(
+def test_a_worker_serves_metrics_under_constant_requests(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Exactly as many as ran, with four that scrape all the time; and as the leader, what the whole cluster holds."""
+    """The counts are exact, with four clients that scrape all the time. As the leader it also reports the whole
+    cluster."""
     total = 4000
     stop = threading.Event()
     answers: list[int] = []
@@ -93,13 +94,13 @@ def test_a_worker_tells_what_it_does_while_it_is_asked_again_and_again(
     assert not [word for word in ("hunter2", "no such type", database_url) if word in text]
 
 
-def test_a_port_that_is_taken_is_said_before_anything_is_claimed(
+def test_a_taken_port_is_reported_before_the_first_claim(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """By a worker alone and by a parent: a sentence and exit code 1, and no row of a worker."""
+    """By a single worker and by a parent: a sentence and exit status 1, and no row of a worker."""
     with worker(database_url, tmp_path / "log", *SERVED) as first:
         number = str(port(first))
-        eventually(lambda: first.said("worker started"), "the first one serves")
+        eventually(lambda: first.has_logged("worker started"), "the first one serves")
         before = value(connection, "SELECT count(*) FROM orchestrator.workers")
         ends = [
             run("worker", "tests.worker.tasks:app", "--metrics-port", number, *more, url=database_url)
@@ -119,7 +120,7 @@ def test_a_port_that_is_taken_is_said_before_anything_is_claimed(
 def test_a_worker_without_its_database_is_alive_and_not_ready(
     database_url: str, administrator: psycopg.Connection, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Until it is back; and what is said names neither the server nor who asked it."""
+    """Until the database is back. The answer names neither the server nor the role."""
     with (
         possible(administrator, connection) as outage,
         worker(database_url, tmp_path / "log", *SERVED) as process,
@@ -128,22 +129,22 @@ def test_a_worker_without_its_database_is_alive_and_not_ready(
         eventually(lambda: is_ready(number), "it is ready")
         outage.begin()
         eventually(lambda: not is_ready(number), "it is not ready")
-        status, said = ready(number)
+        status, report = ready(number)
         assert 200 == get(number, "/healthz").status
         assert 1.0 > numbers(number)["orchestrator_worker_ready"]
         outage.end()
         eventually(lambda: is_ready(number), "it is ready again")
         assert numbers(number)['orchestrator_reconnects_total{purpose="heartbeat"}'] >= 1
 
-    assert (503, False) == (status, said["checks"]["database"]["ok"])
-    assert "has confirmed no heartbeat" in said["checks"]["database"]["says"]
-    assert not [word for word in ("postgres", "host", "port", connection.info.dbname) if word in str(said)]
+    assert (503, False) == (status, report["checks"]["database"]["ok"])
+    assert "has confirmed no heartbeat" in report["checks"]["database"]["says"]
+    assert not [word for word in ("postgres", "host", "port", connection.info.dbname) if word in str(report)]
 
 
-def test_a_worker_whose_loop_is_blocked_says_so_meanwhile(
+def test_a_worker_with_a_blocked_loop_reports_that_meanwhile(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """It is the thread that answers; and one that stops is not ready either."""
+    """A thread answers. A stopping worker is not ready either."""
     with psycopg.connect(database_url, autocommit=True) as keeper:
         keeper.execute("SELECT pg_advisory_lock(77)")
         with worker(database_url, tmp_path / "log", *SERVED) as process:
@@ -167,7 +168,7 @@ def test_a_worker_whose_loop_is_blocked_says_so_meanwhile(
 def test_one_port_speaks_for_all_processes_and_a_killed_one_is_counted_once(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """The sum never goes down, whoever dies; gauges are those of the living, and there is one leader."""
+    """The sum never falls at a death. Gauges are those of live processes, and there is one leader."""
     with worker(database_url, tmp_path / "log", *SERVED, "-p", "2", "-c", "7") as process:
         number = port(process)
         eventually(lambda: is_ready(number), "both are ready")
@@ -178,7 +179,7 @@ def test_one_port_speaks_for_all_processes_and_a_killed_one_is_counted_once(
         # Let both have told what they counted, before one dies.
         eventually(lambda: numbers(number)["orchestrator_worker_busy"] == 0, "nothing runs")
         os.kill(follower(connection), signal.SIGKILL)
-        eventually(lambda: process.said("child died"), "it is gone")
+        eventually(lambda: process.has_logged("child died"), "it is gone")
         assert 500 == numbers(number)[WORKED], "what it had counted has been counted"
         eventually(lambda: is_ready(number), "another has taken its place")
         enqueue(connection, "shop.work", 100)
@@ -199,7 +200,7 @@ def test_one_port_speaks_for_all_processes_and_a_killed_one_is_counted_once(
 
 
 def follower(connection: psycopg.Connection) -> int:
-    """Return the pid of the child that does not lead."""
+    """Return the pid of a child that does not lead."""
     query = (
         "SELECT pid FROM orchestrator.workers WHERE state = 'running' AND NOT is_leader ORDER BY pid LIMIT 1"
     )
@@ -215,7 +216,7 @@ def follower(connection: psycopg.Connection) -> int:
 def test_two_workers_of_one_host_have_a_port_each(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Together they count everything once, and one of them tells of the cluster."""
+    """Together they count everything once, and one of them reports the cluster."""
     with (
         worker(database_url, tmp_path / "1.log", *SERVED) as first,
         worker(database_url, tmp_path / "2.log", *SERVED) as second,
@@ -232,8 +233,8 @@ def test_two_workers_of_one_host_have_a_port_each(
         assert "orchestrator_sample_age_seconds" not in numbers(other)
 
 
-def test_with_processes_the_parent_must_be_told_the_port() -> None:
-    """It does not read the application's settings, so a port that stands there alone is refused, with a sentence."""
+def test_with_processes_the_parent_needs_the_port() -> None:
+    """It does not read the application's settings, so a port that is set only there is refused, with a sentence."""
     made = Orchestrator("postgresql://nowhere/x", metrics_port=0).worker()
 
     with pytest.raises(ConfigError, match="name it with --metrics-port"):
@@ -243,8 +244,8 @@ def test_with_processes_the_parent_must_be_told_the_port() -> None:
     assert not made.serves
 
 
-def test_who_does_not_get_the_port_counts_nothing() -> None:
-    """Whoever counted before counts on, and nobody else does."""
+def test_a_worker_without_the_port_counts_nothing() -> None:
+    """The process that counted before goes on, and no other counts."""
     before = events.wanted(events.ClaimAnswered)
 
     async def show(port: int) -> None:
@@ -259,7 +260,7 @@ def test_who_does_not_get_the_port_counts_nothing() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_a_worker_of_the_application_serves_too(make_app: MakeApp, host: str) -> None:
-    """By its settings, without a command; over IPv6 as well."""
+    """With its settings, without a command; over IPv6 as well."""
     app = make_app(metrics_port=0, metrics_host=host)
 
     with recorded(events.MetricsServed) as served:

@@ -1,4 +1,4 @@
-"""Statistics in the database: what a worker adds up, what it writes when, and what can be read from it."""
+"""Statistics in the database: what a worker adds up, when it writes, and what can be read from it."""
 
 import json
 import random
@@ -38,7 +38,7 @@ def tally(queue: str = "mail", kind: str = "send", *, run: list[float] | None = 
     return Tally(queue, kind, counts, wait=times, run=times)  # type: ignore[arg-type] # the words
 
 
-def told(*tallies: Tally, by: UUID = ME) -> None:
+def report_outcomes(*tallies: Tally, by: UUID = ME) -> None:
     events.emit(events.OutcomesWritten(by, 0.001, tallies))
 
 
@@ -68,14 +68,14 @@ def metrics(
     return read(connection, "SELECT * FROM orchestrator.queue_metrics(%s, %s::interval)", queue, window)
 
 
-def test_what_a_worker_has_written_is_added_up(connection: psycopg.Connection, clock: Clock) -> None:
-    """In the row of the minute and in that of the hour, by queue and type; a second write adds to them."""
+def test_statistics_of_a_worker_are_added_up(connection: psycopg.Connection, clock: Clock) -> None:
+    """In the row of the minute and in that of the hour, by queue and type. A second write adds to them."""
     clock.set(NOON + timedelta(minutes=34, seconds=56))
     with counting() as statistics:
-        told(tally(completed=2, run=[0.1, 3.0]), tally(kind="sort", failed=1, run=[0.1]))
-        told(tally(completed=1, run=[0.1]))
+        report_outcomes(tally(completed=2, run=[0.1, 3.0]), tally(kind="sort", failed=1, run=[0.1]))
+        report_outcomes(tally(completed=1, run=[0.1]))
         statistics.write(connection)
-        told(tally(completed=4, lost=1, run=[3.0]))
+        report_outcomes(tally(completed=4, lost=1, run=[3.0]))
         statistics.write(connection)
         statistics.write(connection)
 
@@ -94,7 +94,7 @@ def test_what_a_worker_has_written_is_added_up(connection: psycopg.Connection, c
 
 
 def test_a_minute_ends_where_the_next_begins(connection: psycopg.Connection, clock: Clock) -> None:
-    """What is told at the last moment of an hour, and at the first of the next, by the database's clock."""
+    """For outcomes of the last moment of an hour, and of the first of the next, by the database's clock."""
     for moment in (NOON - timedelta(microseconds=1), NOON):
         clock.set(moment)
         record(connection, {"queue": "q", "type": "t", "completed": 1})
@@ -106,22 +106,22 @@ def test_a_minute_ends_where_the_next_begins(connection: psycopg.Connection, clo
     assert [NOON - timedelta(hours=1), NOON] == [row["hour"] for row in hours]
 
 
-def test_only_what_was_written_under_its_own_ids_is_a_workers(connection: psycopg.Connection) -> None:
-    """Another worker of the same process may be on another database; one that was declared dead has two ids."""
+def test_a_worker_counts_only_outcomes_under_its_own_ids(connection: psycopg.Connection) -> None:
+    """Another worker of the same process may use another database. A worker that was declared dead has two ids."""
     later = uuid4()
     with counting() as statistics:
         statistics.answer_for(later)
         for worker_id in (ME, later, uuid4()):
-            told(tally(completed=1), by=worker_id)
+            report_outcomes(tally(completed=1), by=worker_id)
         statistics.write(connection)
 
     assert 2 == one(connection, "SELECT sum(completed) FROM orchestrator.statistics")
 
 
-def test_nothing_is_said_before_it_is_time_nor_when_nothing_happened(connection: psycopg.Connection) -> None:
-    """And where it is switched off, nothing is counted: nobody need make the numbers."""
+def test_no_statistics_are_written_too_early_or_without_outcomes(connection: psycopg.Connection) -> None:
+    """If statistics are switched off, nothing is counted."""
     with counting(every_seconds=3600) as statistics:
-        told(tally(completed=1))
+        report_outcomes(tally(completed=1))
         statistics.write_if_due(connection)
         assert 0 == one(connection, "SELECT count(*) FROM orchestrator.statistics")
     before = tuple(bus._subscribers)
@@ -132,16 +132,16 @@ def test_nothing_is_said_before_it_is_time_nor_when_nothing_happened(connection:
 def test_a_write_that_is_refused_is_made_up_for_by_the_next(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """Behind somebody's lock: put off, said, and told together with what came since."""
+    """Behind another session's lock: delayed, reported, and written together with later counts."""
     told_of: list[events.Event] = []
     unsubscribe = events.subscribe(told_of.append, to=[events.DutyPutOff])
     with counting() as statistics, psycopg.connect(database_url, autocommit=True) as mine:
         mine.execute(SETTINGS)
         with connection.transaction():
             connection.execute("LOCK TABLE orchestrator.statistics_by_hour")
-            told(tally(completed=2, run=[1.0, 2.0]))
+            report_outcomes(tally(completed=2, run=[1.0, 2.0]))
             statistics.write(mine)
-        told(tally(completed=1, run=[3.0]))
+        report_outcomes(tally(completed=1, run=[3.0]))
         statistics.write(mine)
     unsubscribe()
 
@@ -150,24 +150,24 @@ def test_a_write_that_is_refused_is_made_up_for_by_the_next(
     assert ["statistics"] == [event.duty for event in told_of if isinstance(event, events.DutyPutOff)]
 
 
-def test_what_may_have_been_written_is_not_written_again(
+def test_a_write_that_may_have_succeeded_is_not_repeated(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """The connection broke under it: a count too few is a gap, a count too many is a lie."""
+    """The connection broke during the write. Counts that are too low are better than counts that are too high."""
     with counting() as statistics:
-        told(tally(completed=1))
+        report_outcomes(tally(completed=1))
         with psycopg.connect(database_url, autocommit=True) as mine:
             connection.execute("SELECT pg_terminate_backend(%s, 5000)", [mine.info.backend_pid])
             with pytest.raises(psycopg.OperationalError):
                 statistics.write(mine)
-        told(tally(completed=4))
+        report_outcomes(tally(completed=4))
         statistics.write(connection)
 
     assert 4 == one(connection, "SELECT sum(completed) FROM orchestrator.statistics")
 
 
 def test_hostile_names_are_names_and_there_are_not_too_many(connection: psycopg.Connection) -> None:
-    """Whatever a stranger calls a task, it is one row; beyond two hundred names the rest has one."""
+    """Any name of a task is one row. Beyond two hundred names the rest has one row."""
     names = [
         "'; DROP TABLE orchestrator.statistics; --",
         "\x1b[2J",
@@ -177,10 +177,10 @@ def test_hostile_names_are_names_and_there_are_not_too_many(connection: psycopg.
         "x" * 200,
     ]
     with counting() as statistics:
-        told(*(tally(kind=name, completed=1) for name in names))
+        report_outcomes(*(tally(kind=name, completed=1) for name in names))
         statistics.write(connection)
-        told(*(tally(kind=f"spam {n}", completed=1) for n in range(KEYS_MAX + 50)))
-        told(*(tally(kind=f"spam {n}", completed=1) for n in range(KEYS_MAX + 50)))
+        report_outcomes(*(tally(kind=f"spam {n}", completed=1) for n in range(KEYS_MAX + 50)))
+        report_outcomes(*(tally(kind=f"spam {n}", completed=1) for n in range(KEYS_MAX + 50)))
         statistics.write(connection)
 
     rows = read(connection, "SELECT type, completed FROM orchestrator.statistics")
@@ -190,10 +190,10 @@ def test_hostile_names_are_names_and_there_are_not_too_many(connection: psycopg.
     assert 2 * (KEYS_MAX + 50) + len(names) == sum(counts.values())
 
 
-def test_there_are_not_too_many_of_many_queues_either(connection: psycopg.Connection) -> None:
-    """Beyond the types of the first queues there is one row for all, and everything is counted."""
+def test_the_number_of_rows_is_bounded_for_many_queues_too(connection: psycopg.Connection) -> None:
+    """Beyond the types of the first queues there is one row for all others, and every outcome is counted."""
     with counting() as statistics:
-        told(*(tally(queue=f"queue {n}", completed=1) for n in range(KEYS_MAX + QUEUES_MAX + 50)))
+        report_outcomes(*(tally(queue=f"queue {n}", completed=1) for n in range(KEYS_MAX + QUEUES_MAX + 50)))
         statistics.write(connection)
 
     rows = read(connection, "SELECT queue, type, completed FROM orchestrator.statistics")
@@ -202,7 +202,7 @@ def test_there_are_not_too_many_of_many_queues_either(connection: psycopg.Connec
 
 
 def test_two_workers_never_wait_for_each_other(database_url: str, connection: psycopg.Connection) -> None:
-    """Each names the same types in another order: no deadlock, and nothing is missed."""
+    """Each has the same types in another order: no deadlock, and no count is lost."""
     rounds, types = 20, [f"type {n}" for n in range(40)]
     barrier = threading.Barrier(3)
 
@@ -222,14 +222,14 @@ def test_two_workers_never_wait_for_each_other(database_url: str, connection: ps
 
 
 def test_the_database_has_the_same_buckets(connection: psycopg.Connection) -> None:
-    """To the last digit, so that a percentile means the same to both."""
+    """To the last digit, so that a percentile has the same meaning for both."""
     query = "SELECT array_agg(orchestrator.bucket_begins(n) ORDER BY n) FROM generate_series(0, %s) AS n"
 
     assert list(BOUNDS) == one(connection, query, [len(BOUNDS) - 1])
 
 
 def test_a_count_of_no_bucket_is_refused_or_put_where_it_belongs(connection: psycopg.Connection) -> None:
-    """Other programs may tell, too; nothing is stored that queue_metrics could not read."""
+    """Other programs may write, too; the table never has counts that queue_metrics could not read."""
     record(connection, {"queue": "q", "type": "t", "run": {"900": 1, "-1": 2}})
     wrongs: list[Any] = [{"queue": "q", "type": "t", "run": {"x": 1}}, {"queue": "q"}, "no object"]
     for wrong in wrongs:
@@ -244,7 +244,7 @@ def test_a_count_of_no_bucket_is_refused_or_put_where_it_belongs(connection: psy
 def test_percentiles_are_right_to_the_width_of_a_bucket(
     connection: psycopg.Connection, clock: Clock, window: str
 ) -> None:
-    """Against the true ones, of times from a tenth of a millisecond to hours, told by several workers."""
+    """Compared with the true ones, for times from a tenth of a millisecond to hours, from several workers."""
     dice = random.Random(7)  # noqa: S311 - no secret
     times = [10 ** dice.uniform(-4, 4) for _ in range(2000)] + [0.25] * 400
     for n in range(4):
@@ -266,8 +266,8 @@ def test_percentiles_are_right_to_the_width_of_a_bucket(
             assert abs(found - true) <= max(0.1 * true, end - begin), (what, part, true, found)
 
 
-def test_metrics_tell_rates_of_what_lies_in_the_window(connection: psycopg.Connection, clock: Clock) -> None:
-    """From a full minute on, by queue and by type; what is older is not in it, nor are other queues."""
+def test_metrics_have_the_rates_of_the_window(connection: psycopg.Connection, clock: Clock) -> None:
+    """From the first full minute on, by queue and by type, without older rows and other queues."""
     clock.set(NOON)
     record(connection, {"queue": "q", "type": "a", "completed": 1000})
     clock.set(NOON + timedelta(minutes=10))

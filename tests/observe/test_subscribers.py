@@ -1,4 +1,4 @@
-"""What users' subscribers may do, and what they cannot do to others."""
+"""What users' subscribers may do, and that they cannot harm others."""
 
 import os
 import threading
@@ -19,7 +19,7 @@ GONE = events.LeafDropped("tasks_done_20260101")
 
 @pytest.fixture
 def app(database_url: str) -> Iterator[Orchestrator]:
-    """An application, its subscribers taken off afterwards."""
+    """An application whose subscribers are removed afterwards."""
     application = Orchestrator(database_url, poll_seconds=1.0)
     yield application
     for subscriber, _ in list(application._subscriptions._ends):
@@ -27,24 +27,24 @@ def app(database_url: str) -> Iterator[Orchestrator]:
     application.close()
 
 
-def test_a_decorated_function_is_told_what_it_asked_for(app: Orchestrator) -> None:
-    """On a thread of its own, in order, and of nothing else."""
-    told: list[Any] = []
+def test_a_decorated_function_gets_its_kinds_of_events(app: Orchestrator) -> None:
+    """On a thread of its own, in order, and no other events."""
+    received: list[Any] = []
 
     @app.on(events.LeafDropped, events.RowsExpired)
     def note(event: events.Event) -> None:
-        told.append((event, threading.current_thread().name))
+        received.append((event, threading.current_thread().name))
 
     for event in (GONE, events.RowsExpired("audit", 3), events.TimeoutsEnforced(1, 0)):
         events.emit(event)
     assert events.settle(PATIENCE_SECONDS)
 
-    assert [GONE, events.RowsExpired("audit", 3)] == [event for event, _ in told]
-    assert all("orchestrator subscriber" in name and "note" in name for _, name in told)
+    assert [GONE, events.RowsExpired("audit", 3)] == [event for event, _ in received]
+    assert all("orchestrator subscriber" in name and "note" in name for _, name in received)
 
 
 def test_a_base_stands_for_all_of_its_kinds(app: Orchestrator) -> None:
-    """Event for everything, AttemptEnded for every end of an attempt; by call, and until it is called off."""
+    """Event for everything, AttemptEnded for every end of an attempt; by a call, and until it is unsubscribed."""
     ends: list[events.Event] = []
     everything: list[events.Event] = []
     app.on(events.AttemptEnded, call=ends.append)
@@ -62,8 +62,10 @@ def test_a_base_stands_for_all_of_its_kinds(app: Orchestrator) -> None:
     assert [completed, GONE] == [event for event in everything if event in (completed, GONE)]
 
 
-def test_who_raises_hurts_no_task_and_is_told_of(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """The task is completed, the subscriber is called again, other subscribers are told."""
+def test_a_subscriber_that_raises_harms_no_task_and_is_reported(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """The task is completed, the subscriber is called again, and other subscribers get the event."""
     calls: list[str] = []
 
     @app.task(name="work")
@@ -85,10 +87,10 @@ def test_who_raises_hurts_no_task_and_is_told_of(app: Orchestrator, connection: 
     assert {("TaskCompleted", "SystemExit", "no")} == {(f.kind, f.error_class, f.message) for f in failures}
 
 
-def test_who_is_slow_holds_up_neither_tasks_nor_others(
+def test_a_slow_subscriber_delays_neither_tasks_nor_other_subscribers(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Hundreds of tasks run while it sleeps in its first call, and a quick one is told of all of them."""
+    """Hundreds of tasks run while it sleeps in its first call, and a fast one gets all their events."""
     asleep, wake = threading.Event(), threading.Event()
     quick: list[events.Event] = []
 
@@ -116,7 +118,7 @@ def test_who_is_slow_holds_up_neither_tasks_nor_others(
 def test_a_worker_ends_although_a_subscriber_hangs(
     app: Orchestrator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is queued is handed over, for as long as it has patience."""
+    """It delivers the queued events for a limited time."""
     monkeypatch.setattr("orchestrator.worker.monitoring.SETTLE_SECONDS", 0.1)
     hangs, wake = threading.Event(), threading.Event()
 
@@ -130,8 +132,8 @@ def test_a_worker_ends_although_a_subscriber_hangs(
     wake.set()
 
 
-def test_what_a_full_queue_drops_is_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once in a while, and not for each; also while the subscriber hangs."""
+def test_events_that_a_full_queue_drops_are_counted_and_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Now and then, not for each event; also while the subscriber hangs."""
     busy, wake = threading.Event(), threading.Event()
 
     def subscriber(_event: events.Event) -> None:
@@ -139,38 +141,38 @@ def test_what_a_full_queue_drops_is_counted_and_told(monkeypatch: pytest.MonkeyP
         assert wake.wait(PATIENCE_SECONDS)
 
     aside = Aside(subscriber, queue_max=2)
-    with recorded(events.EventsDropped) as told:
+    with recorded(events.EventsDropped) as received:
         aside.take(GONE)
         assert busy.wait(PATIENCE_SECONDS)
         for _ in range(12):
             aside.take(GONE)
-        assert [1] == [event.count for event in told]
-        monkeypatch.setattr("orchestrator.events.subscriber.TELL_EVERY_SECONDS", -1.0)
+        assert [1] == [event.count for event in received]
+        monkeypatch.setattr("orchestrator.events.subscriber.REPORT_EVERY_SECONDS", -1.0)
         wake.set()
         assert aside.settle(PATIENCE_SECONDS)
         aside.end()
 
-    assert [1, 9] == [event.count for event in told]
+    assert [1, 9] == [event.count for event in received]
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # from Python 3.12 on: it has threads
-def test_a_forked_process_tells_its_own() -> None:
-    """A server that forks after it was loaded has no thread there, and gets one."""
-    told: list[events.Event] = []
-    aside = Aside(told.append)
+def test_a_forked_process_delivers_its_own_events() -> None:
+    """A server that forks after it was loaded has no thread in the child, and starts one."""
+    received: list[events.Event] = []
+    aside = Aside(received.append)
     aside.take(GONE)
     assert aside.settle(PATIENCE_SECONDS)
     pid = os.fork()
     if pid == 0:
         aside.take(GONE)
-        os._exit(0 if aside.settle(PATIENCE_SECONDS) and len(told) == 2 else 1)
+        os._exit(0 if aside.settle(PATIENCE_SECONDS) and len(received) == 2 else 1)
     aside.end()
 
     assert 0 == os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 async def coroutine(_event: events.Event) -> None:
-    """Nobody would await it."""
+    """The bus would not await it."""
 
 
 class Caller:
@@ -192,26 +194,24 @@ class Caller:
         ([events.TaskFailed], "print", "cannot be called"),
     ],
 )
-def test_what_cannot_be_subscribed_is_refused_at_once(
-    kinds: list[Any], subscriber: Any, sentence: str
-) -> None:
-    """With a sentence, where it is written, and not when the first task fails."""
+def test_an_invalid_subscription_is_refused_at_once(kinds: list[Any], subscriber: Any, sentence: str) -> None:
+    """With a sentence, at the subscription and not at the first task."""
     with pytest.raises(ConfigError, match=sentence):
         Orchestrator().on(*kinds, call=subscriber)
 
 
-def test_who_never_subscribed_cannot_be_taken_off() -> None:
-    """A slip is said."""
+def test_only_a_subscriber_can_be_unsubscribed() -> None:
+    """Another call is an error."""
     with pytest.raises(ConfigError, match="not subscribed"):
         Orchestrator().off(print)
 
 
 def test_a_coroutine_that_is_returned_is_a_failure() -> None:
-    """It is closed, and said, instead of a warning at some later time."""
+    """It is closed and reported, instead of a warning later."""
     aside = Aside(lambda event: coroutine(event))
-    with recorded(events.SubscriberFailed) as told:
+    with recorded(events.SubscriberFailed) as received:
         aside.take(GONE)
         assert aside.settle(PATIENCE_SECONDS)
         aside.end()
 
-    assert ["TypeError"] == [event.error_class for event in told]
+    assert ["TypeError"] == [event.error_class for event in received]

@@ -1,4 +1,4 @@
-"""A task is part of the trace that it was enqueued in: on the row, in the handler, through retries and processes."""
+"""A task is part of the trace in which it was enqueued: on the row, in the handler, through retries and processes."""
 
 import asyncio
 import json
@@ -37,7 +37,7 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 class Traces:
-    """What was traced, by name, in the order in which it ended."""
+    """The recorded spans, by name, in the order of their ends."""
 
     def __init__(self, exporter: InMemorySpanExporter, tracer: trace.Tracer) -> None:
         self._exporter = exporter
@@ -52,14 +52,14 @@ class Traces:
 
 
 def set_up(monkeypatch: pytest.MonkeyPatch, provider: TracerProvider) -> None:
-    """Have this provider for a test; OpenTelemetry's own way is once for a process."""
+    """Set this provider for a test; OpenTelemetry allows only one per process."""
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
     monkeypatch.setattr(spans_module.SPANS, "works", True)
 
 
 @pytest.fixture
 def traces(monkeypatch: pytest.MonkeyPatch) -> Iterator[Traces]:
-    """A tracer that keeps what it is told."""
+    """A tracer that keeps its spans."""
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     set_up(monkeypatch, provider)
@@ -74,7 +74,7 @@ def app_settings() -> dict[str, float]:
 
 
 def context_of(connection: psycopg.Connection, task_id: int) -> tuple[int, int]:
-    """Return the trace and the span that a row names."""
+    """Return the trace and the span in a row."""
     _, traced, span, _ = task(connection, task_id).trace_context["traceparent"].split("-")
     return int(traced, 16), int(span, 16)
 
@@ -86,7 +86,7 @@ def ids(span: Any) -> tuple[int, int]:
 def test_a_task_goes_on_in_the_trace_it_was_enqueued_in(
     app: Orchestrator, connection: psycopg.Connection, traces: Traces
 ) -> None:
-    """Request, send, process, and what the handler does: one trace, each the child of the one before."""
+    """Request, send, process, and the handler's own span: one trace, each the child of the one before."""
 
     @app.task(name="shop.welcome", queue="mail")
     def welcome(user_id: int) -> None:
@@ -105,7 +105,7 @@ def test_a_task_goes_on_in_the_trace_it_was_enqueued_in(
     ]
 
 
-def test_spans_say_what_the_conventions_want(app: Orchestrator, traces: Traces) -> None:
+def test_spans_follow_the_conventions(app: Orchestrator, traces: Traces) -> None:
     """Kinds, and the attributes of messaging."""
 
     @app.task(name="shop.welcome", queue="mail")
@@ -141,7 +141,7 @@ def test_spans_say_what_the_conventions_want(app: Orchestrator, traces: Traces) 
 def test_every_way_to_enqueue_keeps_the_context(
     app: Orchestrator, connection: psycopg.Connection, database_url: str, traces: Traces
 ) -> None:
-    """One, many, mixed, by name, with a key, on what is held; threads' and coroutines'."""
+    """One, many, mixed, by name, with a key, on the caller's connection; in threads and coroutines."""
 
     @app.task(name="shop.note", queue="mail")
     def note(n: int) -> None:
@@ -175,7 +175,7 @@ def test_every_way_to_enqueue_keeps_the_context(
 
 
 def test_a_set_is_sent_in_one_span(app: Orchestrator, connection: psycopg.Connection, traces: Traces) -> None:
-    """Its tasks are its children, also those of a chunk further on."""
+    """Its tasks are the children of that span, also those of a later chunk."""
 
     @app.task(name="shop.note", queue="mail")
     def note(n: int) -> None:
@@ -194,7 +194,7 @@ def test_a_set_is_sent_in_one_span(app: Orchestrator, connection: psycopg.Connec
 def test_a_context_that_was_given_stays(
     app: Orchestrator, connection: psycopg.Connection, traces: Traces
 ) -> None:
-    """From Python and from SQL: whoever forwards for others."""
+    """From Python and from SQL, for a producer that forwards a trace."""
 
     @app.task(name="shop.note")
     def note() -> None:
@@ -219,8 +219,8 @@ def test_a_context_that_was_given_stays(
     assert ["1", None, None] == [span.context.trace_state.get("shop") for span in processed if span.context]
 
 
-def test_retries_share_the_trace_and_failures_are_told(app: Orchestrator, traces: Traces) -> None:
-    """A span for each attempt, with the exception as it was raised."""
+def test_retries_share_the_trace_and_failures_are_recorded(app: Orchestrator, traces: Traces) -> None:
+    """A span for each attempt, with the raised exception."""
 
     @app.task(name="shop.fail", max_attempts=2, backoff=AT_ONCE)
     def fail() -> None:
@@ -271,7 +271,7 @@ def discard() -> None:
 async def test_each_end_has_its_word(
     app: Orchestrator, traces: Traces, ends: Callable[[], None], outcome: str, status: StatusCode
 ) -> None:
-    """To be put off is no error."""
+    """A delay is no error."""
     app.task(name="shop.end", max_attempts=2)(ends).enqueue()
 
     async with working(app):
@@ -297,7 +297,7 @@ def test_a_timeout_is_an_error(app: Orchestrator, traces: Traces) -> None:
 
 
 def test_an_attempt_that_completes_its_task_itself_ends_its_span(app: Orchestrator, traces: Traces) -> None:
-    """When that is known; and what it logs and tells names the trace."""
+    """When the commit is known. Its log lines and events name the trace."""
     logged: list[Any] = []
 
     @app.task(name="shop.own")
@@ -307,13 +307,13 @@ def test_an_attempt_that_completes_its_task_itself_ends_its_span(app: Orchestrat
             pass
 
     own.enqueue()
-    with recorded(events.TaskCompleted) as told:
+    with recorded(events.TaskCompleted) as emitted:
         run_until_empty(app)
 
     span = traces.only("process default")
     traced = f"{span.context.trace_id:032x}"
     assert "completed" == span.attributes["messaging.orchestrator.outcome"]
-    assert [traced] == [event.trace_id for event in told]
+    assert [traced] == [event.trace_id for event in emitted]
     assert traced == logged[0]._context["trace_id"]
 
 
@@ -343,7 +343,8 @@ def test_a_handler_that_is_given_back_ends_its_span(app: Orchestrator, traces: T
 def test_a_process_of_its_own_goes_on_in_the_trace(
     database_url: str, traces: Traces, monkeypatch: pytest.MonkeyPatch, *, traced_there: bool
 ) -> None:
-    """The attempt's span is current there, if OpenTelemetry is set up there; if not, the handler runs all the same."""
+    """The attempt's span is current in the child if OpenTelemetry is set up there; if not, the handler runs all the
+    same."""
     if traced_there:
         monkeypatch.setenv("SHOP_TRACES", "1")
     with testing.use_database(traced_shop.app, database_url):
@@ -368,10 +369,10 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("written", [*HOSTILE, None, [1], "text", 7], ids=lambda written: str(written)[:30])
-def test_what_a_hand_writes_costs_no_task(
+def test_a_manually_written_trace_context_costs_no_task(
     app: Orchestrator, connection: psycopg.Connection, traces: Traces, written: object
 ) -> None:
-    """It is a trace context, or it is none."""
+    """It is a valid trace context, or it is ignored."""
 
     @app.task(name="shop.note")
     def note() -> None:
@@ -390,10 +391,10 @@ def test_what_a_hand_writes_costs_no_task(
     assert has_parent is (process.parent is not None)
 
 
-def test_what_is_not_sampled_is_neither_there(
+def test_an_unsampled_trace_stays_unsampled_in_the_worker(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The row says that it is not, so that the worker's sampler can go by it."""
+    """The row says that the trace is not sampled, so that the worker's sampler can follow it."""
     provider, exporter = TracerProvider(sampler=ALWAYS_OFF), InMemorySpanExporter()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     set_up(monkeypatch, provider)
@@ -425,7 +426,7 @@ def test_a_refusal_is_an_error_of_the_send(app: Orchestrator, traces: Traces) ->
 
 
 class Broken(TracerProvider):
-    """Fails whenever it is asked."""
+    """Fails at each call."""
 
     def get_tracer(self, *_: Any, **__: Any) -> Any:
         raise OSError("no collector")
@@ -437,7 +438,7 @@ def test_a_tracer_that_fails_costs_no_task(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """It is said once, and not asked again."""
+    """The failure is reported once, and the tracer is not called again."""
     set_up(monkeypatch, Broken())
 
     @app.task(name="shop.note")
@@ -452,7 +453,7 @@ def test_a_tracer_that_fails_costs_no_task(
 
 
 def test_a_worker_that_does_not_trace_runs_plain_attempts(app: Orchestrator) -> None:
-    """So it pays nothing: also where OpenTelemetry's API is loaded."""
+    """So it has no cost, even if OpenTelemetry's API is loaded."""
     slots = app.worker()._slots
 
     assert isinstance(slots, Slots)

@@ -1,4 +1,4 @@
-"""Where OpenTelemetry is not there, or nobody has loaded it, nothing of it is imported and everything works."""
+"""Without OpenTelemetry, or if the application has not loaded it, nothing of it is imported and everything works."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ app.close()
 
 
 def test_nothing_of_it_is_imported(database_url: str) -> None:
-    """A producer and a worker, from import to end, without the extra: nobody even asks for it."""
+    """A producer and a worker, from import to end, without the extra."""
     run = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env={**os.environ, "ORCHESTRATOR_DATABASE_URL": database_url}, capture_output=True, text=True, check=False,

@@ -1,4 +1,4 @@
-"""An application whose children trace, as one does whose module sets OpenTelemetry up when it is imported."""
+"""An application whose children trace: its module sets OpenTelemetry up when it is imported."""
 
 import os
 
@@ -15,11 +15,11 @@ app = Orchestrator()
 
 @app.task(name="traced.child", executor="process")
 def child() -> dict[str, str]:
-    """Say in which trace this runs."""
+    """Return the trace in which this runs."""
     return now()
 
 
 def now() -> dict[str, str]:
-    """Return the trace and the span that are current."""
+    """Return the current trace and span."""
     here = trace.get_current_span().get_span_context()
     return {"trace": f"{here.trace_id:032x}", "span": f"{here.span_id:016x}"}

@@ -1,1 +1,1 @@
-"""What a person may do with the whole, seen from outside: looks, and acts."""
+"""The functions for operators: queries and actions."""

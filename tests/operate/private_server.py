@@ -1,5 +1,5 @@
-"""A server of its own for what cannot be provoked on a shared one: as durable as in production, with few sessions and
-room for prepared transactions. And a replication slot that holds a snapshot, as a standby's does."""
+"""A server of its own for states that a shared one cannot have: as durable as in production, with few sessions and
+room for prepared transactions; and a replication slot that holds a snapshot, like a standby's."""
 
 import struct
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ STREAMING = (pq.ExecStatus.COPY_BOTH, pq.ExecStatus.COPY_OUT)
 
 @contextmanager
 def private_server(server_url: str) -> Iterator[Server]:
-    """Run a server of the version of the shared one."""
+    """Run a server of the same version as the shared one."""
     with servers.private(binaries(server_url), settings=SETTINGS, migrated=False) as server:
         yield server
 
@@ -39,7 +39,7 @@ def patient_of(connection: psycopg.Connection, url: str) -> Examination:
 
 @contextmanager
 def slot_with_a_snapshot(url: str, name: str, xmin: int) -> Iterator[None]:
-    """Keep a replication slot whose follower says that it still needs what was there at this transaction."""
+    """Hold a replication slot whose follower still needs the rows of this transaction."""
     connection = psycopg.connect(make_conninfo(url, replication="database"), autocommit=True)
     link = connection.pgconn
     try:

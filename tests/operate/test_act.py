@@ -1,4 +1,4 @@
-"""Acts on one task that somebody has named, and all that is known of it."""
+"""Actions on one task, and everything that is known of it."""
 
 import psycopg
 import pytest
@@ -21,10 +21,10 @@ from tests.schema.rows import one, put, read
         (Action.PRIORITY, "scheduled", "scheduled"),
     ],
 )
-def test_it_is_done_and_recorded(
+def test_an_action_is_done_and_recorded(
     connection: psycopg.Connection, action: Action, before: str, after: str
 ) -> None:
-    """With who did it, and why."""
+    """With the role and the reason."""
     task_id = put(connection, before)
 
     operate.act(connection, action, task_id, priority=90, reason="asked for")
@@ -36,7 +36,7 @@ def test_it_is_done_and_recorded(
 
 
 def test_a_task_is_deleted_wherever_it_lies(connection: psycopg.Connection) -> None:
-    """In every status; what it leaves is the record."""
+    """In every status; only its records stay."""
     for status in Status:
         operate.act(connection, Action.DELETE, put(connection, status), reason="a test")
 
@@ -46,7 +46,7 @@ def test_a_task_is_deleted_wherever_it_lies(connection: psycopg.Connection) -> N
 
 @pytest.mark.parametrize("action", list(Action))
 def test_an_unknown_task_is_an_error(connection: psycopg.Connection, action: Action) -> None:
-    """A slip must not look like success."""
+    """A typing error must not look like a success."""
     with pytest.raises(TaskExpired, match="there is no task 4711"):
         operate.act(connection, action, 4711, priority=1)
 
@@ -60,10 +60,10 @@ def test_an_unknown_task_is_an_error(connection: psycopg.Connection, action: Act
         (Action.PRIORITY, "running", "has its worker already"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_advice(
+def test_an_invalid_action_is_refused_with_advice(
     connection: psycopg.Connection, action: Action, status: str, advice: str
 ) -> None:
-    """And nothing is changed."""
+    """Nothing changes."""
     task_id = put(connection, status)
 
     with pytest.raises(OperationRefused, match=advice):
@@ -73,7 +73,7 @@ def test_what_makes_no_sense_is_refused_with_advice(
 
 
 def test_all_that_is_known_of_a_task_is_shown(connection: psycopg.Connection) -> None:
-    """Its row, its timeline in order, and every attempt that failed."""
+    """Its row, its timeline in order, and every failed attempt."""
     task_id = put(connection, "dead_letter", payload=Jsonb({"a": 1}), idempotency_key="k", tags=["t"])
     connection.execute(
         "INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type, error) VALUES"
@@ -93,7 +93,7 @@ def test_all_that_is_known_of_a_task_is_shown(connection: psycopg.Connection) ->
     assert [("E", "m", "T")] == [(a.error_class, a.error_message, a.error_traceback) for a in detail.attempts]
 
 
-def test_of_a_task_that_is_gone_the_records_are_shown(connection: psycopg.Connection) -> None:
+def test_the_records_of_a_deleted_task_are_shown(connection: psycopg.Connection) -> None:
     """As long as they are kept."""
     task_id = put(connection)
     operate.act(connection, Action.DELETE, task_id, reason="not wanted")
@@ -105,7 +105,7 @@ def test_of_a_task_that_is_gone_the_records_are_shown(connection: psycopg.Connec
 
 
 def test_a_payload_that_prints_as_megabytes_is_not_read(connection: psycopg.Connection) -> None:
-    """Its size is told instead."""
+    """Its size is shown instead."""
     task_id = put(connection, payload=Jsonb({}))
     connection.execute(
         "UPDATE orchestrator.tasks_live SET payload = jsonb_build_object('n', array_fill(1e100000::numeric, ARRAY[20]))"

@@ -1,4 +1,4 @@
-"""Acts on many tasks: whole steps, nothing twice, whoever else is at work on the same tasks."""
+"""Actions on many tasks: complete steps, no task twice, also while others change the same tasks."""
 
 import threading
 from collections import Counter
@@ -23,13 +23,13 @@ DEAD = Search(statuses=(Status.DEAD_LETTER,))
 
 @pytest.fixture(autouse=True)
 def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a few tasks are many steps."""
+    """So that a few tasks need many steps."""
     monkeypatch.setattr(bulk, "BATCH", 10)
     monkeypatch.setattr(bulk, "STRETCH", 4)
 
 
 def done(connection: psycopg.Connection, action: Action, wanted: Search, **options: Any) -> Step:
-    """Walk to the end."""
+    """Run to the end."""
     *_, last = [Step(0, 0), *bulk.walk(connection, action, bulk.meant(action, wanted), **options)]
     return last
 
@@ -41,13 +41,13 @@ def statuses(connection: psycopg.Connection) -> dict[str, int]:
 
 
 def requeues(connection: psycopg.Connection) -> Counter[int]:
-    """Return how often each task was requeued by hand."""
+    """Return how often each task was requeued manually."""
     found = connection.execute("SELECT task_id FROM orchestrator.audit WHERE action = 'requeue'").fetchall()
     return Counter(task_id for (task_id,) in found)
 
 
 def test_every_task_that_matches_is_requeued_once_and_recorded(connection: psycopg.Connection) -> None:
-    """In steps, whatever lies between them, with the actor and the reason."""
+    """In steps, with other tasks in between, with the actor and the reason."""
     connection.execute(DEAD_LETTERS, [73])
     others = [put(connection, status) for status in Status if status is not Status.DEAD_LETTER]
 
@@ -62,8 +62,8 @@ def test_every_task_that_matches_is_requeued_once_and_recorded(connection: psyco
 
 
 @pytest.mark.parametrize("action", list(Action))
-def test_a_deed_takes_what_it_is_for(connection: psycopg.Connection, action: Action) -> None:
-    """Of all statuses those that make sense; what runs, and what is deleted, has to be said."""
+def test_an_action_selects_its_default_statuses(connection: psycopg.Connection, action: Action) -> None:
+    """It selects the statuses that make sense. Running tasks and deletes need an explicit status."""
     ids = {status: put(connection, status) for status in Status}
     usual = {
         Action.REQUEUE: {"dead_letter"}, Action.CANCEL: {"scheduled", "blocked", "pending"}, Action.DELETE: set(),
@@ -93,17 +93,15 @@ def has_changed(connection: psycopg.Connection, task_id: int, status: str) -> bo
         (Action.PRIORITY, Status.CANCELLED, "requeue it"),
     ],
 )
-def test_a_deed_that_makes_no_sense_is_refused_with_advice(
-    action: Action, status: Status, advice: str
-) -> None:
-    """Before anything is looked for."""
+def test_an_invalid_action_is_refused_with_advice_first(action: Action, status: Status, advice: str) -> None:
+    """Before any task is selected."""
     with pytest.raises(ValueError, match=advice):
         bulk.meant(action, Search(statuses=(Status.SCHEDULED, status)))
 
 
 @pytest.mark.parametrize("action", [Action.REQUEUE, Action.CANCEL, Action.DELETE])
-def test_what_can_be_said_can_be_done(connection: psycopg.Connection, action: Action) -> None:
-    """With a status named, also to what a worker holds."""
+def test_an_action_applies_to_each_named_status(connection: psycopg.Connection, action: Action) -> None:
+    """With a named status, also to tasks that a worker holds."""
     for status in Status:
         put(connection, status)
     takes = tuple(status for status in Status if status in bulk.RULES[action].takes)
@@ -113,7 +111,7 @@ def test_what_can_be_said_can_be_done(connection: psycopg.Connection, action: Ac
 
 
 def test_no_more_than_the_limit_and_the_oldest_first(connection: psycopg.Connection) -> None:
-    """To the task."""
+    """Exactly."""
     connection.execute(DEAD_LETTERS, [40])
 
     assert Step(23, 0) == done(connection, Action.REQUEUE, DEAD, most=23)
@@ -123,8 +121,8 @@ def test_no_more_than_the_limit_and_the_oldest_first(connection: psycopg.Connect
     )
 
 
-def test_a_walk_that_ends_half_way_is_gone_on_with(connection: psycopg.Connection) -> None:
-    """Each step is whole: the next walk does the rest, and nothing twice."""
+def test_an_interrupted_run_can_be_continued(connection: psycopg.Connection) -> None:
+    """Each step is complete. The next run does the rest, and no task twice."""
     connection.execute(DEAD_LETTERS, [50])
     walk = bulk.walk(connection, Action.REQUEUE, DEAD)
     first = next(step for step in walk if step.done >= 20)
@@ -136,8 +134,8 @@ def test_a_walk_that_ends_half_way_is_gone_on_with(connection: psycopg.Connectio
     assert [1] * 50 == list(requeues(connection).values())
 
 
-def test_what_failed_again_since_is_not_taken_again(connection: psycopg.Connection) -> None:
-    """A walk takes what had ended when it was decided."""
+def test_a_task_that_failed_again_since_is_not_requeued_again(connection: psycopg.Connection) -> None:
+    """A run selects only tasks that had ended when it began."""
     connection.execute(DEAD_LETTERS, [5])
     pinned = bulk.pinned(connection, DEAD)
     put(
@@ -149,7 +147,7 @@ def test_what_failed_again_since_is_not_taken_again(connection: psycopg.Connecti
 
 
 def test_two_at_once_share_the_work(connection: psycopg.Connection, database_url: str) -> None:
-    """Nothing is done twice, and neither waits for the other for ever."""
+    """No task is changed twice, and neither run waits for the other for ever."""
     connection.execute(DEAD_LETTERS, [300])
     steps: list[Step] = []
 
@@ -167,10 +165,8 @@ def test_two_at_once_share_the_work(connection: psycopg.Connection, database_url
     assert [1] * 300 == list(requeues(connection).values())
 
 
-def test_what_somebody_has_locked_is_passed_over_and_told(
-    connection: psycopg.Connection, database_url: str
-) -> None:
-    """And done the next time."""
+def test_locked_tasks_are_skipped_and_reported(connection: psycopg.Connection, database_url: str) -> None:
+    """The next run changes them."""
     connection.execute(DEAD_LETTERS, [30])
     with psycopg.connect(database_url) as hand:
         hand.execute("SELECT FROM orchestrator.tasks_dead ORDER BY id LIMIT 7 FOR UPDATE")
@@ -179,10 +175,10 @@ def test_what_somebody_has_locked_is_passed_over_and_told(
     assert Step(7, 0) == done(connection, Action.REQUEUE, DEAD)
 
 
-def test_a_lock_on_the_table_is_given_up_on_with_a_sentence(
+def test_a_lock_on_the_table_ends_the_run_with_a_sentence(
     connection: psycopg.Connection, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody's DDL: not waited for, since everybody would queue behind us."""
+    """For another session's DDL there is no wait, because all other sessions would wait behind us."""
     monkeypatch.setattr(bulk, "TRIES", 2)
     monkeypatch.setattr(bulk, "WAIT_SECONDS", 0)
     connection.execute(DEAD_LETTERS, [1])
@@ -193,7 +189,7 @@ def test_a_lock_on_the_table_is_given_up_on_with_a_sentence(
 
 
 def test_ids_that_lie_far_apart_cost_few_steps(connection: psycopg.Connection) -> None:
-    """A walk steps over a gap."""
+    """A run skips a gap."""
     put(connection, "dead_letter", id=1)
     put(connection, "dead_letter", id=2**62)
 
@@ -221,7 +217,7 @@ def cancel_beyond(longest: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_a_step_that_takes_too_long_is_made_shorter(
     connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A statement timeout halves the stretch, and does not end the walk."""
+    """A statement timeout halves the range of ids, and does not end the run."""
     connection.execute(DEAD_LETTERS, [20])
     cancel_beyond(2, monkeypatch)
 
@@ -230,10 +226,10 @@ def test_a_step_that_takes_too_long_is_made_shorter(
     assert Step(20, 0) == last
 
 
-def test_a_stretch_that_was_cut_is_not_made_longer_by_a_slow_step(
+def test_a_halved_range_does_not_grow_after_a_slow_step(
     connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would be cancelled again, and every second step be lost."""
+    """Otherwise every second step would be cancelled."""
     connection.execute(DEAD_LETTERS, [400])
     stretches = cancel_beyond(10, monkeypatch)
     monkeypatch.setattr(bulk, "STEP_SECONDS", 0.0)
@@ -247,15 +243,15 @@ def test_a_stretch_that_was_cut_is_not_made_longer_by_a_slow_step(
     assert [160, 10, 10, 10] == stretches
 
 
-def test_a_step_is_given_seconds(connection: psycopg.Connection) -> None:
-    """And not the minute that a person's session waits: a stretch that is too long is cut soon."""
+def test_a_step_has_a_timeout_of_seconds(connection: psycopg.Connection) -> None:
+    """And not the minute of an interactive session: a range that is too long is halved soon."""
     given: list[Any] = bulk.attempt(connection, (b"SELECT current_setting('statement_timeout')", {}), None)
 
     assert [("5s",)] == given
 
 
-def test_a_condition_on_the_payload_holds_in_the_act(connection: psycopg.Connection) -> None:
-    """What is shown is what is done."""
+def test_a_condition_on_the_payload_applies_to_the_action(connection: psycopg.Connection) -> None:
+    """The shown tasks are the changed ones."""
     chosen = put(connection, "dead_letter", payload=Jsonb({"user": {"id": 42}}))
     other = put(connection, "dead_letter", payload=Jsonb({"user": {"id": "42"}}))
 
@@ -268,8 +264,8 @@ def test_a_condition_on_the_payload_holds_in_the_act(connection: psycopg.Connect
     )
 
 
-def test_a_priority_that_stands_already_is_no_change(connection: psycopg.Connection) -> None:
-    """The second time nothing is done, and nothing recorded."""
+def test_an_equal_priority_is_no_change(connection: psycopg.Connection) -> None:
+    """The second time nothing changes, and nothing is recorded."""
     put(connection)
 
     counts = [done(connection, Action.PRIORITY, Search(), priority=90).done for _ in range(2)]
@@ -278,6 +274,6 @@ def test_a_priority_that_stands_already_is_no_change(connection: psycopg.Connect
     assert 1 == one(connection, "SELECT count(*) FROM orchestrator.audit")
 
 
-def test_every_status_lies_somewhere() -> None:
+def test_every_status_has_a_rule() -> None:
     """The rules know all of them."""
     assert set(Status) == bulk.WAITING | FINISHED | {Status.CLAIMED, Status.RUNNING}

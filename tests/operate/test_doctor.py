@@ -1,5 +1,5 @@
-"""The checks of `orchestrator doctor`: each is provoked on a real server, and what it advises is done where a statement
-can; and on an installation in order all of them say so."""
+"""The checks of `orchestrator doctor`: each failure is provoked on a real server, and its statement repairs it if it
+can. A correct installation passes all of them."""
 
 import asyncio
 import dataclasses
@@ -53,7 +53,7 @@ SELECT nextval('orchestrator.tasks_id_seq'),
 
 
 @pytest.fixture
-def patient(connection: psycopg.Connection, database_url: str) -> Examination:
+def database(connection: psycopg.Connection, database_url: str) -> Examination:
     """The test's database, examined by its owner."""
     return patient_of(connection, database_url)
 
@@ -73,32 +73,33 @@ def inmate(private_server: Server) -> Iterator[Examination]:
         yield patient_of(connection, private_server.url())
 
 
-def follow(patient: Examination, found: Finding) -> None:
-    """Do what is advised."""
+def follow(database: Examination, found: Finding) -> None:
+    """Run the advised statement."""
     assert found.statement is not None
     for statement in found.statement.split(";\n"):
-        patient.connection.execute(statement.encode())
+        database.connection.execute(statement.encode())
 
 
 @contextmanager
-def with_setting(patient: Examination, name: str, value: str) -> Iterator[Examination]:
-    """Give the same database with a setting of its own, seen by new sessions."""
-    database = sql.Identifier(patient.connection.info.dbname)
-    patient.connection.execute(
-        sql.SQL("ALTER DATABASE {} SET {} = {}").format(database, sql.Identifier(name), sql.Literal(value))
+def with_setting(database: Examination, name: str, value: str) -> Iterator[Examination]:
+    """Yield the same database with a setting of its own, for new sessions."""
+    own = sql.Identifier(database.connection.info.dbname)
+    database.connection.execute(
+        sql.SQL("ALTER DATABASE {} SET {} = {}").format(own, sql.Identifier(name), sql.Literal(value))
     )
-    with patient.another() as connection:
-        yield dataclasses.replace(patient, connection=connection)
+    with database.another() as connection:
+        yield dataclasses.replace(database, connection=connection)
         connection.rollback()
-    patient.connection.execute("SET default_transaction_read_only = off")
-    patient.connection.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(database))
+    database.connection.execute("SET default_transaction_read_only = off")
+    database.connection.execute(sql.SQL("ALTER DATABASE {} RESET ALL").format(own))
 
 
 # An installation in order.
 
 
-def test_an_installation_in_order_is_well(private_server: Server) -> None:
-    """With a real worker, on a server as it is delivered: every check is ok, and strict, too, it exits with 0."""
+def test_a_correct_installation_passes_all_checks(private_server: Server) -> None:
+    """With a real worker, on a server with default settings: every check is ok, and the exit status is 0, with
+    --strict, too."""
     app = Orchestrator(private_server.url(), heartbeat_seconds=0.2, dead_after_seconds=30.0)
 
     async def look() -> tuple[Result, Result]:
@@ -122,10 +123,10 @@ def test_an_installation_in_order_is_well(private_server: Server) -> None:
 
 
 @pytest.mark.parametrize(("words", "status"), [((), 0), (("--strict",), 1)])
-def test_what_is_wrong_is_said_first_with_what_to_do(
+def test_failures_come_first_with_their_advice(
     inmate: Examination, words: tuple[str, ...], status: int
 ) -> None:
-    """A warning is no failure unless one is strict. What strangers have written is escaped."""
+    """A warning fails only with --strict. Untrusted text is escaped."""
     put(inmate.connection, queue="\x1b[2Jmail")
     with names_unchecked(inmate.connection):
         inmate.connection.execute("SELECT orchestrator.pause_queue(%s)", ["\x1b[2Jmail"])
@@ -139,38 +140,39 @@ def test_what_is_wrong_is_said_first_with_what_to_do(
     assert status == done.exit_code
     lines = done.stdout.splitlines()
     assert lines[0].startswith("! paused queues       1 paused with ready tasks: \\x1b[2Jmail, by postgres")
-    assert ["Resume it, if the reason is gone:", "SELECT orchestrator.resume_queue('\\x1b[2Jmail');"] == [
-        line.strip() for line in lines[1:3]
-    ]
+    assert [
+        "Resume it if the reason no longer holds:",
+        "SELECT orchestrator.resume_queue('\\x1b[2Jmail');",
+    ] == [line.strip() for line in lines[1:3]]
     assert f"1 to look into, {len(CHECKS) - 1} well" == lines[-1]
 
 
 # The server.
 
 
-def test_an_old_server_is_told(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if more were needed: none that is older runs here."""
-    assert "ok" == make(server.server_version, patient).verdict
+def test_an_old_server_is_reported(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The required version is raised for the test, because no older server runs here."""
+    assert "ok" == make(server.server_version, database).verdict
     monkeypatch.setattr(server, "OLDEST_SERVER", 99)
 
-    found = make(server.server_version, patient)
+    found = make(server.server_version, database)
 
     assert "fail" == found.verdict
     assert "orchestrator needs 99 or newer" in found.says
 
 
-def test_sessions_that_may_not_write(patient: Examination) -> None:
-    """A failover often leaves them so."""
-    with with_setting(patient, "default_transaction_read_only", "on") as hurt:
+def test_sessions_that_may_not_write(database: Examination) -> None:
+    """A failover often leaves this state."""
+    with with_setting(database, "default_transaction_read_only", "on") as hurt:
         found = make(server.takes_writes, hurt)
 
     assert ("fail", "takes writes") == (found.verdict, found.name)
     assert "sessions may not write" in found.says
 
 
-def test_a_server_that_forgets(patient: Examination, inmate: Examination) -> None:
-    """The servers of tests are such; and one that confirms before it has written."""
-    assert "fsync is off" in make(server.durability, patient).says
+def test_a_server_that_is_not_durable(database: Examination, inmate: Examination) -> None:
+    """As servers of tests are; and one that confirms before it has written."""
+    assert "fsync is off" in make(server.durability, database).says
     assert "ok" == make(server.durability, inmate).verdict
     with with_setting(inmate, "synchronous_commit", "off") as careless:
         found = make(server.durability, careless)
@@ -187,37 +189,37 @@ def test_a_server_that_forgets(patient: Examination, inmate: Examination) -> Non
         ("default_transaction_isolation", "repeatable read"),
     ],
 )
-def test_a_setting_that_hurts(patient: Examination, name: str, value: str) -> None:
-    """The statement takes it away, for this role."""
-    if name == "transaction_timeout" and patient.connection.info.server_version < 170_000:
+def test_a_harmful_setting(database: Examination, name: str, value: str) -> None:
+    """The statement resets it for this role."""
+    if name == "transaction_timeout" and database.connection.info.server_version < 170_000:
         pytest.skip("PostgreSQL 17 brought it")
-    with with_setting(patient, name, value) as hurt:
+    with with_setting(database, name, value) as hurt:
         found = make(server.session_settings, hurt)
 
     assert "warn" == found.verdict
     assert f"{name} is {value}: it " in found.says
     # Not followed here: it would stay with the role, for all databases.
-    with patient.connection.transaction(force_rollback=True):
-        follow(patient, found)
+    with database.connection.transaction(force_rollback=True):
+        follow(database, found)
 
 
-def test_the_wraparound(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the age of what is not frozen."""
+def test_the_wraparound(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the age of unfrozen rows."""
     monkeypatch.setattr(server, "TRANSACTION_IDS_WARN", 1)
-    assert "warn" == make(server.transaction_ids, patient).verdict
+    assert "warn" == make(server.transaction_ids, database).verdict
     monkeypatch.setattr(server, "TRANSACTION_IDS_FAIL", 1)
 
-    found = make(server.transaction_ids, patient)
+    found = make(server.transaction_ids, database)
 
     assert "fail" == found.verdict
-    follow(patient, found)
+    follow(database, found)
 
 
 # Sessions.
 
 
 def test_few_sessions_are_left(inmate: Examination) -> None:
-    """First a warning, then it is urgent."""
+    """First a warning, then a failure."""
     assert "ok" == make(sessions.connections, inmate).verdict
     used, at_most, _ = inmate.row(sessions.CONNECTIONS)
     others = [inmate.another() for _ in range(at_most - used - sessions.FREE_FAIL)]
@@ -246,32 +248,34 @@ def test_few_sessions_are_left(inmate: Examination) -> None:
         ("db", "10.0.0.7", "verify-full", True, "ok"),
     ],
 )
-def test_the_way_to_the_server(host: str, address: str, mode: str, encrypted: bool, verdict: str) -> None:
-    """Off this machine only what is encrypted and verified is well."""
+def test_the_connection_to_the_server(
+    host: str, address: str, mode: str, encrypted: bool, verdict: str
+) -> None:
+    """On another machine only an encrypted and verified connection is ok."""
     assert verdict == sessions.judged(host, address, mode, encrypted=encrypted).verdict
 
 
-def test_a_socket_and_the_loopback_need_no_tls(patient: Examination, inmate: Examination) -> None:
-    """Of which the first is by a socket, if it is the embedded server, and the second by the loopback."""
-    assert ["ok", "ok"] == [make(sessions.tls, each).verdict for each in (patient, inmate)]
+def test_a_socket_and_the_loopback_need_no_tls(database: Examination, inmate: Examination) -> None:
+    """The embedded server uses a socket, the other one the loopback."""
+    assert ["ok", "ok"] == [make(sessions.tls, each).verdict for each in (database, inmate)]
 
 
 @pytest.mark.parametrize(
     ("seconds", "says"), [(-60, "s behind the server's"), (60, "s ahead of the server's")]
 )
-def test_a_clock_that_is_wrong(patient: Examination, seconds: float, says: str) -> None:
-    """That of this host: the server's is the one that counts."""
-    found = make(sessions.clock, dataclasses.replace(patient, now=lambda: time.time() + seconds))
+def test_a_clock_that_is_wrong(database: Examination, seconds: float, says: str) -> None:
+    """This host's clock; the server's is the one that counts."""
+    found = make(sessions.clock, dataclasses.replace(database, now=lambda: time.time() + seconds))
 
     assert "warn" == found.verdict
     assert says in found.says
 
 
-def test_the_driver_without_its_compiled_part(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a fraction as fast."""
+def test_the_driver_without_its_compiled_part(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is much slower."""
     monkeypatch.setattr(pq, "__impl__", "python")
 
-    assert "warn" == make(sessions.driver, patient).verdict
+    assert "warn" == make(sessions.driver, database).verdict
 
 
 def test_a_snapshot_that_is_held(
@@ -309,7 +313,7 @@ def test_a_snapshot_that_is_held(
 def test_a_transaction_that_has_written_and_idles(
     inmate: Examination, private_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between its statements it has no snapshot; its number alone holds the horizon."""
+    """It has no snapshot between its statements, but its id holds the horizon."""
     monkeypatch.setattr(sessions, "HORIZON_WARN_SECONDS", 0.0)
     with psycopg.connect(private_server.url(), application_name="a form") as writer:
         writer.execute("CREATE TABLE half_done ()")
@@ -323,12 +327,12 @@ def test_a_transaction_that_has_written_and_idles(
 
 
 def test_a_pooler_in_transaction_mode(
-    patient: Examination, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database: Examination, database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """LISTEN succeeds there, and hears nothing."""
+    """LISTEN succeeds there, and no notification arrives."""
     if bouncer.PROGRAM is None:
         pytest.skip("pgbouncer is not installed; Debian: apt-get install pgbouncer")
-    assert "ok" == make(notifications.notifications, patient).verdict
+    assert "ok" == make(notifications.notifications, database).verdict
     monkeypatch.setattr(notifications, "HEAR_SECONDS", 0.5)
     with bouncer.bouncing(database_url, tmp_path) as url, psycopg.connect(url, autocommit=True) as through:
         findings = {found.name: found for found in examine(patient_of(through, url))}
@@ -339,7 +343,7 @@ def test_a_pooler_in_transaction_mode(
 
 
 def test_a_path_that_others_can_write(
-    patient: Examination, connection: psycopg.Connection, database_url: str, tmp_path: Path
+    database: Examination, connection: psycopg.Connection, database_url: str, tmp_path: Path
 ) -> None:
     """Behind a pooler our sessions keep the role's path; a direct one sets its own."""
     if bouncer.PROGRAM is None:
@@ -349,38 +353,38 @@ def test_a_path_that_others_can_write(
         before = make(sessions.search_path, pooled)
         connection.execute("GRANT CREATE ON SCHEMA public TO PUBLIC")
         after = make(sessions.search_path, pooled)
-        directly = make(sessions.search_path, patient)
+        directly = make(sessions.search_path, database)
 
     assert ["ok", "warn", "ok"] == [found.verdict for found in (before, after, directly)]
-    assert "others may create functions in public" in after.says
+    assert "other roles may create functions in public" in after.says
     assert f"ALTER ROLE {connection.info.user} SET search_path = pg_catalog, pg_temp;" == after.statement
 
 
 def test_a_full_queue_of_notifications(
-    patient: Examination, database_url: str, monkeypatch: pytest.MonkeyPatch
+    database: Examination, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A listener that has a transaction open takes none in; ended, the queue empties."""
+    """A listener with an open transaction reads none. After its end the queue empties."""
     monkeypatch.setattr(notifications, "QUEUE_WARN", 1e-9)
     with closing(psycopg.connect(database_url, autocommit=True, application_name="deaf")) as deaf:
         deaf.execute("LISTEN nothing")
         deaf.execute("BEGIN")
         for _ in range(4):
-            patient.connection.execute(
+            database.connection.execute(
                 "SELECT pg_notify('nothing', repeat('x', 7900) || clock_timestamp()::text)"
             )
-        warned = make(notifications.notification_queue, patient)
+        warned = make(notifications.notification_queue, database)
         monkeypatch.setattr(notifications, "QUEUE_FAIL", 1e-9)
-        failed = make(notifications.notification_queue, patient)
-        follow(patient, failed)
+        failed = make(notifications.notification_queue, database)
+        follow(database, failed)
 
     assert ("warn", "fail") == (warned.verdict, failed.verdict)
-    assert "The oldest transaction is that of deaf, pid " in (failed.advice or "")
+    assert "The oldest transaction is the one of deaf, pid " in (failed.advice or "")
 
     def is_well() -> bool:
-        patient.connection.execute(
+        database.connection.execute(
             "SELECT pg_notify('nothing', repeat('x', 7900) || clock_timestamp()::text)"
         )
-        return make(notifications.notification_queue, patient).verdict == "ok"
+        return make(notifications.notification_queue, database).verdict == "ok"
 
     eventually(is_well, "the queue is empty again")
 
@@ -389,7 +393,7 @@ def test_a_full_queue_of_notifications(
 
 
 def test_a_database_without_our_schema(empty_database_url: str) -> None:
-    """What can be examined is; what rests on the schema is skipped, and nothing crashes."""
+    """The possible checks run. Those that need the schema are skipped, and nothing crashes."""
     with psycopg.connect(empty_database_url, autocommit=True) as connection:
         findings = {found.name: found for found in examine(patient_of(connection, empty_database_url))}
 
@@ -401,17 +405,17 @@ def test_a_database_without_our_schema(empty_database_url: str) -> None:
     assert "ok" == findings["connections"].verdict == findings["horizon"].verdict
 
 
-def test_a_schema_that_is_behind(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Workers of both versions go on; but somebody forgot to migrate."""
+def test_a_schema_that_is_behind(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers of both versions can run, but the migration was forgotten."""
     monkeypatch.setattr(migrate, "head", lambda: "0002")
 
-    found = make(tables.schema, patient)
+    found = make(tables.schema, database)
 
     assert ("warn", "the schema is at revision 0001; this version brings 0002") == (found.verdict, found.says)
 
 
 def test_a_role_that_is_missing(inmate: Examination) -> None:
-    """The migrating role may not have been allowed to make it."""
+    """The migrating role may not have been able to create it."""
     inmate.connection.execute("ALTER ROLE orchestrator_reader RENAME TO somebody_else")
     try:
         found = make(tables.roles, inmate)
@@ -424,72 +428,72 @@ def test_a_role_that_is_missing(inmate: Examination) -> None:
     assert "this server has no role orchestrator_reader" in found.says
 
 
-def test_a_copy_that_nobody_has_resumed(patient: Examination) -> None:
-    """Nothing runs there."""
-    patient.connection.execute("SELECT orchestrator.hold_after_restore('a drill')")
+def test_a_copy_that_no_operator_has_resumed(database: Examination) -> None:
+    """No task runs there."""
+    database.connection.execute("SELECT orchestrator.hold_after_restore('a drill')")
 
-    found = make(tables.copy, patient)
+    found = make(tables.copy, database)
 
     assert "fail" == found.verdict
     assert "orchestrator resume --after-restore" in (found.advice or "")
 
 
-def test_an_index_that_is_missing_or_not_valid(patient: Examination) -> None:
-    """The statements bring both back; claims are planned around the missing one."""
-    patient.connection.execute("DROP INDEX orchestrator.tasks_live_claim_idx")
-    patient.connection.execute(
+def test_an_index_that_is_missing_or_not_valid(database: Examination) -> None:
+    """The statements repair both. Claims do not use the missing one."""
+    database.connection.execute("DROP INDEX orchestrator.tasks_live_claim_idx")
+    database.connection.execute(
         "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'orchestrator.tasks_dead_queue_idx'::regclass"
     )
 
-    found, plan = make(tables.indexes, patient), make(tables.claim_plan, patient)
-    follow(patient, found)
+    found, plan = make(tables.indexes, database), make(tables.claim_plan, database)
+    follow(database, found)
 
     assert ("fail", "fail") == (found.verdict, plan.verdict)
     assert "tasks_live_claim_idx is missing" in found.says
     assert "tasks_dead_queue_idx is not valid" in found.says
     assert "tasks_live_claim_idx is not used" in plan.says
-    assert ("ok", "ok") == (make(tables.indexes, patient).verdict, make(tables.claim_plan, patient).verdict)
+    assert ("ok", "ok") == (make(tables.indexes, database).verdict, make(tables.claim_plan, database).verdict)
 
 
-def test_every_index_is_on_the_list(patient: Examination) -> None:
-    """With everything dropped that can be, all of ours are missed, by the definitions that they had."""
+def test_every_index_is_on_the_list(database: Examination) -> None:
+    """After all indexes are dropped, all of ours are reported as missing, with their definitions."""
     defined: LiteralString = (
         "SELECT indexname, replace(indexdef, ' USING btree', '') FROM pg_indexes"
         " WHERE schemaname = 'orchestrator' AND tablename <> 'alembic_version' ORDER BY indexname"
     )
-    before = patient.connection.execute(defined).fetchall()
-    for table, constraint in patient.connection.execute(
+    before = database.connection.execute(defined).fetchall()
+    for table, constraint in database.connection.execute(
         "SELECT conrelid::regclass::text, conname FROM pg_constraint"
         " WHERE contype = 'p' AND connamespace = 'orchestrator'::regnamespace"
         " AND conrelid <> 'orchestrator.alembic_version'::regclass"
     ).fetchall():
-        patient.connection.execute(
+        database.connection.execute(
             sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(sql.SQL(table), sql.Identifier(constraint))
         )
-    for (name,) in patient.connection.execute(
+    for (name,) in database.connection.execute(
         "SELECT indexname FROM pg_indexes WHERE schemaname = 'orchestrator' AND tablename <> 'alembic_version'"
     ).fetchall():
-        patient.connection.execute(sql.SQL("DROP INDEX orchestrator.{}").format(sql.Identifier(name)))
+        database.connection.execute(sql.SQL("DROP INDEX orchestrator.{}").format(sql.Identifier(name)))
 
-    missing = {name for name, *_ in patient.rows(tables.INDEXES)}
-    follow(patient, make(tables.indexes, patient))
+    missing = {name for name, *_ in database.rows(tables.INDEXES)}
+    follow(database, make(tables.indexes, database))
 
     assert {name for name, _ in before} == missing
-    assert before == patient.connection.execute(defined).fetchall()
+    assert before == database.connection.execute(defined).fetchall()
 
 
-def test_tables_that_are_not_vacuumed(patient: Examination) -> None:
-    """Turned off for one, or its own settings lost."""
-    patient.connection.execute("ALTER TABLE orchestrator.tasks_live SET (autovacuum_enabled = off)")
-    off = make(tables.autovacuum, patient)
-    follow(patient, off)
-    patient.connection.execute("ALTER TABLE orchestrator.tasks_live RESET (autovacuum_vacuum_scale_factor)")
-    lost = make(tables.autovacuum, patient)
-    follow(patient, lost)
+def test_tables_that_are_not_vacuumed(database: Examination) -> None:
+    """Turned off for one table, or its own settings lost."""
+    database.connection.execute("ALTER TABLE orchestrator.tasks_live SET (autovacuum_enabled = off)")
+    off = make(tables.autovacuum, database)
+    follow(database, off)
+    database.connection.execute("ALTER TABLE orchestrator.tasks_live RESET (autovacuum_vacuum_scale_factor)")
+    lost = make(tables.autovacuum, database)
+    follow(database, lost)
 
     assert ("fail", "warn") == (off.verdict, lost.verdict)
     assert "autovacuum is turned off for tasks_live" in off.says
-    assert "ok" == make(tables.autovacuum, patient).verdict
+    assert "ok" == make(tables.autovacuum, database).verdict
 
 
 def test_a_server_that_does_not_vacuum(inmate: Examination) -> None:
@@ -505,190 +509,192 @@ def test_a_server_that_does_not_vacuum(inmate: Examination) -> None:
         eventually(lambda: make(tables.autovacuum, inmate).verdict == "ok", "it is on again")
 
 
-def test_dead_rows_that_pile_up(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until they are vacuumed."""
+def test_many_dead_rows(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until a vacuum removes them."""
     monkeypatch.setattr(tables, "DEAD_ROWS_WARN", 500)
-    patient.connection.execute("ALTER TABLE orchestrator.tasks_live SET (autovacuum_enabled = off)")
-    patient.connection.execute(FILL, [1000])
-    patient.connection.execute("DELETE FROM orchestrator.tasks_live")
-    patient.connection.execute("SELECT pg_stat_force_next_flush()")
+    database.connection.execute("ALTER TABLE orchestrator.tasks_live SET (autovacuum_enabled = off)")
+    database.connection.execute(FILL, [1000])
+    database.connection.execute("DELETE FROM orchestrator.tasks_live")
+    database.connection.execute("SELECT pg_stat_force_next_flush()")
 
-    found = make(tables.dead_rows, patient)
-    follow(patient, found)
+    found = make(tables.dead_rows, database)
+    follow(database, found)
 
     assert "warn" == found.verdict
     assert "tasks_live has 1,000" in found.says
-    assert "ok" == make(tables.dead_rows, patient).verdict
+    assert "ok" == make(tables.dead_rows, database).verdict
 
 
-def test_an_index_that_is_mostly_air(patient: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Left by a backlog; built anew it is small."""
+def test_an_index_that_is_mostly_empty(database: Examination, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a backlog; rebuilt, it is small."""
     monkeypatch.setattr(tables, "BLOAT_BYTES_MIN", 100_000)
-    patient.connection.execute(FILL, [5000])
-    patient.connection.execute("DELETE FROM orchestrator.tasks_live")
-    patient.connection.execute("VACUUM orchestrator.tasks_live")
+    database.connection.execute(FILL, [5000])
+    database.connection.execute("DELETE FROM orchestrator.tasks_live")
+    database.connection.execute("VACUUM orchestrator.tasks_live")
 
-    found = make(tables.index_bloat, patient)
-    follow(patient, found)
+    found = make(tables.index_bloat, database)
+    follow(database, found)
 
     assert "warn" == found.verdict
     assert "tasks_live_claim_idx" in found.says
-    assert "ok" == make(tables.index_bloat, patient).verdict
+    assert "ok" == make(tables.index_bloat, database).verdict
 
 
-def test_day_leaves_run_out(patient: Examination) -> None:
-    """First those of the days to come, then today's."""
+def test_day_leaves_run_out(database: Examination) -> None:
+    """First those of the next days, then today's."""
 
     def drop(first: int) -> None:
-        leaves = patient.connection.execute("SELECT leaf FROM orchestrator.day_leaves").fetchall()
+        leaves = database.connection.execute("SELECT leaf FROM orchestrator.day_leaves").fetchall()
         for (leaf,) in leaves:
             if leaf >= f"tasks_done_{datetime.now(UTC) + timedelta(days=first):%Y%m%d}":
-                patient.connection.execute(sql.SQL("DROP TABLE orchestrator.{}").format(sql.Identifier(leaf)))
+                database.connection.execute(
+                    sql.SQL("DROP TABLE orchestrator.{}").format(sql.Identifier(leaf))
+                )
 
     drop(2)
-    few = make(tables.day_leaves, patient)
+    few = make(tables.day_leaves, database)
     drop(0)
-    none = make(tables.day_leaves, patient)
-    follow(patient, none)
+    none = make(tables.day_leaves, database)
+    follow(database, none)
 
     assert ("warn", "fail") == (few.verdict, none.verdict)
-    assert "warn" == make(tables.day_leaves, patient).verdict
+    assert "warn" == make(tables.day_leaves, database).verdict
 
 
 # The workers.
 
 
-def test_no_worker_lives(patient: Examination) -> None:
-    """It matters more when something waits."""
-    idle, nobody = make(workers.workers, patient), make(workers.leader, patient)
-    put(patient.connection)
+def test_no_worker_lives(database: Examination) -> None:
+    """It is worse if tasks wait."""
+    idle, nobody = make(workers.workers, database), make(workers.leader, database)
+    put(database.connection)
 
-    assert ("warn", "warn", "fail") == (idle.verdict, nobody.verdict, make(workers.workers, patient).verdict)
+    assert ("warn", "warn", "fail") == (idle.verdict, nobody.verdict, make(workers.workers, database).verdict)
 
 
-def test_nobody_leads(patient: Examination) -> None:
-    """Though there are workers, and for longer than an election takes."""
-    hired(patient.connection)
-    started = make(workers.leader, patient)
-    patient.connection.execute(
+def test_there_is_no_leader(database: Examination) -> None:
+    """Although there are workers, for longer than an election takes."""
+    hired(database.connection)
+    started = make(workers.leader, database)
+    database.connection.execute(
         "UPDATE orchestrator.workers SET started_at = started_at - interval '1 minute'"
     )
-    late = make(workers.leader, patient)
-    hired(patient.connection, leads=True, host="app-2")
+    late = make(workers.leader, database)
+    hired(database.connection, leads=True, host="app-2")
 
     assert ("ok", "fail") == (started.verdict, late.verdict)
-    assert "nobody leads, though workers live (1)" in late.says
+    assert "there is no leader, although workers live (1)" in late.says
     assert ("ok", "app-2, pid 4711 leads") == (
-        make(workers.leader, patient).verdict,
-        make(workers.leader, patient).says,
+        make(workers.leader, database).verdict,
+        make(workers.leader, database).says,
     )
 
 
-def test_a_leader_that_was_killed_does_not_lead(patient: Examination) -> None:
-    """Both checks go by its beacon, though its term is good for seconds yet."""
-    darkened(patient.connection, hired(patient.connection, leads=True))
+def test_a_leader_that_was_killed_does_not_lead(database: Examination) -> None:
+    """Both checks use its beacon, although its term lasts for some seconds."""
+    darkened(database.connection, hired(database.connection, leads=True))
 
-    assert "nobody leads, since no worker lives" == make(workers.leader, patient).says
-    assert "warn" == make(workers.workers, patient).verdict
+    assert "there is no leader, because no worker lives" == make(workers.leader, database).says
+    assert "warn" == make(workers.workers, database).verdict
 
 
-def test_workers_of_several_versions(patient: Examination) -> None:
-    """During a deployment that is as it should be; and who examines may be of another one still."""
-    assert "ok" == make(workers.worker_versions, patient).verdict
-    hired(patient.connection, version="0.1", host="app-1")
-    other = make(workers.worker_versions, patient)
-    hired(patient.connection, version=__version__, host="app-2")
+def test_workers_of_several_versions(database: Examination) -> None:
+    """During a deployment that is normal, and the command may have yet another version."""
+    assert "ok" == make(workers.worker_versions, database).verdict
+    hired(database.connection, version="0.1", host="app-1")
+    other = make(workers.worker_versions, database)
+    hired(database.connection, version=__version__, host="app-2")
 
-    found = make(workers.worker_versions, patient)
+    found = make(workers.worker_versions, database)
 
     assert ("warn", "warn") == (other.verdict, found.verdict)
-    assert f"the workers are of version 0.1, this command of {__version__}" == other.says
+    assert f"the workers have version 0.1, and this command has {__version__}" == other.says
     assert "0.1 (app-1 pid 4711)" in found.says
 
 
-def test_a_blocked_event_loop(patient: Examination) -> None:
-    """Of a worker that lives, by its last beat; and of one that was given up for it, for an hour."""
-    hired(patient.connection, host="app-1")
-    assert "ok" == make(workers.event_loops, patient).verdict
+def test_a_blocked_event_loop(database: Examination) -> None:
+    """Of a live worker, by its last beat; and of one that was declared dead because of it, for an hour."""
+    hired(database.connection, host="app-1")
+    assert "ok" == make(workers.event_loops, database).verdict
     for host, state, blocked in (
         ("app-2", "running", "35 s"),
         ("app-3", "dead", "9 min"),
         ("app-4", "stopped", "9 s"),
     ):
-        hired(patient.connection, host=host)
-        patient.connection.execute(
+        hired(database.connection, host=host)
+        database.connection.execute(
             "UPDATE orchestrator.workers SET state = %s, blocked_at = beat_at - %s::interval WHERE host = %s",
             [state, blocked, host],
         )
 
-    found = make(workers.event_loops, patient)
+    found = make(workers.event_loops, database)
 
     assert "warn" == found.verdict
     assert (
         "the event loop of a worker is blocked: app-2 pid 4711 for 35 s; "
-        "given up within the hour, for a blocked event loop: app-3 pid 4711"
+        "declared dead in the last hour with a blocked event loop: app-3 pid 4711"
     ) == found.says
 
 
 # What waits.
 
 
-def test_a_queue_that_nobody_serves(patient: Examination) -> None:
-    """Among those that have ready tasks; a paused one is another matter."""
-    hired(patient.connection, "default")
+def test_a_queue_that_no_worker_serves(database: Examination) -> None:
+    """Among those with ready tasks; a paused queue is not reported here."""
+    hired(database.connection, "default")
     for queue in ("default", "mial", "held"):
-        put(patient.connection, queue=queue)
-    patient.connection.execute("SELECT orchestrator.pause_queue('held')")
+        put(database.connection, queue=queue)
+    database.connection.execute("SELECT orchestrator.pause_queue('held')")
 
-    found = make(queues.unserved_queues, patient)
+    found = make(queues.unserved_queues, database)
 
     assert "fail" == found.verdict
     assert found.says.endswith("no live worker serves their queues: mial")
 
 
-def test_a_pause_that_was_forgotten(patient: Examination) -> None:
-    """By whom, for how long, why; a name is quoted as SQL wants it."""
-    put(patient.connection, queue="o'mail")
-    patient.connection.execute("SELECT orchestrator.pause_queue('o''mail', 'provider maintenance')")
-    patient.connection.execute("UPDATE orchestrator.queues SET state_since = state_since - interval '26 h'")
+def test_a_pause_that_was_forgotten(database: Examination) -> None:
+    """The role, the duration, the reason; a name is quoted for SQL."""
+    put(database.connection, queue="o'mail")
+    database.connection.execute("SELECT orchestrator.pause_queue('o''mail', 'provider maintenance')")
+    database.connection.execute("UPDATE orchestrator.queues SET state_since = state_since - interval '26 h'")
 
-    found = make(queues.paused_queues, patient)
-    follow(patient, found)
+    found = make(queues.paused_queues, database)
+    follow(database, found)
 
     assert "warn" == found.verdict
     assert "1 paused with ready tasks: o'mail, by postgres for 26.0 h (provider maintenance)" == found.says
-    assert "ok" == make(queues.paused_queues, patient).verdict
+    assert "ok" == make(queues.paused_queues, database).verdict
 
 
-def test_a_type_that_workers_do_not_know(patient: Examination) -> None:
-    """Told from a retry, and from what is due in an hour."""
+def test_a_type_that_workers_do_not_know(database: Examination) -> None:
+    """A retry, or a task that is due in an hour, is not reported."""
     soon = datetime.now(UTC) + timedelta(minutes=4)
     for error in ({"class": "UnknownType", "put_back": 3}, {"class": "ValueError"}):
-        put(patient.connection, "scheduled", type="ma'il", run_at=soon, error=Jsonb(error))
+        put(database.connection, "scheduled", type="ma'il", run_at=soon, error=Jsonb(error))
 
-    found = make(queues.unknown_types, patient)
-    follow(patient, found)
+    found = make(queues.unknown_types, database)
+    follow(database, found)
 
     assert "warn" == found.verdict
     assert "ma'il (1 in queue default)" in found.says
 
 
 @pytest.mark.parametrize("state", ["pending", "dead_letter"])
-def test_a_task_that_kills_workers(patient: Examination, state: str) -> None:
-    """Before it has taken the third one along, and a day after."""
-    task_id = put(patient.connection, state, losses=5 if state == "dead_letter" else 2, error=LOST)
+def test_a_task_that_kills_workers(database: Examination, state: str) -> None:
+    """Before it has killed the third one, and a day after."""
+    task_id = put(database.connection, state, losses=5 if state == "dead_letter" else 2, error=LOST)
     for attempt in (1, 2):
-        patient.connection.execute(
+        database.connection.execute(
             "INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type)"
             " VALUES (%s, %s, 'lost', 'default', 'mail')",
             [task_id, attempt],
         )
 
-    found = make(queues.suspects, patient)
-    follow(patient, found)
+    found = make(queues.suspects, database)
+    follow(database, found)
 
     assert "warn" == found.verdict
-    assert f"task {task_id} (mail) cost " in found.says
+    assert f"task {task_id} (mail): " in found.says
     assert ("is a dead letter" in found.says) == (state == "dead_letter")
 
 
@@ -696,10 +702,10 @@ def test_a_task_that_kills_workers(patient: Examination, state: str) -> None:
 
 
 @pytest.mark.parametrize("role", ["operator", "reader", "worker", "producer", "public"])
-def test_a_role_that_may_not_look_is_told_so(
-    patient: Examination, administrator: psycopg.Connection, database_url: str, role: str
+def test_a_role_without_the_right_gets_a_message(
+    database: Examination, administrator: psycopg.Connection, database_url: str, role: str
 ) -> None:
-    """A check that cannot be made is skipped with the reason, whoever asks, and the rest is made."""
+    """A check that the role cannot make is skipped with the reason, and the rest is made."""
     with logins(administrator, database_url) as log_in:
         person = log_in(role)
         findings = {found.name: found for found in examine(patient_of(person, make_conninfo(database_url)))}
@@ -713,42 +719,42 @@ def test_a_role_that_may_not_look_is_told_so(
     assert all(findings[name].says for name in skipped)
 
 
-def test_nothing_is_changed(patient: Examination) -> None:
+def test_nothing_is_changed(database: Examination) -> None:
     """Neither a row nor a setting of the session."""
-    put(patient.connection)
+    put(database.connection)
     settings: LiteralString = (
         "SELECT name, setting FROM pg_settings WHERE name NOT IN ('transaction_isolation') ORDER BY 1"
     )
     before = (
-        patient.connection.execute(settings).fetchall(),
-        patient.connection.execute("TABLE orchestrator.tasks").fetchall(),
+        database.connection.execute(settings).fetchall(),
+        database.connection.execute("TABLE orchestrator.tasks").fetchall(),
     )
 
-    examine(patient)
+    examine(database)
 
     assert before == (
-        patient.connection.execute(settings).fetchall(),
-        patient.connection.execute("TABLE orchestrator.tasks").fetchall(),
+        database.connection.execute(settings).fetchall(),
+        database.connection.execute("TABLE orchestrator.tasks").fetchall(),
     )
 
 
-def test_a_check_that_takes_too_long_is_skipped(patient: Examination, database_url: str) -> None:
-    """As when somebody has a table locked; the next one is made."""
+def test_a_check_that_takes_too_long_is_skipped(database: Examination, database_url: str) -> None:
+    """For example because another session has locked a table; the next one is made."""
     with psycopg.connect(database_url) as locker:
         locker.execute("LOCK TABLE orchestrator.workers IN ACCESS EXCLUSIVE MODE")
 
-        found = make(workers.workers, patient)
+        found = make(workers.workers, database)
 
     assert "skipped" == found.verdict
     assert "the server took too long: canceling statement due to lock timeout" == found.says
-    assert "ok" == make(server.server_version, patient).verdict
+    assert "ok" == make(server.server_version, database).verdict
 
 
 def test_a_server_that_goes_away_is_no_finding(
-    patient: Examination, administrator: psycopg.Connection
+    database: Examination, administrator: psycopg.Connection
 ) -> None:
-    """The command says that the connection is lost."""
-    administrator.execute("SELECT pg_terminate_backend(%s)", [patient.connection.info.backend_pid])
+    """The command reports that the connection is lost."""
+    administrator.execute("SELECT pg_terminate_backend(%s)", [database.connection.info.backend_pid])
 
     with pytest.raises(psycopg.OperationalError):
-        make(server.takes_writes, patient)
+        make(server.takes_writes, database)

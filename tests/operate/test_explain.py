@@ -1,5 +1,5 @@
-"""Why is this task not running? Each answer is provoked by rows as they lie in the database, in the order in which the
-engine would stop the task; where it matters who holds it, by real workers."""
+"""Why is this task not running? Rows in the database provoke each answer, in the order in which the engine would
+stop the task. Real workers hold the task where that matters."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ REFUSED = Jsonb({"class": "ConnectionRefusedError", "message": "the mail server 
 
 
 def why(connection: psycopg.Connection, task_id: int) -> Explanation:
-    """Ask as a program does, and see that SQL's answer in words is the same."""
+    """Return the answer for programs, and check that SQL's text answer is the same."""
     found = operate.explain(connection, task_id)
     lines = [found.says, *([found.command] if found.command else [])]
     # Time passes between the two.
@@ -42,19 +42,19 @@ def why(connection: psycopg.Connection, task_id: int) -> Explanation:
 
 
 def masked(text: str) -> str:
-    """The text without its spans of time: `59 min 59 s` and, a moment earlier, `1 h`, are the same."""
+    """The text without its spans of time: `59 min 59 s` equals `1 h` a moment earlier."""
     unit = r"[\d.]+ (?:d|h|min|s)\b"
     return re.sub(rf"{unit}(?: {unit})*", "…", text)
 
 
 def follow(connection: psycopg.Connection, found: Explanation) -> None:
-    """Do what the answer advises: a statement."""
+    """Run the advised statement."""
     assert found.command is not None
     connection.execute(found.command.encode())
 
 
 def test_a_worker_that_may_be_silent_for_longer_still_holds_its_task(connection: psycopg.Connection) -> None:
-    """Whether a worker is gone is judged by its own dead_after."""
+    """Its own dead_after decides whether a worker is dead."""
     worker = hired(connection, "default", silent=100)
     task_id = put(connection, "running", worker_id=worker)
     with_default = why(connection, task_id)
@@ -68,8 +68,8 @@ def test_a_worker_that_may_be_silent_for_longer_still_holds_its_task(connection:
 # Not there.
 
 
-def test_an_id_that_was_never_given_out(connection: psycopg.Connection) -> None:
-    """A slip of the pen; the newest id tells."""
+def test_an_id_that_was_never_used(connection: psycopg.Connection) -> None:
+    """A typing error; the answer names the newest id."""
     assert "there is no task 1, and there has been none: ids begin at 1" == why(connection, 1).says
     newest = put(connection)
 
@@ -80,8 +80,8 @@ def test_an_id_that_was_never_given_out(connection: psycopg.Connection) -> None:
     assert found.is_absent
 
 
-def test_a_task_that_was_deleted_by_hand(connection: psycopg.Connection) -> None:
-    """Who, when and why, from the audit."""
+def test_a_task_that_was_deleted_manually(connection: psycopg.Connection) -> None:
+    """The role, the time and the reason, from the audit."""
     task_id = put(connection)
     with connection.transaction():
         connection.execute("SET LOCAL orchestrator.reason = 'asked for by the customer'")
@@ -93,8 +93,8 @@ def test_a_task_that_was_deleted_by_hand(connection: psycopg.Connection) -> None
     assert re.search(rf"no task {task_id}: \w+ deleted it at .*: asked for by the customer$", found.says)
 
 
-def test_a_task_that_retention_has_forgotten(connection: psycopg.Connection) -> None:
-    """Where an attempt of it is still on record, that is known."""
+def test_a_task_that_retention_has_deleted(connection: psycopg.Connection) -> None:
+    """It is known while one of its attempts is on record."""
     task_id = put(connection, "dead_letter")
     connection.execute(
         "INSERT INTO orchestrator.attempts (task_id, attempt, outcome, queue, type)"
@@ -110,7 +110,7 @@ def test_a_task_that_retention_has_forgotten(connection: psycopg.Connection) -> 
 
 
 def test_a_task_that_is_not_committed_yet(connection: psycopg.Connection, database_url: str) -> None:
-    """The sessions that may be about to bring it are named."""
+    """The answer names the sessions that may be about to commit it."""
     with psycopg.connect(database_url) as producer:
         task_id = insert(producer, type="mail")
 
@@ -160,7 +160,7 @@ def test_a_task_that_is_not_committed_yet(connection: psycopg.Connection, databa
 def test_a_task_that_has_ended(
     connection: psycopg.Connection, state: str, columns: dict[str, object], says: str
 ) -> None:
-    """When, how and why; and the command that runs it again does."""
+    """The time, the way and the reason; the advised command runs it again."""
     task_id = put(connection, state, **columns)
 
     found = why(connection, task_id)
@@ -171,8 +171,8 @@ def test_a_task_that_has_ended(
     assert "pending" == status(connection, task_id)
 
 
-def test_a_task_that_was_cancelled_by_hand(connection: psycopg.Connection) -> None:
-    """By whom, and why."""
+def test_a_task_that_was_cancelled_manually(connection: psycopg.Connection) -> None:
+    """The role, and the reason."""
     task_id = put(connection)
     connection.execute("SELECT orchestrator.cancel(%s, 'user 3 has left')", [task_id])
 
@@ -184,7 +184,7 @@ def test_a_task_that_was_cancelled_by_hand(connection: psycopg.Connection) -> No
 
 @pytest.mark.parametrize("state", ["pending", "running", "scheduled"])
 def test_a_task_in_a_copy_of_the_database(connection: psycopg.Connection, state: str) -> None:
-    """Nothing that has not ended runs before a person says so."""
+    """No task that has not ended runs until an operator resumes the copy."""
     task_id = put(connection, state)
     connection.execute("SELECT orchestrator.hold_after_restore('a drill')")
 
@@ -196,7 +196,7 @@ def test_a_task_in_a_copy_of_the_database(connection: psycopg.Connection, state:
 
 
 def test_a_blocked_task(connection: psycopg.Connection) -> None:
-    """It waits for others, and can be let go."""
+    """It waits for others, and can be freed."""
     task_id = put(connection, "blocked")
 
     found = why(connection, task_id)
@@ -212,7 +212,7 @@ def test_a_blocked_task(connection: psycopg.Connection) -> None:
 def test_a_running_task_names_its_worker_and_its_timeout(
     connection: psycopg.Connection, clock: Clock
 ) -> None:
-    """Who, where, for how long, and when it will be over."""
+    """The worker, its host, the running time, and the end of the timeout."""
     worker = hired(connection)
     task_id = put(
         connection, "running", worker_id=worker, started_at=clock.now - timedelta(seconds=12), timeout="5 min"
@@ -250,7 +250,7 @@ def test_a_running_task_names_its_worker_and_its_timeout(
         ),
     ],
 )
-def test_a_running_task_says_what_is_unusual(
+def test_a_running_task_reports_what_is_unusual(
     connection: psycopg.Connection, clock: Clock, timeout: str, row: dict[str, object], says: str
 ) -> None:
     """No timeout, one that is over, a worker that drains, a worker that is silent."""
@@ -262,7 +262,7 @@ def test_a_running_task_says_what_is_unusual(
 
 
 def test_a_claimed_task_waits_for_a_slot_of_its_worker(connection: psycopg.Connection) -> None:
-    """And a suspect until all else there has ended."""
+    """A suspect also waits until all other tasks there have ended."""
     worker = hired(connection, capacity=20)
     task_id, suspect = (put(connection, "claimed", worker_id=worker, losses=losses) for losses in (0, 2))
 
@@ -285,7 +285,7 @@ def test_a_claimed_task_waits_for_a_slot_of_its_worker(connection: psycopg.Conne
 def test_a_task_whose_worker_is_gone(
     connection: psycopg.Connection, clock: Clock, row: dict[str, object] | None, because: str
 ) -> None:
-    """It is said who takes it back: nobody, while nobody lives; else the leader."""
+    """The leader takes it back; without a live worker nothing does, and the answer says so."""
     task_id = put(
         connection,
         "running",
@@ -313,7 +313,7 @@ def test_a_task_whose_worker_is_gone(
 def test_a_worker_that_was_killed_is_known_to_be_gone_before_its_beat_is_missed(
     connection: psycopg.Connection, database_url: str, tmp_path: Path
 ) -> None:
-    """By its beacon: its last beat is a moment old. (And the server is not young, as far as anybody asks.)"""
+    """By its beacon: its last beat was a moment ago. (For this test the server counts as up for long.)"""
     connection.execute(
         "CREATE OR REPLACE FUNCTION orchestrator.up_since() RETURNS timestamptz LANGUAGE sql STABLE"
         " AS $$ SELECT statement_timestamp() - interval '1 day' $$"
@@ -341,7 +341,7 @@ def test_a_worker_that_was_killed_is_known_to_be_gone_before_its_beat_is_missed(
 
 
 def test_a_task_that_is_not_due(connection: psycopg.Connection, clock: Clock) -> None:
-    """When it is, and how to run it now."""
+    """The time when it is due, and how to run it now."""
     task_id = put(connection, "scheduled", run_at=clock.now + timedelta(hours=2, minutes=5))
 
     found = why(connection, task_id)
@@ -353,7 +353,7 @@ def test_a_task_that_is_not_due(connection: psycopg.Connection, clock: Clock) ->
 
 
 def work_until(app: Orchestrator, holds: Callable[[], object], what: str) -> None:
-    """Run a worker in this process until then."""
+    """Run a worker in this process until a condition holds."""
 
     async def run() -> None:
         async with working(app):
@@ -363,7 +363,7 @@ def work_until(app: Orchestrator, holds: Callable[[], object], what: str) -> Non
 
 
 def test_a_task_that_waits_for_its_next_attempt(connection: psycopg.Connection, app: Orchestrator) -> None:
-    """After which error, and which attempt it was; put off by its handler later on, it says that."""
+    """The last error and its attempt; after a snooze the answer says that."""
 
     @app.task(name="mail", backoff=Backoff(base_seconds=3600, cap_seconds=3600))
     def mail(context: Context) -> None:
@@ -387,10 +387,10 @@ def test_a_task_that_waits_for_its_next_attempt(connection: psycopg.Connection, 
     assert "snoozed" == why(connection, task_id).reason
 
 
-def test_a_task_that_was_given_back_by_who_does_not_know_it(
+def test_a_task_that_a_worker_gave_back_because_it_does_not_know_the_type(
     connection: psycopg.Connection, app: Orchestrator, database_url: str
 ) -> None:
-    """How often; and it is said to start a worker that knows it, until there is one."""
+    """How often; the advice is to start a worker that knows it, until there is one."""
     task_id = insert(connection, type="unheard of")
     given_back: LiteralString = (
         "SELECT coalesce((error ->> 'put_back')::int, 0) FROM orchestrator.tasks WHERE id = %s"
@@ -417,7 +417,7 @@ def test_a_task_that_was_given_back_by_who_does_not_know_it(
 
 
 def test_a_suspect_that_no_worker_could_run_alone(connection: psycopg.Connection) -> None:
-    """It is put off for a while, and tried again."""
+    """It is delayed for a while, and tried again."""
     task_id = put(connection, "scheduled", losses=2, error=LOST, claimed_at=datetime.now(UTC))
 
     found = why(connection, task_id)
@@ -430,7 +430,7 @@ def test_a_suspect_that_no_worker_could_run_alone(connection: psycopg.Connection
 
 
 def test_a_paused_queue_comes_first(connection: psycopg.Connection) -> None:
-    """By whom, since when, and why; whether or not anybody serves it. A name is quoted as SQL wants it."""
+    """The role, the time, and the reason, with or without a worker for the queue. A name is quoted for SQL."""
     task_id = put(connection, queue="o'mail")
     connection.execute("SELECT orchestrator.pause_queue('o''mail', 'provider maintenance until 14:00')")
 
@@ -444,8 +444,8 @@ def test_a_paused_queue_comes_first(connection: psycopg.Connection) -> None:
     assert "no_worker" == why(connection, task_id).reason
 
 
-def test_nobody_serves_the_queue(connection: psycopg.Connection) -> None:
-    """None lives, those that live serve others, or the one that served it drains; those that are silent do not live."""
+def test_no_worker_serves_the_queue(connection: psycopg.Connection) -> None:
+    """No worker lives, live ones serve other queues, or the one that served it drains; silent ones are not live."""
     task_id = put(connection, queue="mail")
     says = [why(connection, task_id)]
     hired(connection, "mail", silent=31)
@@ -467,7 +467,7 @@ def test_nobody_serves_the_queue(connection: psycopg.Connection) -> None:
 
 
 def test_a_name_that_is_no_plain_word_is_quoted_for_the_shell(connection: psycopg.Connection) -> None:
-    """The command is made to be pasted."""
+    """The command can be pasted."""
     name = "a'; touch /tmp/pasted; echo '\\"
     command = why(connection, put(connection, queue=name)).command
 
@@ -475,8 +475,9 @@ def test_a_name_that_is_no_plain_word_is_quoted_for_the_shell(connection: psycop
     assert ["orchestrator", "worker", "MODULE:APP", "--queues", name] == shlex.split(command)
 
 
-def test_nobody_knows_the_type(connection: psycopg.Connection) -> None:
-    """Of those that serve the queue; whether another does is said. A worker that has not said what it knows may."""
+def test_no_worker_knows_the_type(connection: psycopg.Connection) -> None:
+    """Among the workers of the queue; the answer says whether another worker does. A worker that has not reported
+    its types may know it."""
     task_id = put(connection, type="mail")
     hired(connection, types=["report"])
     misspelt = why(connection, task_id)
@@ -497,8 +498,8 @@ def test_nobody_knows_the_type(connection: psycopg.Connection) -> None:
     assert "no_handler" != why(connection, task_id).reason
 
 
-def test_somebody_has_the_row_locked(connection: psycopg.Connection, database_url: str) -> None:
-    """A hand's transaction that was left open: workers go round the row. The session is named, and can be ended."""
+def test_another_session_has_locked_the_row(connection: psycopg.Connection, database_url: str) -> None:
+    """An open manual transaction: workers skip the row. The answer names the session, which can be ended."""
     hired(connection)
     task_id = put(connection)
     with psycopg.connect(database_url, application_name="a report") as hand:
@@ -518,10 +519,10 @@ def test_somebody_has_the_row_locked(connection: psycopg.Connection, database_ur
     assert "row_locked" != why(connection, task_id).reason
 
 
-def test_who_cannot_see_how_old_a_lock_is_accuses_nobody(
+def test_a_role_that_cannot_see_the_age_of_a_lock_names_no_session(
     connection: psycopg.Connection, database_url: str, administrator: psycopg.Connection
 ) -> None:
-    """A claim in flight locks the row too, and its session is no one's to end."""
+    """A claim in progress locks the row, too, and its session must not be ended."""
     hired(connection)
     task_id = put(connection)
     with logins(administrator, database_url) as log_in, psycopg.connect(database_url) as claims:
@@ -534,7 +535,7 @@ def test_who_cannot_see_how_old_a_lock_is_accuses_nobody(
 
 
 def test_a_suspect_waits_to_run_alone(connection: psycopg.Connection) -> None:
-    """Whoever takes it lets all else end first."""
+    """The worker that claims it lets all other tasks end first."""
     hired(connection)
     task_id = put(connection, losses=2)
 
@@ -546,7 +547,7 @@ def test_a_suspect_waits_to_run_alone(connection: psycopg.Connection) -> None:
 
 
 async def test_all_slots_are_busy(connection: psycopg.Connection, app: Orchestrator) -> None:
-    """With real workers: how many slots, and how many are ahead; from the first in the queue on."""
+    """With real workers: the number of slots, and of tasks ahead, from the first task of the queue on."""
     door = threading.Event()
 
     @app.task(name="hold")
@@ -580,7 +581,7 @@ async def test_all_slots_are_busy(connection: psycopg.Connection, app: Orchestra
 
 
 def test_nothing_keeps_a_task(connection: psycopg.Connection, clock: Clock) -> None:
-    """It is on its way; after half a minute at the head of its queue, something is wrong that no row tells."""
+    """It will start soon. After half a minute at the head of its queue, there is a fault that no row shows."""
     hired(connection)
     fresh, stuck = (put(connection, queue=queue, run_at=clock.now) for queue in ("default", "other"))
     swept = put(connection, "scheduled", run_at=clock.now)
@@ -598,8 +599,8 @@ def test_nothing_keeps_a_task(connection: psycopg.Connection, clock: Clock) -> N
 
 
 def test_a_million_before_it_cost_little(connection: psycopg.Connection) -> None:
-    """What is counted is counted to 10,000: the last of 30,000 is explained by reading a third of them, by the index,
-    and the first by reading none."""
+    """Counts stop at 10,000. The answer for the last of 30,000 reads a third of them, by the index, and the answer
+    for the first reads none."""
     connection.execute(
         "INSERT INTO orchestrator.tasks (id, type, queue, status, priority, max_attempts, timeout, aging_us, run_at)"
         " SELECT nextval('orchestrator.tasks_id_seq'),"
@@ -628,10 +629,10 @@ def test_a_million_before_it_cost_little(connection: psycopg.Connection) -> None
 
 
 @pytest.mark.parametrize("role", ["operator", "reader"])
-def test_whoever_may_look_at_a_task_may_ask(
+def test_every_role_that_may_read_tasks_may_call_explain(
     connection: psycopg.Connection, administrator: psycopg.Connection, database_url: str, role: str
 ) -> None:
-    """Every answer, in the words of who owns it all."""
+    """With every answer, and the same words as for the owner."""
     worker = hired(connection)
     tasks = [
         put(connection, state) for state in ("pending", "scheduled", "completed", "dead_letter", "blocked")
@@ -643,8 +644,8 @@ def test_whoever_may_look_at_a_task_may_ask(
             assert operate.explain(connection, task_id).reason == operate.explain(person, task_id).reason
 
 
-def test_it_may_be_asked_where_nothing_can_be_written(connection: psycopg.Connection) -> None:
-    """On a standby, say."""
+def test_explain_works_in_a_read_only_session(connection: psycopg.Connection) -> None:
+    """For example on a standby."""
     ready, ended = put(connection), put(connection, "completed")
     with connection.transaction():
         connection.execute("SET TRANSACTION READ ONLY")
@@ -661,15 +662,15 @@ def test_it_may_be_asked_where_nothing_can_be_written(connection: psycopg.Connec
         ("5 min", "5 min"), ("2 h 5 min", "2 h 5 min"), ("3 days 4 h", "3 d 4 h"), ("1000 years", "365250 d"),
     ],
 )  # fmt: skip
-def test_a_span_of_time_is_said_shortly(connection: psycopg.Connection, span: str, words: str) -> None:
-    """As long as somebody at a terminal needs to know it."""
+def test_a_span_of_time_is_short(connection: psycopg.Connection, span: str, words: str) -> None:
+    """As precise as a reader at a terminal needs."""
     assert words == one(connection, "SELECT orchestrator.format_interval(%s::interval)", [span])
 
 
-def test_the_command_prints_the_answer_and_what_helps(
+def test_the_command_prints_the_answer_and_the_advice(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """A stranger's words escaped; with 1 where there is no such task; as an object for programs."""
+    """Untrusted text is escaped. Exit status 1 for a missing task; an object for programs."""
     task_id = put(connection, "scheduled", type="\x1b[2Jmail", error=UNKNOWN)
 
     def ask(*words: object) -> tuple[int, str]:

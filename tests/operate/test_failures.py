@@ -1,4 +1,4 @@
-"""What goes wrong is counted by fault, and a group is acted on by its name."""
+"""Failures are counted by fault, and an action on a group uses its name."""
 
 from itertools import pairwise
 
@@ -16,7 +16,7 @@ def dead(connection: psycopg.Connection, message: str, *, kind: str = "mail", fa
 
 
 def retrying(connection: psycopg.Connection, message: str) -> int:
-    """Put a task that waits for its next attempt, with the record of the last one."""
+    """Add a task that waits for its next attempt, with the record of the last one."""
     error = Jsonb({"class": "OSError", "message": message})
     task_id = put(connection, "scheduled", attempt=1, error=error)
     connection.execute(
@@ -46,25 +46,25 @@ def retrying(connection: psycopg.Connection, message: str) -> int:
         (None, ""),
     ],
 )
-def test_a_message_is_left_with_what_tasks_have_in_common(
+def test_a_message_keeps_only_the_common_words(
     connection: psycopg.Connection, message: str | None, normalised: str
 ) -> None:
-    """Numbers, names and places are taken out, words stay."""
+    """Numbers, names and places are replaced; words stay."""
     assert normalised == one(connection, "SELECT orchestrator.normalised(%s)", [message])
 
 
 @pytest.mark.parametrize("piece", ["'", '"', "`", "1", "a1", "/", "\\", "0x", "1.", "~/", " ", "-", "a:\\"])
 def test_no_message_is_slow_to_normalise(connection: psycopg.Connection, piece: str) -> None:
-    """A megabyte of what a regular expression could stumble over ends within the timeout, short."""
+    """A megabyte of text that is difficult for a regular expression is done within the timeout."""
     connection.execute("SET statement_timeout = '10s'")
 
-    said = one(connection, "SELECT orchestrator.normalised(repeat(%s, 500000))", [piece])
+    message = one(connection, "SELECT orchestrator.normalised(repeat(%s, 500000))", [piece])
 
-    assert len(said) <= 200
+    assert len(message) <= 200
 
 
 def test_tasks_with_the_same_fault_are_one_group(connection: psycopg.Connection) -> None:
-    """Dead letters and those that will be tried again are counted apart; the sample is the newest."""
+    """Dead letters and waiting retries have separate counts; the sample is the newest."""
     for number in range(3):
         last = dead(connection, f"host 'h{number}' is away")
     retrying(connection, "host 'h9' is away")
@@ -83,8 +83,8 @@ def test_tasks_with_the_same_fault_are_one_group(connection: psycopg.Connection)
     assert len({group.group_id for group in found}) == 4
 
 
-def test_the_view_says_the_same(connection: psycopg.Connection) -> None:
-    """psql has it too."""
+def test_the_view_has_the_same_rows(connection: psycopg.Connection) -> None:
+    """For psql."""
     dead(connection, "no")
 
     rows = connection.execute(
@@ -96,8 +96,8 @@ def test_the_view_says_the_same(connection: psycopg.Connection) -> None:
     ]
 
 
-def test_a_requeued_task_fails_no_more(connection: psycopg.Connection) -> None:
-    """Its error is gone, and its record of attempts does not count it."""
+def test_a_requeued_task_no_longer_counts(connection: psycopg.Connection) -> None:
+    """Its error is gone, and its recorded attempts do not count."""
     task_id = retrying(connection, "no")
     connection.execute("UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s", [task_id])
     connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [task_id])
@@ -105,8 +105,8 @@ def test_a_requeued_task_fails_no_more(connection: psycopg.Connection) -> None:
     assert () == failures.groups(connection)
 
 
-def test_only_the_newest_are_looked_at(connection: psycopg.Connection) -> None:
-    """However many there are."""
+def test_only_the_newest_are_read(connection: psycopg.Connection) -> None:
+    """With any number of failures."""
     for number in range(5):
         dead(connection, f"no {number}")
 
@@ -115,8 +115,8 @@ def test_only_the_newest_are_looked_at(connection: psycopg.Connection) -> None:
     assert 5 == one(connection, "SELECT dead_letters FROM orchestrator.failure_groups(NULL)")
 
 
-def test_a_group_is_acted_on_whole(connection: psycopg.Connection) -> None:
-    """Older ones than were looked at too, and no other."""
+def test_an_action_applies_to_a_whole_group(connection: psycopg.Connection) -> None:
+    """Also to tasks older than the list, and to no other group."""
     ids = [dead(connection, f"no {number}") for number in range(5)]
     other = dead(connection, "other")
     waiting = retrying(connection, "no 7")
@@ -133,17 +133,17 @@ def test_a_group_is_acted_on_whole(connection: psycopg.Connection) -> None:
     )
 
 
-def test_a_group_that_is_not_there_is_told(connection: psycopg.Connection) -> None:
-    """So is a name that several begin with."""
+def test_an_unknown_group_is_reported(connection: psycopg.Connection) -> None:
+    """So is an ambiguous beginning of a name."""
     for number in range(40):
         dead(connection, "no", kind=f"mail{number}")
     ids = sorted(group.group_id for group in failures.groups(connection))
     first = next(a[0] for a, b in pairwise(ids) if a[0] == b[0])
 
-    for name, said in [
+    for name, message in [
         ("zzz", "there is no group 'zzz'"),
         ("", "there is no group"),
         (first, "several groups"),
     ]:
-        with pytest.raises(OperationRefused, match=said):
+        with pytest.raises(OperationRefused, match=message):
             failures.group(connection, name)

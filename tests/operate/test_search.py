@@ -1,4 +1,4 @@
-"""Each filter finds what a model in Python finds, in hostile data; and nothing that is typed is ever SQL."""
+"""Each filter finds the same as a model in Python, in hostile data, and no input becomes SQL."""
 
 import json
 import re
@@ -50,7 +50,7 @@ WORKERS = [UUID("00c0ffee-0000-4000-8000-000000000001"), UUID("00c0ffee-0000-400
 
 @dataclass(frozen=True)
 class Row:
-    """What was put there."""
+    """A planted task."""
 
     id: int
     status: Status
@@ -65,10 +65,10 @@ class Row:
 
 
 @pytest.fixture(scope="module")
-def ground(
+def planted_tasks(
     administrator: psycopg.Connection, server_url: str, template_database: str
 ) -> Iterator[tuple[psycopg.Connection, list[Row]]]:
-    """One database for all these, since none of them changes it."""
+    """One database for all these tests, because none of them changes it."""
 
     with (
         migrated_database(administrator, server_url, template_database) as url,
@@ -78,7 +78,7 @@ def ground(
 
 
 def planted(connection: psycopg.Connection) -> Iterator[Row]:
-    """Put a task for each name and each payload, in all statuses, over four days."""
+    """Add a task for each name and each payload, in all statuses, over four days."""
     for day in range(5):
         connection.execute("SELECT orchestrator.ensure_partition(%s)", [(NOW - timedelta(days=day)).date()])
     statuses = list(Status)
@@ -119,13 +119,13 @@ def error_class(row: Row) -> str:
 
 
 def matches(pattern: str, text: str | None) -> bool:
-    """Compare as a person reads `*`."""
+    """Match `*` in a simple way."""
     regex = ".*".join(map(re.escape, pattern.split("*")))
     return text is not None and re.fullmatch(regex, text, re.DOTALL) is not None
 
 
 def at_path(payload: Any, path: tuple[str, ...]) -> Any:
-    """Follow a path as jsonb's #> does; `...` where it leads nowhere."""
+    """Follow a path like jsonb's #>; `...` if it does not exist."""
     for step in path:
         if isinstance(payload, dict) and step in payload:
             payload = payload[step]
@@ -141,7 +141,7 @@ def at_path(payload: Any, path: tuple[str, ...]) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Compare as jsonb does: true is not 1, and 42 is 42.0."""
+    """Compare like jsonb: true is not 1, and 42 is 42.0."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):
@@ -153,9 +153,11 @@ def same(left: Any, right: Any) -> bool:
     )
 
 
-def test_names_mean_themselves_and_a_star_any_text(ground: tuple[psycopg.Connection, list[Row]]) -> None:
-    """Quotes, %, _ and backslashes are letters in queue, type, key and error class."""
-    connection, rows = ground
+def test_names_mean_themselves_and_a_star_any_text(
+    planted_tasks: tuple[psycopg.Connection, list[Row]],
+) -> None:
+    """Quotes, %, _ and backslashes are plain characters in queue, type, key and error class."""
+    connection, rows = planted_tasks
     for word in [*NAMES, "mail*", "*", "*%", "a\\*", "*'*", "_*", "nothing*"]:
         asked: list[tuple[Search, Callable[[Row], str | None]]] = [
             (Search(queues=(word,)), lambda row: row.queue),
@@ -169,10 +171,10 @@ def test_names_mean_themselves_and_a_star_any_text(ground: tuple[psycopg.Connect
 
 
 def test_values_of_a_filter_are_alternatives_and_filters_all_hold(
-    ground: tuple[psycopg.Connection, list[Row]],
+    planted_tasks: tuple[psycopg.Connection, list[Row]],
 ) -> None:
-    """Either queue, exact or by pattern; and the type; and every tag."""
-    connection, rows = ground
+    """Any of the queues, exact or by pattern; and the type; and every tag."""
+    connection, rows = planted_tasks
     search = Search(queues=("mail", "a*"), types=("*a*",), tags=("mail", "MAIL"), statuses=tuple(Status)[:5])
 
     wanted = expected(
@@ -189,25 +191,27 @@ def test_values_of_a_filter_are_alternatives_and_filters_all_hold(
 
 
 @pytest.mark.parametrize("status", list(Status))
-def test_a_status_finds_its_tasks(ground: tuple[psycopg.Connection, list[Row]], status: Status) -> None:
-    """Wherever they lie."""
-    connection, rows = ground
+def test_a_status_finds_its_tasks(
+    planted_tasks: tuple[psycopg.Connection, list[Row]], status: Status
+) -> None:
+    """In any table."""
+    connection, rows = planted_tasks
 
     assert expected(row.id for row in rows if row.status == status) == found(
         connection, Search(statuses=(status,))
     )
 
 
-def test_tags_are_compared_whole(ground: tuple[psycopg.Connection, list[Row]]) -> None:
-    """A tag with a star is a tag."""
-    connection, rows = ground
+def test_tags_are_compared_whole(planted_tasks: tuple[psycopg.Connection, list[Row]]) -> None:
+    """A tag may contain a star."""
+    connection, rows = planted_tasks
     for word in [*NAMES, "*"]:
         assert expected(row.id for row in rows if word in row.tags) == found(connection, Search(tags=(word,)))
 
 
-def test_a_payload_path_finds_the_json_value(ground: tuple[psycopg.Connection, list[Row]]) -> None:
-    """Numbers are no text, null is no gap, and a path may lead through arrays and keys with dots."""
-    connection, rows = ground
+def test_a_payload_path_finds_the_json_value(planted_tasks: tuple[psycopg.Connection, list[Row]]) -> None:
+    """A number is no text, null is a value, and a path may lead through arrays and keys with dots."""
+    connection, rows = planted_tasks
     # Every path with every second value, in turns: each pair costs a plan over all the days.
     for place, path in enumerate(PATHS):
         for text in VALUES[place % 2 :: 2]:
@@ -218,9 +222,9 @@ def test_a_payload_path_finds_the_json_value(ground: tuple[psycopg.Connection, l
             assert wanted == found(connection, Search(payload=(condition,))), (path, text)
 
 
-def test_ages_are_of_the_end_or_of_the_beginning(ground: tuple[psycopg.Connection, list[Row]]) -> None:
-    """For finished tasks alone, for others, and for both at once."""
-    connection, rows = ground
+def test_ages_are_of_the_end_or_of_the_beginning(planted_tasks: tuple[psycopg.Connection, list[Row]]) -> None:
+    """For finished tasks, for others, and for both."""
+    connection, rows = planted_tasks
     for statuses in [
         (),
         (Status.PENDING,),
@@ -237,10 +241,10 @@ def test_ages_are_of_the_end_or_of_the_beginning(ground: tuple[psycopg.Connectio
 
 
 def test_a_worker_is_found_by_the_beginning_of_its_id_or_by_its_host(
-    ground: tuple[psycopg.Connection, list[Row]],
+    planted_tasks: tuple[psycopg.Connection, list[Row]],
 ) -> None:
-    """A word that is no beginning of an id is a host's name."""
-    connection, rows = ground
+    """A word that cannot be an id is a host's name."""
+    connection, rows = planted_tasks
     first, second = WORKERS
     connection.execute(
         "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity)"
@@ -256,9 +260,11 @@ def test_a_worker_is_found_by_the_beginning_of_its_id_or_by_its_host(
         assert wanted == found(connection, Search(worker=given)), given
 
 
-def test_an_error_is_found_by_a_part_of_its_message(ground: tuple[psycopg.Connection, list[Row]]) -> None:
-    """In upper or lower case, and no pattern."""
-    connection, rows = ground
+def test_an_error_is_found_by_a_part_of_its_message(
+    planted_tasks: tuple[psycopg.Connection, list[Row]],
+) -> None:
+    """In upper or lower case, without patterns."""
+    connection, rows = planted_tasks
     for word in ["CANNOT READ", "%", "_", "\\", "'mail'", "日本", ".*", "* "]:
         wanted = expected(
             row.id for row in rows if word.lower() in (row.error or {}).get("message", "").lower()
@@ -267,10 +273,10 @@ def test_an_error_is_found_by_a_part_of_its_message(ground: tuple[psycopg.Connec
 
 
 def test_a_fault_is_found_by_type_class_and_normalised_message(
-    ground: tuple[psycopg.Connection, list[Row]],
+    planted_tasks: tuple[psycopg.Connection, list[Row]],
 ) -> None:
-    """As the list of failures groups them."""
-    connection, rows = ground
+    """As in the list of failures."""
+    connection, rows = planted_tasks
 
     for name in ("mail", "it's"):
         fault = Fault(
@@ -290,9 +296,9 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("word", HOSTILE)
-def test_nothing_that_is_typed_is_sql(ground: tuple[psycopg.Connection, list[Row]], word: str) -> None:
-    """Through every filter: nothing is found that is not there, and all tasks stay."""
-    connection, rows = ground
+def test_no_input_is_sql(planted_tasks: tuple[psycopg.Connection, list[Row]], word: str) -> None:
+    """Through every filter: nothing wrong is found, and all tasks stay."""
+    connection, rows = planted_tasks
     word = word.encode("utf-16", "surrogatepass").decode("utf-16")
     everywhere = [
         Search(queues=(word, word + "*")), Search(types=(word, word + "*")), Search(tags=(word,)),
@@ -312,10 +318,10 @@ def test_nothing_that_is_typed_is_sql(ground: tuple[psycopg.Connection, list[Row
 
 
 def test_pages_follow_one_another_without_gap_or_repetition(
-    ground: tuple[psycopg.Connection, list[Row]],
+    planted_tasks: tuple[psycopg.Connection, list[Row]],
 ) -> None:
-    """Whatever the size of a page; the last one says that it is the last."""
-    connection, rows = ground
+    """With any size of a page; the last page is marked as the last."""
+    connection, rows = planted_tasks
     for size in (1, 7, len(rows), 1000):
         seen: list[int] = []
         after: int | None = None
@@ -329,10 +335,10 @@ def test_pages_follow_one_another_without_gap_or_repetition(
 
 
 def test_an_export_has_every_task_once(
-    ground: tuple[psycopg.Connection, list[Row]], monkeypatch: pytest.MonkeyPatch
+    planted_tasks: tuple[psycopg.Connection, list[Row]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The oldest first, page by page, and no more than is asked for."""
-    connection, rows = ground
+    """The oldest first, page by page, and no more than requested."""
+    connection, rows = planted_tasks
     monkeypatch.setattr(find, "EXPORT_PAGE", 7)
 
     everything = [row[0] for row in find.export(connection, Search(), most=None)]
@@ -343,10 +349,10 @@ def test_an_export_has_every_task_once(
 
 
 def test_a_count_that_takes_long_is_an_estimate(
-    ground: tuple[psycopg.Connection, list[Row]], monkeypatch: pytest.MonkeyPatch
+    planted_tasks: tuple[psycopg.Connection, list[Row]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond its bound it says what the planner thinks, and that it does."""
-    connection, rows = ground
+    """Beyond its limit it returns the planner's estimate, and says so."""
+    connection, rows = planted_tasks
     exact = find.count(connection, Search(types=("mail*",)))
     monkeypatch.setattr(find, "COUNT_MAX", 3)
     estimate = find.count(connection, Search())
@@ -356,10 +362,12 @@ def test_a_count_that_takes_long_is_an_estimate(
     assert estimate.count > 3
 
 
-def test_finished_tasks_are_looked_for_in_their_days(ground: tuple[psycopg.Connection, list[Row]]) -> None:
-    """A status names the leaves, an age the days, and no other table is looked into."""
+def test_only_the_leaves_of_the_right_days_are_searched(
+    planted_tasks: tuple[psycopg.Connection, list[Row]],
+) -> None:
+    """A status names the leaves, an age the days, and no other table is read."""
 
-    connection, _ = ground
+    connection, _ = planted_tasks
     wanted = Search(statuses=(Status.COMPLETED,), since=NOW - timedelta(days=1), before=NOW)
     statement, values = search.estimate(wanted)
     plan = json.dumps(connection.execute(statement, values, prepare=False).fetchone())
@@ -368,7 +376,7 @@ def test_finished_tasks_are_looked_for_in_their_days(ground: tuple[psycopg.Conne
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "message"),
     [
         ("payload.a", "says no value"),
         ("payload.=1", "empty step"),
@@ -383,9 +391,9 @@ def test_finished_tasks_are_looked_for_in_their_days(ground: tuple[psycopg.Conne
         ("payload." + "a." * 70 + "b=1", "nested deeper"),
     ],
 )
-def test_a_condition_that_cannot_be_read_is_told(word: str, said: str) -> None:
-    """With what to type instead."""
-    with pytest.raises(ValueError, match=said):
+def test_a_condition_that_cannot_be_parsed_is_reported(word: str, message: str) -> None:
+    """With the right form."""
+    with pytest.raises(ValueError, match=message):
         filters.condition(word)
 
 

@@ -1,4 +1,4 @@
-"""One look at the whole: right, cheap where there is much, and it names what needs a person."""
+"""The status of the whole: correct, cheap with many tasks, and it lists what needs attention."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ MUCH = 6_000
 
 
 def serving(connection: psycopg.Connection, *names: str, leads: bool = True, version: str = "1") -> UUID:
-    """A worker that lives, as far as its row says."""
+    """Add the row of a live worker."""
     worker = sleeping_worker(connection, *names)
     connection.execute(
         "UPDATE orchestrator.workers SET version = %s, is_leader = %s, term = 1, beat_at = orchestrator.clock(), "
@@ -47,7 +47,7 @@ def about(found: Status) -> list[str]:
 
 
 def test_figures_are_those_of_the_tables(connection: psycopg.Connection, clock: Clock) -> None:
-    """By queue: ready, held, scheduled, dead, and how long the oldest ready one waits."""
+    """By queue: ready, held, scheduled, dead, and how long the oldest ready task waits."""
     for state in ("pending", "pending", "claimed", "running", "scheduled", "dead_letter", "completed"):
         put(connection, state, queue="mail", run_at=clock.now - timedelta(minutes=1))
 
@@ -57,8 +57,8 @@ def test_figures_are_those_of_the_tables(connection: psycopg.Connection, clock: 
     assert (timedelta(minutes=1), clock.now) == (mail.oldest_ready_age, mail.as_of)
 
 
-def test_much_is_not_counted_at_a_look(connection: psycopg.Connection, clock: Clock) -> None:
-    """The leader's last sample is shown, with its age; asked for, it is counted."""
+def test_many_tasks_are_not_counted(connection: psycopg.Connection, clock: Clock) -> None:
+    """The leader's last sample is shown, with its age; on request the tasks are counted."""
     connection.execute(BULK, [MUCH])
     never = status(connection)
     do(connection, sample)
@@ -67,7 +67,7 @@ def test_much_is_not_counted_at_a_look(connection: psycopg.Connection, clock: Cl
     sampled, exact = status(connection), status(connection, exact=True)
 
     assert (None, None) == (never.counted_at, never.queues[0].ready)
-    assert "there are too many tasks to count at each look, and no leader has yet" in about(never)
+    assert "there are too many tasks to count now, and no leader has counted them yet" in about(never)
     (mail,) = (each for each in sampled.queues if each.name == "mail")
     assert (MUCH, timedelta(hours=1), timedelta(minutes=4)) == (
         mail.ready,
@@ -77,8 +77,8 @@ def test_much_is_not_counted_at_a_look(connection: psycopg.Connection, clock: Cl
     assert [MUCH // 2] == [each.ready for each in exact.queues if each.name == "mail"]
 
 
-def test_an_old_sample_is_told_as_one(connection: psycopg.Connection, clock: Clock) -> None:
-    """Nobody leads, and nobody counts: that is to be seen."""
+def test_an_old_sample_shows_its_age(connection: psycopg.Connection, clock: Clock) -> None:
+    """There is no leader, so nothing counts, and the status must show that."""
     connection.execute(BULK, [MUCH])
     do(connection, sample)
     clock.advance(minutes=90)
@@ -87,7 +87,7 @@ def test_an_old_sample_is_told_as_one(connection: psycopg.Connection, clock: Clo
 
 
 def test_without_a_leader_figures_are_old_sooner(connection: psycopg.Connection, clock: Clock) -> None:
-    """Nobody counts, and a queue that is new is in no figure; a leader is given minutes."""
+    """Nothing counts, and a new queue has no figures. With a leader the limit is some minutes."""
     connection.execute(BULK, [MUCH])
     do(connection, sample)
     clock.advance(minutes=2)
@@ -96,12 +96,12 @@ def test_without_a_leader_figures_are_old_sooner(connection: psycopg.Connection,
     unled = about(status(connection))
     serving(connection, "default")
 
-    assert "the figures of the queues are 2 min old; a queue that is newer is not among them" in unled
+    assert "the figures of the queues are 2 min old; newer queues are missing" in unled
     assert not any("min old" in each for each in about(status(connection)))
 
 
 def test_a_sample_replaces_the_one_before(connection: psycopg.Connection, clock: Clock) -> None:
-    """One row a queue; what is gone is gone, what has a row in queues is there with nothing."""
+    """One row per queue. A queue without tasks disappears, unless it has a row in queues."""
     put(connection, queue="gone")
     do(connection, sample)
     connection.execute("DELETE FROM orchestrator.tasks_live")
@@ -115,7 +115,8 @@ def test_a_sample_replaces_the_one_before(connection: psycopg.Connection, clock:
 
 
 def test_the_rate_is_that_of_the_last_minutes(connection: psycopg.Connection, clock: Clock) -> None:
-    """By what workers have noted: the minute that runs and the one before; the curve goes back a quarter of an hour."""
+    """From the workers' statistics: the present minute and the one before; the curve is that of a quarter of an
+    hour."""
     clock.set(clock.now.replace(second=30, microsecond=0))
     for ago, completed in ((0, 300), (1, 600), (14, 7), (15, 1_000)):
         connection.execute(
@@ -130,7 +131,7 @@ def test_the_rate_is_that_of_the_last_minutes(connection: psycopg.Connection, cl
 
 
 def test_nothing_needs_attention_where_all_is_well(connection: psycopg.Connection, clock: Clock) -> None:
-    """A worker that leads, and nothing that waits long."""
+    """There is a leader, and no task waits for long."""
     worker = serving(connection, "default")
     put(connection, run_at=clock.now)
     found = status(connection)
@@ -212,41 +213,41 @@ def mixed(connection: psycopg.Connection, clock: Clock) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overview", "said", "command"),
+    ("overview", "text", "command"),
     [
         (paused, r"queue default is paused since .* by .* \(deploy\): 0 tasks ready", "queues resume default"),
         (draining, "queue default is draining, and refuses new tasks, since", "queues resume default"),
         (unserved, "no live worker serves queue two words: 1 task ready", "worker MODULE:APP --queues 'two words'"),
-        (leaderless, "nobody leads: the tasks of dead workers are not taken back", "doctor"),
-        (lifeless, "no worker lives: nothing runs, and nobody leads", "worker MODULE:APP"),
-        (silent, "was last heard of 20 s ago, and holds 1 task: it is given up after 30 s", "workers stop .*"),
-        (patient, "was last heard of 400 s ago, and holds 1 task: it is given up after 600 s", "workers stop .*"),
-        (gone, r"worker host:1 is gone \(.*\), and holds 1 task: the leader, or the next worker", "workers stop .*"),
+        (leaderless, "there is no leader: the tasks of dead workers are not taken back", "doctor"),
+        (lifeless, "no worker lives: no task runs, and there is no leader", "worker MODULE:APP"),
+        (silent, r"is silent \(its last beat was 20 s ago\) .* it is declared dead after 30 s", "workers stop .*"),
+        (patient, r"is silent \(its last beat was 400 s ago\) .* it is declared dead after 600 s", "workers stop .*"),
+        (gone, r"worker host:1 is dead \(.*\) and holds 1 task: the leader, or the next worker", "workers stop .*"),
         (unheard, r"workers give back 2 tasks of queue default: they do not know the type unheard of", r"explain \d+"),
         (given_up, "queue default has 1 dead letter", "failures"),
         (late, "the oldest ready task of queue default waits for 7 min", "tasks list .*"),
         (mixed, "workers run 2 versions: 1, 2", "workers list"),
     ],
 )  # fmt: skip
-def test_what_needs_attention_is_said_with_the_command_that_helps(
+def test_what_needs_attention_is_shown_with_the_command_that_helps(
     connection: psycopg.Connection,
     clock: Clock,
     overview: Callable[[psycopg.Connection, Clock], None],
-    said: str,
+    text: str,
     command: str,
 ) -> None:
-    """One thing is wrong, and that one thing is said."""
+    """One thing is wrong, and the status shows exactly that."""
     overview(connection, clock)
 
     (concern,) = status(connection).attention
-    assert re.search(said, concern.about), concern
+    assert re.search(text, concern.about), concern
     assert re.fullmatch(f"orchestrator {command}", concern.command), concern
 
 
 def test_a_name_that_looks_like_a_flag_is_none_in_the_command(
     connection: psycopg.Connection, clock: Clock
 ) -> None:
-    """It can be pasted."""
+    """The command can be pasted."""
     serving(connection, "default")
     connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('-x')")
     queues.set_state(connection, "-x", "paused", reason=None)
@@ -255,7 +256,7 @@ def test_a_name_that_looks_like_a_flag_is_none_in_the_command(
 
 
 def test_a_leader_that_was_killed_does_not_lead(connection: psycopg.Connection, clock: Clock) -> None:
-    """Its term and its beat are good for seconds yet; its beacon is out."""
+    """Its term and its beat are valid for some seconds, but its beacon is lost."""
     worker = serving(connection, "default")
     put(connection, run_at=clock.now)
     darkened(connection, worker)
@@ -263,14 +264,14 @@ def test_a_leader_that_was_killed_does_not_lead(connection: psycopg.Connection, 
 
     assert found.leader is None
     assert [(False, False)] == [(each.live, each.leads) for each in found.workers]
-    assert "no worker lives: nothing runs, and nobody leads" in about(found)
+    assert "no worker lives: no task runs, and there is no leader" in about(found)
     # The same by plain SQL.
     assert [] == connection.execute("TABLE orchestrator.live_workers").fetchall()
     assert [] == connection.execute("TABLE orchestrator.leader").fetchall()
 
 
-def test_a_copy_is_the_first_thing_that_is_said(connection: psycopg.Connection, clock: Clock) -> None:
-    """It may be looked at; nothing runs there."""
+def test_a_copy_is_the_first_concern(connection: psycopg.Connection, clock: Clock) -> None:
+    """It can be read, but no task runs there."""
     connection.execute("SELECT orchestrator.hold_after_restore()")
 
     first = status(connection).attention[0]
@@ -278,8 +279,8 @@ def test_a_copy_is_the_first_thing_that_is_said(connection: psycopg.Connection, 
     assert "orchestrator resume --after-restore" == first.command
 
 
-def test_of_one_kind_five_are_named(connection: psycopg.Connection, clock: Clock) -> None:
-    """A screen has an end; how many more there are is said."""
+def test_five_concerns_of_a_kind_are_listed(connection: psycopg.Connection, clock: Clock) -> None:
+    """A screen is short; a last line has the number of the others."""
     serving(connection, "default")
     for number in range(8):
         put(connection, "dead_letter", queue=f"q{number}")
@@ -288,8 +289,8 @@ def test_of_one_kind_five_are_named(connection: psycopg.Connection, clock: Clock
     assert "and 3 more like this" == found[-1]
 
 
-def test_a_reader_may_look(connection: psycopg.Connection, clock: Clock) -> None:
-    """All of it, with the role that is made for it."""
+def test_a_reader_sees_the_status(connection: psycopg.Connection, clock: Clock) -> None:
+    """All of it, with the role that exists for it."""
     put(connection)
     connection.execute("SET ROLE orchestrator_reader")
 

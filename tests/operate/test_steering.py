@@ -1,4 +1,4 @@
-"""Queues and workers in a person's hands: what an act does, what it refuses, and that it is on record."""
+"""Actions on queues and workers: their effects, their refusals, and their records."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -13,8 +13,8 @@ from orchestrator.operate.queues import Change
 from tests.schema.rows import one, put, read, refusal, sleeping_worker
 
 
-def test_a_state_says_who_and_why(connection: psycopg.Connection) -> None:
-    """As long as it lasts, in the row; for ever, in audit."""
+def test_a_state_has_its_role_and_its_reason(connection: psycopg.Connection) -> None:
+    """In the row as long as it lasts, and in audit for ever."""
     queues.set_state(connection, "default", "paused", reason="deploy")
     paused = queues.queue(connection, "default")
     queues.set_state(connection, "default", "active", reason=None)
@@ -30,10 +30,8 @@ def test_a_state_says_who_and_why(connection: psycopg.Connection) -> None:
 @pytest.mark.parametrize(
     ("name", "advice"), [("defualt", "Did you mean default?"), ("xyz", "Known are default.")]
 )
-def test_an_unknown_queue_is_answered_with_what_was_meant(
-    connection: psycopg.Connection, name: str, advice: str
-) -> None:
-    """Nothing is changed, and no queue of that name is made."""
+def test_an_unknown_queue_gets_a_suggestion(connection: psycopg.Connection, name: str, advice: str) -> None:
+    """Nothing changes, and no queue of that name is made."""
     acts: list[Callable[[], object]] = [
         lambda: queues.set_state(connection, name, "paused", reason=None),
         lambda: queues.change(connection, name, Change(priority=1), reason=None),
@@ -46,8 +44,8 @@ def test_an_unknown_queue_is_answered_with_what_was_meant(
     assert ["default"] == [each.name for each in queues.queues(connection)]
 
 
-def test_what_is_set_is_what_new_tasks_get(connection: psycopg.Connection) -> None:
-    """What is not named stays; what is cleared is the house's again."""
+def test_new_tasks_get_the_queues_defaults(connection: psycopg.Connection) -> None:
+    """A setting that is not named stays. A cleared one returns to the built-in default."""
     before = one(connection, "SELECT orchestrator.enqueue('mail')")
     everything = Change(
         priority=75, max_attempts=2, timeout=timedelta(seconds=9), aging=timedelta(hours=1),
@@ -88,17 +86,15 @@ def test_a_change_is_whole_or_not_at_all(connection: psycopg.Connection) -> None
         (", clear => '{name}'", "only priority, max_attempts, timeout and aging can be cleared"),
     ],
 )
-def test_a_default_that_makes_no_sense_is_refused(
-    connection: psycopg.Connection, arguments: str, message: str
-) -> None:
-    """With an example of one that does."""
-    said = refusal(connection, f"SELECT orchestrator.set_defaults('default'{arguments})")
+def test_an_invalid_default_is_refused(connection: psycopg.Connection, arguments: str, message: str) -> None:
+    """With a valid example."""
+    diagnostic = refusal(connection, f"SELECT orchestrator.set_defaults('default'{arguments})")
 
-    assert ("OR006", message) == (said.sqlstate, said.message_primary)
-    assert "set_defaults('mail'" in (said.message_hint or "")
+    assert ("OR006", message) == (diagnostic.sqlstate, diagnostic.message_primary)
+    assert "set_defaults('mail'" in (diagnostic.message_hint or "")
 
 
-def crew(connection: psycopg.Connection) -> dict[str, UUID]:
+def three_workers(connection: psycopg.Connection) -> dict[str, UUID]:
     """Three workers on two hosts."""
     made = {}
     for number, host in enumerate(("db-1", "db-1", "db-2"), start=1):
@@ -114,18 +110,16 @@ def crew(connection: psycopg.Connection) -> dict[str, UUID]:
     ("name", "meant"),
     [("db-2:3", ["db-2:3"]), ("3", ["db-2:3"]), ("db-2", ["db-2:3"]), ("db-1", ["db-1:1", "db-1:2"])],
 )
-def test_a_worker_is_named_as_a_person_would(
-    connection: psycopg.Connection, name: str, meant: list[str]
-) -> None:
-    """By its pid, with its host, or all of a host."""
-    crew(connection)
+def test_the_forms_of_a_worker_name(connection: psycopg.Connection, name: str, meant: list[str]) -> None:
+    """By its pid, with its host, or by a whole host."""
+    three_workers(connection)
 
     assert meant == [each.name for each in workers.named(workers.workers(connection), name)]
 
 
 def test_a_worker_is_named_by_its_id_or_the_beginning(connection: psycopg.Connection) -> None:
-    """At least four letters; of the whole id any."""
-    made = crew(connection)["db-2:3"]
+    """At least four characters, or the whole id."""
+    made = three_workers(connection)["db-2:3"]
     found = workers.workers(connection)
 
     assert [made] == [each.id for each in workers.named(found, str(made))]
@@ -133,33 +127,33 @@ def test_a_worker_is_named_by_its_id_or_the_beginning(connection: psycopg.Connec
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("db-3", "there is no worker 'db-3'; did you mean db-"),
         ("xyz", "there is no worker 'xyz'; `orchestrator workers list` names them"),
         ("", "there is no worker ''; `orchestrator workers list` names them"),
     ],
 )
-def test_a_name_of_nobody_is_refused(connection: psycopg.Connection, name: str, said: str) -> None:
-    """With whom it may have meant."""
-    crew(connection)
+def test_an_unknown_worker_name_is_refused(connection: psycopg.Connection, name: str, message: str) -> None:
+    """With suggestions."""
+    three_workers(connection)
 
     with pytest.raises(OperationRefused) as refused:
         workers.named(workers.workers(connection), name)
-    assert str(refused.value).startswith(said)
+    assert str(refused.value).startswith(message)
 
 
 def test_a_name_of_several_is_refused(connection: psycopg.Connection) -> None:
-    """The same pid on two hosts: it says which they are."""
-    crew(connection)
+    """The same pid on two hosts: the error lists them."""
+    three_workers(connection)
     connection.execute("UPDATE orchestrator.workers SET pid = 7")
 
     with pytest.raises(OperationRefused, match=r"'7' names 3 workers: db-1:7 .*; say which by its id"):
         workers.named(workers.workers(connection), "7")
 
 
-def test_who_is_drained_is_told_so_once(connection: psycopg.Connection) -> None:
-    """The second time it is ending already."""
+def test_a_second_drain_of_a_worker_changes_nothing(connection: psycopg.Connection) -> None:
+    """It is already draining."""
     worker = sleeping_worker(connection)
     (found,) = workers.workers(connection, worker_id=worker)
 
@@ -169,8 +163,8 @@ def test_who_is_drained_is_told_so_once(connection: psycopg.Connection) -> None:
     ).fetchone()
 
 
-def test_who_is_stopped_holds_nothing_any_more(connection: psycopg.Connection) -> None:
-    """What it ran is ready for others, and fenced off from it; what others hold stays theirs."""
+def test_a_stopped_worker_holds_no_task(connection: psycopg.Connection) -> None:
+    """Its tasks are ready for others, and fenced off from it. Tasks of other workers stay theirs."""
     worker = sleeping_worker(connection)
     held = [put(connection, state, worker_id=worker) for state in ("claimed", "running")]
     other = put(connection, "running")

@@ -1,4 +1,4 @@
-"""Rows of workers, as they are registered and left behind."""
+"""Rows of workers, as workers register and leave them."""
 
 from collections.abc import Sequence
 from uuid import UUID, uuid4
@@ -28,7 +28,7 @@ def hired(
     host: str = "app-1",
     version: str = "0",
 ) -> UUID:
-    """Add the row of a worker, who beat `silent` seconds ago; return its id."""
+    """Add the row of a worker whose last beat was `silent` seconds ago. Return its id."""
     worker_id = uuid4()
     connection.execute(
         REGISTER,
@@ -42,7 +42,7 @@ def hired(
 
 
 def darkened(connection: psycopg.Connection, worker_id: UUID) -> None:
-    """Let a worker's beacon be out, as when its process was killed; and the server is not young, as far as is asked."""
+    """Make a worker's beacon lost, as after a kill; for the queries the server has been up for long."""
     connection.execute(
         "CREATE OR REPLACE FUNCTION orchestrator.up_since() RETURNS timestamptz LANGUAGE sql STABLE"
         " AS $$ SELECT statement_timestamp() - interval '1 day' $$"

@@ -1,4 +1,4 @@
-"""The embedded server lives exactly as long as its users, however they go. Every user is a real process."""
+"""The embedded server lives exactly as long as its users, at any end of theirs. Every user is a real process."""
 
 import fcntl
 import importlib.util
@@ -125,7 +125,7 @@ def watch() -> Iterator[Watch]:
 
 
 @pytest.fixture
-def stranger() -> Iterator[subprocess.Popen[bytes]]:
+def foreign_process() -> Iterator[subprocess.Popen[bytes]]:
     """A process of the server's OS user that is no server."""
     owner = embedded_folder.account()
     with subprocess.Popen(["sleep", "60"], user=owner.pw_uid if owner else None, cwd="/") as process:
@@ -308,40 +308,40 @@ def test_killed_server_is_started_again_at_the_same_address(use: Users, home: Pa
 
 
 def test_stale_pids_of_a_crash_do_not_prevent_the_start(
-    home: Path, stranger: subprocess.Popen[bytes]
+    home: Path, foreign_process: subprocess.Popen[bytes]
 ) -> None:
     """Lock files whose pid now belongs to another process of the server's own OS user are seen through."""
     url = embedded.start(home)
-    crash(home, pid_left_behind=stranger.pid)
+    crash(home, pid_left_behind=foreign_process.pid)
 
     assert url == embedded.start(home)
-    assert stranger.poll() is None
+    assert foreign_process.poll() is None
 
 
-def test_guardian_leaves_a_stranger_with_a_stale_pid_alone(
-    use: Users, home: Path, watch: Watch, stranger: subprocess.Popen[bytes]
+def test_guardian_leaves_a_foreign_process_with_a_stale_pid_alone(
+    use: Users, home: Path, watch: Watch, foreign_process: subprocess.Popen[bytes]
 ) -> None:
     """When the server crashed under its last user, nobody is stopped in its place."""
     user = use()
-    crash(home, pid_left_behind=stranger.pid)
+    crash(home, pid_left_behind=foreign_process.pid)
     guard = watch(guardian_pid(home))
 
     user.gets(signal.SIGKILL)
 
     assert ends(guard)
-    assert stranger.poll() is None
+    assert foreign_process.poll() is None
     # The start after a crash also removes the crashed server's shared memory, which nobody else would.
     assert home / "cluster" == cluster_of(embedded.start(home))
 
 
-def test_guardian_stops_no_stranger_while_the_server_lives(
-    use: Users, home: Path, watch: Watch, stranger: subprocess.Popen[bytes]
+def test_guardian_stops_no_foreign_process_while_the_server_lives(
+    use: Users, home: Path, watch: Watch, foreign_process: subprocess.Popen[bytes]
 ) -> None:
     """A pid is not believed: the process must stand in the cluster's directory."""
     user = use()
     path = home / "cluster" / "postmaster.pid"
     written = path.read_text()
-    path.write_text(written.replace(f"{postmaster_pid(home)}\n", f"{stranger.pid}\n", 1))
+    path.write_text(written.replace(f"{postmaster_pid(home)}\n", f"{foreign_process.pid}\n", 1))
     guard = watch(guardian_pid(home))
 
     user.gets(signal.SIGKILL)
@@ -349,7 +349,7 @@ def test_guardian_stops_no_stranger_while_the_server_lives(
     path.write_text(written)
 
     assert ends(guard)
-    assert stranger.poll() is None
+    assert foreign_process.poll() is None
 
 
 def test_copy_of_a_running_server_is_not_taken_for_it(home: Path) -> None:
@@ -393,7 +393,7 @@ def test_path_unfit_for_a_socket_gets_it_elsewhere(home: Path, watch: Watch, nam
     assert not sockets.exists()
 
 
-def test_socket_directory_made_by_somebody_else_is_refused(home: Path) -> None:
+def test_socket_directory_of_another_user_is_refused(home: Path) -> None:
     """Who could guess the name of the socket's directory cannot lend us his own, nor a link to one."""
     long = home.with_name("x" * 150)
     sockets = embedded_folder.socket_dir(long, embedded_folder.account())
@@ -413,7 +413,7 @@ def test_socket_directory_made_by_somebody_else_is_refused(home: Path) -> None:
         sockets.unlink()
 
 
-def test_nobody_else_can_reach_the_server(home: Path) -> None:
+def test_no_other_user_can_reach_the_server(home: Path) -> None:
     """The socket is behind a directory for its owner only, and there is no TCP."""
     url = embedded.start(home)
 
@@ -432,7 +432,7 @@ def test_directory_of_another_user_is_refused(home: Path) -> None:
         embedded.start(home)
 
 
-def test_failed_start_tells_the_log_and_leaves_no_user(home: Path) -> None:
+def test_failed_start_shows_the_log_and_leaves_no_user(home: Path) -> None:
     """A server that cannot start says why, and the process is then none of its users."""
     with pytest.raises(EmbeddedServerError, match="unrecognized configuration parameter"):
         embedded.start(home, settings={"no_such_setting": "1"})
@@ -441,7 +441,9 @@ def test_failed_start_tells_the_log_and_leaves_no_user(home: Path) -> None:
     assert home / "cluster" == cluster_of(embedded.start(home))
 
 
-def test_missing_wheel_says_how_to_install_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_error_for_a_missing_wheel_shows_how_to_install_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Without the wheel the error is the command that brings it."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 

@@ -1,4 +1,4 @@
-"""Connections that are lent: so many at once, to both colours, and none lost to a cancellation."""
+"""A pool of lent connections: a limited number, for coroutines and threads, and no cancellation loses one."""
 
 import asyncio
 import random
@@ -101,7 +101,7 @@ def test_a_thread_that_is_wanted_no_longer_stops_waiting(database_url: str) -> N
 @pytest.mark.parametrize(
     "ask", [lambda made: made.borrow(lambda: True), lambda made: asyncio.run(made.aborrow())]
 )
-def test_a_database_that_is_away_is_told_after_some_patience(
+def test_an_unreachable_database_is_reported_after_a_limited_time(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[TransactionPool], object]
 ) -> None:
     """And the place is free again."""
@@ -114,8 +114,8 @@ def test_a_database_that_is_away_is_told_after_some_patience(
         assert 0.4 < time.monotonic() - begun < 5
 
 
-def test_what_is_lent_when_it_closes_is_hung_up(database_url: str, connection: psycopg.Connection) -> None:
-    """Whoever was left behind with a transaction open holds no locks."""
+def test_closing_closes_lent_connections_too(database_url: str, connection: psycopg.Connection) -> None:
+    """So a transaction that was left open holds no locks."""
     made = lending(database_url, 1)
     lent = made.borrow(lambda: True)
     assert lent is not None

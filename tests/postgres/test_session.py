@@ -1,4 +1,4 @@
-"""A session that comes back: also from a server that takes everything and answers nothing."""
+"""A session that reconnects, also to a server that accepts connections and never answers."""
 
 import asyncio
 
@@ -29,8 +29,8 @@ def test_work_that_gets_no_answer_is_done_again(database_url: str) -> None:
     assert 2 == len(set(tried))
 
 
-def test_what_a_frozen_worker_has_locked_is_free_before_it_counts_as_dead(database_url: str) -> None:
-    """The server ends a session that stands still within a transaction of ours: others go round its locks, and wait."""
+def test_locks_of_a_frozen_worker_are_released_before_it_counts_as_dead(database_url: str) -> None:
+    """The server ends a session of ours that is idle within a transaction, because others wait for its locks."""
 
     async def ask(connection: Connection) -> int:
         cursor = await connection.execute(

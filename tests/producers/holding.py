@@ -1,8 +1,8 @@
-"""Everything that a producer may hold, behind one face, so that one test speaks of all of them.
+"""Everything that a producer may hold, behind one interface, so that one test covers all of them.
 
-Each kind opens what people hold, writes a row of the caller's own, commits, rolls back, opens savepoints. The face is
-coroutines for both colours; those of threads await nothing, so `run` drives them without a loop: Django refuses to
-work where one runs.
+Each kind opens what callers hold, writes a row of the caller's own, commits, rolls back, opens savepoints. The
+interface is coroutines for sync and async kinds. Those of the sync kinds await nothing, so `run` drives them without
+a loop: Django refuses to work inside a running loop.
 """
 
 import asyncio

@@ -87,7 +87,7 @@ def test_a_refused_set_leaves_the_block_usable(note: Any, connection: psycopg.Co
     assert 1 == value(connection, TASKS)
 
 
-def test_a_block_that_is_broken_says_so_itself(note: Any) -> None:
+def test_a_broken_block_raises_its_own_error(note: Any) -> None:
     """Django's own error, before anything is sent."""
     with transaction.atomic():
         transaction.set_rollback(True)
@@ -106,9 +106,7 @@ def test_hooks_run_after_the_commit_alone(note: Any) -> None:
     assert ["end of the block", "hook"] == seen
 
 
-def test_who_wants_a_task_after_the_commit_enqueues_in_the_hook(
-    note: Any, connection: psycopg.Connection
-) -> None:
+def test_a_hook_can_enqueue_after_the_commit(note: Any, connection: psycopg.Connection) -> None:
     """The way of those who came from Celery works as well."""
     with transaction.atomic():
         transaction.on_commit(lambda: note.using("default").enqueue())

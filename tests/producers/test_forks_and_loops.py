@@ -1,7 +1,9 @@
-"""Processes that fork, loops that come and go, and connections that speak another encoding."""
+"""Processes that fork, event loops that come and go, and connections with another encoding."""
 
 import asyncio
 import os
+import signal
+import threading
 import time
 
 import psycopg
@@ -9,9 +11,12 @@ import pydantic
 import pytest
 
 from orchestrator import Orchestrator, PayloadRefused
+from orchestrator.postgres import pools
 from tests.conftest import MakeApp
 from tests.worker.running import run_until_empty, value
 
+# A child that hangs ends after this.
+CHILD_SECONDS = 60
 SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'orchestrator producer'"
 
 
@@ -38,6 +43,37 @@ def test_a_forked_child_has_connections_of_its_own(app: Orchestrator, connection
     assert 50 == value(
         connection, "SELECT count(*) FROM orchestrator.tasks WHERE payload ->> 'who' = 'child'"
     )
+
+
+def test_a_child_that_is_forked_while_a_thread_enqueues_can_enqueue(app: Orchestrator) -> None:
+    """Whatever the thread holds at that moment."""
+
+    @app.task(name="note")
+    async def note() -> None: ...
+
+    stop = threading.Event()
+
+    def enqueue_for_ever() -> None:
+        while not stop.is_set():
+            with pools.FORKED:  # the rest of an enqueue is not at fault
+                os.getpid()  # here another thread gets its turn
+
+    thread = threading.Thread(target=enqueue_for_ever)
+    thread.start()
+    statuses = []
+    for _ in range(10):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(CHILD_SECONDS)
+            try:
+                note.enqueue()
+            finally:
+                os._exit(0)
+        statuses.append(os.waitpid(child, 0)[1])
+    stop.set()
+    thread.join()
+
+    assert [0] * 10 == statuses
 
 
 def test_loops_that_have_ended_leave_no_connection(app: Orchestrator, connection: psycopg.Connection) -> None:
@@ -119,7 +155,7 @@ def test_a_connection_that_speaks_latin1_takes_any_text(
     assert "10 € 🙂" == value(connection, query, handle.id)
 
 
-def test_who_will_not_wait_does_not_wait_for_a_connection_either(make_app: MakeApp) -> None:
+def test_a_call_that_does_not_wait_does_not_wait_for_a_connection(make_app: MakeApp) -> None:
     """With the pool in use, timeout 0 answers at once, and says TimeoutError."""
     app = make_app(pool_size=1)
 

@@ -1,4 +1,4 @@
-"""The way back to a task: its status, its result, what became of it, and the end of it."""
+"""The handle of a task: its status, its result, its failure, its cancel."""
 
 import asyncio
 import time
@@ -199,10 +199,10 @@ def test_refresh_shows_the_task_as_it_stands(app: Orchestrator, ends: dict[str, 
 
 
 @COLOURS
-def test_what_waits_is_cancelled_and_never_runs(
+def test_a_cancelled_waiting_task_never_runs(
     colour: str, app: Orchestrator, ends: dict[str, Any], connection: psycopg.Connection
 ) -> None:
-    """Pending or scheduled; cancelling it again is no error."""
+    """Pending or scheduled. A second cancel is no error."""
     for handle in (ends["completes"].enqueue(), ends["completes"].using(delay="1h").enqueue()):
         ask(colour, app, handle, "cancel", "sold out")
         assert "cancelled" == ask(colour, app, handle, "status")
@@ -212,8 +212,8 @@ def test_what_waits_is_cancelled_and_never_runs(
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.tasks WHERE attempt > 0")
 
 
-async def test_what_runs_is_cancelled_and_its_outcome_counts_no_more(app: Orchestrator) -> None:
-    """The waiting caller is told at once; what the handler returns later is dropped."""
+async def test_a_cancel_of_a_running_task_drops_its_outcome(app: Orchestrator) -> None:
+    """The waiting caller learns of the cancel at once. A later result of the handler is dropped."""
     release = asyncio.Event()
 
     @app.task(name="long")
@@ -236,14 +236,20 @@ async def test_what_runs_is_cancelled_and_its_outcome_counts_no_more(app: Orches
 @pytest.mark.parametrize(
     ("end", "sentence"),
     [
-        ("completes", r"task \d+ is completed and cannot become cancelled by hand. It has already finished"),
-        ("fails", r"task \d+ is dead_letter and cannot become cancelled by hand. It will not run again"),
+        (
+            "completes",
+            r"task \d+ is completed, and a manual change cannot make it cancelled. It has already finished",
+        ),
+        (
+            "fails",
+            r"task \d+ is dead_letter, and a manual change cannot make it cancelled. It will not run again",
+        ),
     ],
 )
-def test_what_has_finished_cannot_be_cancelled(
+def test_a_finished_task_cannot_be_cancelled(
     colour: str, end: str, sentence: str, app: Orchestrator, ends: dict[str, Any]
 ) -> None:
-    """An error of ours, with the way out; nothing of psycopg's."""
+    """The error is ours, not psycopg's, and says what to do."""
     handle = ends[end].enqueue()
     run_until_empty(app)
 
@@ -256,7 +262,7 @@ def test_what_has_finished_cannot_be_cancelled(
 
 @COLOURS
 @pytest.mark.parametrize("method", ["status", "cancel"])
-def test_who_may_not_look_is_told_what_it_takes(
+def test_the_error_for_a_missing_right_names_the_right(
     colour: str, method: str, ends: dict[str, Any], database_url: str, connection: psycopg.Connection
 ) -> None:
     """A producer's role enqueues, and no more."""
@@ -320,7 +326,7 @@ LOOKS: list[Callable[[Any], object]] = [
 ]
 
 
-def test_a_database_that_is_away_is_said_in_our_words(
+def test_an_unreachable_database_raises_our_error(
     ends: dict[str, Any], app: Orchestrator, database_url: str
 ) -> None:
     """Whatever one asks."""

@@ -1,4 +1,5 @@
-"""Connections that break at the worst moment: what may have been committed is said to be in doubt, and only that."""
+"""Connections that break at the worst moment: a call whose commit is uncertain raises InDoubt, and no other call
+does."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -55,7 +56,7 @@ def far(proxy: Proxy) -> Iterator[Any]:
 
 @COLOURS
 @pytest.mark.parametrize("many", [0, 3])
-def test_a_lost_answer_is_told_as_in_doubt_and_the_task_is_there(
+def test_a_lost_answer_raises_in_doubt_and_the_task_exists(
     colour: str, many: int, far: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
     """Never as failed: the server had committed."""
@@ -68,7 +69,7 @@ def test_a_lost_answer_is_told_as_in_doubt_and_the_task_is_there(
 
 
 @COLOURS
-def test_with_a_key_asking_again_is_safe_and_tells(
+def test_with_a_key_a_repeated_enqueue_is_safe_and_returns_the_task(
     colour: str, far: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
     """The same task, not created by the second time."""
@@ -82,10 +83,10 @@ def test_with_a_key_asking_again_is_safe_and_tells(
 
 
 @COLOURS
-def test_what_never_reached_the_server_is_in_doubt_too(
+def test_a_call_that_never_reached_the_server_is_in_doubt_too(
     colour: str, far: Any, proxy: Proxy, connection: psycopg.Connection
 ) -> None:
-    """Who asked cannot know the difference; with a key, asking again creates it."""
+    """The caller cannot know the difference. With a key, a second call creates the task."""
     proxy.cut_before(b"orchestrator.enqueue")
 
     with pytest.raises(EnqueueInDoubt):

@@ -1,4 +1,4 @@
-"""Options: who has the last word, what they take, and that they never meet the handler's arguments."""
+"""Options: their precedence, their values, and that they never collide with the handler's arguments."""
 
 import asyncio
 from datetime import timedelta
@@ -125,10 +125,10 @@ def test_durations_are_taken_as_people_write_them(
 
 
 @pytest.mark.parametrize("option", ["delay", "key_window", "timeout"])
-def test_what_is_no_duration_is_refused_by_the_options_name(
+def test_an_invalid_duration_is_refused_by_the_options_name(
     option: str, note: Any, app: Orchestrator
 ) -> None:
-    """With the forms that are known; the decorator's is a mistake in the program."""
+    """The error lists the valid forms. In the decorator it is an error of the program."""
     sentence = rf"{option} is '5 minutes'; it must be a timedelta, a number of seconds, or text such as "
 
     with pytest.raises(EnqueueRefused, match=sentence):

@@ -1,4 +1,4 @@
-"""A payload never stands in what is printed: not in an error's text, not in its cause's, whoever wrapped it."""
+"""A payload never appears in an error: neither in its text nor in its causes, with any wrapper."""
 
 import traceback
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Sets: what they are made of, how they are streamed, all or nothing, in order, and which item was bad."""
+"""Sets: their contents, streaming, all or nothing, order, and the name of the bad item."""
 
 import itertools
 import tracemalloc
@@ -286,10 +286,10 @@ def test_a_set_waits_in_its_own_order(app: Orchestrator, connection: psycopg.Con
 
 
 @COLOURS
-def test_what_is_alike_and_what_is_not_make_the_same_tasks(
+def test_all_kinds_of_sets_make_the_same_tasks(
     colour: str, app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A set whose tasks share all their options, one in which each has a key besides, and one by one."""
+    """A set in which all tasks have the same options, a set in which each has a key, and single tasks."""
     task = app.task(name="alike", queue="mail", priority=75, max_attempts=7, timeout="90s")(
         lambda **given: None
     )

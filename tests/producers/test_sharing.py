@@ -1,4 +1,4 @@
-"""Many producers at once: threads, coroutines, connections of their own, and PgBouncer between."""
+"""Many producers at the same time: threads, coroutines, connections of their own, and PgBouncer between."""
 
 import asyncio
 from collections.abc import Iterator
@@ -66,7 +66,7 @@ def test_thirty_two_connections_sixteen_threads_and_two_hundred_coroutines_at_on
 
 
 @pytest.mark.parametrize("colour", ["def", "async"])
-def test_a_pool_that_is_full_waits_and_then_says_what_to_raise(
+def test_a_full_pool_waits_and_then_names_the_setting_to_raise(
     colour: str, database_url: str, connection: psycopg.Connection
 ) -> None:
     """Who is in time gets a connection as soon as one is free."""

@@ -1,4 +1,4 @@
-"""Enqueueing in the caller's transaction, for everything that a caller may hold."""
+"""Enqueueing in the caller's transaction, with everything that a caller may hold."""
 
 import contextlib
 from typing import Any
@@ -98,10 +98,10 @@ async def test_enqueueing_first_begins_their_transaction(
 
 @every_kind
 @single_or_set
-async def test_a_savepoint_takes_back_what_was_enqueued_in_it(
+async def test_a_savepoint_rolls_back_its_own_enqueues_only(
     kind: str, many: int, note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """And nothing of what was before and after it."""
+    """It does not affect the enqueues before and after it."""
 
     async with ALL_KINDS[kind](database_url) as holding:
         await put(kind, note, holding.held, 0)

@@ -1,4 +1,4 @@
-"""What a handler is annotated with travels as JSON, and arrives as what it was, through a real worker."""
+"""Annotated arguments are sent as JSON and arrive with their types, through a real worker."""
 
 import dataclasses
 import enum
@@ -177,9 +177,7 @@ def handler_of(annotation: Any, seen: list[Any]) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(("annotation", "value"), TRAVELLERS, ids=names)
-def test_what_was_enqueued_arrives_equal_and_of_its_type(
-    annotation: Any, value: Any, app: Orchestrator
-) -> None:
+def test_arguments_arrive_equal_and_with_their_types(annotation: Any, value: Any, app: Orchestrator) -> None:
     """Through JSON, jsonb, and a worker."""
     seen: list[Any] = []
     traveller = app.task(name="traveller")(handler_of(annotation, seen))
@@ -239,7 +237,7 @@ def test_an_annotation_that_cannot_be_resolved_costs_the_others_nothing(app: Orc
 
 
 @pytest.mark.parametrize("annotation", [Unknown, list[Unknown], Callable[[], int], "Unresolvable"], ids=str)
-def test_what_nobody_can_build_arrives_as_it_travelled(annotation: Any, app: Orchestrator) -> None:
+def test_a_type_that_cannot_be_built_arrives_as_json(annotation: Any, app: Orchestrator) -> None:
     """A plain value is more use than a dead letter."""
     seen: list[Any] = []
     traveller = app.task(name="traveller")(handler_of(annotation, seen))
@@ -300,9 +298,9 @@ MISFITS: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("annotation", "value", "said"), MISFITS, ids=lambda part: names(part))
+@pytest.mark.parametrize(("annotation", "value", "message"), MISFITS, ids=lambda part: names(part))
 def test_a_misfit_is_a_dead_letter_that_does_not_show_the_value(
-    annotation: Any, value: Any, said: str, app: Orchestrator, connection: psycopg.Connection
+    annotation: Any, value: Any, message: str, app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """At once, since trying again would not help; it names the argument, and the path in it."""
     traveller = app.task(name="traveller")(handler_of(annotation, []))
@@ -314,7 +312,7 @@ def test_a_misfit_is_a_dead_letter_that_does_not_show_the_value(
     row = task(connection, handle.id)
     assert ("dead_letter", 1) == (row.status, row.attempt)
     assert "the payload does not fit the handler traveller: " in row.error["message"]
-    assert said in row.error["message"]
+    assert message in row.error["message"]
     assert SECRET not in str(row.error)
     assert "77077" not in str(row.error)
     assert traveller.name == "traveller"

@@ -1,4 +1,4 @@
-"""What a caller holds is in the same state after an enqueue as before: settings, cursors, sessions, pending objects."""
+"""A caller's objects have the same state after an enqueue as before: settings, cursors, sessions, pending objects."""
 
 import asyncio
 import contextlib
@@ -150,7 +150,7 @@ def test_on_an_autocommit_connection_a_set_is_committed_at_once(
         assert mine.autocommit
 
 
-def test_a_transaction_begun_by_hand_is_theirs(
+def test_a_transaction_that_the_caller_began_stays_the_callers(
     note: Any, database_url: str, connection: psycopg.Connection
 ) -> None:
     """On an autocommit connection, BEGIN is only a statement, and ROLLBACK takes all back."""
@@ -201,7 +201,7 @@ def test_a_refused_set_expires_nothing_in_the_session(note: Any, engine: Any) ->
         assert not session.in_nested_transaction()
 
 
-def test_a_session_that_failed_says_so_itself(note: Any, engine: Any) -> None:
+def test_a_failed_session_raises_its_own_error(note: Any, engine: Any) -> None:
     """Its own error, before anything is sent."""
     with Session(engine) as session:
         session.add(Own(id=1, note="a"))

@@ -1,4 +1,4 @@
-"""The arena: a database where every change is written down, and in it every schedule of a race, one after the other."""
+"""The arena: a database that records every change, in which every schedule of a race runs, one after the other."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -26,10 +26,11 @@ TRIES = 5
 
 @dataclass(slots=True)
 class Explored:
-    """A race that was run in every order: how each schedule ended, how many ended so, and who waited for whom.
+    """A race that ran in every order: the end of each schedule, the number of schedules with each end, and which actors
+    waited for which.
 
-    An end is what each step was told, and where the tasks stand: `a.claim 1 2, hand.cancel -; 1 claimed, 2 pending`.
-    """
+    An end consists of the answer to each step and the state of the tasks: `a.claim 1 2, hand.cancel -; 1 claimed, 2
+    pending`."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
     waits: set[str] = field(default_factory=set)
@@ -40,7 +41,7 @@ class Explored:
         return self.outcomes.total()
 
     def count(self, *words: str) -> int:
-        """Return how many schedules ended with all of these words."""
+        """Return the number of schedules whose end has all of these words."""
         return sum(n for end, n in self.outcomes.items() if all(word in end for word in words))
 
     def add(self, story: Story, left: StartRows) -> None:
@@ -50,7 +51,7 @@ class Explored:
 
 
 class Arena:
-    """Where races are run; each is a start and some actors."""
+    """Runs races; each has initial rows and some actors."""
 
     def __init__(self, url: str, observer: psycopg.Connection) -> None:
         self._url = url
@@ -60,11 +61,11 @@ class Arena:
         observer.execute("SELECT set_config('application_name', %s, false)", [AFTERWARDS.name])
 
     def build_gate(self) -> None:
-        """Let those who are `gated` be stopped where their statements ask for the time."""
+        """Allow the `gated` to be stopped where their statements read the clock."""
         self._observer.execute(setup_rows.GATE)
 
     def build_clock(self) -> None:
-        """Let time stand still but for `time_passes`."""
+        """Stop the clock, except for `time_passes`."""
         self._observer.execute(REPLACEMENT.encode())
 
     def rebuild(self, function: str, part: str, instead: str) -> None:
@@ -74,11 +75,10 @@ class Arena:
         self._observer.execute(text.replace(part, instead).encode())
 
     def explore(self, start: Sequence[str], *actors: Actor, afterwards: Step | None = None) -> Explored:
-        """Run the race in every order there is; after each schedule all invariants must hold.
+        """Run the race in every order. After each schedule all invariants must hold.
 
-        `afterwards` is taken when a schedule is over: the next round of whoever comes by regularly. What it leaves is
-        judged, and nothing may be stuck then.
-        """
+        `afterwards` runs at the end of a schedule: the next round of what runs regularly. Its result is checked, and
+        nothing may be stuck then."""
         explored = Explored()
         reset = setup_rows.reset(tuple(start))
         self._observer.execute(reset)
@@ -109,5 +109,5 @@ class Arena:
 
 @pytest.fixture
 def arena(database_url: str, connection: psycopg.Connection) -> Arena:
-    """A fresh database to race in."""
+    """A new database for races."""
     return Arena(database_url, connection)

@@ -1,6 +1,6 @@
-"""Judge a schedule that is over, by its rows and their history. tests/invariants states what must hold.
+"""Check a finished schedule by its rows and their history. tests/invariants states what must hold.
 
-Each rule yields what it finds wrong, in words; none raises. I7 (nothing is stuck) is a race's own to ask: `stuck`.
+Each rule yields its findings as text; none raises an error. A race checks I7 (nothing is stuck) itself: `stuck`.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ Rule = Callable[[Past], Iterator[str]]
 
 
 def faults(started_with: frozenset[int], story: Story, start_rows: StartRows) -> list[str]:
-    """Return everything that must not be, in words."""
+    """Return every violation, as text."""
     past = Past(started_with, story, start_rows, tuple(moves(story.actors, start_rows.history)))
     return [f"{rule.__name__}: {fault}" for rule in RULES for fault in rule(past)]
 
@@ -114,7 +114,7 @@ def what_was_accepted_was_written(past: Past) -> Iterator[str]:
 
 
 def no_run_is_without_a_cause(past: Past) -> Iterator[str]:
-    """A start needs, since the last one, a hand's requeue, a failure, a loss, or a worker that gave it back."""
+    """A start needs, since the last start, a manual requeue, a failure, a loss, or a release by a worker."""
     running: set[int] = set()
     for move in past.moves:
         if move.step[1] == "running" and move.step[0] != "running":
@@ -154,7 +154,7 @@ def attempts_are_counted_fairly(past: Past) -> Iterator[str]:
 
 
 def fair(move: Move) -> set[tuple[int, int]]:
-    """Return by how much attempt and losses may have changed."""
+    """Return how much attempt and losses may have changed."""
     assert move.old is not None
     begun = move.old["status"] == "running"
     match move.actor.kind, move.step:
@@ -180,8 +180,8 @@ def fair(move: Move) -> set[tuple[int, int]]:
 
 
 def a_key_has_one_task(past: Past) -> Iterator[str]:
-    """Of the tasks made in this race: one that was there may have let its key go, when that expired. And not of the
-    cancelled ones, which have none."""
+    """Among the tasks of this race: an older task may have lost its key when the key expired. Cancelled tasks have
+    no key."""
     made = [move.new for move in past.moves if move.old is None and move.new is not None]
     live = {task["id"] for task in past.start_rows.tasks if task["status"] != "cancelled"}
     keyed = [task for task in made if task["idempotency_key"] and task["id"] in live]
@@ -195,7 +195,7 @@ def a_key_has_one_task(past: Past) -> Iterator[str]:
 
 
 def every_producer_was_told_of_a_task(past: Past) -> Iterator[str]:
-    """Nobody is given the id of a task that never was: of a transaction that was rolled back."""
+    """No producer gets the id of a task of a rolled-back transaction."""
     known = past.started_with | {move.task_id for move in past.moves}
     for name, answers in past.story.answers.items():
         if "rollback" in answers or any(answer.error for answer in answers.values()):
@@ -225,8 +225,8 @@ def causes_are_recorded_once(past: Past) -> Iterator[str]:
 
 
 def is_on_record(move: Move) -> bool:
-    """A start lost with its worker or by hand, a failure that is tried again, and a task given up; what workers release
-    or snooze here has not begun."""
+    """A start that was lost with its worker or by a manual change, a failure before a retry, and a dead letter.
+    Tasks that workers release or snooze here have not begun."""
     assert move.old is not None
     if move.actor.kind == "hand":
         return bool(move.old["status"] == "running" and (move.new is None or move.new["lease"] is None))
@@ -264,7 +264,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def stuck(start_rows: StartRows) -> list[str]:
-    """I7: return what nobody will ever run: held by a worker that has gone. For the end of a race, after a recovery."""
+    """I7: return the tasks that no worker will ever run, because a dead worker holds them. For the end of a race,
+    after a recovery."""
     living = {worker["id"] for worker in start_rows.workers if worker["state"] in ("running", "draining")}
     return [
         f"I7: task {task['id']} is {task['status']} with {task['worker_id']}, who is gone"

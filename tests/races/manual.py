@@ -1,4 +1,4 @@
-"""What people and producers send: plain SQL on `orchestrator.tasks`, and the functions of the schema."""
+"""The statements of operators and producers: plain SQL on `orchestrator.tasks`, and the functions of the schema."""
 
 from datetime import timedelta
 
@@ -43,12 +43,12 @@ def run_at(task_id: int, *, hours: int) -> Step:
 
 
 def by_function(name: str, task_id: int) -> Step:
-    """What has a function: an unknown id is an error there."""
+    """Changes through a function: an unknown id is an error there."""
     return sql(name, b"SELECT %(id)s WHERE orchestrator." + name.encode() + b"(%(id)s)", id=task_id)
 
 
 def lock(task_id: int) -> Step:
-    """Look at a task and keep it locked: what a person's forgotten transaction does."""
+    """Read a task and keep it locked, like a forgotten transaction of an operator."""
     return sql("lock", b"SELECT id FROM orchestrator.tasks_live WHERE id = %(id)s FOR UPDATE", id=task_id)
 
 

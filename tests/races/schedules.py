@@ -1,9 +1,9 @@
-"""Which order comes next: every way to merge the sessions' steps, depth first.
+"""The next order to try: every way to merge the sessions' steps, depth first.
 
-A schedule is a list of names, one for each step: whose next step it was. What may come next is not known beforehand,
-since a session that waits for a lock has no next step until it has it. So each schedule is played from the start, each
-choice notes what else could have been chosen, and the next schedule departs from this one at the last choice that has
-something left. Ends: each schedule is greater than the one before, in the order of the choices, and all are finite.
+A schedule is a list of names, one for each step: the actor of the step. The possible next steps are not known in
+advance, because a session that waits for a lock has no next step until it has the lock. So each schedule runs from the
+start, each choice notes the alternatives, and the next schedule differs at the last choice with an alternative left.
+Ends: each schedule is greater than the one before, in the order of the choices, and all are finite.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,19 +13,19 @@ from math import factorial, prod
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Whose step was taken, of those that could be."""
+    """The chosen actor, and the possible ones."""
 
     taken: str
     available: tuple[str, ...]
 
     @property
     def left(self) -> tuple[str, ...]:
-        """What has not been tried here, all before `taken` having been."""
+        """The actors that have not been tried here; all before `taken` have been."""
         return self.available[self.available.index(self.taken) + 1 :]
 
 
 def following(choices: Sequence[Choice]) -> list[Choice] | None:
-    """Return how the next schedule begins, or None after the last one."""
+    """Return the beginning of the next schedule, or None after the last one."""
     for n in reversed(range(len(choices))):
         if left := choices[n].left:
             return [*choices[:n], replace(choices[n], taken=left[0])]
@@ -33,6 +33,6 @@ def following(choices: Sequence[Choice]) -> list[Choice] | None:
 
 
 def merges(steps: Iterable[int]) -> int:
-    """Return in how many orders so many steps each can be taken, when nobody ever waits."""
+    """Return the number of orders of this many steps each, if no actor ever waits."""
     lengths = list(steps)
     return factorial(sum(lengths)) // prod(map(factorial, lengths))

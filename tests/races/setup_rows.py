@@ -1,6 +1,6 @@
-"""What a race starts from, and what is left when it is over: a few rows, put down and read in one message each.
+"""The rows before and after a race: a few rows, written and read in one message each.
 
-The database of a race has more triggers than the product's: that of tests/invariants, and those that write down reigns.
+The database of a race has more triggers than the product's: that of tests/invariants, and those that record terms.
 """
 
 from dataclasses import dataclass
@@ -77,7 +77,7 @@ SELECT
 
 @dataclass(frozen=True, slots=True)
 class StartRows:
-    """All that the database holds after a schedule; `history` in the order in which the rows were written."""
+    """The content of the database after a schedule; `history` in the order of the writes."""
 
     tasks: list[Columns]
     history: list[Columns]
@@ -88,14 +88,14 @@ class StartRows:
     reigns: list[Columns]
 
     def told(self) -> str:
-        """Where each task stands."""
+        """The state of each task."""
         return ", ".join(
             f"{task['id']} {task['status']}" for task in sorted(self.tasks, key=lambda t: t["id"])
         )
 
 
 def reset(start: tuple[str, ...]) -> bytes:
-    """Return the message that makes the ground what it was."""
+    """Return the message that restores the initial rows."""
     return ";\n".join([CLEAR, *start, "DELETE FROM watch.history"]).encode()
 
 
@@ -106,7 +106,7 @@ def read(observer: psycopg.Connection) -> StartRows:
 
 
 def task(task_id: int, status: str = "pending", *, of: str = "", **columns: object) -> str:
-    """Put down a task, complete as its worker would have left it; `of` names whose it is."""
+    """Add a task, complete as its worker would have left it; `of` names the worker."""
     row: dict[str, object] = {
         "id": task_id, "type": "mail", "queue": "default", "status": status, "priority": 50, "max_attempts": 4,
         "timeout": "5 minutes", "aging_us": 0, "run_at": "now - 1 hour",
@@ -121,12 +121,12 @@ def task(task_id: int, status: str = "pending", *, of: str = "", **columns: obje
 
 
 def key(name: str, task_id: int, *, expires: str = "now + 1 hour") -> str:
-    """Put down an idempotency key that a task holds."""
+    """Add an idempotency key that a task holds."""
     return put("idempotency_keys", {"type": "mail", "key": name, "task_id": task_id, "expires_at": expires})
 
 
 def crew(names: str, *, late: str = "", leader: str = "") -> str:
-    """Put down the rows of these workers; the `late` have not beaten for an hour, the leader is in its first term."""
+    """Add the rows of these workers. The `late` have not beaten for an hour; the leader is in its first term."""
     fixed = {"host": "host", "pid": 1, "version": "0", "queues": "{default}", "capacity": 1}
     leadership = {"is_leader": True, "term": 1, "leader_until": f"now + {TERM_SECONDS} seconds"}
     return "; ".join(
@@ -140,13 +140,13 @@ def crew(names: str, *, late: str = "", leader: str = "") -> str:
 
 
 def without_beacon(name: str, beacon: int, beat_at: datetime) -> str:
-    """Let a worker's row say that it holds a beacon, and when it last beat."""
+    """Set a worker's beacon in its row, and the time of its last beat."""
     change = sql.SQL("UPDATE orchestrator.workers SET beacon = {}, beat_at = {} WHERE id = {}")
     return change.format(beacon, beat_at, WORKERS[name]).as_string()
 
 
 def put(table: str, row: dict[str, object]) -> str:
-    """Return the INSERT of a row; a moment is said as `now`, or `now - 1 hour`."""
+    """Return the INSERT of a row. A time is written as `now`, or `now - 1 hour`."""
     insert = sql.SQL("INSERT INTO orchestrator.{} ({}) VALUES ({})").format(
         sql.Identifier(table),
         sql.SQL(", ").join(map(sql.Identifier, row)),

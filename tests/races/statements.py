@@ -1,7 +1,7 @@
-"""The product's own statements as steps: the very files that a worker, the leader and a person send.
+"""The product's own statements as steps: the same files that a worker, the leader and an operator send.
 
-What they are given is said here and nowhere else among the races. A step by itself is a transaction, as in the product;
-`held` leaves its transaction open until a step of its own commits it, so that others may come in between.
+Only this module of the races knows their parameters. A step is a transaction, as in the product. `held` leaves its
+transaction open until a later step commits it, so that other actors can act in between.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ from uuid import UUID
 import orchestrator
 from orchestrator.claim.batch import where_to_look
 from orchestrator.finish.record import row
+from orchestrator.postgres import statement
 from orchestrator.task.claimed import unknown
 from orchestrator.task.outcome import Cancelled, DeadLettered, End, Failed, Fault, Outcome, Released, Snoozed
 from tests.races.stepping import Actor, Answers, Params, Step
@@ -30,8 +31,8 @@ RELEASED = Released()
 CANCELLED = Cancelled("not needed")
 
 
-def load(path: str) -> bytes:
-    return (ROOT / path).read_bytes()
+def load(path: str, section: str = statement.WHOLE) -> bytes:
+    return statement.load(str(ROOT / path), Path(path).name, section)
 
 
 SESSION = load("postgres/session.sql")
@@ -41,7 +42,8 @@ SESSION = load("postgres/session.sql")
 
 
 def worker(name: str, *steps: Step, session: str = "", settings: bytes = b"") -> Actor:
-    """A worker's session, writing under the worker's one lease; `session` names a second one of the same worker."""
+    """A worker's session, which writes under the worker's one lease. `session` names a second session of the same
+    worker."""
     return Actor(
         session or name, "worker", steps, LEASES[name], SESSION + b";" + settings, gives_up=bool(settings)
     )
@@ -59,13 +61,13 @@ def hand(*steps: Step, name: str = "hand") -> Actor:
 
 
 def held(*steps: Step) -> tuple[Step, ...]:
-    """Take these steps in one transaction, and commit it in a step of its own."""
+    """Run these steps in one transaction, and commit it in a step of its own."""
     first, *others = steps
     return (replace(first, query=b"BEGIN; " + first.query), *others, Step(f"commit {first.name}", b"COMMIT"))
 
 
 def broken(step: Step, part: str, instead: str = "") -> Step:
-    """Plant a fault: the same statement with one part of it missing, or another in its place."""
+    """Plant a fault: the same statement with one part missing or replaced."""
     assert part.encode() in step.query, f"{step.name} does not hold {part}"
     return replace(step, query=step.query.replace(part.encode(), instead.encode()))
 
@@ -75,7 +77,7 @@ def again(step: Step) -> Step:
 
 
 def undone(*steps: Step) -> tuple[Step, ...]:
-    """Take these steps in one transaction, and roll it back."""
+    """Run these steps in one transaction, and roll it back."""
     first, *others = steps
     return (replace(first, query=b"BEGIN; " + first.query), *others, Step("rollback", b"ROLLBACK"))
 
@@ -89,7 +91,7 @@ def claim(name: str, *, queues: Sequence[str] = ("default",), batch_size: int = 
 
 
 def everywhere(queues: Sequence[str]) -> Params:
-    """Look at the whole of these queues."""
+    """Claim from the whole of these queues."""
     return where_to_look(queues, None)
 
 
@@ -106,7 +108,7 @@ def successes(name: str, ids: Sequence[int]) -> Params:
 
 
 def telling_ids() -> bytes:
-    """The statement that writes successes, but that it tells which were accepted also where all were."""
+    """The statement that writes successes, but always with the accepted ids as its answer."""
     query, told = (
         load("finish/complete.sql"),
         b"SELECT\n    pg_catalog.count(*),\n",
@@ -131,7 +133,7 @@ def recorded(name: str, *ids: int) -> Step:
 
 
 def patiently(name: str, *ids: int) -> tuple[Step, ...]:
-    """Finish as the outbox does: all at once, and if locks are in the way, then what nobody has locked."""
+    """Finish like the outbox: all at once, and after a lock timeout only the rows that are not locked."""
 
     def after_giving_up(answers: Answers) -> Params | None:
         return pairs(name, ids) if answers["finish"].error else None
@@ -154,25 +156,25 @@ def sweep() -> Step:
 
 
 def beat(name: str, *, beacon: int | None = None) -> Step:
-    """Tells whether it lives."""
+    """Its answer is whether the worker is alive."""
     given: dict[str, object] = {"beats": True, "draining": False, "beacon": beacon, "rings": False}
     given |= {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "blocked_seconds": None}
     return Step("beat", load("worker/beat.sql"), given)
 
 
 def take_beacon(name: str, beacon: int) -> tuple[Step, Step]:
-    """Light a beacon, and put it out: the session goes on to the next schedule."""
-    lit = Step("light", load("notify/take_beacon.sql"), {"worker_id": WORKERS[name], "beacon": beacon})
+    """Take a beacon, and release it: the session is used by the next schedule."""
+    lit = Step("light", load("notify/listen.sql", "beacon"), {"worker_id": WORKERS[name], "beacon": beacon})
     return lit, Step("put out", b"SELECT pg_advisory_unlock_all()")
 
 
 def renew(name: str) -> Step:
-    """A beat; tells which term it leads."""
+    """A beat; its answer is the term."""
     return replace(beat(name), column=2)
 
 
 def ghosts(name: str) -> Step:
-    """What a worker that holds nothing holds all the same; tells the ids."""
+    """The tasks that a worker without tasks holds in the database; its answer is their ids."""
     return Step("look", load("worker/leases.sql"), {"id": WORKERS[name], "ids": [], "leases": []}, column=1)
 
 
@@ -200,8 +202,8 @@ def pairs(name: str, ids: Sequence[int]) -> Params:
 
 
 def recover(*, later: bool = False, beacon_lost: Mapping[str, datetime] | None = None) -> Step:
-    """Take back from whose beat is too old, and from whose beacon was seen `beacon_lost` after this beat. `later`: all
-    beats are made too old first."""
+    """Take back tasks of workers whose beat is too old, and of those whose beacon was seen `beacon_lost` after this
+    beat. `later`: first make all beats too old."""
     given = {"spares_after_restart": False, "batch_size": 1000, "only_ids": None}
     without_beacon = {WORKERS[name]: moment for name, moment in (beacon_lost or {}).items()}
     more = {"gone_ids": list(without_beacon), "gone_beats": list(without_beacon.values())}
@@ -229,7 +231,7 @@ def look_for_dark() -> Step:
 
 
 def stand(name: str) -> tuple[Step, Step, Step]:
-    """The statements of an election; the last tells the term."""
+    """The statements of an election; the answer of the last is the term."""
     given = {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "gone_id": None, "gone_beat_at": None}
     return (
         patient(Step("incumbent", load("lead/lock_leader.sql"))),
@@ -240,7 +242,7 @@ def stand(name: str) -> tuple[Step, Step, Step]:
 
 
 def stand_at_once(name: str) -> Step:
-    """The same in one message, where who comes between them is not the question."""
+    """The same in one message, for races in which the moment between them does not matter."""
     steps = stand(name)
     return Step("ascend", b"; ".join(step.query for step in steps), steps[-1].params)
 
@@ -259,7 +261,7 @@ def resign_what_was_won(name: str) -> Step:
 
 
 def duty(name: str, term: int | None = None) -> tuple[Step, Step]:
-    """The fence, and one write behind it, in this term or the one just won; nothing is written without the fence."""
+    """The fence, and one write after it, in this term or the one just won. Without the fence nothing is written."""
 
     def leadership(answers: Answers) -> Params | None:
         terms = [term] if term is not None else answers["ascend"].ids
@@ -274,7 +276,7 @@ def duty(name: str, term: int | None = None) -> tuple[Step, Step]:
 
 
 def patient(step: Step) -> Step:
-    """Without the lock_timeout that the statement itself sets: on a busy machine it would end a wait that is meant."""
+    """Without the lock_timeout of the statement itself: on a busy machine it would end an intended wait."""
     return broken(step, "'lock_timeout', '250ms'", "'lock_timeout', '0'")
 
 
@@ -287,7 +289,7 @@ def time_passes(*, seconds: float) -> Step:
 
 
 def shut() -> Step:
-    """Stop everybody `gated` in the middle of their statements, where they ask for the time (ground.GATE)."""
+    """Stop every `gated` actor in the middle of its statement, where it reads the clock."""
     return Step("shut", b"SELECT 1 FROM pg_advisory_lock(1)")
 
 

@@ -1,12 +1,12 @@
-"""Real sessions, taken step by step: who has finished, who waits for whom, and whose turn may be next.
+"""Run real sessions step by step: which have finished, which wait for which, and which may act next.
 
-A step is sent and not waited for. It is settled when it has been answered, or when PostgreSQL says that it waits for a
-lock of another of these sessions (`pg_blocking_pids`); then the schedule goes on with others, and the step is answered
-when its blocker lets go. Nothing here sleeps: an answer is awaited on its socket, and a lock looked for each
-millisecond.
+The runner sends a step and does not wait for it. The step is settled when its answer arrives, or when PostgreSQL
+reports that it waits for a lock of another of these sessions (`pg_blocking_pids`). Then the schedule goes on with other
+actors, and the step gets its answer when the lock is released. The runner never sleeps: it waits for an answer on its
+socket, and checks for a lock every millisecond.
 
-Steps that wait for each other are a deadlock, and no step is next until the server has ended it, which it does after
-`deadlock_timeout`: 20 ms here, so that thousands of schedules may hold some.
+Steps that wait for each other are a deadlock. Then no step is next until the server ends the deadlock, after
+`deadlock_timeout`: 20 ms here, because thousands of schedules may contain one.
 """
 
 import select
@@ -49,7 +49,7 @@ PATIENT = b"SET lock_timeout = 0; SET deadlock_timeout = '20ms'; SET jit = off"
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the server said to one step."""
+    """The server's answer to one step."""
 
     rows: tuple[Row, ...] = ()
     changed: int | None = None
@@ -59,7 +59,7 @@ class Answer:
 
     @property
     def ids(self) -> tuple[Any, ...]:
-        """The column that is told, mostly an id, sorted."""
+        """The named column, mostly an id, sorted."""
         return tuple(sorted(row[self.column] for row in self.rows))
 
     def __str__(self) -> str:
@@ -73,8 +73,8 @@ Params = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One message to the server. `params` may depend on what this session was told before; None: nothing to send.
-    `column` is the one of its answer that is told."""
+    """One message to the server. `params` may depend on earlier answers to this session; None: send nothing.
+    `column` is the part of the answer that is reported."""
 
     name: str
     query: bytes
@@ -84,7 +84,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who takes these steps, in this order: a worker under its lease, a leader, or a hand."""
+    """The actor of these steps, in this order: a worker under its lease, a leader, or a manual change."""
 
     name: str
     kind: Kind
@@ -97,7 +97,7 @@ class Actor:
 
 @dataclass(slots=True)
 class Story:
-    """What happened in one schedule: each choice, and what each step of each actor was answered."""
+    """The events of one schedule: each choice, and the answer to each step of each actor."""
 
     actors: dict[str, Actor]
     choices: list[Choice] = field(default_factory=list)
@@ -106,7 +106,7 @@ class Story:
     answers: dict[str, dict[str, Answer]] = field(default_factory=dict)
 
     def told(self) -> str:
-        """What each was told; not what failed only because its transaction had."""
+        """The answer to each step, without those that failed only because their transaction had failed."""
         return ", ".join(
             f"{name}.{step} {answer}"
             for name, answers in self.answers.items()
@@ -115,7 +115,7 @@ class Story:
         )
 
     def waits(self) -> set[str]:
-        """Who waited with what for whom."""
+        """Which step of which actor waited for which other."""
         return {
             f"{name} {step} for {other}"
             for name, answers in self.answers.items()
@@ -124,13 +124,13 @@ class Story:
         }
 
     def order(self) -> str:
-        """The schedule, to be read: whose steps, in which order they were sent."""
+        """The schedule as text: the actors in the order in which their steps were sent."""
         steps = {name: iter(actor.steps) for name, actor in self.actors.items()}
         return " → ".join(f"{choice.taken}.{next(steps[choice.taken]).name}" for choice in self.choices)
 
 
 class Session:
-    """One actor's connection, and how far it has come."""
+    """One actor's connection, and its progress."""
 
     def __init__(self, url: str, actor: Actor) -> None:
         self.actor = actor
@@ -166,7 +166,7 @@ class Session:
         return self._connection.transaction_status != pq.TransactionStatus.IDLE
 
     def send(self, formatted: Callable[[Step, Answers], bytes | None]) -> None:
-        """Send the next step that there is reason for, and do not wait."""
+        """Send the next step that has something to do, and do not wait."""
         while self.ready:
             message = formatted(self.actor.steps[self._next], self.answers)
             self._next += 1
@@ -176,7 +176,7 @@ class Session:
                 self.busy = True
 
     def listen(self, seconds: float) -> None:
-        """See whether the answer comes within so long."""
+        """Return whether the answer arrives within this time."""
         if self._poll.poll(seconds * 1000):
             self._connection.consume_input()
         if not self._connection.is_busy():
@@ -185,7 +185,7 @@ class Session:
             self.answers[step.name] = self._answer(step)
 
     def wait_for(self, others: frozenset[str]) -> None:
-        """Note whom it is waiting for now."""
+        """Note the session for which it waits now."""
         self.waits_for = others
         self._waited_for |= others
 
@@ -209,7 +209,7 @@ class Session:
 
 
 class Company:
-    """All the sessions of one race, and an observer who sees who waits for whom."""
+    """All sessions of one race, and an observer of their waits."""
 
     def __init__(self, url: str, observer: psycopg.Connection, actors: Sequence[Actor]) -> None:
         self._observer = observer
@@ -224,7 +224,7 @@ class Company:
             session.close()
 
     def play(self, beginning: Sequence[Choice]) -> Story:
-        """Take all steps, at first in the order given, then as they come; tell what happened."""
+        """Run all steps, first in the given order, then as they become possible. Return the story."""
         story = Story(dict(self._actors))
         for session in self._sessions:
             session.restart()
@@ -255,7 +255,7 @@ class Company:
         return self._writer.mogrify(query, params).encode() if params else query
 
     def _settle(self) -> None:
-        """Return when every step sent is answered, or waits for a session that will not let go by itself."""
+        """Return when every sent step has its answer, or waits for a session that does not go on by itself."""
         deadline = time.monotonic() + PATIENCE_SECONDS
         while busy := self._listen():
             for session, others in self._look(busy):
@@ -283,11 +283,11 @@ class Company:
             yield session, frozenset(self._names[pid] for pid in blockers if pid in self._names)
 
     def _will_move(self, session: Session) -> bool:
-        """Tell whether a session that waits is going to be answered though nobody takes a step."""
+        """Return whether a waiting session will get its answer without another step."""
         return session.actor.gives_up or session.actor.name in self._behind(session)
 
     def _behind(self, session: Session) -> set[str]:
-        """Return everybody that a session waits for, and whom these wait for; ends with the number of sessions."""
+        """Return all sessions for which a session waits, directly or not; ends with the number of sessions."""
         waits = {s.actor.name: s.waits_for for s in self._sessions if s.busy}
         reached: set[str] = set()
         front = set(session.waits_for)

@@ -1,4 +1,4 @@
-"""Claims and starts against each other and against hands: a task is claimed once, and nobody who claims ever waits."""
+"""Claims and starts against each other and against manual changes: a task is claimed once, and a claim never waits."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.races.stepping import Step
 
 
 def test_two_claims_share_no_task(arena: Arena) -> None:
-    """One task, two workers: one has it, the other nothing, and neither waits."""
+    """One task, two workers: one gets it, the other gets none, and neither waits."""
     race = arena.explore(
         [crew("ab"), task(1)],
         worker("a", *held(claim("a"))),
@@ -22,7 +22,7 @@ def test_two_claims_share_no_task(arena: Arena) -> None:
 
 
 def test_three_claims_share_two_tasks(arena: Arena) -> None:
-    """Whoever comes first; who finds nothing does not wait for what the others may give back."""
+    """In any order. A claim that finds no task does not wait for tasks that others may give back."""
     race = arena.explore(
         [crew("abc"), task(1), task(2)],
         *(worker(name, *held(claim(name, batch_size=1))) for name in "abc"),
@@ -40,7 +40,7 @@ def test_three_claims_share_two_tasks(arena: Arena) -> None:
 
 
 def test_two_claims_of_two_queues_share_nothing(arena: Arena) -> None:
-    """Each begins with another queue and may take from both: nobody waits, and nothing is left."""
+    """Each begins with another queue and may take from both: neither waits, and no task is left."""
     race = arena.explore(
         [crew("ab"), *(task(n, queue=queue) for n, queue in enumerate("xxyy", 1))],
         worker("a", *held(claim("a", queues="xy", batch_size=3))),
@@ -55,7 +55,8 @@ def test_two_claims_of_two_queues_share_nothing(arena: Arena) -> None:
 
 
 def test_a_requeue_takes_the_task_from_one_worker_and_gives_it_to_another(arena: Arena) -> None:
-    """Who runs it is fenced off, or has finished before; the next claim has it only after the hand's commit."""
+    """The worker that runs it is fenced off, or has finished before. The next claim gets it only after the commit of
+    the requeue."""
     race = arena.explore(
         [crew("ab"), task(1, "running", of="b")],
         worker("a", *held(claim("a")), complete("a", 1)),
@@ -109,8 +110,10 @@ def test_a_requeue_takes_the_task_from_one_worker_and_gives_it_to_another(arena:
     ],
     ids=["cancel", "requeue", "priority", "run_at"],
 )
-def test_a_claim_passes_by_what_a_hand_holds(arena: Arena, wish: Step, expected: dict[str, int]) -> None:
-    """And the hand waits for the claim's commit, looks again, and has its way or is told why not."""
+def test_a_claim_skips_rows_that_a_manual_change_locks(
+    arena: Arena, wish: Step, expected: dict[str, int]
+) -> None:
+    """The manual change waits for the claim's commit, looks again, and then succeeds or gets an error."""
     race = arena.explore(
         [crew("a"), task(1), task(2)],
         worker("a", *held(claim("a"))),
@@ -122,7 +125,7 @@ def test_a_claim_passes_by_what_a_hand_holds(arena: Arena, wish: Step, expected:
 
 
 def test_a_pause_holds_from_its_commit_on(arena: Arena) -> None:
-    """A claim neither waits for it nor heeds it before."""
+    """A claim before that neither waits for it nor sees it."""
     race = arena.explore(
         [crew("a"), task(1)],
         worker("a", *held(claim("a"))),
@@ -137,7 +140,7 @@ def test_a_pause_holds_from_its_commit_on(arena: Arena) -> None:
 
 
 def test_a_cancelled_task_does_not_start_and_a_started_one_is_fenced_off(arena: Arena) -> None:
-    """Whoever commits first; a start never waits for a hand, it leaves the task alone."""
+    """The first commit decides. A start never waits for a manual change; it skips the task."""
     race = arena.explore(
         [crew("a"), task(1, "claimed", of="a")],
         worker("a", *held(begin("a", 1)), complete("a", 1)),
@@ -184,7 +187,7 @@ def test_a_cancelled_task_does_not_start_and_a_started_one_is_fenced_off(arena: 
     ids=["cancel", "requeue"],
 )
 def test_a_whole_life_may_be_ended_at_any_moment(arena: Arena, wish: Step, expected: dict[str, int]) -> None:
-    """Claim, start and finish, and a hand between any two of their statements."""
+    """Claim, start and finish, and a manual change between any two of their statements."""
     race = arena.explore(
         [crew("a"), task(1)],
         worker("a", *held(claim("a")), *held(begin("a", 1)), *held(complete("a", 1))),
@@ -196,7 +199,7 @@ def test_a_whole_life_may_be_ended_at_any_moment(arena: Arena, wish: Step, expec
 
 
 def test_a_claim_taken_for_a_ghost_is_released_or_begun(arena: Arena) -> None:
-    """Its answer is on the way while the beat finds it and gives it back: whoever is second is refused."""
+    """The beat finds it and gives it back before its answer arrives: the second of the two is refused."""
     race = arena.explore(
         [crew("ab"), task(1)],
         worker("a", *held(claim("a")), begin("a", 1), complete("a", 1)),

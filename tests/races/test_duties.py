@@ -1,6 +1,7 @@
-"""The leader's other duties against workers, hands, and a second leader who believes that it leads.
+"""The leader's other duties against workers, manual changes, and a second leader that believes that it leads.
 
-What a duty has locked it may take; what somebody else has locked, or changed since it looked, it leaves alone.
+A duty may change the rows that it has locked. It leaves rows alone that another session has locked, or changed since
+the duty looked.
 """
 
 import pytest
@@ -78,7 +79,7 @@ OTHERS: dict[str, tuple[Actor, dict[str, int]]] = {
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_a_timeout_and_another_end_are_never_both_counted(arena: Arena, what: str) -> None:
-    """Whoever is first ends the attempt; the duty waits for nobody."""
+    """The first ends the attempt; the duty never waits."""
     actor, expected = OTHERS[what]
 
     race = arena.explore(OVERDUE, leader(*held(timeouts())), actor)
@@ -89,7 +90,7 @@ def test_a_timeout_and_another_end_are_never_both_counted(arena: Arena, what: st
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_timeouts_that_are_stopped_in_the_middle_look_again(arena: Arena, what: str) -> None:
-    """What has ended meanwhile, and runs again under another lease, is not ended for its old start."""
+    """An attempt that has ended meanwhile, and runs again under another lease, is not ended for its old start."""
     arena.build_gate()
 
     race = arena.explore(
@@ -106,8 +107,8 @@ def test_timeouts_that_are_stopped_in_the_middle_look_again(arena: Arena, what: 
 
 
 def test_a_timeout_and_a_loss_are_one_end(arena: Arena) -> None:
-    """Two lanes of the leader at one task: its worker is late, and so is it. Then it is recovery's alone, since the
-    worker may hold an outcome that it could not tell."""
+    """Two lanes of the leader at one task: its worker is late, and so is the task. Then only recovery ends it,
+    because the worker may hold an outcome that it could not write."""
     race = arena.explore(
         [crew("ab", late="a"), *OVERDUE[1:]],
         leader(*held(timeouts())),
@@ -122,7 +123,7 @@ def test_a_timeout_and_a_loss_are_one_end(arena: Arena) -> None:
 
 
 def test_a_timeout_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena) -> None:
-    """The worker asks by its lease what was written."""
+    """The worker checks by its lease which outcome was written."""
     race = arena.explore(
         OVERDUE,
         leader(*held(timeouts())),
@@ -136,7 +137,7 @@ def test_a_timeout_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena)
 
 
 def test_a_dead_letter_is_requeued_or_removed(arena: Arena) -> None:
-    """Retention comes while a person requeues it: it waits, and is gone, or runs again."""
+    """Retention runs during an operator's requeue: it waits, and then the task is gone, or runs again."""
     race = arena.explore(BURIED, leader(*held(purge("dead_letters"))), hand(*held(requeue(1))))
 
     assert {
@@ -146,7 +147,7 @@ def test_a_dead_letter_is_requeued_or_removed(arena: Arena) -> None:
 
 
 def test_retention_that_is_stopped_in_the_middle_removes_nothing_that_waits(arena: Arena) -> None:
-    """The requeued row has left the table: the duty fails with 40001 at the worst, and comes again."""
+    """The requeued row has left the table. At worst the duty fails with 40001, and runs again."""
     arena.build_gate()
 
     race = arena.explore(
@@ -168,7 +169,7 @@ def test_retention_that_is_stopped_in_the_middle_removes_nothing_that_waits(aren
 
 
 def test_an_expired_key_is_removed_and_taken(arena: Arena) -> None:
-    """By retention and by two producers: one task has it in the end."""
+    """By retention and by two producers: in the end one task has it."""
     race = arena.explore(
         [crew("a"), task(1, idempotency_key="k"), key("k", 1, expires="now - 1 hour")],
         leader(*held(purge("keys"))),
@@ -182,7 +183,7 @@ def test_an_expired_key_is_removed_and_taken(arena: Arena) -> None:
 
 
 def test_a_worker_is_forgotten_and_its_last_claim_is_not(arena: Arena) -> None:
-    """Its row is removed while a claim of it is on its way: without a row it is dead, and the task is taken back."""
+    """Its row is deleted during one of its claims: without a row it is dead, and the task is taken back."""
     race = arena.explore(
         [crew("a", late="a"), "UPDATE orchestrator.workers SET beat_at = now() - interval '1 year'", task(1)],
         worker("a", *held(claim("a"))),

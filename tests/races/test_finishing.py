@@ -1,4 +1,5 @@
-"""Outcomes against everybody who may take the task away meanwhile: each lease ends once, and who is late is refused."""
+"""Outcomes against everything that may take the task away meanwhile: each lease ends once, and a late outcome is
+refused."""
 
 import pytest
 
@@ -76,8 +77,10 @@ TIMED = sorted(ENDS.keys() - {"release"})
     ],
     ids=["cancel", "requeue", "delete", "priority"],
 )
-def test_of_a_finish_and_a_hand_the_first_wins(arena: Arena, wish: Step, expected: dict[str, int]) -> None:
-    """And its neighbour in the batch is finished in any case: at once, or when the outbox tries again."""
+def test_of_a_finish_and_a_manual_change_the_first_wins(
+    arena: Arena, wish: Step, expected: dict[str, int]
+) -> None:
+    """Another task in the same batch is finished in any case: at once, or when the outbox tries again."""
     race = arena.explore(TWO_RUN, worker("a", *patiently("a", 1, 2)), hand(*held(wish)))
 
     assert expected == race.outcomes
@@ -117,10 +120,10 @@ def test_of_a_finish_and_a_hand_the_first_wins(arena: Arena, wish: Step, expecte
     ],
     ids=["cancel", "requeue", "delete"],
 )
-def test_what_a_hand_took_from_one_another_may_finish(
+def test_another_worker_may_finish_a_task_that_was_requeued_manually(
     arena: Arena, wish: Step, expected: dict[str, int]
 ) -> None:
-    """A second worker claims and finishes all the while; it gets only what the hand has put back."""
+    """A second worker claims and finishes all the time; it gets only requeued tasks."""
     race = arena.explore(
         [crew("ab"), task(1, "running", of="a")],
         worker("a", *patiently("a", 1)),
@@ -182,10 +185,11 @@ def test_what_a_hand_took_from_one_another_may_finish(
     ],
     ids=["cancel", "requeue", "delete", "priority"],
 )
-def test_a_finish_that_is_stopped_in_the_middle_sees_what_has_changed(
+def test_a_finish_that_waits_for_a_lock_sees_the_changes(
     arena: Arena, wish: Step, expected: dict[str, int]
 ) -> None:
-    """Somebody's lock on the first task holds it up with its snapshot taken, and the second is taken from it."""
+    """A lock on the first task delays the statement after it has taken its snapshot, and meanwhile the second task
+    is taken away."""
     race = arena.explore(
         TWO_RUN,
         hand(*held(lock(1)), name="forgetful"),
@@ -200,7 +204,7 @@ def test_a_finish_that_is_stopped_in_the_middle_sees_what_has_changed(
 @pytest.mark.parametrize("end", ENDS)
 @pytest.mark.parametrize("wish", [cancel(1), requeue(1), delete(1)], ids=["cancel", "requeue", "delete"])
 def test_every_other_end_is_fenced_alike(arena: Arena, end: str, wish: Step) -> None:
-    """Failure, snooze and the rest: accepted before the hand's commit, refused after it."""
+    """Failure, snooze and the rest: accepted before the commit of the manual change, refused after it."""
     race = arena.explore(
         [crew("a"), task(1, "running", of="a")],
         worker("a", *held(settle("a", ENDS[end], 1))),
@@ -214,7 +218,7 @@ def test_every_other_end_is_fenced_alike(arena: Arena, end: str, wish: Step) -> 
 @pytest.mark.parametrize("end", TIMED)
 @pytest.mark.parametrize("wish", [cancel(1), requeue(1), delete(1)], ids=["cancel", "requeue", "delete"])
 def test_an_end_that_is_stopped_in_the_middle_is_fenced(arena: Arena, end: str, wish: Step) -> None:
-    """It has found its row and asks for the time; then the row is changed, and claimed by another."""
+    """It has found its row and reads the clock; then the row changes, and another worker claims it."""
     arena.build_gate()
 
     race = arena.explore(
@@ -230,8 +234,8 @@ def test_an_end_that_is_stopped_in_the_middle_is_fenced(arena: Arena, end: str, 
     assert "a finish for gate" in race.waits
 
 
-def test_a_finish_goes_round_a_hands_open_update(arena: Arena) -> None:
-    """With a worker's lock_timeout (5 ms here) it gives up waiting, and finishes what nobody has locked."""
+def test_a_finish_skips_rows_under_an_open_manual_update(arena: Arena) -> None:
+    """With a worker's lock_timeout (5 ms here) it stops waiting, and finishes the rows that are not locked."""
     race = arena.explore(
         [*TWO_RUN, task(3, "running", of="a")],
         worker("a", *patiently("a", 1, 2, 3), settings=b"SET lock_timeout = '5ms'"),
@@ -247,8 +251,8 @@ def test_a_finish_goes_round_a_hands_open_update(arena: Arena) -> None:
     } == race.outcomes
 
 
-def test_of_a_finish_and_a_hand_who_wait_for_each_other_one_gives_way(arena: Arena) -> None:
-    """Nothing is lost, nor done by halves."""
+def test_of_a_finish_and_a_manual_change_in_a_deadlock_one_gives_way(arena: Arena) -> None:
+    """Nothing is lost, and nothing is half done."""
     race = arena.explore(
         TWO_RUN,
         worker("a", *patiently("a", 1, 2)),
@@ -262,7 +266,7 @@ def test_of_a_finish_and_a_hand_who_wait_for_each_other_one_gives_way(arena: Are
 
 
 def test_an_outcome_sent_twice_is_written_once(arena: Arena) -> None:
-    """The connection broke, its backend has not noticed, and the outcome goes out again: one of the two is accepted."""
+    """The connection broke, its backend has not noticed, and the outcome is sent again: one of the two is accepted."""
     race = arena.explore(
         TWO_RUN,
         worker("a", *held(complete("a", 1, 2)), session="a before"),
@@ -276,7 +280,7 @@ def test_an_outcome_sent_twice_is_written_once(arena: Arena) -> None:
 
 
 def test_a_failure_sent_twice_is_written_once(arena: Arena) -> None:
-    """And recorded once; the attempt is charged once."""
+    """It is recorded once, and the attempt is charged once."""
     race = arena.explore(
         [crew("a"), task(1, "running", of="a")],
         worker("a", *held(settle("a", FAILED, 1)), session="a before"),
@@ -290,7 +294,7 @@ def test_a_failure_sent_twice_is_written_once(arena: Arena) -> None:
 
 
 def test_a_lease_that_is_given_back_is_not_finished_too(arena: Arena) -> None:
-    """A claim taken for a ghost is released while its task is just being finished: one of the two."""
+    """A claim taken for a ghost is released while its task is being finished: only one of the two succeeds."""
     race = arena.explore(
         [crew("ab"), task(1, "running", of="a")],
         worker("a", *held(settle("a", RELEASED, 1)), session="a releases"),
@@ -306,8 +310,8 @@ def test_a_lease_that_is_given_back_is_not_finished_too(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize("function", ["cancel", "requeue"])
-def test_a_function_never_says_that_a_finished_task_does_not_exist(arena: Arena, function: str) -> None:
-    """It waited for the finish, and the row is in another leaf now: a second look would find it."""
+def test_a_function_never_reports_a_finished_task_as_missing(arena: Arena, function: str) -> None:
+    """It waited for the finish, and the row is in another leaf now: a second look finds it."""
     race = arena.explore(
         [crew("a"), task(1, "running", of="a")],
         worker("a", *held(complete("a", 1))),

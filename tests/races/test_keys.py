@@ -34,7 +34,7 @@ STOPPED_SETS = (
 
 
 def test_two_get_one_id(arena: Arena) -> None:
-    """The second waits for the first, and learns its id."""
+    """The second waits for the first, and returns its id."""
     race = arena.explore([], hand(*held(enqueue()), name="p"), hand(*held(enqueue()), name="q"))
 
     assert {
@@ -44,7 +44,7 @@ def test_two_get_one_id(arena: Arena) -> None:
 
 
 def test_three_get_one_id(arena: Arena) -> None:
-    """Whoever comes first."""
+    """In any order."""
     race = arena.explore([], *(hand(*held(enqueue()), name=name) for name in "pqr"))
 
     assert {
@@ -52,8 +52,8 @@ def test_three_get_one_id(arena: Arena) -> None:
     } == race.outcomes.keys()
 
 
-def test_who_rolls_back_takes_nothing_with_it(arena: Arena) -> None:
-    """The others, who waited for it, agree on a task of theirs."""
+def test_a_rollback_releases_the_key(arena: Arena) -> None:
+    """The others, which waited for it, get one task of theirs."""
     race = arena.explore(
         [],
         hand(*undone(enqueue()), name="p"),
@@ -70,7 +70,7 @@ def test_who_rolls_back_takes_nothing_with_it(arena: Arena) -> None:
 
 
 def test_sets_in_opposite_order_do_not_deadlock(arena: Arena) -> None:
-    """Keys are taken in one order, whatever that of the items."""
+    """Keys are always taken in the same order, for any order of the items."""
     race = arena.explore(
         [],
         hand(*held(enqueue_many("k", "l")), name="p"),
@@ -83,7 +83,7 @@ def test_sets_in_opposite_order_do_not_deadlock(arena: Arena) -> None:
 
 
 def test_sets_that_are_stopped_in_the_middle_do_not_deadlock(arena: Arena) -> None:
-    """Each waits, some keys taken, for another key that a third one holds; and wants what the other has."""
+    """Each holds some keys and waits for a key of a third transaction, and needs a key that the other holds."""
     race = arena.explore([], *STOPPED_SETS)
 
     assert race.schedules > 50
@@ -104,7 +104,7 @@ def test_single_calls_in_opposite_order_may_deadlock_and_lose_nothing(arena: Are
 
 
 def test_a_bare_insert_with_a_key_that_is_taken_is_refused(arena: Arena) -> None:
-    """23505, and the function gives the id."""
+    """With 23505; the function returns the id."""
     race = arena.explore(
         [],
         hand(*held(insert()), name="p"),
@@ -119,7 +119,7 @@ def test_a_bare_insert_with_a_key_that_is_taken_is_refused(arena: Arena) -> None
 
 
 def test_an_expired_key_is_taken_once(arena: Arena) -> None:
-    """Two who find it expired agree on one new task."""
+    """Two callers that find it expired get the same new task."""
     race = arena.explore(EXPIRED, hand(*held(enqueue()), name="p"), hand(*held(enqueue()), name="q"))
 
     assert {
@@ -128,7 +128,7 @@ def test_an_expired_key_is_taken_once(arena: Arena) -> None:
 
 
 def test_an_expired_key_is_freed_and_taken_at_once(arena: Arena) -> None:
-    """The old task is deleted, its key with it, while two take the key."""
+    """The old task is deleted, with its key, while two callers take the key."""
     race = arena.explore(
         EXPIRED,
         hand(*held(enqueue()), name="p"),
@@ -145,7 +145,7 @@ def test_an_expired_key_is_freed_and_taken_at_once(arena: Arena) -> None:
 
 
 def test_a_key_is_free_when_its_task_is_deleted(arena: Arena) -> None:
-    """From the hand's commit on; before it the old id is the answer, and nobody waits to give it."""
+    """From the commit of the delete on. Before it a caller gets the old id, without a wait."""
     race = arena.explore(
         KEYED,
         hand(*held(enqueue()), name="p"),
@@ -179,7 +179,7 @@ def test_sets_and_a_delete_of_their_tasks_do_not_deadlock(arena: Arena) -> None:
 
 
 def test_a_set_that_is_stopped_in_the_middle_and_a_delete_do_not_deadlock(arena: Arena) -> None:
-    """It has taken a key whose window is over, and wants another; who deletes their tasks waits for the first."""
+    """It has taken an expired key, and needs another; the session that deletes their tasks waits for the first."""
     race = arena.explore(
         [
             crew("a"),
@@ -196,7 +196,7 @@ def test_a_set_that_is_stopped_in_the_middle_and_a_delete_do_not_deadlock(arena:
 
 
 def test_a_finished_task_keeps_its_key(arena: Arena) -> None:
-    """While it moves from one leaf to another it is never missing from both."""
+    """During its move from one leaf to another it is always in one of them."""
     race = arena.explore(
         [crew("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
         hand(*held(enqueue()), name="p"),
@@ -213,8 +213,9 @@ def test_a_finished_task_keeps_its_key(arena: Arena) -> None:
     } == race.outcomes
 
 
-def test_who_is_stopped_while_taking_a_key_looks_again(arena: Arena) -> None:
-    """It asks for the time in the middle of its statement; the task is deleted, and the key taken by another."""
+def test_an_enqueue_that_waited_for_a_key_looks_again(arena: Arena) -> None:
+    """It reads the clock in the middle of its statement; meanwhile the task is deleted, and another caller takes the
+    key."""
     arena.build_gate()
 
     race = arena.explore(
@@ -235,8 +236,8 @@ def test_who_is_stopped_while_taking_a_key_looks_again(arena: Arena) -> None:
     } == race.outcomes.keys()
 
 
-def test_a_cancel_by_hand_frees_the_key(arena: Arena) -> None:
-    """From its commit on; before it the old id is the answer, and nobody waits to give it."""
+def test_a_manual_cancel_frees_the_key(arena: Arena) -> None:
+    """From its commit on. Before it a caller gets the old id, without a wait."""
     race = arena.explore(
         KEYED,
         hand(*held(enqueue()), name="p"),
@@ -254,7 +255,7 @@ def test_a_cancel_by_hand_frees_the_key(arena: Arena) -> None:
 
 
 def test_a_cancel_by_the_handler_frees_the_key(arena: Arena) -> None:
-    """Its worker writes that end, and waits for no taker."""
+    """Its worker writes that end, and waits for no caller."""
     race = arena.explore(
         [crew("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
         hand(*held(enqueue()), name="p"),
@@ -268,8 +269,8 @@ def test_a_cancel_by_the_handler_frees_the_key(arena: Arena) -> None:
     assert not {wait for wait in race.waits if wait.startswith("a ")}
 
 
-def test_a_running_task_that_a_hand_cancels_while_it_ends(arena: Arena) -> None:
-    """Whoever is first decides; the key is free where the cancel was."""
+def test_a_running_task_that_is_cancelled_manually_while_it_ends(arena: Arena) -> None:
+    """The first decides. After the cancel the key is free."""
     race = arena.explore(
         [crew("a"), task(1, "running", of="a", idempotency_key="k"), key("k", 1)],
         hand(*held(enqueue()), name="p"),
@@ -283,7 +284,7 @@ def test_a_running_task_that_a_hand_cancels_while_it_ends(arena: Arena) -> None:
 
 
 def test_a_cancelled_task_is_requeued_or_its_key_is_taken(arena: Arena) -> None:
-    """Never both: a taker waits for the requeue, or the requeue for the taker and is refused."""
+    """Never both: an enqueue waits for the requeue, or the requeue waits for the enqueue and is refused."""
     race = arena.explore(
         CANCELLED_ONE,
         hand(*held(enqueue()), name="p"),
@@ -304,7 +305,7 @@ def test_a_cancelled_task_is_requeued_or_its_key_is_taken(arena: Arena) -> None:
 
 
 def test_a_requeue_that_is_rolled_back_leaves_the_key_free(arena: Arena) -> None:
-    """And a taker that is rolled back leaves it to the requeue."""
+    """And a rolled-back enqueue leaves it to the requeue."""
     undone_requeue = arena.explore(CANCELLED_ONE, hand(*held(enqueue()), name="p"), hand(*undone(requeue(1))))
     undone_taker = arena.explore(CANCELLED_ONE, hand(*undone(enqueue()), name="p"), hand(*held(requeue(1))))
 
@@ -315,7 +316,7 @@ def test_a_requeue_that_is_rolled_back_leaves_the_key_free(arena: Arena) -> None
     )
 
 
-def test_a_taker_with_an_old_snapshot_does_not_take_the_key_of_a_requeued_task(arena: Arena) -> None:
+def test_an_enqueue_with_an_old_snapshot_does_not_take_the_key_of_a_requeued_task(arena: Arena) -> None:
     """It began before the requeue and still sees the task cancelled: it fails with 40001."""
     old = Step("enqueue", b"SELECT orchestrator.enqueue('mail', key => 'k')")
     look = Step("put snapshot", b"BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1 WHERE false")

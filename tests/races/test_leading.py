@@ -1,7 +1,7 @@
-"""Candidates, leaders and their duties: one leads at a time, in terms that rise, and no duty is done in another's term.
+"""Candidates, leaders and their duties: one worker leads at a time, terms rise, and no duty runs in another's term.
 
-Time stands still here but for one step, in which a term ends. The statements' own lock_timeout is off, so that who has
-to wait does; that it gives up is seen in tests/lead.
+Time stands still here, except for one step in which a term ends. The statements' own lock_timeout is off, so that a
+session that must wait does wait; tests/lead shows that it gives up.
 """
 
 import pytest
@@ -33,7 +33,7 @@ C_LEADS = [NOW, crew("bc", leader="c")]
 
 @pytest.fixture
 def arena(arena: Arena) -> Arena:
-    """A fresh database, where time stands still."""
+    """A new database with a stopped clock."""
     arena.build_clock()
     return arena
 
@@ -58,8 +58,8 @@ def c_beats() -> Actor:
     return worker("c", *held(renew("c")), session="c beats")
 
 
-def test_of_two_who_find_the_lead_vacant_one_gets_it(arena: Arena) -> None:
-    """They meet at the unique index; the other is told 23505, or finds that somebody leads."""
+def test_of_two_candidates_for_a_vacant_lead_one_wins(arena: Arena) -> None:
+    """They meet at the unique index. The other gets 23505, or finds that there is a leader."""
     race = arena.explore([NOW, crew("ab")], candidate("a"), candidate("b"))
 
     assert {
@@ -71,8 +71,8 @@ def test_of_two_who_find_the_lead_vacant_one_gets_it(arena: Arena) -> None:
     assert {"a ascend for b", "b ascend for a"} == race.waits
 
 
-def test_of_two_who_find_the_term_over_one_gets_the_lead(arena: Arena) -> None:
-    """They meet at the incumbent's row; who waited there finds a new leader, and does not depose it."""
+def test_of_two_candidates_after_a_term_one_wins(arena: Arena) -> None:
+    """They meet at the old leader's row. The one that waited there finds a new leader, and does not remove it."""
     race = arena.explore([NOW, crew("abc", leader="c"), LATER], candidate("a"), candidate("b"))
 
     assert {
@@ -83,8 +83,8 @@ def test_of_two_who_find_the_term_over_one_gets_the_lead(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize("start", [crew("abc"), crew("abc", leader="c")], ids=["vacant", "over"])
-def test_of_three_one_gets_the_lead(arena: Arena, start: str) -> None:
-    """Whoever; and each of them does in some order, the old leader too."""
+def test_of_three_candidates_one_wins(arena: Arena, start: str) -> None:
+    """Each of them wins in some order, the old leader too."""
     race = arena.explore([NOW, start, LATER], *map(candidate_at_once, "abc"))
 
     assert race.schedules == sum(race.count(f"{name}.ascend 11") for name in "abc")
@@ -92,7 +92,7 @@ def test_of_three_one_gets_the_lead(arena: Arena, start: str) -> None:
 
 
 def test_a_takeover_waits_for_a_duty_and_a_duty_for_a_takeover(arena: Arena) -> None:
-    """Once its term is over: the duty is done before the next one begins, or not at all."""
+    """After the end of the term: the duty runs before the next term begins, or not at all."""
     race = arena.explore(C_LEADS, c_does_a_duty(), TERM_ENDS, candidate("b"))
 
     assert {
@@ -105,7 +105,7 @@ def test_a_takeover_waits_for_a_duty_and_a_duty_for_a_takeover(arena: Arena) -> 
 
 
 def test_a_resignation_waits_for_ones_own_duty(arena: Arena) -> None:
-    """And a duty that begins meanwhile waits for it, and is not done."""
+    """A duty that begins meanwhile waits for the resignation, and does not run."""
     race = arena.explore(C_LEADS, c_does_a_duty(), c_resigns())
 
     assert {
@@ -115,8 +115,8 @@ def test_a_resignation_waits_for_ones_own_duty(arena: Arena) -> None:
     assert {"c resigns own for c", "c fence for c resigns"} == race.waits
 
 
-def test_who_stands_while_the_leader_resigns_gets_the_lead_or_none_does(arena: Arena) -> None:
-    """In the latter case the lead is vacant, and who stands next gets it."""
+def test_a_candidate_during_a_resignation_wins_or_no_worker_does(arena: Arena) -> None:
+    """In the second case the lead is vacant, and the next candidate wins."""
     race = arena.explore(C_LEADS, c_resigns(), candidate("b"))
 
     assert {
@@ -137,7 +137,7 @@ def test_a_beat_waits_for_no_duty_and_no_duty_for_a_beat(arena: Arena) -> None:
 
 
 def test_a_term_is_renewed_or_taken_over(arena: Arena) -> None:
-    """A beat that waited for the takeover renews nothing; a takeover that waited for the beat takes nothing."""
+    """A beat that waited for the takeover renews nothing; a takeover that waited for the beat changes nothing."""
     race = arena.explore(C_LEADS, c_beats(), TERM_ENDS, candidate("b"))
 
     assert {
@@ -150,7 +150,7 @@ def test_a_term_is_renewed_or_taken_over(arena: Arena) -> None:
 
 
 def test_a_duty_of_the_old_leader_is_not_done_in_the_new_ones_term(arena: Arena) -> None:
-    """Both do a duty, each in its own term, whatever the order."""
+    """Both run a duty, each in its own term, in any order."""
     race = arena.explore(
         C_LEADS, c_does_a_duty(), TERM_ENDS, leader(stand_at_once("b"), *held(*duty("b")), name="b")
     )
@@ -163,8 +163,8 @@ def test_a_duty_of_the_old_leader_is_not_done_in_the_new_ones_term(arena: Arena)
     } == race.outcomes
 
 
-def test_a_duty_of_who_resigned_is_not_done_in_the_next_ones_term(arena: Arena) -> None:
-    """Two lanes of one leader, one of which lays the lead down, and a successor."""
+def test_a_duty_of_a_resigned_leader_does_not_run_in_the_next_term(arena: Arena) -> None:
+    """Two lanes of one leader, one of which resigns, and a successor."""
     race = arena.explore(
         C_LEADS, c_does_a_duty(), c_resigns(), leader(stand_at_once("b"), *held(*duty("b")), name="b")
     )
@@ -178,7 +178,7 @@ def test_a_duty_of_who_resigned_is_not_done_in_the_next_ones_term(arena: Arena) 
 
 
 def test_a_duty_of_ones_own_older_term_is_not_done(arena: Arena) -> None:
-    """Who resigned, and leads again, does nothing any more in its first term."""
+    """A worker that has resigned, and leads again, does no more duties in its first term."""
     c_leads_again = leader(*held(*resign("c", 1)), stand_at_once("c"), name="c again")
     race = arena.explore(C_LEADS, c_does_a_duty(), c_leads_again)
 
@@ -188,9 +188,9 @@ def test_a_duty_of_ones_own_older_term_is_not_done(arena: Arena) -> None:
     } == race.outcomes
 
 
-def test_who_found_the_lead_vacant_deposes_nobody(arena: Arena) -> None:
-    """Between its first statement and its second somebody is elected, begins a duty, and a jump of the clock ends the
-    term: there is nothing that the takeover would wait for, and the duty is done in its term."""
+def test_a_candidate_that_found_a_vacant_lead_removes_no_leader(arena: Arena) -> None:
+    """Between its two statements another worker is elected, begins a duty, and a jump of the clock ends the term.
+    The takeover has no lock to wait for, and the duty runs in its own term."""
     arena.explore(
         [NOW, crew("ab")],
         candidate("b"),
@@ -200,7 +200,7 @@ def test_who_found_the_lead_vacant_deposes_nobody(arena: Arena) -> None:
 
 
 def test_a_term_that_was_drawn_and_waited_is_not_older_than_the_last(arena: Arena) -> None:
-    """Somebody's lock on the candidate's row holds it up with its term drawn; another is elected, and resigns."""
+    """A lock on the candidate's row delays it after it has drawn its term; another is elected, and resigns."""
     arena.explore(
         [NOW, crew("ab")],
         candidate_at_once("b"),

@@ -1,4 +1,5 @@
-"""Two hands at one task. Moving a row from leaf to leaf makes who waits for it fail with 40001, and repeat."""
+"""Two manual changes of one task. A move between leaves makes the other, waiting change fail with 40001, and the
+client repeats it."""
 
 from tests.races.conftest import Arena
 from tests.races.manual import cancel, delete, requeue, requeue_dead
@@ -9,7 +10,7 @@ BURIED = [crew("a"), task(1, "dead_letter", of="a"), task(2, "dead_letter", of="
 
 
 def test_a_dead_letter_is_requeued_by_two(arena: Arena) -> None:
-    """It runs again, once: who comes too late is told 40001, or requeues what waits already."""
+    """It runs again, once. The late session gets 40001, or requeues a task that already waits."""
     race = arena.explore(
         BURIED[:2],
         hand(*held(requeue(1)), name="p"),
@@ -30,7 +31,7 @@ def test_a_dead_letter_is_requeued_by_two(arena: Arena) -> None:
 
 
 def test_all_dead_letters_are_requeued_while_one_is_already(arena: Arena) -> None:
-    """What somebody else requeued meanwhile is not fenced off its new worker."""
+    """A task that another session has requeued meanwhile is not fenced off from its new worker."""
     race = arena.explore(
         BURIED,
         hand(*held(requeue_dead()), name="p"),
@@ -47,7 +48,7 @@ def test_all_dead_letters_are_requeued_while_one_is_already(arena: Arena) -> Non
 
 
 def test_requeue_cancel_and_delete(arena: Arena) -> None:
-    """Three wishes for one task: it ends in one place, or is gone."""
+    """Three manual changes of one task: it ends in one place, or is gone."""
     race = arena.explore(
         [crew("a"), task(1)],
         hand(*held(requeue(1)), name="p"),

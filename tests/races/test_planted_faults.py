@@ -1,7 +1,7 @@
-"""Statements with one part missing: the races must catch each, or they would catch nothing.
+"""Statements with one part missing: the races must find each of them, or the races would prove nothing.
 
-The fault is planted in the product's own text, so it has to be found there. Where a fault harms no task, but makes
-somebody wait or fail who should not, it is what the race was told that gives it away.
+The fault is planted in the product's own text, so that text must be found there. A fault may harm no task, but make
+a session wait or fail without need. The answer to that session then shows the fault.
 """
 
 import pytest
@@ -50,7 +50,7 @@ UNFENCED = {
 
 @pytest.mark.parametrize("what", UNFENCED)
 def test_a_write_without_its_lease_is_caught(arena: Arena, what: str) -> None:
-    """A hand requeues, another worker claims, and the first one writes as if nothing had happened."""
+    """An operator requeues, another worker claims, and the first one still writes."""
     with pytest.raises(AssertionError, match="I4: a moved task 1"):
         arena.explore(
             [crew("ab"), task(1, "claimed", of="a")],
@@ -61,8 +61,8 @@ def test_a_write_without_its_lease_is_caught(arena: Arena, what: str) -> None:
 
 
 @pytest.mark.parametrize("step", [claim("a"), sweep()], ids=["claim", "sweep"])
-def test_waiting_where_others_pass_by_is_caught(arena: Arena, step: Step) -> None:
-    """Without SKIP LOCKED all workers stand in one line."""
+def test_a_wait_instead_of_skip_locked_is_caught(arena: Arena, step: Step) -> None:
+    """Without SKIP LOCKED all workers wait for each other."""
     race = arena.explore(
         [crew("ab"), task(1), task(2, "scheduled", run_at="now - 1 hour")],
         worker("a", *held(broken(step, "SKIP LOCKED"))),
@@ -72,8 +72,8 @@ def test_waiting_where_others_pass_by_is_caught(arena: Arena, step: Step) -> Non
     assert race.waits
 
 
-def test_a_claim_of_what_is_not_ready_is_caught(arena: Arena) -> None:
-    """It takes over what another worker holds."""
+def test_a_claim_of_a_task_that_is_not_ready_is_caught(arena: Arena) -> None:
+    """It takes tasks that another worker holds."""
     with pytest.raises(AssertionError, match=r"I4|I16"):
         arena.explore(
             [crew("ab"), task(1)],
@@ -82,8 +82,8 @@ def test_a_claim_of_what_is_not_ready_is_caught(arena: Arena) -> None:
         )
 
 
-def test_a_recovery_of_what_it_has_not_locked_is_caught(arena: Arena) -> None:
-    """Stopped in the middle, it takes a task from the worker that has claimed it meanwhile."""
+def test_a_recovery_of_unlocked_tasks_is_caught(arena: Arena) -> None:
+    """If it stops in the middle, it takes a task from a worker that has claimed it meanwhile."""
     arena.build_gate()
     unlocked = broken(recover(), "        FOR UPDATE SKIP LOCKED\n    ) AS t", "    ) AS t")
 
@@ -97,8 +97,8 @@ def test_a_recovery_of_what_it_has_not_locked_is_caught(arena: Arena) -> None:
         )
 
 
-def test_a_death_that_is_not_looked_at_again_is_caught(arena: Arena) -> None:
-    """Stopped in the middle, it declares a worker dead whose beat has just been answered."""
+def test_a_death_without_a_second_check_is_caught(arena: Arena) -> None:
+    """If it stops in the middle, it declares a worker dead whose beat has just succeeded."""
     arena.build_gate()
 
     race = arena.explore(
@@ -111,8 +111,8 @@ def test_a_death_that_is_not_looked_at_again_is_caught(arena: Arena) -> None:
     assert race.count("leader.recover 1", "a.beat True")
 
 
-def test_a_charge_for_what_has_not_begun_is_caught(arena: Arena) -> None:
-    """A neighbour's crash must cost no attempt."""
+def test_a_charge_for_a_task_that_has_not_begun_is_caught(arena: Arena) -> None:
+    """The crash of another task's worker must cost no attempt."""
     with pytest.raises(AssertionError, match=r"I10: leader moved task 1 from claimed to pending: \+0"):
         arena.explore(
             [LATE, task(1, "claimed", of="a")],
@@ -126,7 +126,7 @@ def test_a_charge_for_what_has_not_begun_is_caught(arena: Arena) -> None:
         )
 
 
-def test_who_stopped_and_is_forgotten_is_caught(arena: Arena) -> None:
+def test_a_stopped_worker_that_recovery_skips_is_caught(arena: Arena) -> None:
     """Its last claim committed after it had deregistered."""
     forgetful = broken(recover(later=True), "OR w.id IN (SELECT h.worker_id FROM holder AS h)")
 
@@ -140,7 +140,7 @@ def test_who_stopped_and_is_forgotten_is_caught(arena: Arena) -> None:
 
 
 def test_a_worker_that_moves_rows_is_caught(arena: Arena) -> None:
-    """A hand's bulk UPDATE fails for it."""
+    """A manual bulk UPDATE fails because of it."""
     moving = sql(
         "finish",
         b"UPDATE orchestrator.tasks SET status = 'completed', lease = NULL, finished_at = now()"
@@ -155,8 +155,8 @@ def test_a_worker_that_moves_rows_is_caught(arena: Arena) -> None:
         )
 
 
-def test_a_key_given_out_by_what_was_seen_before_the_wait_is_caught(arena: Arena) -> None:
-    """Who waited for a key looks at the tasks of before, finds none, and takes the key a second time."""
+def test_a_key_taken_by_a_snapshot_from_before_the_wait_is_caught(arena: Arena) -> None:
+    """A statement that waited for a key looks at old rows, finds none, and takes the key a second time."""
     expired = "WHERE k.expires_at <= orchestrator.clock();"
     unseen = f"{expired[:-1]} OR NOT EXISTS (SELECT FROM orchestrator.tasks AS t WHERE t.id = k.task_id);"
     arena.rebuild("take_key", expired, unseen)
@@ -177,7 +177,7 @@ def test_keys_taken_in_any_order_are_caught(arena: Arena) -> None:
 
 
 def test_a_duty_without_its_lock_is_caught(arena: Arena) -> None:
-    """The fence looks, and holds nobody up: the next term begins in the middle of the duty."""
+    """The fence reads, but locks nothing: the next term begins in the middle of the duty."""
     arena.build_clock()
     fence, deed = duty("c", 1)
 
@@ -191,7 +191,7 @@ def test_a_duty_without_its_lock_is_caught(arena: Arena) -> None:
 
 
 def test_a_takeover_without_its_lock_is_caught(arena: Arena) -> None:
-    """An UPDATE of is_leader alone gets past the duty's lock."""
+    """An UPDATE of is_leader alone ignores the duty's lock."""
     arena.build_clock()
 
     with pytest.raises(AssertionError, match=r"I8: .* does a duty of term 1 in that of"):
@@ -204,7 +204,7 @@ def test_a_takeover_without_its_lock_is_caught(arena: Arena) -> None:
 
 
 def test_a_resignation_without_its_lock_is_caught(arena: Arena) -> None:
-    """It lays the lead down in the middle of a duty of its own."""
+    """It resigns in the middle of its own duty."""
     arena.build_clock()
     own, lay_down = resign("c", 1)
 
@@ -216,8 +216,8 @@ def test_a_resignation_without_its_lock_is_caught(arena: Arena) -> None:
         )
 
 
-def test_a_fence_that_does_not_look_for_itself_is_caught(arena: Arena) -> None:
-    """It is passed in the term of another."""
+def test_a_fence_that_does_not_check_its_own_id_is_caught(arena: Arena) -> None:
+    """It passes in the term of another leader."""
     arena.build_clock()
     fence, deed = duty("c", 1)
     careless = broken(

@@ -1,6 +1,6 @@
-"""Recovery against the worker that is taken for dead, against a second recovery, and against hands.
+"""Recovery against the worker that is taken for dead, against a second recovery, and against manual changes.
 
-Each recovers once more when the schedule is over, as it comes by every second; then nothing may be held by the dead.
+Each race recovers once more at its end, as recovery runs every second; then the dead worker may hold no task.
 """
 
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ ORPHANS = [LATE, task(1, "running", of="a"), task(2, "claimed", of="a")]
 
 
 def test_two_recoveries_equal_one(arena: Arena) -> None:
-    """Each task is taken back once and its loss counted once, though two leaders think that they lead."""
+    """Each task is taken back once and its loss counted once, although two leaders believe that they lead."""
     race = arena.explore(
         ORPHANS,
         leader(*held(recover()), again(recover())),
@@ -102,8 +102,9 @@ WORKERS_STEPS = {
 
 
 @pytest.mark.parametrize("what", WORKERS_STEPS)
-def test_who_is_taken_for_dead_is_first_or_too_late(arena: Arena, what: str) -> None:
-    """What it wrote before holds; what it writes after is refused. It may wait for the recovery, not the recovery."""
+def test_a_worker_taken_for_dead_is_first_or_too_late(arena: Arena, what: str) -> None:
+    """Its earlier writes stay; its later ones are refused. It may wait for the recovery, but the recovery never
+    waits for it."""
     steps, expected = WORKERS_STEPS[what]
 
     race = arena.explore(ORPHANS, leader(*held(recover())), worker("a", *held(*steps)), afterwards=recover())
@@ -112,7 +113,7 @@ def test_who_is_taken_for_dead_is_first_or_too_late(arena: Arena, what: str) -> 
 
 
 def test_a_loss_and_an_end_are_never_both_counted(arena: Arena) -> None:
-    """The fifth loss would make it a dead letter: either it becomes a dead letter, or it has finished."""
+    """The fifth loss would make a dead letter: the task either becomes one, or has finished."""
     race = arena.explore(
         [LATE, task(1, "running", of="a", losses=4)],
         leader(*held(recover())),
@@ -128,7 +129,8 @@ def test_a_loss_and_an_end_are_never_both_counted(arena: Arena) -> None:
 
 
 def test_a_loss_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena) -> None:
-    """The dead letter bears the lease, and so does the record of the loss; the worker asks by it what was written."""
+    """The dead letter has the lease, and so does the record of the loss. The worker checks by it which outcome was
+    written."""
     race = arena.explore(
         [LATE, task(1, "running", of="a", losses=4)],
         leader(*held(recover())),
@@ -141,8 +143,9 @@ def test_a_loss_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena) ->
     } == race.outcomes
 
 
-def test_who_beats_with_its_beacon_out_is_left_alone(arena: Arena) -> None:
-    """It was seen dark, after its last beat: with one beat more, or the beacon lit again, it is not taken for dead."""
+def test_a_worker_that_beats_without_its_beacon_is_left_alone(arena: Arena) -> None:
+    """Its beacon was lost after its last beat. After another beat, or with the beacon back, it is not taken for
+    dead."""
     seen, beacon = datetime.now(UTC), 4711
     race = arena.explore(
         [crew("ab"), without_beacon("a", beacon, seen), *ORPHANS[1:]],
@@ -158,8 +161,8 @@ def test_who_beats_with_its_beacon_out_is_left_alone(arena: Arena) -> None:
     assert {"a beat for leader", "a listens light for leader", "a listens light for a"} == race.waits
 
 
-def test_what_the_dead_claims_is_taken_back(arena: Arena) -> None:
-    """A claim on its way when its worker is declared dead gets nothing, or loses it to the next round."""
+def test_a_claim_of_a_dead_worker_is_taken_back(arena: Arena) -> None:
+    """A claim during the declaration of death gets no task, or the next round takes its tasks back."""
     race = arena.explore(
         [LATE, task(1), task(2, "running", of="a")],
         leader(*held(recover())),
@@ -176,8 +179,9 @@ def test_what_the_dead_claims_is_taken_back(arena: Arena) -> None:
     assert set() == race.waits
 
 
-def test_who_deregisters_with_a_claim_on_its_way_is_found(arena: Arena) -> None:
-    """It stopped in good order, as it thinks, and its last claim commits afterwards: not now, but when it is late."""
+def test_a_worker_that_deregisters_during_a_claim_is_found(arena: Arena) -> None:
+    """It believes that it has stopped cleanly, and its last claim commits afterwards. Recovery finds the task when
+    the worker is late."""
     race = arena.explore(
         [LATE, task(1)],
         leader(*held(recover())),
@@ -246,8 +250,8 @@ HANDS = {
 
 
 @pytest.mark.parametrize("what", HANDS)
-def test_a_hand_has_the_last_word(arena: Arena, what: str) -> None:
-    """Recovery passes by what a hand holds; the hand waits for the recovery, and then does what it wanted."""
+def test_the_manual_change_is_the_last_one(arena: Arena, what: str) -> None:
+    """Recovery skips rows that a manual change locks. The manual change waits for the recovery, and then succeeds."""
     wish, expected = HANDS[what]
 
     race = arena.explore(ORPHANS, leader(*held(recover())), hand(*held(wish)), afterwards=recover())
@@ -257,7 +261,7 @@ def test_a_hand_has_the_last_word(arena: Arena, what: str) -> None:
 
 
 def test_recover_cancel_and_finish(arena: Arena) -> None:
-    """Three at one task, and a claim: one of them ends the lease, whatever the order."""
+    """Three sessions at one task, and a claim: one of them ends the lease, in any order."""
     race = arena.explore(
         [LATE, task(1, "running", of="a")],
         leader(*held(recover())),
@@ -295,7 +299,7 @@ GATED: dict[str, tuple[Actor, str]] = {
 
 @pytest.mark.parametrize("what", GATED)
 def test_a_recovery_that_is_stopped_in_the_middle_looks_again(arena: Arena, what: str) -> None:
-    """It has taken its snapshot and asks for the time; what it is about to take is changed, and claimed by another."""
+    """It has taken its snapshot and reads the clock; meanwhile its task changes, and another worker claims it."""
     arena.build_gate()
     actor, came_first = GATED[what]
 

@@ -1,4 +1,5 @@
-"""The tester itself: that it takes every order, sees who waits, sits a deadlock out, and tells what it found."""
+"""The race runner itself: it tries every order, recognises a wait, waits for the end of a deadlock, and reports its
+findings."""
 
 from collections.abc import Sequence
 from itertools import permutations
@@ -17,7 +18,7 @@ NOTHING = b"SELECT 1"
 
 
 def orders(company: Company) -> list[str]:
-    """Play every schedule; return the orders."""
+    """Run every schedule; return the orders."""
     played: list[str] = []
     beginning: Sequence[Choice] | None = ()
     while beginning is not None:
@@ -31,7 +32,7 @@ def orders(company: Company) -> list[str]:
 def test_every_merge_is_played_once(
     connection: psycopg.Connection, database_url: str, lengths: tuple[int, ...]
 ) -> None:
-    """When nobody waits, the schedules are all the orders there are, and no order comes twice."""
+    """Without waits, the schedules are all possible orders, and no order occurs twice."""
     names = [name * length for name, length in zip("pqr", lengths, strict=False)]
     actors = [hand(*(sql(f"s{n}", NOTHING) for n in range(len(name))), name=name[0]) for name in names]
     company = Company(database_url, connection, actors)
@@ -43,8 +44,8 @@ def test_every_merge_is_played_once(
     assert sorted({"".join(order) for order in permutations("".join(names))}) == sorted(played)
 
 
-def test_who_waits_is_seen_and_takes_no_step(arena: Arena) -> None:
-    """A second session that wants a lock has no next step until the first has let go."""
+def test_a_waiting_actor_is_recognised_and_takes_no_step(arena: Arena) -> None:
+    """A second session that waits for a lock has no next step until the first releases it."""
     race = arena.explore(
         [task(1)],
         hand(*held(lock(1)), name="p"),
@@ -55,8 +56,8 @@ def test_who_waits_is_seen_and_takes_no_step(arena: Arena) -> None:
     assert ({"p lock for q", "q lock for p"}, 2) == (race.waits, race.waited)
 
 
-def test_a_deadlock_is_sat_out(arena: Arena) -> None:
-    """Both wait, neither has a next step; the server ends it, and the schedule goes on."""
+def test_the_runner_waits_for_the_end_of_a_deadlock(arena: Arena) -> None:
+    """Both wait, and neither has a next step. The server ends it, and the schedule goes on."""
     race = arena.explore(
         [task(1), task(2)],
         hand(*held(lock(1), again(lock(2))), name="p"),
@@ -68,8 +69,8 @@ def test_a_deadlock_is_sat_out(arena: Arena) -> None:
     assert 0 == race.count("p.lock again 40P01", "q.lock again 40P01")
 
 
-def test_what_must_not_be_is_told_with_its_schedule(arena: Arena) -> None:
-    """Which invariant, who broke it, and in which order of steps."""
+def test_a_broken_invariant_is_reported_with_its_schedule(arena: Arena) -> None:
+    """The invariant, the actor that broke it, and the order of the steps."""
     unfenced = broken(complete("a", 1), "AND t.lease OPERATOR(pg_catalog.=) g.lease")
 
     with pytest.raises(AssertionError) as caught:

@@ -1,4 +1,4 @@
-"""Sweeps against each other, and against hands who change their minds: what is due is freed once, or not at all."""
+"""Sweeps against each other, and against manual changes: a due task is freed once, or not at all."""
 
 import pytest
 
@@ -32,8 +32,9 @@ def test_three_sweeps_free_each_task_once(arena: Arena) -> None:
 
 
 @pytest.mark.parametrize("what", WISHES)
-def test_a_hand_changes_what_is_just_falling_due(arena: Arena, what: str) -> None:
-    """A sweep passes by what a hand holds; the hand waits for sweep and claim, and has the last word or is told."""
+def test_a_manual_change_of_a_task_that_is_just_due(arena: Arena, what: str) -> None:
+    """A sweep skips rows that a manual change locks. The manual change waits for sweep and claim, and then succeeds
+    or gets an error."""
     wish, granted = WISHES[what]
 
     race = arena.explore(
@@ -50,7 +51,8 @@ def test_a_hand_changes_what_is_just_falling_due(arena: Arena, what: str) -> Non
 
 @pytest.mark.parametrize("what", WISHES)
 def test_a_sweep_that_is_stopped_in_the_middle_looks_again(arena: Arena, what: str) -> None:
-    """It has taken its snapshot and asks for the time; then a hand puts the task off, and it stays where it was put."""
+    """It has taken its snapshot and reads the clock; then a manual change delays the task, and the sweep leaves it
+    there."""
     arena.build_gate()
     wish, granted = WISHES[what]
 

@@ -1,7 +1,7 @@
-"""What happens when workers, leaders, connections and servers fail, seen on real processes.
+"""The effects when workers, leaders, connections and servers fail, on real processes.
 
 test_*.py              with short settings, as part of `make test`: the outcome and its cause on record
 python -m tests.recovery, `make recovery`
-                       with the default settings: how long it takes, against the bars; also the five scenarios by
-                       which queues are compared, under 500 tasks a second (--only scenarios --rounds 5)
+                       with the default settings: the times, compared with the limits; also the five scenarios for the
+                       comparison of queues, under 500 tasks/s (--only scenarios --rounds 5)
 """

@@ -1,7 +1,7 @@
-"""`python -m tests.recovery`: do every drill with the default settings, and hold what it took against the bars.
+"""`python -m tests.recovery`: run every drill with the default settings, and compare the times with the limits.
 
-The drills wait more than they work, so they go on beside one another, each on a database of its own. A server gives
-no verdict before it has been up for as long as it takes to be declared dead, so all begin when it is old enough.
+The drills wait more than they work, so they run side by side, each on a database of its own. A server declares no
+worker dead before it has been up for that time, so all drills begin when the server is old enough.
 """
 
 import argparse
@@ -35,7 +35,7 @@ DEAD_AFTER_SECONDS = 30.0
 
 
 class Record:
-    """What the drills have noted, and which of them failed."""
+    """The measurements of the drills, and the failed ones."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -43,12 +43,12 @@ class Record:
         self.failed: dict[str, str] = {}
 
     def note(self, name: str, value: float) -> None:
-        """Write down one measurement."""
+        """Record one measurement."""
         with self._lock:
             self.samples[name].append(value)
 
     def table(self, wanted: set[str]) -> tuple[str, bool]:
-        """Return all of it as text, and whether every bar was met."""
+        """Return everything as text, and whether every limit was met."""
         width = max(map(len, BARS))
         rows = [f"{'':{width}}  {'bar':>6}  {'p50':>7}  {'p99':>7}  {'max':>7}  {'n':>4}"]
         fine = not self.failed
@@ -67,13 +67,13 @@ class Record:
 
 
 def percentile(samples: list[float], percent: int) -> float:
-    """Return the least sample that so many percent do not exceed."""
+    """Return the least sample that this percentage does not exceed."""
     ordered = sorted(samples)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
 def main() -> int:
-    """Do what the command line asks for; 1 when a bar was missed."""
+    """Run the command line. Return 1 if a limit was missed."""
     asked = arguments()
     record = Record()
     with servers.temporary_directory() as directory:
@@ -110,7 +110,7 @@ def arguments() -> argparse.Namespace:
 def planned(
     server: servers.Server, directory: Path, record: Record, asked: argparse.Namespace
 ) -> list[Callable[[], None]]:
-    """Make a database for each drill, and return what each lane has to do."""
+    """Make a database for each drill, and return the drills of each lane."""
     lanes: list[Callable[[], None]] = []
     for drills_of_lane in LANES:
         chosen = [drill for drill in drills_of_lane if asked.only in drill.__name__]
@@ -149,7 +149,7 @@ def on_stage(
     drill: Callable[[Environment, int, drills.Note], None],
     rounds: int,
 ) -> Callable[[], None]:
-    """Make the drill's database; return what does it there."""
+    """Make the drill's database. Return the function that runs the drill there."""
     name = drill.__name__
     url = server.migrated(name)
     (directory / name).mkdir()
@@ -162,7 +162,7 @@ def on_stage(
 
 
 def told(record: Record, name: str, work: Callable[[], None]) -> Callable[[], None]:
-    """Do it, and say how long it took; a failure is one line of the table, and the others go on."""
+    """Run it, and print its duration. A failure is one line of the table, and the others go on."""
 
     def work_and_tell() -> None:
         begun = time.monotonic()

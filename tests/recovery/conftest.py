@@ -1,4 +1,4 @@
-"""A stage with short settings for each test."""
+"""An environment with short settings for each test."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,14 +12,14 @@ from tests.worker.processes import QUICK
 
 @pytest.fixture
 def quick(database_url: str, tmp_path: Path) -> Iterator[Environment]:
-    """A database, and workers who are declared dead after a second."""
+    """A database, and workers that are declared dead after a second."""
     with environment(database_url, tmp_path, QUICK) as made:
         yield made
 
 
 @pytest.fixture
 def patient(database_url: str, tmp_path: Path) -> Iterator[Environment]:
-    """Workers whom nobody would miss for seven seconds but for their beacons."""
+    """Workers that are declared dead after seven seconds, or earlier by their beacons."""
     settings = {**QUICK, "ORCHESTRATOR_DEAD_AFTER_SECONDS": "7", "ORCHESTRATOR_TERM_SECONDS": "10"}
     with environment(database_url, tmp_path, settings) as made:
         old_enough(made, 7.0)
@@ -27,7 +27,7 @@ def patient(database_url: str, tmp_path: Path) -> Iterator[Environment]:
 
 
 def old_enough(made: Environment, seconds: float) -> None:
-    """Wait until the server has been up for so long: before that, no beacon counts."""
+    """Wait until the server has been up for this time: before that, no beacon counts."""
     made.until(
         lambda: made.ask(
             "SELECT 1 WHERE statement_timestamp() - pg_postmaster_start_time() > %s * interval '1 s'", seconds
@@ -38,5 +38,5 @@ def old_enough(made: Environment, seconds: float) -> None:
 
 @pytest.fixture
 def connection(quick: Environment) -> psycopg.Connection:
-    """A session on the database of the stage."""
+    """A session on the environment's database."""
     return quick.connection

@@ -1,7 +1,8 @@
-"""The drills: each row of the table of recovery, done to real processes with the default settings, and timed.
+"""The drills: each row of the recovery table, done to real processes with the default settings, and timed.
 
-A drill takes its stage and how often to repeat, and notes what it measured under the name of a bar. What must hold
-besides the time (each task once more and no more, the cause on record, nobody falsely declared dead) it asserts.
+A drill gets its environment and the number of rounds, and notes its measurements under the name of a limit. It
+asserts everything besides the time: each task runs once more and no more, the cause is on record, and no live worker
+is declared dead.
 """
 
 import signal
@@ -61,7 +62,7 @@ BARS = {
 
 
 def worker_killed(environment: Environment, rounds: int, note: Note) -> None:
-    """A worker with its slots full is killed, while another one leads; its successor is the next victim."""
+    """A worker with full slots is killed, while another one leads; its successor is the next victim."""
     leader = environment.hire("-q", "nobody's")
     environment.until(lambda: environment.leads(leader), "it leads")
     victim = environment.hire("-q", "default")
@@ -70,7 +71,7 @@ def worker_killed(environment: Environment, rounds: int, note: Note) -> None:
 
 
 def worker_without_beacon(environment: Environment, rounds: int, note: Note) -> None:
-    """The same, where the victim's way leads through PgBouncer, so that it holds no beacon."""
+    """The same, with the victim behind PgBouncer, so that it holds no beacon."""
     leader = environment.hire("-q", "nobody's")
     environment.until(lambda: environment.leads(leader), "it leads")
     with bouncer.bouncing(environment.url, environment.folder("bouncer"), pool_size=20) as url:
@@ -83,7 +84,7 @@ def worker_without_beacon(environment: Environment, rounds: int, note: Note) -> 
 def killed(
     environment: Environment, victim: Process, name: str, note: Note, *, url: str | None = None
 ) -> Process:
-    """Kill this worker while its slots are full; return the one that has run its tasks again."""
+    """Kill this worker while its slots are full. Return the worker that has run its tasks again."""
     ids = environment.run_all("drill.hold", FULL)
     rescuer = environment.hire("-q", "default", url=url, lit=url is None)
     lost_id = environment.id_of(victim)
@@ -97,7 +98,7 @@ def killed(
 
 
 def leader_killed(environment: Environment, rounds: int, note: Note) -> None:
-    """The leader itself, with its slots full: first somebody must lead, then take back."""
+    """The leader itself, with full slots: first another worker must be elected, then it recovers."""
     victim = environment.hire("-q", "default")
     environment.until(lambda: environment.leads(victim), "it leads")
     for _ in range(rounds):
@@ -115,8 +116,9 @@ def leader_killed(environment: Environment, rounds: int, note: Note) -> None:
 
 
 def leader_and_worker_killed_together(environment: Environment, rounds: int, note: Note) -> None:
-    """Again and again the leader, which is loaded like all the others, and another worker at the same moment: any, or
-    the deputy, which watches the leader. New ones start only when both are declared dead: they would look at once."""
+    """Again and again the leader, which is loaded like all the others, and another worker at the same moment: any
+    worker, or the deputy, which watches the leader. New ones start only when both are declared dead, because they
+    would look at once."""
     for _ in range(4):
         environment.hire("-q", "default", "-c", str(FULL))
     for n in range(4 * rounds):
@@ -140,7 +142,7 @@ def leader_and_worker_killed_together(environment: Environment, rounds: int, not
 
 
 def are_dead(environment: Environment, workers: list[tuple[int, UUID]]) -> bool:
-    """Tell whether all of these are declared dead."""
+    """Return whether all of these are declared dead."""
     ids = [worker_id for _, worker_id in workers]
     return not environment.ask(
         "SELECT 1 FROM orchestrator.workers WHERE id = ANY (%s) AND state <> 'dead' LIMIT 1", ids
@@ -148,8 +150,8 @@ def are_dead(environment: Environment, workers: list[tuple[int, UUID]]) -> bool:
 
 
 def storm(environment: Environment, rounds: int, note: Note) -> None:
-    """Each five seconds the leader and another worker are killed, and two new ones started; meanwhile tasks of half a
-    second fill all slots. Nothing waits for anything. Then all tasks complete, and none was guilty."""
+    """Every five seconds the leader and another worker are killed, and two new ones started. Tasks of half a second
+    fill all slots. The drill waits for nothing. Then all tasks complete, and no innocent task is a dead letter."""
     for _ in range(4):
         environment.start("-q", "default", "-c", str(FULL // 2))
     ids = environment.enqueue("drill.nap", 300 * rounds, seconds=0.5)
@@ -187,7 +189,7 @@ def storm(environment: Environment, rounds: int, note: Note) -> None:
 
 
 def leader_resigns(environment: Environment, rounds: int, note: Note) -> None:
-    """The leader is told to stop, while there is always something to do for whoever leads."""
+    """The leader is stopped, while there is always work for a leader."""
     leader = environment.hire("-q", "default")
     environment.until(lambda: environment.leads(leader), "it leads")
     for _ in range(rounds):
@@ -203,7 +205,7 @@ def leader_resigns(environment: Environment, rounds: int, note: Note) -> None:
 
 
 def worker_frozen(environment: Environment, rounds: int, note: Note) -> None:
-    """A worker with its slots full is stopped for a minute; what it held runs elsewhere, then it goes on."""
+    """A worker with full slots is frozen for a minute. Its tasks run elsewhere, then it goes on."""
     leader = environment.hire("-q", "nobody's")
     environment.until(lambda: environment.leads(leader), "it leads")
     victim = environment.hire("-q", "default,own")
@@ -212,7 +214,7 @@ def worker_frozen(environment: Environment, rounds: int, note: Note) -> None:
 
 
 def leader_frozen(environment: Environment, rounds: int, note: Note) -> None:
-    """The same with the leader; meanwhile nothing but duties waits for the next one."""
+    """The same with the leader; meanwhile only duties wait for the next one."""
     for n in range(rounds):
         victim = environment.hire("-q", f"default,own,{n}")
         environment.until(lambda v=victim: environment.leads(v), "it leads", of=victim)  # type: ignore[misc]
@@ -225,7 +227,7 @@ def leader_frozen(environment: Environment, rounds: int, note: Note) -> None:
 
 
 def freeze(environment: Environment, victim: Process, who: str, note: Note) -> None:
-    """Stop a process for a minute, with handlers that would end meanwhile, and let it go on."""
+    """Freeze a process for a minute, with handlers that would end meanwhile, and resume it."""
     # Their handlers are over when it comes to: late outcomes, each of them.
     ids = environment.run_all("drill.hold", FULL, seconds=FROZEN_SECONDS / 2)
     rescuer = environment.hire("-q", "default,rescuer")
@@ -256,13 +258,13 @@ def freeze(environment: Environment, victim: Process, who: str, note: Note) -> N
 
 
 def refused(process: Process) -> int:
-    """Count the late outcomes that it says were refused, and the handlers it dropped before they had one."""
+    """Count the late outcomes that it logged as refused, and the handlers that it dropped before."""
     told = [line for line in process.events() if line["event"] == "worker declared dead"]
     return len(said(process, "stale outcome")) + sum(int(line["dropped"]) for line in told)
 
 
 def leaderless(environment: Environment, since: float, note: Note) -> None:
-    """See claims, retries and delayed starts go on, for the ten seconds of the term."""
+    """Check that claims, retries and delayed starts go on for the ten seconds of the term."""
     while time.time() < since + 10.0:
         begun = time.time()
         (plain,) = environment.enqueue("drill.stamp", queue="rescuer")
@@ -275,7 +277,7 @@ def leaderless(environment: Environment, since: float, note: Note) -> None:
 
 
 def black_holed(environment: Environment, rounds: int, note: Note) -> None:
-    """Every packet of a worker is dropped; it notices, stops its handlers, and comes back as a new worker."""
+    """Every packet of a worker is dropped. It notices, stops its handlers, and comes back as a new worker."""
     leader = environment.hire("-q", "nobody's")
     environment.until(lambda: environment.leads(leader), "it leads")
     with Gate(environment.url) as gate:
@@ -322,7 +324,7 @@ def ghost_claim(environment: Environment, rounds: int, note: Note) -> None:
 
 @contextmanager
 def orphans(environment: Environment) -> Iterator[None]:
-    """Let there always be something to take back: one task that nobody's claim holds again at once."""
+    """Keep one orphan for the leader at any time; no claim takes it again at once."""
     task_id, over = environment.orphan(), threading.Event()
 
     def keep_on() -> None:

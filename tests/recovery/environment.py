@@ -1,6 +1,6 @@
-"""Where a drill takes place: one database, the worker processes on it, and what a drill asks of both.
+"""The environment of a drill: one database, its worker processes, and the queries of a drill.
 
-Moments are `time.time()`, which a handler in another process returns; everything is on one machine.
+Times are `time.time()`, which a handler in another process returns; everything is on one machine.
 """
 
 import json
@@ -21,7 +21,7 @@ APP = "tests.recovery.tasks:app"
 
 
 class Environment:
-    """One database, and the worker processes hired on it; none of these outlives it."""
+    """One database, and its worker processes, which end with it."""
 
     def __init__(self, url: str, directory: Path, settings: dict[str, str]) -> None:
         self.url = url
@@ -32,14 +32,14 @@ class Environment:
         self.hired: list[Process] = []
 
     def close(self) -> None:
-        """Kill whoever is left."""
+        """Kill the remaining processes."""
         for process in self.hired:
             process.kill()
         if self._connection is not None:
             self._connection.close()
 
     def another(self) -> AbstractContextManager["Environment"]:
-        """The same database, over a session of its own: for another thread."""
+        """The same database, with a session of its own: for another thread."""
         return environment(self.url, self._directory, self._settings)
 
     def folder(self, name: str) -> Path:
@@ -75,7 +75,7 @@ class Environment:
     def start(
         self, *words: str, url: str | None = None, settings: Mapping[str, str] | None = None
     ) -> Process:
-        """Start a worker process, through another URL if one is given; it is not ready yet."""
+        """Start a worker process, through another URL if given; it may not serve yet."""
         log = self._directory / f"{next(self._numbers)}.log"
         given = {**self._settings, **(settings or {})}
         # A clock of its own is preloaded: that takes an interpreter of its own.
@@ -87,17 +87,17 @@ class Environment:
     def hire(
         self, *words: str, url: str | None = None, lit: bool = True, settings: Mapping[str, str] | None = None
     ) -> Process:
-        """Start a worker process, and return when it serves (and its beacon is lit)."""
+        """Start a worker process. Return when it serves (and holds its beacon)."""
         process = self.start(*words, url=url, settings=settings)
         self.wait_for_ready(process, lit=lit)
         return process
 
     def wait_for_ready(self, process: Process, *, lit: bool = True) -> None:
-        """Return when it has its row, and its beacon if it is to have one."""
+        """Return when it has its row, and its beacon if it should have one."""
         self.until(lambda: self.serves(process, lit=lit), f"worker {process.pid} is ready", of=process)
 
     def serves(self, process: Process, *, lit: bool = True) -> bool:
-        """Tell whether it is on the list of the living."""
+        """Return whether it is a live worker."""
         return bool(
             self.ask(
                 "SELECT 1 FROM orchestrator.workers"
@@ -108,11 +108,11 @@ class Environment:
         )
 
     def leads(self, process: Process) -> bool:
-        """Tell whether it has the lead, by the table."""
+        """Return whether it leads, by the table."""
         return bool(self.ask("SELECT 1 FROM orchestrator.workers WHERE pid = %s AND is_leader", process.pid))
 
     def id_of(self, process: Process) -> UUID:
-        """Return the id under which it lives, or lived last."""
+        """Return its present or last id."""
         ((worker_id,),) = self.ask(
             "SELECT id FROM orchestrator.workers WHERE pid = %s ORDER BY started_at DESC LIMIT 1", process.pid
         )
@@ -122,7 +122,7 @@ class Environment:
     def enqueue(
         self, kind: str, times: int = 1, *, queue: str = "default", delay: float = 0.0, **payload: Any
     ) -> list[int]:
-        """Enqueue so many tasks, and return their ids."""
+        """Enqueue this number of tasks. Return their ids."""
         rows = self.ask(
             "SELECT orchestrator.enqueue(%s, %s::jsonb, queue => %s, delay => make_interval(secs => %s),"
             " max_attempts => 10, timeout => '1 hour') FROM generate_series(1, %s)",
@@ -138,7 +138,7 @@ class Environment:
         return {status: number for status, number in rows}  # noqa: C416 - a dict of what types it says
 
     def are(self, ids: Sequence[int], status: str) -> bool:
-        """Tell whether all of these tasks have this status."""
+        """Return whether all of these tasks have this status."""
         return self.statuses(ids) == {status: len(ids)}
 
     def run_all(self, kind: str, times: int, **payload: Any) -> list[int]:
@@ -148,7 +148,7 @@ class Environment:
         return ids
 
     def results(self, ids: Sequence[int], *, seconds: float = PATIENCE_SECONDS) -> list[Any]:
-        """Wait until these are completed, and return what they returned."""
+        """Wait until these are completed. Return their results."""
         self.until(lambda: self.are(ids, "completed"), "they are completed", seconds=seconds)
         return [
             result
@@ -162,7 +162,7 @@ class Environment:
         return self.ask("SELECT attempt, losses FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
 
     def lost(self, ids: Sequence[int]) -> list[tuple[Any, ...]]:
-        """Return what is on record of lost attempts: task, attempt, worker."""
+        """Return the records of lost attempts: task, attempt, worker."""
         return self.ask(
             "SELECT task_id, attempt, worker_id FROM orchestrator.attempts"
             " WHERE outcome = 'lost' AND task_id = ANY (%s) ORDER BY id",
@@ -170,13 +170,13 @@ class Environment:
         )
 
     def orphan(self) -> int:
-        """Add a task that a worker who is not there has claimed: for the next duty of whoever leads."""
+        """Add a task that a missing worker has claimed: for the leader's next duty."""
         (task_id,) = self.enqueue("drill.stamp", queue="orphans")
         self.orphan_again(task_id)
         return task_id
 
     def orphan_again(self, task_id: int) -> None:
-        """Let it be claimed by nobody, if it has been taken back."""
+        """Make it an orphan again if it has been taken back."""
         self.ask(
             "UPDATE orchestrator.tasks_live SET status = 'claimed', lease = 7, attempt = 1, claimed_at = now(),"
             " worker_id = gen_random_uuid() WHERE id = %s AND status = 'pending'",
@@ -184,7 +184,7 @@ class Environment:
         )
 
     def logs(self) -> str:
-        """Return the end of what each worker has said."""
+        """Return the end of each worker's output."""
         return "\n".join(f"--- {process.pid}\n{process.log[-3000:]}" for process in self.hired)
 
     def until(
@@ -195,7 +195,7 @@ class Environment:
         seconds: float = PATIENCE_SECONDS,
         of: Process | None = None,
     ) -> None:
-        """Return as soon as a condition holds; fail with its description, and the logs, when it does not in time."""
+        """Return as soon as a condition holds. Fail with the description, and the logs, if it does not hold in time."""
 
         def checked() -> object:
             assert of is None or not of.ended, f"ended: {what}\n{of.log if of else ''}"
@@ -206,7 +206,7 @@ class Environment:
 
 @contextmanager
 def environment(url: str, directory: Path, settings: dict[str, str]) -> Iterator[Environment]:
-    """Give a stage, and clear it afterwards."""
+    """Yield an environment, and clear it afterwards."""
     made = Environment(url, directory, settings)
     try:
         yield made
@@ -215,7 +215,7 @@ def environment(url: str, directory: Path, settings: dict[str, str]) -> Iterator
 
 
 def said(process: Process, event: str, *, after: float = 0.0) -> list[float]:
-    """Return when it logged this event."""
+    """Return the times when it logged this event."""
     moments = [
         datetime.fromisoformat(line["timestamp"].replace("Z", "+00:00")).timestamp()
         for line in lines(process)
@@ -225,5 +225,5 @@ def said(process: Process, event: str, *, after: float = 0.0) -> list[float]:
 
 
 def lines(process: Process) -> list[dict[str, Any]]:
-    """Return what it has logged; the last line may not be whole yet."""
+    """Return its log; the last line may be incomplete."""
     return [json.loads(line) for line in process.log.splitlines() if line[:1] == "{" and line[-1:] == "}"]

@@ -1,6 +1,7 @@
-"""A primary, a standby that follows it, and a producer who writes an order beside every task, in one transaction.
+"""A primary, a standby that follows it, and a producer that writes an order together with every task, in one
+transaction.
 
-What Postgres loses in a failover it loses of both: the orders that are there are the tasks that are there.
+A failover that loses transactions loses both: the remaining orders are those of the remaining tasks.
 """
 
 import threading
@@ -30,7 +31,7 @@ SELECT orchestrator.enqueue(
 
 
 class Pair:
-    """Two servers. `line` is what replication goes through."""
+    """Two servers. `line` is the proxy for replication."""
 
     def __init__(self, primary: Server, standby: Standby, line: Gate) -> None:
         self.primary = primary
@@ -61,7 +62,7 @@ class Pair:
 
 @contextmanager
 def pair() -> Iterator[Pair]:
-    """Give a primary with the tables, and its standby, both running."""
+    """Yield a primary with the tables, and its standby, both running."""
     with servers.temporary_directory() as directory, ExitStack() as stack:
         primary = stack.enter_context(servers.private(embedded_folder.binaries()))
         with psycopg.connect(primary.url(), autocommit=True) as connection:
@@ -79,7 +80,7 @@ def close(standby: Standby) -> None:
 
 
 class Producer:
-    """Writes an order and enqueues its task, until told to stop; keeps a journal of what it was told."""
+    """Writes an order and enqueues its task, until it is stopped; keeps a journal of the answers."""
 
     def __init__(self, url: str, *, queue: str = "default") -> None:
         self._url = url
@@ -98,7 +99,7 @@ class Producer:
         self._thread.join()
 
     def reached(self, number: int) -> bool:
-        """Tell whether so many orders have been acknowledged."""
+        """Return whether this number of orders has been acknowledged."""
         return len(self.acknowledged) >= number
 
     def _run(self) -> None:
@@ -127,28 +128,28 @@ def order(connection: psycopg.Connection, key: str, queue: str = "default") -> N
 
 
 def orders(environment: Environment) -> set[str]:
-    """Return the orders that are there."""
+    """Return the existing orders."""
     return {key for (key,) in environment.ask("SELECT key FROM orders")}
 
 
 def tasks(environment: Environment) -> list[str]:
-    """Return the orders of the tasks that are there."""
+    """Return the orders of the existing tasks."""
     rows = environment.ask("SELECT payload ->> 'key' FROM orchestrator.tasks WHERE type = 'drill.book'")
     return sorted(key for (key,) in rows)
 
 
 def entries(environment: Environment) -> list[str]:
-    """Return the orders that handlers have written into the ledger."""
+    """Return the orders in the handlers' ledger."""
     return sorted(key for (key,) in environment.ask("SELECT key FROM ledger"))
 
 
 def is_drained(environment: Environment) -> bool:
-    """Tell whether every order has been dealt with."""
+    """Return whether every order has been processed."""
     return not environment.ask("SELECT 1 FROM orchestrator.tasks_live WHERE type = 'drill.book' LIMIT 1")
 
 
 class Way:
-    """To whichever of the two takes writes, through doors that can be shut."""
+    """The way to the present primary, through proxies that can be closed."""
 
     def __init__(self, both: Pair) -> None:
         self._gates = [Gate(server.url()) for server in (both.primary, both.standby)]
@@ -168,6 +169,6 @@ class Way:
             gate.shut()
 
     def open(self) -> None:
-        """Let them in again."""
+        """Allow connections again."""
         for gate in self._gates:
             gate.open()

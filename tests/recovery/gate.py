@@ -1,7 +1,7 @@
-"""A door to the server that can be walled up: shut, so that who knocks is refused, or a true black hole.
+"""A proxy in front of the server that can be closed: it refuses connections, or it is a real black hole.
 
-The black hole of tests/proxy.py swallows data, and its kernel still acknowledges every packet, so that the guards of
-a connection (tcp_user_timeout, keepalives) see nothing amiss. Here a socket filter drops the packets themselves: no
+The black hole of tests/proxy.py swallows data, but its kernel still acknowledges every packet, so the guards of a
+connection (tcp_user_timeout, keepalives) notice nothing. Here a socket filter drops the packets themselves: no
 acknowledgement, no answer to a probe, no SYN-ACK. Linux; needs no rights.
 """
 
@@ -20,7 +20,7 @@ FILTER = struct.pack("@HP", 1, ctypes.addressof(PROGRAM))
 
 
 class Gate(Proxy):
-    """A proxy that may lead nowhere."""
+    """A proxy that can drop everything."""
 
     def __init__(self, url: str) -> None:
         self.knocks = 0
@@ -33,17 +33,17 @@ class Gate(Proxy):
         self.cut()
 
     def open(self) -> None:
-        """Let them in again."""
+        """Allow connections again."""
         self._shut = False
 
     def drop(self) -> None:
-        """Drop every packet from now on: the network is away, and nobody is told. The server keeps its sessions."""
+        """Drop every packet from now on: the network is away, without any error. The server keeps its sessions."""
         for end in (self._listener, *(link.client for link in tuple(self.links))):
             with suppress(OSError):
                 end.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, FILTER)
 
     def restore(self) -> None:
-        """The network is back; connections from before are known to nobody."""
+        """The network is back; neither side knows the old connections."""
         with suppress(OSError):
             self._listener.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
         self.cut()

@@ -1,4 +1,5 @@
-"""The drills with the server itself: it restarts, crashes, or is away for long. Each needs a server of its own."""
+"""The drills with the server itself: it restarts, crashes, or is away for a long time. Each needs a server of its
+own."""
 
 import time
 from pathlib import Path
@@ -26,7 +27,7 @@ BARS = {
 
 
 def restarts(directory: Path, rounds: int, note: Note) -> None:
-    """Every way for a server to end, several times; tasks that run go on running."""
+    """Every way for a server to end, several times; running tasks go on."""
     directory.mkdir()
     with private(folder=directory) as server, environment(server.url(), directory, {}) as made:
         workers = [made.start("-q", f"default,own{n}") for n in range(WORKERS)]
@@ -44,7 +45,7 @@ def restarts(directory: Path, rounds: int, note: Note) -> None:
 
 
 def end(server: Server, name: str) -> None:
-    """End it in the way the bar says."""
+    """End it in the way that the limit names."""
     if "killed" in name:
         server.kill()
     else:
@@ -52,7 +53,7 @@ def end(server: Server, name: str) -> None:
 
 
 def claim_again(made: Environment, name: str, note: Note) -> None:
-    """Note when each worker has run a task that only it may take."""
+    """Note when each worker has run a task that only it may claim."""
     at = time.time()
     ids = [made.enqueue("drill.stamp", queue=f"own{n}")[0] for n in range(WORKERS)]
     for moment, _ in made.results(ids):
@@ -60,7 +61,7 @@ def claim_again(made: Environment, name: str, note: Note) -> None:
 
 
 def old_enough(made: Environment, workers: list[Process], held: list[int]) -> None:
-    """Wait until verdicts are given again, and see that nobody was condemned meanwhile."""
+    """Wait until workers can be declared dead again, and check that none was meanwhile."""
     time.sleep(OLD_ENOUGH_SECONDS)
     assert made.ask("SELECT state FROM orchestrator.workers") == [("running",)] * len(workers)
     assert made.are(held, "running")
@@ -68,7 +69,7 @@ def old_enough(made: Environment, workers: list[Process], held: list[int]) -> No
 
 
 def away(made: Environment, minutes: float, note: Note) -> None:
-    """The server refuses everybody, for minutes; the workers had tasks in hand."""
+    """The server refuses all connections, for minutes, while the workers hold tasks."""
     gates = [Gate(made.url) for _ in range(2)]
     try:
         workers = [made.start("-q", f"default,own{n}", url=gate.url) for n, gate in enumerate(gates)]
@@ -90,7 +91,7 @@ def away(made: Environment, minutes: float, note: Note) -> None:
 
 
 def be_away(workers: list[Process], gates: list[Gate], minutes: float, note: Note) -> None:
-    """Shut the gates for so long, and note what each worker did meanwhile."""
+    """Close the proxies for this time, and note what each worker did meanwhile."""
     before = [(resident_mib(p), len(lines(p)), g.knocks) for p, g in zip(workers, gates, strict=True)]
     for gate in gates:
         gate.shut()

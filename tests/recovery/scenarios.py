@@ -1,7 +1,7 @@
-"""Five scenarios that queues are compared by, each under a steady load of 500 tasks a second, with default settings:
-how long after the fault is over until the fleet completes at least 98 % of what it did before.
+"""Five scenarios for the comparison of queues, each under a steady load of 500 tasks/s, with default settings: the time
+from the end of the fault until the fleet completes at least 98 % of its rate before.
 
-Besides: everything that was acknowledged is completed in the end, and nothing is there that was not.
+Also: every acknowledged task is completed in the end, and there is no other task.
 """
 
 import random
@@ -48,7 +48,7 @@ BARS = dict.fromkeys((RESTARTED, KILLED_BACKENDS, EXHAUSTED, CRASHED, KILLED_WOR
 
 
 class Load:
-    """Enqueues at a steady pace whatever happens to the server; counts what was acknowledged, and what is in doubt."""
+    """Enqueues at a steady rate, at any state of the server; counts the acknowledged tasks, and those in doubt."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -95,7 +95,7 @@ class Scene:
         self.fleet: list[Process] = [made.hire() for _ in range(WORKERS)]
 
     def restart(self) -> None:
-        """It ends as it should, and comes back."""
+        """It stops cleanly, and comes back."""
         self.server.restart("fast")
 
     def crash(self) -> None:
@@ -103,7 +103,7 @@ class Scene:
         self.server.restart("immediate")
 
     def kill_backends(self) -> None:
-        """Twice a second a session of anybody's is ended."""
+        """Twice a second a session of any client is ended."""
         for _ in range(int(FAULT_SECONDS * 2)):
             self.environment.ask(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
@@ -112,7 +112,7 @@ class Scene:
             time.sleep(0.5)
 
     def exhaust(self) -> None:
-        """Strangers take every connection there is, also those that the fleet had."""
+        """Other clients take every connection, also those of the fleet."""
         taken: list[psycopg.Connection] = []
         deadline = time.monotonic() + FAULT_SECONDS
         while time.monotonic() < deadline:
@@ -158,7 +158,7 @@ def scenarios(directory: Path, rounds: int, note: Note) -> None:
 
 
 def one(scene: Scene, name: str, strike: Callable[[], None], note: Note) -> None:
-    """Load it, let the fault happen, and watch it recover; then see that nothing is missing."""
+    """Load it, cause the fault, and watch the recovery; then check that no task is missing."""
     made = scene.environment
     made.ask("DELETE FROM orchestrator.tasks_done")
     if name == KILLED_WORKERS:
@@ -183,7 +183,7 @@ def one(scene: Scene, name: str, strike: Callable[[], None], note: Note) -> None
 
 
 def recovered(seconds: list[int], enough: float) -> float:
-    """Return after how many seconds the rate was there again, and stayed."""
+    """Return after how many seconds the rate was back, and stayed."""
     for n in range(len(seconds) - LASTING + 1):
         if seconds[n] >= NEARLY * enough and sum(seconds[n : n + LASTING]) / LASTING >= enough:
             return n + 1.0
@@ -191,7 +191,7 @@ def recovered(seconds: list[int], enough: float) -> float:
 
 
 def done_between(made: Environment, begun: float, over: float, *, each: float | None = None) -> list[int]:
-    """Return how many tasks were completed from one moment to another, or in each part of that time."""
+    """Return how many tasks were completed between two times, or in each part of that time."""
     size = each or over - begun
     rows = made.ask(
         "SELECT floor((extract(epoch FROM finished_at) - %s) / %s)::int, count(*) FROM orchestrator.tasks_done"

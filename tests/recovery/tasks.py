@@ -15,7 +15,7 @@ app = Orchestrator()
 
 @app.task(name="drill.hold", timeout=3600)
 async def hold(context: Context, seconds: float = 3000) -> float:
-    """Run for long at first; again, return at once, with the moment."""
+    """Run long at first; later return at once, with the time."""
     if context.attempt == 1:
         await asyncio.sleep(seconds)
     return time.time()
@@ -29,7 +29,7 @@ async def nap(seconds: float) -> None:
 
 @app.task(name="drill.stamp")
 async def stamp() -> list[float]:
-    """Return the moment, and the process."""
+    """Return the time, and the process."""
     return [time.time(), os.getpid()]
 
 
@@ -43,7 +43,7 @@ async def stumble(context: Context, after: float) -> float:
 
 @app.task(name="drill.poison", max_attempts=10)
 async def poison(struck: str) -> None:
-    """Take the whole process along, at a moment when everything that has begun has begun here, too."""
+    """Kill the process, at a time when every task that has begun is known to have begun."""
     async with await psycopg.AsyncConnection.connect(app.config.database_url, autocommit=True) as connection:
         await connection.execute("SELECT orchestrator.pause_queue('default')")
     await asyncio.sleep(0.1)
@@ -53,7 +53,7 @@ async def poison(struck: str) -> None:
 
 @app.task(name="drill.innocent", max_attempts=10)
 async def innocent(context: Context, book: str, struck: str, seconds: float) -> None:
-    """Write down that this attempt began, first of all; then take a while, and until the poison has struck once."""
+    """First record that this attempt began. Then run for a while, and until the poison has killed once."""
     write_down(book, f"{context.id} {context.attempt}\n")
     await asyncio.sleep(seconds)
     await asyncio.to_thread(appeared, Path(struck))
@@ -73,7 +73,7 @@ async def book(context: Context, key: str) -> None:
 
 @app.task(name="drill.stubborn", timeout=3600)
 def stubborn(door: str) -> str:
-    """Return when a file is there, whatever has become of the task."""
+    """Return when a file exists, whatever happens to the task."""
     while not Path(door).exists():
         time.sleep(0.02)
     return "late"

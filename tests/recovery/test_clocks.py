@@ -1,4 +1,4 @@
-"""Clocks that jump, and clocks that disagree: the database's own, which alone decides."""
+"""Clocks that jump, and clocks that differ: only the database's own clock decides."""
 
 import signal
 from typing import LiteralString
@@ -40,9 +40,9 @@ HELD = 3
 CALM = {"ORCHESTRATOR_HEARTBEAT_SECONDS": "2", "ORCHESTRATOR_DEAD_AFTER_SECONDS": "6"}
 
 
-def test_a_jump_of_the_clock_gives_no_live_lease_away(quick: Environment) -> None:
-    """An hour ahead, and back: although one of the living has no time to beat before the first look by the new time.
-    Who dies afterwards is found as ever."""
+def test_a_jump_of_the_clock_voids_no_live_lease(quick: Environment) -> None:
+    """An hour ahead, and back: although a live worker cannot beat before the first look with the new time. A worker
+    that dies later is found as usual."""
     quick.ask(JUMPING)
     workers = [quick.start("-q", queue, settings=CALM) for queue in ("nobody's", "nobody's")]
     victim = quick.start("-q", "default", "-c", str(HELD), settings=CALM)
@@ -71,7 +71,7 @@ def test_a_jump_of_the_clock_gives_no_live_lease_away(quick: Environment) -> Non
 
 
 def another_duty(environment: Environment, workers: list[Process]) -> None:
-    """Return when one of these has taken something back from now on."""
+    """Return when one of these has taken a task back from now on."""
 
     def done() -> int:
         return sum(len(said(process, "tasks recovered")) for process in workers)
@@ -91,7 +91,8 @@ def has_beaten(environment: Environment, pid: int) -> bool:
 
 
 def test_two_leaders_whose_clocks_are_an_hour_apart_never_act_in_one_term(quick: Environment) -> None:
-    """Each finds the other's term impossible, and takes the lead again and again: who acts has the term to itself."""
+    """Each finds the other's term impossible, and takes the lead again and again. The one that acts has a term of
+    its own."""
     quick.ask(DISAGREEING)
     workers = {
         ahead: quick.start("-q", "nobody's", url=make_conninfo(quick.url, options=f"-c test.ahead={ahead}"))

@@ -20,7 +20,7 @@ TASKS = 20
 SINCE = "SELECT orchestrator.up_since()"
 
 
-def test_a_lease_that_a_crash_forgot_is_never_given_again() -> None:
+def test_a_lease_that_a_crash_lost_is_never_used_again() -> None:
     """Claimed, crashed, claimed by another: no task has one lease twice, and the outcome of the first is refused."""
     leases: list[tuple[int, int]] = []
     # The claim waits in memory until the crash, for certain.
@@ -48,7 +48,7 @@ def test_a_lease_that_a_crash_forgot_is_never_given_again() -> None:
 
 
 def test_a_server_is_young_again_when_a_backend_was_killed() -> None:
-    """It recovers without a restart, and all beacons went out at once: nobody is condemned for that."""
+    """It recovers without a restart, and all beacons were lost at once: no worker is declared dead because of that."""
     with servers.private() as server:
         with psycopg.connect(server.url(), autocommit=True) as connection:
             before = connection.execute(SINCE).fetchone()
@@ -59,7 +59,7 @@ def test_a_server_is_young_again_when_a_backend_was_killed() -> None:
 
 
 def since(server: servers.Server) -> tuple[object, ...] | None:
-    """Ask since when it is up; None while it is not."""
+    """Return since when it is up; None while it is not."""
     with suppress(psycopg.OperationalError), psycopg.connect(server.url(), autocommit=True) as connection:
         return connection.execute(SINCE).fetchone()
     return None

@@ -1,4 +1,4 @@
-"""Workers that are frozen, or whom the network has left."""
+"""Workers that are frozen, or that the network has cut off."""
 
 import signal
 from uuid import UUID
@@ -11,7 +11,7 @@ HELD = 3
 
 
 def test_a_frozen_leader_is_replaced_and_writes_nothing_when_it_goes_on(quick: Environment) -> None:
-    """Neither as a leader nor as a worker: its outcomes are refused and counted; then it serves as a new worker."""
+    """Neither as a leader nor as a worker: its outcomes are refused and counted. Then it serves as a new worker."""
     victim = quick.hire("-q", "default,own", "-c", str(HELD))
     quick.until(lambda: quick.leads(victim), "it leads")
     ids = quick.run_all("drill.hold", HELD, seconds=2.0)
@@ -42,7 +42,7 @@ def is_dead(environment: Environment, worker_id: UUID) -> bool:
 
 
 def test_a_worker_in_a_black_hole_stops_its_handlers_and_comes_back_as_a_new_one(quick: Environment) -> None:
-    """For longer than it takes to be declared dead: it says so, and its tasks are somebody else's."""
+    """For longer than its dead_after: it logs that, and other workers have its tasks."""
     leader = quick.hire("-q", "nobody's")
     quick.until(lambda: quick.leads(leader), "it leads")
     with Gate(quick.url) as gate:
@@ -67,7 +67,8 @@ def test_a_worker_in_a_black_hole_stops_its_handlers_and_comes_back_as_a_new_one
 
 
 def test_a_ghost_claim_is_given_back_uncharged(quick: Environment) -> None:
-    """The claim is committed and its answer lost: the worker learns of it, and the tasks run as if never claimed."""
+    """The claim is committed and its answer lost: the worker learns of it, and the tasks run as if they had not been
+    claimed."""
     with Gate(quick.url) as gate:
         process = quick.hire("-q", "ghosts", url=gate.url, settings={"ORCHESTRATOR_POLL_SECONDS": "5"})
         ids: list[int] = []

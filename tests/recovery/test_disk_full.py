@@ -1,4 +1,4 @@
-"""The disk runs full: a tablespace on a small file system, with a file of ours beside it that takes what is left."""
+"""The disk is full: a tablespace on a small file system, and a file of ours that takes the rest of it."""
 
 import os
 import subprocess

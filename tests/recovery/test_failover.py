@@ -1,4 +1,4 @@
-"""The primary dies, or is no primary any more, and its standby takes over."""
+"""The primary dies, or is no longer a primary, and its standby takes over."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_a_failover_to_a_synchronous_standby_loses_nothing(both: Pair, here: Env
     assert [None, None] == [process.popen.poll() for process in workers]
 
 
-def test_a_failover_to_an_asynchronous_standby_loses_what_postgres_lost(
+def test_a_failover_to_an_asynchronous_standby_loses_only_postgres_own_loss(
     both: Pair, here: Environment, tmp_path: Path
 ) -> None:
     """Orders and tasks alike, to the last one; what is there is done once. An outcome from before, of a task whose
@@ -98,7 +98,7 @@ def test_a_failover_to_an_asynchronous_standby_loses_what_postgres_lost(
     assert [(0, 0)] == here.losses([again])
 
 
-def test_a_server_that_has_just_taken_over_condemns_nobody(both: Pair, here: Environment) -> None:
+def test_a_server_that_has_just_taken_over_declares_no_worker_dead(both: Pair, here: Environment) -> None:
     """Beacons do not come along in a failover, all are dark at once, and nobody could beat meanwhile; also where the
     standby has been up for long."""
     with psycopg.connect(both.standby.url(), autocommit=True) as connection:

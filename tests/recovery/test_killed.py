@@ -1,4 +1,4 @@
-"""Workers and leaders that are killed, with tasks in all their hands."""
+"""Workers and leaders that are killed while they hold tasks."""
 
 import signal
 

@@ -1,4 +1,4 @@
-"""A worker is killed while it sleeps, and its row asks everybody to ring for it."""
+"""A worker is killed while it is idle, and its row still asks for notifications."""
 
 import psycopg
 
@@ -7,7 +7,7 @@ from tests.schema.rows import rings
 from tests.worker.processes import Process
 
 
-def test_nobody_rings_for_a_worker_that_was_declared_dead(quick: Environment) -> None:
+def test_no_notification_for_a_worker_that_was_declared_dead(quick: Environment) -> None:
     """A NOTIFY makes its producer wait for every other: until the verdict they ring for nobody, after it no
     more, though the mark was good for longer."""
     leader = quick.hire("-q", "nobody's")

@@ -1,4 +1,4 @@
-"""A worker dies that held more than one round can take back."""
+"""A dead worker held more tasks than one round can take back."""
 
 import time
 from contextlib import closing

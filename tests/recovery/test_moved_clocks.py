@@ -1,7 +1,7 @@
-"""Real clocks that are moved by an hour, both ways: of the server, while it runs, and of a worker's host.
+"""Real clocks that move by an hour, in both directions: the server's, while it runs, and that of a worker's host.
 
-tests/recovery/test_clocks.py moves what the product asks for the time; here everything is moved that a clock may reach:
-the server's own timers, its statistics, the time of its start.
+tests/recovery/test_clocks.py moves only the product's clock; here everything that depends on a clock moves: the
+server's own timers, its statistics, the time of its start.
 """
 
 from collections.abc import Iterator

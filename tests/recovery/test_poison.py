@@ -1,4 +1,4 @@
-"""A task that kills whoever runs it."""
+"""A task that kills each of its workers."""
 
 from pathlib import Path
 
@@ -8,10 +8,11 @@ SLOTS = 10
 INNOCENTS = 100
 
 
-def test_a_poison_is_buried_after_three_losses_alone_and_its_neighbours_are_not(
+def test_a_task_that_kills_workers_becomes_a_dead_letter_after_three_losses_alone_and_others_do_not(
     quick: Environment, tmp_path: Path
 ) -> None:
-    """Its dead letter names the workers it took along. The innocents complete, and what they lost they had begun."""
+    """Its dead letter names the workers that it killed. The other tasks complete; their losses are only of attempts
+    that had begun."""
     book = tmp_path / "book"
     struck = str(tmp_path / "struck")
     innocents = quick.enqueue("drill.innocent", SLOTS - 1, book=str(book), struck=struck, seconds=0.2)

@@ -43,7 +43,7 @@ def test_workers_behind_pgbouncer_work_and_a_dead_one_is_missed_by_its_beat(
         assert not any(said(p, "duty failed") or said(p, "connection lost") for p in workers)
 
 
-def test_a_deaf_worker_starts_tasks_within_its_poll_and_says_so_once(
+def test_a_deaf_worker_starts_tasks_within_its_poll_and_logs_that_once(
     quick: Environment, record_property: Callable[[str, object], None]
 ) -> None:
     """However long the poll of those who hear: one task at a time is found within about a second, a delayed one at its

@@ -1,1 +1,1 @@
-"""What the database does by itself, asked in plain SQL: no Python of ours takes part, except the migrations."""
+"""The database's own behaviour, tested in plain SQL: no Python of ours takes part, except the migrations."""

@@ -1,4 +1,4 @@
-"""What the system catalogs say about our schema, in a form that two databases can be compared by."""
+"""The system catalogs' description of our schema, in a form in which two databases can be compared."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Logins: people who are members of one of our roles, and of nothing else."""
+"""Logins that are members of one of our roles, and of no other."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,10 +13,9 @@ Login = Callable[[str], psycopg.Connection]
 
 @contextmanager
 def logins(administrator: psycopg.Connection, database_url: str) -> Iterator[Login]:
-    """Give who logs in as a member of the role that is named; of none for the name `public`.
+    """Yield a login that is a member of the named role; of none for the name `public`.
 
-    One role a block; what they make goes with them.
-    """
+    One role per block; the block drops what they make."""
     name = f"person_{uuid4().hex[:12]}"
     person = sql.Identifier(name)
     administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(person))

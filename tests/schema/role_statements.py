@@ -1,4 +1,4 @@
-"""Statements of each role's work, and those that are nobody's."""
+"""The statements of each role, and those that no role may run."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Rows as the stations leave them behind, and what a refusal looks like from outside."""
+"""Rows as the stations leave them, and a refusal as a client sees it."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ FUTURE = datetime(2999, 1, 1, tzinfo=UTC)
 
 
 def put(connection: psycopg.Connection, status: str = "pending", **columns: object) -> int:
-    """Insert a task that already stands somewhere, complete as its worker would have left it; return its id."""
+    """Insert a task in any state, complete as its worker would have left it. Return its id."""
     now = datetime.now(UTC)
     row: dict[str, object] = {
         "type": "mail", "queue": "default", "status": status, "priority": 50, "max_attempts": 4,
@@ -39,7 +39,7 @@ def put(connection: psycopg.Connection, status: str = "pending", **columns: obje
 
 
 def insert(connection: psycopg.Connection, **columns: object) -> int:
-    """Do a bare INSERT of these columns, as anybody may; return the id."""
+    """Do a bare INSERT of these columns. Return the id."""
     statement = sql.SQL("INSERT INTO orchestrator.tasks ({}) VALUES ({}) RETURNING id").format(
         sql.SQL(", ").join(map(sql.Identifier, columns)), sql.SQL(", ").join(map(sql.Placeholder, columns))
     )
@@ -63,7 +63,7 @@ def one(
     statement: LiteralString,
     params: Sequence[object] | Mapping[str, object] | None = None,
 ) -> Any:
-    """Return the single value that a statement yields."""
+    """Return the single value of a statement."""
     row = connection.execute(statement, params).fetchone()
     assert row is not None
     return row[0]
@@ -74,7 +74,7 @@ def refusal(
     statement: LiteralString,
     params: Sequence[object] | Mapping[str, object] | None = None,
 ) -> psycopg.errors.Diagnostic:
-    """Run a statement that must be refused, and return what the server said; a refusal never shows the row."""
+    """Run a statement that must be refused, and return the server's message. A refusal never shows the row."""
     with pytest.raises(psycopg.Error) as caught:
         connection.execute(statement, params)
     diagnostic = caught.value.diag
@@ -83,7 +83,7 @@ def refusal(
 
 
 def sleeping_worker(connection: psycopg.Connection, *queues: str, seconds: float = 60) -> UUID:
-    """Add the row of a worker that sleeps in LISTEN."""
+    """Add the row of an idle worker that listens."""
     worker_id = uuid4()
     connection.execute(
         "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, idle_until)"
@@ -94,13 +94,13 @@ def sleeping_worker(connection: psycopg.Connection, *queues: str, seconds: float
 
 
 def rings(connection: psycopg.Connection) -> list[str]:
-    """Return the queues whose sleepers were rung for since the last look; needs a LISTEN before."""
+    """Return the queues whose idle workers were notified since the last call; needs a LISTEN before."""
     return sorted(note.payload for note in connection.notifies(timeout=0.1))
 
 
 @contextmanager
 def names_unchecked(connection: psycopg.Connection) -> Iterator[None]:
-    """Accept any name of a type or a queue in the block, as before there were checks: such rows may have stayed."""
+    """Accept any name of a type or a queue in the block, as before the checks existed: such rows may still exist."""
     checks = connection.execute(
         "SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid, false) FROM pg_constraint"
         " WHERE contype = 'c' AND connamespace = 'orchestrator'::regnamespace"

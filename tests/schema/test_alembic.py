@@ -1,4 +1,4 @@
-"""Alembic's own command: it does what `orchestrator migrate` does, and says so in sentences."""
+"""Alembic's own command: it does the same as `orchestrator migrate`, with clear messages."""
 
 import os
 import shutil
@@ -37,7 +37,7 @@ def downgrade() -> None: ...
 
 
 def alembic(*words: str, url: str | None = None, ini: Path = REPOSITORY / "alembic.ini", **more: str) -> Ran:
-    """Run `alembic` with a configuration file, away from the folder that holds it."""
+    """Run `alembic` with a configuration file, from another folder."""
     return ran(command, "-c", str(ini), *words, env=surroundings(url, **more), cwd=Path("/"))
 
 
@@ -47,7 +47,7 @@ def command(*words: str) -> None:
 
 
 def done(ran: Ran) -> str:
-    """Return what a command that succeeded has printed."""
+    """Return the output of a command that succeeded."""
     assert 0 == ran.returncode, ran.stderr
     return ran.stdout
 
@@ -69,7 +69,7 @@ def everything(url: str) -> list[object]:
 
 
 def ini_beside(migrations: Path, **settings: str) -> Path:
-    """Write an ini as a user edits it: the repository's, with more settings."""
+    """Write an ini like a user's: the repository's, with more settings."""
     lines = "".join(f"{name.replace('__', '.')} = {value}\n" for name, value in settings.items())
     ini = migrations.parent / "alembic.ini"
     ini.write_text((REPOSITORY / "alembic.ini").read_text().replace("[alembic]\n", f"[alembic]\n{lines}"))
@@ -78,7 +78,7 @@ def ini_beside(migrations: Path, **settings: str) -> Path:
 
 @pytest.fixture
 def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the migrations, which `migrate` takes for its own."""
+    """A copy of the migrations, which `migrate` uses."""
     folder = tmp_path / "migrations"
     shutil.copytree(REPOSITORY / "migrations", folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(migrate, "scripts", lambda: folder)
@@ -86,20 +86,20 @@ def copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def stranger(administrator: psycopg.Connection) -> Iterator[str]:
-    """A role that may log in and nothing else."""
+def other_role(administrator: psycopg.Connection) -> Iterator[str]:
+    """A role that may only log in."""
     name = f"stranger_{uuid4().hex[:12]}"
     administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
     yield name
     administrator.execute(sql.SQL("DROP ROLE {}").format(sql.Identifier(name)))
 
 
-def test_it_makes_the_database_that_migrate_makes(database_url: str, empty_database_url: str) -> None:
-    """`alembic upgrade head` brings the same objects and the same grants, and prints each revision that it passes."""
-    said = done(alembic("upgrade", "head", url=empty_database_url))
+def test_alembic_makes_the_same_database_as_migrate(database_url: str, empty_database_url: str) -> None:
+    """`alembic upgrade head` makes the same objects and the same grants, and prints each revision."""
+    output = done(alembic("upgrade", "head", url=empty_database_url))
 
     assert everything(database_url) == everything(empty_database_url)
-    first, *_, last = said.splitlines()
+    first, *_, last = output.splitlines()
     assert first.startswith("up to 0001: The foundation")
     assert "the database was at nothing and is at 0001 now" == last
 
@@ -110,10 +110,10 @@ def test_a_second_upgrade_grants_again(database_url: str, connection: psycopg.Co
     connection.execute("REVOKE ALL ON orchestrator.tasks FROM orchestrator_reader")
     assert before != everything(database_url)
 
-    said = done(alembic("upgrade", "head", url=database_url))
+    output = done(alembic("upgrade", "head", url=database_url))
 
     assert before == everything(database_url)
-    assert "the database was at 0001 and is at 0001 now\n" == said
+    assert "the database was at 0001 and is at 0001 now\n" == output
 
 
 def test_the_script_it_prints_has_the_grants(database_url: str, empty_database_url: str) -> None:
@@ -126,7 +126,7 @@ def test_the_script_it_prints_has_the_grants(database_url: str, empty_database_u
     assert everything(database_url) == everything(empty_database_url)
 
 
-def test_it_goes_down_and_up_again(database_url: str) -> None:
+def test_alembic_downgrades_and_upgrades_again(database_url: str) -> None:
     """`alembic downgrade base`, then `upgrade head`: the same database."""
     before = everything(database_url)
 
@@ -140,8 +140,8 @@ def test_it_goes_down_and_up_again(database_url: str) -> None:
 
 
 @pytest.mark.parametrize("words", ["current", "history", "check", "heads", "history --indicate-current"])
-def test_looking_changes_nothing(words: str, empty_database_url: str, database_url: str) -> None:
-    """Nor does it make the schema in an empty database."""
+def test_reading_commands_change_nothing(words: str, empty_database_url: str, database_url: str) -> None:
+    """They do not make the schema in an empty database either."""
     before = everything(database_url)
 
     done(alembic(*words.split(), url=database_url))
@@ -152,8 +152,8 @@ def test_looking_changes_nothing(words: str, empty_database_url: str, database_u
         assert None is one(connection, "SELECT to_regnamespace('orchestrator')")
 
 
-def test_looking_tells_where_the_database_is(database_url: str, empty_database_url: str) -> None:
-    """`current`, `history` and `check` answer as Alembic's users know it."""
+def test_check_shows_the_revision_of_the_database(database_url: str, empty_database_url: str) -> None:
+    """`current`, `history` and `check` answer as usual."""
     assert "0001 (head)\n" == done(alembic("current", url=database_url))
     assert "" == done(alembic("current", url=empty_database_url))
     assert "(current)" in done(alembic("history", "--indicate-current", url=database_url))
@@ -162,35 +162,35 @@ def test_looking_tells_where_the_database_is(database_url: str, empty_database_u
 
 
 def test_the_url_of_the_ini_is_the_database(copy: Path, empty_database_url: str, database_url: str) -> None:
-    """`sqlalchemy.url` is honoured, in SQLAlchemy's form too, and goes before the variable."""
+    """`sqlalchemy.url` is used, also in SQLAlchemy's form, and overrides the variable."""
     sqlalchemy = empty_database_url.replace("postgresql:", "postgresql+psycopg:").replace("%", "%%")
     ini = ini_beside(copy, sqlalchemy__url=sqlalchemy)
 
-    said = done(alembic("upgrade", "head", ini=ini, url="postgresql://127.0.0.1:1/elsewhere"))
+    output = done(alembic("upgrade", "head", ini=ini, url="postgresql://127.0.0.1:1/elsewhere"))
 
-    assert "was at nothing" in said
+    assert "was at nothing" in output
     assert everything(database_url) == everything(empty_database_url)
 
 
 @pytest.mark.parametrize("words", [("upgrade", "head"), ("current",), ("check",), ("downgrade", "base")])
 def test_a_url_that_cannot_be_read_is_not_printed(words: tuple[str, ...], copy: Path) -> None:
-    """Neither from the ini, where a single % is a mistake of its own, nor from the variable."""
-    said = [
+    """Neither from the ini, where a single % is an error of its own, nor from the variable."""
+    output = [
         alembic(*words, url="postgresql://jane:hunter2@[::1/shop"),
         alembic(*words, ini=ini_beside(copy, sqlalchemy__url="postgresql://jane:hunter2@[::1/shop")),
         alembic(*words, ini=ini_beside(copy, sqlalchemy__url="postgresql://jane:hunter2%40x@here/shop")),
         alembic(*words, ini=ini_beside(copy, sqlalchemy__url="postgresql://jane:%(hunter2)s@here/shop")),
     ]
 
-    assert ["cannot be read" in refusal(ran) for ran in said] == [True] * 4
+    assert ["cannot be read" in refusal(ran) for ran in output] == [True] * 4
     assert [] == [
-        ran for ran in said if "hunter2" in ran.stdout + ran.stderr or "jane" in ran.stdout + ran.stderr
+        ran for ran in output if "hunter2" in ran.stdout + ran.stderr or "jane" in ran.stdout + ran.stderr
     ]
 
 
 @pytest.mark.parametrize("words", [("upgrade", "head"), ("current",), ("check",)])
-def test_what_cannot_be_done_is_said_in_a_sentence(words: tuple[str, ...]) -> None:
-    """No database was named, a setting is wrong, the server is away."""
+def test_a_failure_is_one_sentence(words: tuple[str, ...]) -> None:
+    """No database is named, a setting is wrong, the server does not answer."""
     assert "no database was named: set sqlalchemy.url" in refusal(alembic(*words))
     assert "is not a setting" in refusal(
         alembic(*words, url="postgresql://127.0.0.1:1/shop", ORCHESTRATOR_POOL_SIZ="3")
@@ -200,34 +200,32 @@ def test_what_cannot_be_done_is_said_in_a_sentence(words: tuple[str, ...]) -> No
     assert "hunter2" not in away.stdout + away.stderr
 
 
-def test_a_missing_right_is_said_in_a_sentence(
-    stranger: str, empty_database_url: str, database_url: str
-) -> None:
-    """With what to do, from both commands; so is a database that may not be looked at."""
-    fresh, full = (make_conninfo(url, user=stranger) for url in (empty_database_url, database_url))
+def test_a_missing_right_is_one_sentence(other_role: str, empty_database_url: str, database_url: str) -> None:
+    """With advice, from both commands; also for a database that the role may not read."""
+    fresh, full = (make_conninfo(url, user=other_role) for url in (empty_database_url, database_url))
 
-    for said in (
+    for output in (
         refusal(alembic("upgrade", "head", url=fresh)),
         refusal(alembic("current", url=full)),
         refusal(alembic("upgrade", "head", url=full)),
     ):
-        assert "permission denied" in said
-        assert "the role that owns the schema" in said
+        assert "permission denied" in output
+        assert "the role that owns the schema" in output
     with pytest.raises(SchemaError, match=r"permission denied for database .* the role that owns the schema"):
         migrate.upgrade(fresh)
     with pytest.raises(SchemaError, match=r"permission denied for .* the role that owns the schema"):
         migrate.state(full)
 
 
-def test_a_server_that_ends_the_session_is_said_in_a_sentence(empty_database_url: str, copy: Path) -> None:
-    """As is anything else that the server says in the middle: nothing of it stays."""
+def test_an_ended_session_is_one_sentence(empty_database_url: str, copy: Path) -> None:
+    """Like any other error of the server: no change stays."""
     module = next((copy / "versions").glob("0001*.py"))
     text = module.read_text()
     module.write_text(
         text.replace("def upgrade() -> None:", "def upgrade() -> None:\n    op.execute('SELECT 1 / 0')")
     )
 
-    said = refusal(alembic("upgrade", "head", url=empty_database_url, ini=ini_beside(copy)))
+    output = refusal(alembic("upgrade", "head", url=empty_database_url, ini=ini_beside(copy)))
     module.write_text(
         text.replace(
             "def upgrade() -> None:",
@@ -236,13 +234,13 @@ def test_a_server_that_ends_the_session_is_said_in_a_sentence(empty_database_url
     )
     ended = refusal(alembic("upgrade", "head", url=empty_database_url, ini=ini_beside(copy)))
 
-    assert "division by zero" in said
+    assert "division by zero" in output
     assert "terminating connection" in ended
     assert (None, "0001") == migrate.state(empty_database_url)
 
 
 def test_a_new_revision_gets_the_next_number(copy: Path, database_url: str) -> None:
-    """`alembic revision -m …` asks no database; both commands then go to it and back."""
+    """`alembic revision -m …` needs no database. Both commands then upgrade to it and downgrade."""
     ini = ini_beside(copy)
     done(alembic("revision", "-m", "add a thing", ini=ini))
 
@@ -250,23 +248,24 @@ def test_a_new_revision_gets_the_next_number(copy: Path, database_url: str) -> N
     migrate.upgrade(database_url)
     assert ("0002", "0002") == migrate.state(database_url)
     migrate.move(database_url, to="0001")
-    said = done(alembic("upgrade", "head", ini=ini, url=database_url))
-    assert ["up to 0002: add a thing", "the database was at 0001 and is at 0002 now"] == said.splitlines()
+    output = done(alembic("upgrade", "head", ini=ini, url=database_url))
+    assert ["up to 0002: add a thing", "the database was at 0001 and is at 0002 now"] == output.splitlines()
 
 
 def test_a_revision_keeps_to_the_numbers(copy: Path, database_url: str) -> None:
-    """An id of one's own is refused; --autogenerate numbers as well."""
+    """An explicit id is refused; --autogenerate uses the numbers, too."""
     ini = ini_beside(copy)
 
-    said = refusal(alembic("revision", "-m", "x", "--rev-id", "ab12", ini=ini))
+    output = refusal(alembic("revision", "-m", "x", "--rev-id", "ab12", ini=ini))
     done(alembic("revision", "--autogenerate", "-m", "look", ini=ini, url=database_url))
 
-    assert "a revision's id is its number: the next is 0002" in said
+    assert "a revision's id is its number: the next is 0002" in output
     assert (copy / "versions" / "0002_look.py").is_file()
 
 
 def test_an_id_that_is_no_number_has_its_place_in_the_chain(copy: Path, database_url: str) -> None:
-    """Made elsewhere, with Alembic's own ids: `migrate` goes to it and back, and a worker starts."""
+    """For a revision that was made elsewhere, with Alembic's own ids: `migrate` upgrades to it and downgrades, and a
+    worker starts."""
     (copy / "versions" / "ab12cd34ef56_made_up.py").write_text(REVISION.format(name="ab12cd34ef56"))
 
     assert migrate.is_behind("0001")
@@ -284,7 +283,7 @@ def test_an_id_that_is_no_number_has_its_place_in_the_chain(copy: Path, database
 def test_a_revision_of_a_newer_version_is_left_alone(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """This version cannot go anywhere from a revision that it does not know, and says so."""
+    """This version cannot migrate from a revision that it does not know, and says so."""
     connection.execute("UPDATE orchestrator.alembic_version SET version_num = '9000'")
 
     with pytest.raises(SchemaError, match="at revision 9000, which this version does not know"):
@@ -294,7 +293,7 @@ def test_a_revision_of_a_newer_version_is_left_alone(
 
 
 def test_a_stamp_runs_nothing(empty_database_url: str) -> None:
-    """`alembic stamp` writes the revision down, and nothing else: there is nothing to grant."""
+    """`alembic stamp` writes only the revision, and no grants."""
     assert "is at 0001 now" in done(alembic("stamp", "head", url=empty_database_url))
 
     with psycopg.connect(empty_database_url) as connection:
@@ -302,7 +301,7 @@ def test_a_stamp_runs_nothing(empty_database_url: str) -> None:
 
 
 def test_a_program_may_bring_its_connection(empty_database_url: str, database_url: str) -> None:
-    """Alembic's recipe for programs, `attributes["connection"]`: nothing is printed, and the grants are there."""
+    """Alembic's recipe for programs, `attributes["connection"]`: it prints nothing, and the grants are made."""
     program = (
         "import sys, sqlalchemy; from alembic import command; from alembic.config import Config;"
         f"config = Config({str(REPOSITORY / 'alembic.ini')!r});"

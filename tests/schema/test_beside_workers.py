@@ -1,4 +1,5 @@
-"""Hands and workers at the same rows, leaves that are missing or being made, and a publication of all tables."""
+"""Manual changes and workers on the same rows, leaves that are missing or being made, and a publication of all
+tables."""
 
 import threading
 from collections.abc import Iterator
@@ -29,7 +30,7 @@ FILL = """
 
 
 def claim_and_finish(connection: psycopg.Connection, worker_id: UUID) -> int:
-    """Do one round of a worker's life; return how many tasks were finished."""
+    """Do one round of a worker: claim and finish. Return the number of finished tasks."""
     lease = getrandbits(63)
     params = {**EVERYWHERE, "batch_size": 50, "lease": lease, "worker_id": worker_id}
     ids = sorted(row[0] for row in connection.execute(CLAIM, params))
@@ -41,8 +42,8 @@ def claim_and_finish(connection: psycopg.Connection, worker_id: UUID) -> int:
 
 @contextmanager
 def four_workers(connection: psycopg.Connection, database_url: str) -> Iterator[dict[str | None, int]]:
-    """Let four sessions drain the default queue; yields how often they finished a task, and how often they failed."""
-    told: dict[str | None, int] = {None: 0}
+    """Let four sessions work on the default queue. Yield how often they finished a task, and how often they failed."""
+    counts: dict[str | None, int] = {None: 0}
     stop = threading.Event()
 
     def work() -> None:
@@ -50,15 +51,15 @@ def four_workers(connection: psycopg.Connection, database_url: str) -> Iterator[
             own.execute(SESSION)
             while not stop.is_set():
                 try:
-                    told[None] += claim_and_finish(own, worker_id)
+                    counts[None] += claim_and_finish(own, worker_id)
                 except psycopg.Error as error:
-                    told[error.sqlstate] = told.get(error.sqlstate, 0) + 1
+                    counts[error.sqlstate] = counts.get(error.sqlstate, 0) + 1
 
     worker_id = sleeping_worker(connection, "default")
     with ThreadPoolExecutor(4) as threads:
         done = [threads.submit(work) for _ in range(4)]
         try:
-            yield told
+            yield counts
         finally:
             stop.set()
     for future in done:
@@ -74,68 +75,68 @@ def four_workers(connection: psycopg.Connection, database_url: str) -> Iterator[
     ],
     ids=["priority", "requeue", "delete"],
 )
-def test_a_hands_bulk_write_and_four_workers_never_fail_for_each_other(
+def test_a_manual_bulk_update_and_four_workers_do_not_disturb_each_other(
     connection: psycopg.Connection, database_url: str, statement: str
 ) -> None:
-    """The hand never fails, and no worker with 40001: nobody moves rows by UPDATE. Where both wait for each other
-    the worker gives way (lock_timeout), and its outbox tries again."""
+    """The manual change never fails, and no worker fails with 40001, because none of them moves rows by UPDATE. In a
+    deadlock the worker gives way (lock_timeout), and its outbox tries again."""
     connection.execute(FILL)
 
-    with four_workers(connection, database_url) as told:
+    with four_workers(connection, database_url) as counts:
         rows = sum(connection.execute(statement.encode()).rowcount for _ in range(4))
 
     assert rows
-    assert set(told) <= {None, LOCK_TIMEOUT}
+    assert set(counts) <= {None, LOCK_TIMEOUT}
 
 
-def test_a_hands_bulk_cancel_succeeds_beside_four_workers(
+def test_a_manual_bulk_cancel_succeeds_beside_four_workers(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """It moves rows, so a claim that has just looked at one may have to be repeated; never the hand's UPDATE."""
+    """It moves rows, so a claim that has just read one may have to be repeated; the manual UPDATE never."""
     connection.execute(FILL)
 
-    with four_workers(connection, database_url) as told:
+    with four_workers(connection, database_url) as counts:
         for digit in range(5):
             connection.execute(
                 "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE status = 'pending' AND id %% 10 = %s",
                 [digit],
             )
 
-    print(f"beside a hand's cancel: {told}")  # noqa: T201 - a measurement
-    assert set(told) <= {None, LOCK_TIMEOUT, MOVED}
+    print(f"beside a hand's cancel: {counts}")  # noqa: T201 - a measurement
+    assert set(counts) <= {None, LOCK_TIMEOUT, MOVED}
 
 
 def test_a_requeue_of_finished_tasks_succeeds_beside_four_workers(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """Nobody else writes to finished rows, so they come back however busy the queue is, and run again."""
+    """No other session writes to finished rows, so the requeue works on a busy queue, too, and the tasks run again."""
     connection.execute(FILL)
 
-    with four_workers(connection, database_url) as told:
-        while told[None] < 2_000:
-            assert {None} == set(told)
+    with four_workers(connection, database_url) as counts:
+        while counts[None] < 2_000:
+            assert {None} == set(counts)
         back = connection.execute(
             "UPDATE orchestrator.tasks SET status = 'pending' WHERE status = 'completed'"
         )
 
     assert back.rowcount >= 2_000
-    assert {None} == set(told)
+    assert {None} == set(counts)
 
 
 def test_a_missing_leaf_is_explained(connection: psycopg.Connection) -> None:
-    """The HINT makes it, and then the UPDATE works; cancel() makes it by itself."""
+    """The statement in the HINT makes it, and then the UPDATE works. cancel() makes it by itself."""
     first, second = put(connection), put(connection)
     leaf = one(connection, "SELECT 'orchestrator.' || orchestrator.ensure_partition()")
     cancel = "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s"
     connection.execute(f"DROP TABLE {leaf}".encode())
 
-    said = refusal(connection, cancel, [first])
+    diagnostic = refusal(connection, cancel, [first])
 
     assert ("23514", f"task {first} cannot be moved: tasks_done has no leaf for today") == (
-        said.sqlstate,
-        said.message_primary,
+        diagnostic.sqlstate,
+        diagnostic.message_primary,
     )
-    connection.execute((said.message_hint or "").partition(" makes it")[0].encode())
+    connection.execute((diagnostic.message_hint or "").partition(" makes it")[0].encode())
     connection.execute(cancel, [first])
     assert leaf == read(connection, first, "tableoid::regclass::text")
     connection.execute(f"DROP TABLE {leaf}".encode())
@@ -143,7 +144,7 @@ def test_a_missing_leaf_is_explained(connection: psycopg.Connection) -> None:
 
 
 def test_a_leaf_is_made_once_by_many(connection: psycopg.Connection, database_url: str) -> None:
-    """Eight sessions ask for the same fifteen days in different orders: no error, no deadlock, each day once."""
+    """Eight sessions make the same fifteen days in different orders: no error, no deadlock, each day once."""
 
     def make(number: int) -> None:
         with psycopg.connect(database_url, autocommit=True) as own:
@@ -158,10 +159,8 @@ def test_a_leaf_is_made_once_by_many(connection: psycopg.Connection, database_ur
     assert 15 == one(connection, attached)
 
 
-def test_a_leaf_in_the_making_keeps_nobody_from_finishing(
-    connection: psycopg.Connection, database_url: str
-) -> None:
-    """And a finish that has not committed keeps nobody from making one."""
+def test_the_creation_of_a_leaf_blocks_no_finish(connection: psycopg.Connection, database_url: str) -> None:
+    """And an open finish does not block the creation of a leaf."""
     with psycopg.connect(database_url) as maker, psycopg.connect(database_url) as finisher:
         connection.execute("SET lock_timeout = '2s'")
         maker.execute("SET lock_timeout = '2s'")
@@ -175,13 +174,13 @@ def test_a_leaf_in_the_making_keeps_nobody_from_finishing(
 
 @pytest.mark.parametrize("day", ["1969-12-31", "9000-01-02", "infinity"])
 def test_an_impossible_day_has_no_leaf(connection: psycopg.Connection, day: str) -> None:
-    """A mistyped year must not leave a leaf behind for ever."""
+    """A mistyped year must not leave a leaf for ever."""
     assert "OR006" == refusal(connection, "SELECT orchestrator.ensure_partition(%s)", [day]).sqlstate
 
 
 @pytest.mark.filterwarnings("ignore::Warning")
 def test_a_publication_of_all_tables_breaks_nothing(connection: psycopg.Connection) -> None:
-    """Every table that is written has a key to be replicated by: claim, finish, and all that hands do."""
+    """Every written table has a replica identity: for claims, finishes and manual changes."""
     connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
     worker_id = sleeping_worker(connection, "default")
     task_ids = [one(connection, "SELECT orchestrator.enqueue('mail', key => %s)", [str(n)]) for n in range(3)]

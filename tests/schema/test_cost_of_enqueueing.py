@@ -1,4 +1,4 @@
-"""What enqueueing asks of the server, counted and not timed: calls of functions, and rows read from end to end."""
+"""The cost of an enqueue for the server, counted and not timed: calls of functions, and sequential scans."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +35,7 @@ FLUSH = "SELECT pg_stat_force_next_flush()"
 
 @pytest.fixture
 def counted(connection: psycopg.Connection, database_url: str) -> Iterator[psycopg.Connection]:
-    """A producer whose calls are counted, of a type that is declared."""
+    """A producer whose calls are counted, with a declared type."""
     connection.execute("INSERT INTO orchestrator.types (name) VALUES ('mail')")
     with psycopg.connect(database_url, autocommit=True) as own:
         own.execute("SET track_functions = 'all'")
@@ -49,7 +49,7 @@ def calls(counted: psycopg.Connection, connection: psycopg.Connection) -> dict[s
 
 
 def test_a_usual_task_calls_nothing_else(counted: psycopg.Connection, connection: psycopg.Connection) -> None:
-    """Not the trigger, not another function: each is some microseconds."""
+    """Neither the trigger nor another function: each would cost some microseconds."""
     for _ in range(10):
         counted.execute("SELECT orchestrator.enqueue('mail', '{\"user_id\": 1}', priority => 75)")
 
@@ -59,7 +59,7 @@ def test_a_usual_task_calls_nothing_else(counted: psycopg.Connection, connection
 def test_a_bare_insert_calls_its_trigger_alone(
     counted: psycopg.Connection, connection: psycopg.Connection
 ) -> None:
-    """One call a row, and none a statement."""
+    """One call per row, and none per statement."""
     for _ in range(10):
         counted.execute(
             "INSERT INTO orchestrator.tasks (type, payload) VALUES ('mail', '{}'), ('mail', '{}')"
@@ -68,10 +68,10 @@ def test_a_bare_insert_calls_its_trigger_alone(
     assert {"fill_new_task": 20} == calls(counted, connection)
 
 
-def test_a_usual_set_calls_nothing_an_item(
+def test_a_usual_set_makes_no_call_per_item(
     counted: psycopg.Connection, connection: psycopg.Connection
 ) -> None:
-    """Nor with all the options that there are; a key is taken, an item."""
+    """With all options, too; only a key needs a call per item."""
     counted.execute("SELECT orchestrator.enqueue_many(%s)", [Jsonb(SET)])
     full = {
         "priority": 1,
@@ -88,10 +88,10 @@ def test_a_usual_set_calls_nothing_an_item(
     assert {"enqueue_many": 3, "ring": 3, "take_key": 50} == calls(counted, connection)
 
 
-def test_a_set_of_pythons_is_three_statements(
+def test_a_set_from_python_is_three_statements(
     counted: psycopg.Connection, connection: psycopg.Connection, database_url: str
 ) -> None:
-    """2,500 items, a thousand each; what they have in common is looked at once each."""
+    """2,500 items, a thousand each; their common options are looked up once per statement."""
     app = Orchestrator(database_url)
     mail: Any = app.task(name="mail")(lambda user_id: None)
 
@@ -106,7 +106,7 @@ def test_a_set_of_pythons_is_three_statements(
 def test_plans_made_on_empty_tables_read_no_full_ones(
     counted: psycopg.Connection, connection: psycopg.Connection
 ) -> None:
-    """A producer that has idled since the tables were empty; nobody has analyzed them since."""
+    """A producer that was idle since the tables were empty, without an ANALYZE since then."""
 
     def produce() -> None:
         for n in range(12):

@@ -1,4 +1,5 @@
-"""What a row of types, queues or workers may hold: refused in words, and by a constraint where no trigger looks."""
+"""The valid values of types, queues and workers: a trigger refuses others with a message, and a constraint where no
+trigger runs."""
 
 import psycopg
 import pytest
@@ -27,7 +28,7 @@ TYPES = [
     *(("backoff_jitter", jitter, "backoff_jitter is ") for jitter in ("NaN", "Infinity", -0.1, 1.1)),
     *(("timeout", span, "the timeout is ") for span in SPANS),
     ("priority", 101, "the priority is 101"),
-    ("max_attempts", 0, "max_attempts is 0"),
+    ("max_attempts", 0, "max_attempts is 0; it must lie between 1 and 32767"),
 ]
 QUEUES = [
     *(("name", name, f"the name of the queue {fault}") for name, fault in NAMES),
@@ -40,7 +41,7 @@ QUEUES = [
     *(("timeout", span, "the timeout is ") for span in SPANS),
     ("state", "odd", "the state is 'odd'"),
     ("priority", -1, "the priority is -1"),
-    ("max_attempts", -1, "max_attempts is -1"),
+    ("max_attempts", -1, "max_attempts is -1; it must lie between 1 and 32767"),
 ]
 CASES = [("types", *case) for case in TYPES] + [("queues", *case) for case in QUEUES]
 ADD = {
@@ -64,25 +65,25 @@ def ways(table: str, column: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("table", "column", "value", "fault"), CASES)
-def test_a_bad_setting_is_refused_in_words(
+def test_a_bad_setting_is_refused_with_a_message(
     connection: psycopg.Connection, table: str, column: str, value: object, fault: str
 ) -> None:
-    """By INSERT and by UPDATE, with what is wrong and a hint of where; none of it longer than a line."""
+    """By INSERT and by UPDATE: the fault and a hint, each at most one line."""
     connection.execute(NAMED[table].encode(), ["old"])
 
     for way in ways(table, column):
-        said = refusal(connection, way, [value])
-        assert "OR006" == said.sqlstate
-        assert (said.message_primary or "").startswith(fault)
-        assert (said.message_hint or "").startswith("Nothing was changed. It is about the ")
-        assert len((said.message_primary or "") + (said.message_hint or "")) < 300
+        diagnostic = refusal(connection, way, [value])
+        assert "OR006" == diagnostic.sqlstate
+        assert (diagnostic.message_primary or "").startswith(fault)
+        assert (diagnostic.message_hint or "").startswith("Nothing was changed. It is about the ")
+        assert len((diagnostic.message_primary or "") + (diagnostic.message_hint or "")) < 300
 
 
 @pytest.mark.parametrize(("table", "column", "value", "fault"), CASES)
-def test_a_bad_setting_is_refused_where_no_trigger_looks(
+def test_a_bad_setting_is_refused_without_a_trigger(
     connection: psycopg.Connection, table: str, column: str, value: object, fault: str
 ) -> None:
-    """As when a dump is restored: the constraints say the same as the triggers."""
+    """As during the restore of a dump: the constraints equal the checks of the triggers."""
     connection.execute(NAMED[table].encode(), ["old"])
     connection.execute("SET session_replication_role = replica")
 
@@ -97,13 +98,13 @@ def test_a_bad_setting_is_refused_where_no_trigger_looks(
 def test_a_worker_has_no_time_that_python_cannot_load(
     connection: psycopg.Connection, column: str, moment: str
 ) -> None:
-    """Its row is read by every other worker."""
+    """Every other worker reads its row."""
     with pytest.raises(psycopg.errors.CheckViolation, match="workers_times_check"):
         connection.execute(WORKER.format(column).encode(), [moment])
 
 
 def test_the_bounds_are_those_of_python(connection: psycopg.Connection) -> None:
-    """What Python lets through, the database takes: at the edges of both."""
+    """The database accepts what Python accepts, at the edges of both."""
     longest = one(connection, "SELECT make_interval(secs => %s) <= interval '100 years'", [SECONDS_MAX])
     longer = one(connection, "SELECT make_interval(secs => %s) <= interval '100 years'", [SECONDS_MAX + 1])
     edge = Backoff(base_seconds=SECONDS_MAX, factor=FACTOR_MAX, cap_seconds=SECONDS_MAX, jitter=1)

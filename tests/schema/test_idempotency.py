@@ -1,4 +1,4 @@
-"""One key, one task: over time, over deletion, over rollback, and among many who ask at once."""
+"""One key, one task: over time, over deletes, over rollbacks, and among many concurrent callers."""
 
 import threading
 from collections.abc import Callable
@@ -26,7 +26,7 @@ HOLD = (
 
 
 def together(database_url: str, count: int, act: Callable[[psycopg.Connection, int], Any]) -> list[Any]:
-    """Let this many threads act at one moment, each on its own connection; return what they return."""
+    """Run a function in this many threads at the same moment, each on its own connection. Return the results."""
     barrier = threading.Barrier(count)
 
     def one_of_them(number: int) -> Any:
@@ -44,7 +44,7 @@ def waits_for_a_lock(connection: psycopg.Connection, pid: int) -> bool:
 
 
 def test_the_same_key_gives_the_first_task(connection: psycopg.Connection) -> None:
-    """Whatever else the second asks for; another type has keys of its own."""
+    """With any options of the second call. Another type has keys of its own."""
     first = one(connection, ENQUEUE)
 
     assert first == one(
@@ -55,8 +55,8 @@ def test_the_same_key_gives_the_first_task(connection: psycopg.Connection) -> No
 
 
 @pytest.mark.parametrize("status", ["running", "completed", "dead_letter"])
-def test_a_key_holds_whatever_became_of_its_task(connection: psycopg.Connection, status: str) -> None:
-    """A finished task still answers for its key, in whichever leaf it lies."""
+def test_a_key_is_kept_at_any_end_of_its_task(connection: psycopg.Connection, status: str) -> None:
+    """A finished task still has its key, in any leaf."""
     task_id = put(connection, status)
     connection.execute(HOLD, [task_id])
 
@@ -74,7 +74,7 @@ def test_a_key_holds_whatever_became_of_its_task(connection: psycopg.Connection,
 def test_a_cancelled_task_frees_its_key(
     connection: psycopg.Connection, status: str, way: LiteralString
 ) -> None:
-    """Whatever it was doing: the next enqueue makes a new task, which then has the key."""
+    """In any state of the task: the next enqueue makes a new task, which then has the key."""
     connection.execute("SELECT orchestrator.ensure_partition()")
     first = put(connection, status, idempotency_key="k")
     connection.execute(HOLD, [first])
@@ -90,7 +90,7 @@ def test_a_cancelled_task_frees_its_key(
 
 
 def test_a_bare_insert_takes_the_key_of_a_cancelled_task(connection: psycopg.Connection) -> None:
-    """And is refused with 23505 while that task lives."""
+    """While that task is not cancelled, it is refused with 23505."""
     first = insert(connection, type="mail", idempotency_key="k")
     assert "23505" == refusal(connection, BARE).sqlstate
 
@@ -101,7 +101,7 @@ def test_a_bare_insert_takes_the_key_of_a_cancelled_task(connection: psycopg.Con
 
 
 def test_a_requeued_task_has_its_key_again(connection: psycopg.Connection) -> None:
-    """For what is left of its window, if nobody took it meanwhile, or who did was cancelled too."""
+    """For the rest of its window, if no other task has taken it, or if that one was cancelled, too."""
     first = one(connection, ENQUEUE)
     window = one(connection, WINDOW)
     connection.execute(CANCEL, [first])
@@ -119,18 +119,18 @@ def test_a_requeued_task_has_its_key_again(connection: psycopg.Connection) -> No
 
 
 def test_a_requeue_is_refused_where_another_task_has_the_key(connection: psycopg.Connection) -> None:
-    """By name, with the way out; the old task stays cancelled."""
+    """By name, with advice. The old task stays cancelled."""
     first = one(connection, ENQUEUE)
     connection.execute(CANCEL, [first])
     second = one(connection, ENQUEUE)
 
     for requeue in (REQUEUE, "SELECT orchestrator.requeue(%s)"):
-        said = refusal(connection, requeue, [first])
-        assert "23505" == said.sqlstate
+        diagnostic = refusal(connection, requeue, [first])
+        assert "23505" == diagnostic.sqlstate
         assert f"task {first} was cancelled, and task {second} has taken its idempotency key since" == (
-            said.message_primary
+            diagnostic.message_primary
         )
-        assert f"cancel or delete task {second} first" in (said.message_hint or "")
+        assert f"cancel or delete task {second} first" in (diagnostic.message_hint or "")
     assert ("cancelled", "pending") == (read(connection, first, "status"), read(connection, second, "status"))
 
     connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [second])
@@ -139,20 +139,22 @@ def test_a_requeue_is_refused_where_another_task_has_the_key(connection: psycopg
 
 
 def test_two_tasks_of_one_key_are_not_requeued_together(connection: psycopg.Connection) -> None:
-    """One UPDATE of both is refused whole."""
+    """One UPDATE of both is refused as a whole."""
     ids = [one(connection, ENQUEUE)]
     connection.execute(CANCEL, ids)
     ids.append(one(connection, ENQUEUE))
     connection.execute(CANCEL, ids[1:])
 
-    said = refusal(connection, "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = ANY (%s)", [ids])
+    diagnostic = refusal(
+        connection, "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = ANY (%s)", [ids]
+    )
 
-    assert "23505" == said.sqlstate
+    assert "23505" == diagnostic.sqlstate
     assert ["cancelled", "cancelled"] == [read(connection, task_id, "status") for task_id in ids]
 
 
-def test_a_requeue_of_many_leaves_out_what_has_lost_its_key(connection: psycopg.Connection) -> None:
-    """By requeue_where: the others run again."""
+def test_a_bulk_requeue_skips_tasks_that_lost_their_key(connection: psycopg.Connection) -> None:
+    """With requeue_where. The others run again."""
     first = one(connection, ENQUEUE)
     other = one(connection, "SELECT orchestrator.enqueue('mail', key => 'l')")
     unkeyed = one(connection, "SELECT orchestrator.enqueue('mail')")
@@ -168,7 +170,7 @@ def test_a_requeue_of_many_leaves_out_what_has_lost_its_key(connection: psycopg.
 
 
 def test_a_requeue_after_the_window_needs_no_key(connection: psycopg.Connection) -> None:
-    """Two runs of what one key named a window apart are what the window is for."""
+    """After the window of a key, a second run of its task is intended."""
     first = one(connection, ENQUEUE)
     connection.execute(CANCEL, [first])
     second = one(connection, ENQUEUE)
@@ -180,7 +182,7 @@ def test_a_requeue_after_the_window_needs_no_key(connection: psycopg.Connection)
 
 
 def test_after_its_window_a_key_makes_a_new_task(connection: psycopg.Connection) -> None:
-    """24 hours by default, or what was asked for."""
+    """24 hours by default, or the given window."""
     first = one(connection, ENQUEUE)
     left = one(connection, "SELECT expires_at - clock_timestamp() FROM orchestrator.idempotency_keys")
     assert timedelta(hours=23, minutes=59) < left <= timedelta(hours=24)
@@ -194,7 +196,7 @@ def test_after_its_window_a_key_makes_a_new_task(connection: psycopg.Connection)
 
 
 def test_a_deleted_task_frees_its_key(connection: psycopg.Connection) -> None:
-    """A hand's DELETE takes the key along, and no other task's."""
+    """A manual DELETE deletes its key, and no other task's."""
     first = one(connection, ENQUEUE)
     other = one(connection, "SELECT orchestrator.enqueue('sms', key => 'k')")
 
@@ -206,7 +208,7 @@ def test_a_deleted_task_frees_its_key(connection: psycopg.Connection) -> None:
 
 @pytest.mark.parametrize("pruned", ["DELETE FROM {}", "DROP TABLE {}"])
 def test_a_pruned_task_frees_its_key(connection: psycopg.Connection, pruned: str) -> None:
-    """Retention takes the row from its leaf, or drops the leaf, and never looks at keys."""
+    """Retention deletes the row from its leaf, or drops the leaf, and never reads keys."""
     first = put(connection, "completed", idempotency_key="k")
     connection.execute(HOLD, [first])
     leaf = one(connection, "SELECT tableoid::regclass::text FROM orchestrator.tasks")
@@ -220,10 +222,10 @@ def test_a_pruned_task_frees_its_key(connection: psycopg.Connection, pruned: str
 
 
 @pytest.mark.parametrize("state", ["new", "expired", "pruned"])
-def test_of_thirty_two_at_once_one_makes_the_task(
+def test_of_thirty_two_concurrent_enqueues_one_makes_the_task(
     connection: psycopg.Connection, database_url: str, state: str
 ) -> None:
-    """All get the same id, also where the key had to be taken over from a task that is gone."""
+    """All get the same id, also if the key belonged to a task that no longer exists."""
     if state != "new":
         old = one(connection, ENQUEUE)
         connection.execute("DELETE FROM orchestrator.tasks_live")
@@ -241,7 +243,7 @@ def test_of_thirty_two_at_once_one_makes_the_task(
 
 
 def test_a_rolled_back_enqueue_leaves_the_key_free(connection: psycopg.Connection) -> None:
-    """Whole transaction or savepoint."""
+    """A rolled-back transaction or savepoint."""
     with connection.transaction(force_rollback=True):
         first = one(connection, ENQUEUE)
     with connection.transaction(), connection.transaction(force_rollback=True):
@@ -252,10 +254,10 @@ def test_a_rolled_back_enqueue_leaves_the_key_free(connection: psycopg.Connectio
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_who_comes_second_waits_for_the_first(
+def test_the_second_transaction_waits_for_the_first(
     connection: psycopg.Connection, database_url: str, commits: bool
 ) -> None:
-    """After its commit he gets its id, after its rollback he makes the task."""
+    """After a commit it gets the first one's id; after a rollback it makes the task."""
     with (
         psycopg.connect(database_url) as first,
         psycopg.connect(database_url, autocommit=True) as second,
@@ -273,8 +275,8 @@ def test_who_comes_second_waits_for_the_first(
         assert 1 == one(connection, TASKS)
 
 
-def test_a_taken_key_is_learned_without_waiting(connection: psycopg.Connection, database_url: str) -> None:
-    """An open transaction that asked for a taken key keeps nobody else from asking."""
+def test_a_taken_key_is_found_without_a_wait(connection: psycopg.Connection, database_url: str) -> None:
+    """An open transaction that has found a taken key delays no other."""
     first_id = one(connection, ENQUEUE)
     with psycopg.connect(database_url) as open_one:
         assert first_id == one(open_one, ENQUEUE)
@@ -284,17 +286,19 @@ def test_a_taken_key_is_learned_without_waiting(connection: psycopg.Connection, 
 
 
 def test_a_bare_insert_with_a_taken_key_is_a_unique_violation(connection: psycopg.Connection) -> None:
-    """As of any unique key, with a HINT and without the key or the row; a free key is taken by it."""
+    """As of any unique key, with a HINT and without the key or the row. The INSERT takes a free key."""
     first = insert(connection, type="mail", idempotency_key="k")
-    said = refusal(connection, "INSERT INTO orchestrator.tasks (type, idempotency_key) VALUES ('mail', 'k')")
+    diagnostic = refusal(
+        connection, "INSERT INTO orchestrator.tasks (type, idempotency_key) VALUES ('mail', 'k')"
+    )
 
-    assert "23505" == said.sqlstate
-    assert "orchestrator.enqueue" in (said.message_hint or "")
+    assert "23505" == diagnostic.sqlstate
+    assert "orchestrator.enqueue" in (diagnostic.message_hint or "")
     assert first == one(connection, ENQUEUE)
 
 
 def test_the_same_key_twice_in_a_set_makes_one_task(connection: psycopg.Connection) -> None:
-    """The earlier item makes it, the later gets its id."""
+    """The first item makes it, and the second gets its id."""
     items = [
         {"type": "mail", "key": "k"},
         {"type": "mail"},
@@ -313,7 +317,8 @@ def test_the_same_key_twice_in_a_set_makes_one_task(connection: psycopg.Connecti
 def test_two_sets_in_opposite_orders_never_deadlock(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """Keys are taken sorted, so whoever has the first gets all; 40 rounds of 20 fresh keys, four sessions."""
+    """Keys are taken in sorted order, so the session with the first key gets all of them. 40 rounds of 20 new keys,
+    four sessions."""
 
     def rounds(own: psycopg.Connection, number: int) -> list[list[int]]:
         answers = []

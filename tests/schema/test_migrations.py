@@ -1,4 +1,4 @@
-"""Migrating: from nothing, again, back, by ten at once, with few rights, beside somebody else's Alembic."""
+"""Migrating: from nothing, again, back, ten at the same time, with few rights, beside another Alembic."""
 
 import multiprocessing
 import os
@@ -31,7 +31,7 @@ def empty(empty_database_url: str) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def newcomer(administrator: psycopg.Connection) -> Iterator[str]:
-    """A role that may log in and nothing else; asked for before the database in which it will own things."""
+    """A role that may only log in; made before the database in which it will own objects."""
     name = f"newcomer_{uuid4().hex[:12]}"
     administrator.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(name)))
     yield name
@@ -46,7 +46,7 @@ def everything(connection: psycopg.Connection) -> list[object]:
 def test_an_empty_database_is_migrated_and_again_is_nothing(
     empty: psycopg.Connection, empty_database_url: str
 ) -> None:
-    """The second time finds the newest revision there and leaves everything as it is."""
+    """The second time finds the newest revision and changes nothing."""
     assert (None, migrate.head()) == migrate.state(empty_database_url)
     migrate.upgrade(empty_database_url)
     before = everything(empty)
@@ -60,7 +60,7 @@ def test_an_empty_database_is_migrated_and_again_is_nothing(
 def test_a_downgrade_takes_everything_away_and_an_upgrade_brings_it_back(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """Schema and version table too; what is built on our tables is named, and stops it."""
+    """Schema and version table, too. Objects that depend on our tables are named, and stop it."""
     before = everything(connection)
     connection.execute("SELECT orchestrator.enqueue('mail', key => 'k')")
     connection.execute("CREATE VIEW public.mine AS SELECT id FROM orchestrator.tasks")
@@ -80,23 +80,23 @@ def test_a_downgrade_takes_everything_away_and_an_upgrade_brings_it_back(
 
 @pytest.fixture
 def lonely(server_url: str) -> Iterator[str]:
-    """A migrated database with a server of its own, where no other database uses the roles."""
+    """A migrated database on a server of its own, where no other database uses the roles."""
     with servers.shared_server(os.environ.get("ORCHESTRATOR_TEST_SERVER", "embedded")) as url:
         migrate.upgrade(url)
         yield url
 
 
 def notices_of(act: Callable[[], None]) -> list[str]:
-    """Return what the database had to say while this was done."""
-    said: list[events.Event] = []
-    stop = events.subscribe(said.append)
+    """Return the notices of the database during a call."""
+    reported: list[events.Event] = []
+    stop = events.subscribe(reported.append)
     act()
     stop()
-    return [event.message for event in said if isinstance(event, events.DatabaseNotice)]
+    return [event.message for event in reported if isinstance(event, events.DatabaseNotice)]
 
 
-def test_a_downgrade_takes_the_roles_where_nobody_else_uses_them(lonely: str) -> None:
-    """A member, or another database, keeps a role, and a notice says so."""
+def test_a_downgrade_drops_roles_that_no_other_database_uses(lonely: str) -> None:
+    """A role with a member, or one that another database uses, stays, and a notice says so."""
     roles = "SELECT rolname FROM pg_roles WHERE rolname LIKE 'orchestrator%' ORDER BY 1"
     with psycopg.connect(lonely, autocommit=True) as connection:
         connection.execute("CREATE ROLE shop LOGIN IN ROLE orchestrator_producer")
@@ -122,11 +122,11 @@ def test_a_downgrade_keeps_a_schema_with_things_of_others_in_it(
     """And says so."""
     connection.execute("CREATE TABLE orchestrator.theirs ()")
 
-    said = notices_of(lambda: migrate.downgrade(database_url, to="base"))
+    reported = notices_of(lambda: migrate.downgrade(database_url, to="base"))
 
     assert (
         "the schema orchestrator is kept: cannot drop schema orchestrator because other objects depend on it"
-        == said[0]
+        == reported[0]
     )
     assert ["theirs"] == [name for (name,) in connection.execute(OURS)]
     migrate.upgrade(database_url)
@@ -135,21 +135,21 @@ def test_a_downgrade_keeps_a_schema_with_things_of_others_in_it(
 def test_a_downgrade_keeps_a_schema_that_the_role_could_not_make(
     newcomer: str, empty: psycopg.Connection, empty_database_url: str
 ) -> None:
-    """It was made for the role by somebody else, and is needed to migrate again."""
+    """Another role made it, and it is needed for the next migration."""
     empty.execute("CREATE SCHEMA orchestrator")
     empty.execute(sql.SQL("ALTER SCHEMA orchestrator OWNER TO {}").format(sql.Identifier(newcomer)))
     url = make_conninfo(empty_database_url, user=newcomer)
     migrate.upgrade(url)
 
-    said = notices_of(lambda: migrate.downgrade(url, to="base"))
+    reported = notices_of(lambda: migrate.downgrade(url, to="base"))
 
-    assert f"the schema orchestrator is kept: {newcomer} could not make it again" == said[0]
+    assert f"the schema orchestrator is kept: {newcomer} could not make it again" == reported[0]
     assert [] == empty.execute(OURS).fetchall()
     migrate.upgrade(url)
 
 
 def test_ten_processes_at_once_migrate_once(empty: psycopg.Connection, empty_database_url: str) -> None:
-    """All ten come home without an error; there is one revision."""
+    """All ten succeed, and there is one revision."""
     # Forked from one that has loaded Alembic: to load it ten times takes longer than the test.
     family = multiprocessing.get_context("forkserver")
     family.set_forkserver_preload([migrate.__name__])
@@ -172,7 +172,7 @@ def test_ten_processes_at_once_migrate_once(empty: psycopg.Connection, empty_dat
 def test_a_role_that_may_not_create_a_schema_can_migrate_one_that_exists(
     newcomer: str, empty: psycopg.Connection, empty_database_url: str, right: str
 ) -> None:
-    """Owner of the schema, or allowed to create in it: either is enough, and tasks can be enqueued."""
+    """The right to create in the schema, or to own it, is enough. Then tasks can be enqueued."""
     empty.execute("CREATE SCHEMA orchestrator")
     empty.execute(sql.SQL(right).format(sql.Identifier(newcomer)))
 
@@ -183,10 +183,9 @@ def test_a_role_that_may_not_create_a_schema_can_migrate_one_that_exists(
 
 
 def test_missing_roles_are_skipped_with_a_notice(server_url: str, newcomer: str) -> None:
-    """Who may not create them is told which grants are missing, and migrates all the same.
+    """A role that may not create them gets a notice with the missing grants, and the migration succeeds.
 
-    The roles are the cluster's, and other tests need them: so the block that makes them runs with other names.
-    """
+    The roles belong to the cluster, and other tests need them, so the block that makes them runs with other names."""
     roles = (migrate.PACKAGE / "schema" / "roles.sql").read_text()
     loop = roles[roles.index("    FOREACH") : roles.index("    END LOOP;")].replace(
         "'orchestrator_", "'absent_"
@@ -208,7 +207,7 @@ def test_missing_roles_are_skipped_with_a_notice(server_url: str, newcomer: str)
 def test_the_applications_own_alembic_is_left_alone(
     empty: psycopg.Connection, empty_database_url: str
 ) -> None:
-    """Its version table in public stays as it is; ours lies in our schema."""
+    """Its version table in public does not change; ours is in our schema."""
     empty.execute("CREATE TABLE public.alembic_version (version_num varchar(32) PRIMARY KEY)")
     empty.execute("INSERT INTO public.alembic_version VALUES ('theirs')")
 
@@ -221,7 +220,7 @@ def test_the_applications_own_alembic_is_left_alone(
 def test_the_script_makes_the_same_database(
     connection: psycopg.Connection, empty: psycopg.Connection
 ) -> None:
-    """Run by hand, through a plain connection, it ends where upgrade() ends."""
+    """Through a plain connection, the result equals that of upgrade()."""
     empty.execute(migrate.script().encode())
 
     assert everything(connection) == everything(empty)
@@ -241,7 +240,7 @@ def test_the_script_needs_no_right_to_create_a_schema(newcomer: str, empty: psyc
 
 @pytest.mark.parametrize("revision", ["9999", "nonsense", "", "-1", "0002:0001"])
 def test_an_unknown_revision_is_refused(empty_database_url: str, revision: str) -> None:
-    """With a sentence that names the newest, and nothing of Alembic's; nothing is changed."""
+    """With a sentence that names the newest, and without Alembic's own text. Nothing changes."""
     with pytest.raises(SchemaError, match=f"there is no revision '{revision}'.*'{migrate.head()}'"):
         migrate.move(empty_database_url, to=revision)
     with pytest.raises(SchemaError):
@@ -251,7 +250,7 @@ def test_an_unknown_revision_is_refused(empty_database_url: str, revision: str) 
 
 
 def test_an_old_server_is_refused() -> None:
-    """PostgreSQL 14 by name, with what is needed; 15 to 18 pass."""
+    """PostgreSQL 14 is refused by name, with the required version; 15 to 18 pass."""
     with pytest.raises(SchemaError, match=r"PostgreSQL 14\.13 \(Debian\).* needs 15 or newer"):
         migrate.refuse_old_server(140_013, "14.13 (Debian)")
     for version in (15, 16, 17, 18):

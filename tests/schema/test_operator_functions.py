@@ -1,4 +1,4 @@
-"""What an operator calls and looks at: requeue, cancel, the state of a queue, and the views."""
+"""The functions and views for operators: requeue, cancel, the state of a queue, and the views."""
 
 import time
 from collections.abc import Callable
@@ -36,14 +36,14 @@ def test_requeue_runs_a_task_again_and_keeps_the_reason(connection: psycopg.Conn
 
 @pytest.mark.parametrize("function", ["requeue", "cancel"])
 def test_an_unknown_task_is_an_error(connection: psycopg.Connection, function: LiteralString) -> None:
-    """A mistyped id must not look like success."""
-    said = refusal(connection, f"SELECT orchestrator.{function}(4711)")
+    """A mistyped id must not look like a success."""
+    diagnostic = refusal(connection, f"SELECT orchestrator.{function}(4711)")
 
-    assert ("OR004", "there is no task 4711") == (said.sqlstate, said.message_primary)
+    assert ("OR004", "there is no task 4711") == (diagnostic.sqlstate, diagnostic.message_primary)
 
 
 def test_cancel_is_true_also_the_second_time(connection: psycopg.Connection) -> None:
-    """Whoever wanted it cancelled has it cancelled; the first one is on record."""
+    """The task is cancelled, as the caller wanted; the first cancel is on record."""
     task_id = put(connection)
 
     twice = [one(connection, "SELECT orchestrator.cancel(%s)", [task_id]) for _ in range(2)]
@@ -53,16 +53,16 @@ def test_cancel_is_true_also_the_second_time(connection: psycopg.Connection) -> 
 
 
 @pytest.mark.parametrize("status", ["completed", "dead_letter"])
-def test_what_has_ended_cannot_be_cancelled(connection: psycopg.Connection, status: str) -> None:
+def test_an_ended_task_cannot_be_cancelled(connection: psycopg.Connection, status: str) -> None:
     """The HINT says what to do instead."""
-    said = refusal(connection, "SELECT orchestrator.cancel(%s)", [put(connection, status)])
+    diagnostic = refusal(connection, "SELECT orchestrator.cancel(%s)", [put(connection, status)])
 
-    assert "OR001" == said.sqlstate
-    assert said.message_hint
+    assert "OR001" == diagnostic.sqlstate
+    assert diagnostic.message_hint
 
 
-def test_requeue_where_takes_what_matches_and_no_more(connection: psycopg.Connection) -> None:
-    """Every filter counts, the dry run changes nothing, at_most takes the oldest."""
+def test_requeue_where_requeues_exactly_the_matching_tasks(connection: psycopg.Connection) -> None:
+    """Every filter counts, the dry run changes nothing, at_most selects the oldest."""
     for number in range(3):
         put(
             connection,
@@ -94,19 +94,19 @@ def test_requeue_where_takes_what_matches_and_no_more(connection: psycopg.Connec
 @pytest.mark.parametrize(
     "how", ["", "dry_run => true", "reason => 'all of it'", "at_most => 10", "status => 'pending'"]
 )
-def test_requeue_where_wants_to_know_which(connection: psycopg.Connection, how: LiteralString) -> None:
-    """Without a filter it would be everything; and what has not ended is not its business."""
-    said = refusal(connection, f"SELECT orchestrator.requeue_where({how})")
+def test_requeue_where_needs_a_filter(connection: psycopg.Connection, how: LiteralString) -> None:
+    """Without a filter it would requeue everything. It does not touch tasks that have not ended."""
+    diagnostic = refusal(connection, f"SELECT orchestrator.requeue_where({how})")
 
-    assert "OR006" == said.sqlstate
-    assert said.message_hint
+    assert "OR006" == diagnostic.sqlstate
+    assert diagnostic.message_hint
 
 
 @pytest.mark.long
 def test_a_hundred_thousand_dead_letters_go_back_by_one_update(
     connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
-    """Also in a session that has requeued a single one before: plans kept from then must not be used now."""
+    """Also in a session that has requeued a single one before: it must not use the plans from then."""
     connection.execute("SET statement_timeout = '120 s'")
     connection.execute(DEAD_LETTERS, [1])
     connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE status = 'dead_letter'")
@@ -127,7 +127,7 @@ def test_a_hundred_thousand_dead_letters_go_back_by_one_update(
 
 
 def test_a_queue_is_paused_drained_and_resumed(connection: psycopg.Connection) -> None:
-    """The state, who set it and why are on the queue; each change is on record."""
+    """The queue has the state, the role and the reason; each change is on record."""
     states = [
         one(connection, f"SELECT orchestrator.{function}('default', 'deploy')")
         for function in ("pause_queue", "drain_queue", "resume_queue")
@@ -150,13 +150,13 @@ def test_a_queue_is_paused_drained_and_resumed(connection: psycopg.Connection) -
 
 @pytest.mark.parametrize("state", ["'stopped'", "''", "NULL"])
 def test_a_queue_has_no_other_state(connection: psycopg.Connection, state: LiteralString) -> None:
-    """What the three functions share may be called by itself, and says which states there are."""
-    said = refusal(connection, f"SELECT orchestrator.set_queue_state('default', {state}, 'deploy')")
+    """The common function of the three may be called directly, and lists the valid states."""
+    diagnostic = refusal(connection, f"SELECT orchestrator.set_queue_state('default', {state}, 'deploy')")
 
     assert ("OR006", f"a queue cannot be {state}", "It is active, paused or draining.") == (
-        said.sqlstate,
-        said.message_primary,
-        said.message_hint,
+        diagnostic.sqlstate,
+        diagnostic.message_primary,
+        diagnostic.message_hint,
     )
 
 
@@ -165,10 +165,10 @@ def test_a_queue_has_no_other_state(connection: psycopg.Connection, state: Liter
 def test_an_unknown_queue_is_refused_with_the_known_ones(
     connection: psycopg.Connection, function: LiteralString, queue: LiteralString
 ) -> None:
-    """A slip of the pen must not leave the queue running that was meant."""
-    said = refusal(connection, f"SELECT orchestrator.{function}({queue})")
+    """A misspelt name must not leave the intended queue running."""
+    diagnostic = refusal(connection, f"SELECT orchestrator.{function}({queue})")
 
-    assert ("OR005", "Known are default.") == (said.sqlstate, said.message_hint)
+    assert ("OR005", "Known are default.") == (diagnostic.sqlstate, diagnostic.message_hint)
 
 
 def test_a_queue_that_only_tasks_or_types_name_is_known(connection: psycopg.Connection) -> None:
@@ -180,8 +180,8 @@ def test_a_queue_that_only_tasks_or_types_name_is_known(connection: psycopg.Conn
         assert "paused" == one(connection, "SELECT orchestrator.pause_queue(%s)", [queue])
 
 
-def test_every_view_loads_and_tells_what_is_there(connection: psycopg.Connection) -> None:
-    """One task in each status, a worker that leads, and what they look like from above."""
+def test_every_view_loads_and_shows_the_rows(connection: psycopg.Connection) -> None:
+    """One task in each status and a leader, as the views show them."""
     for status in (
         "scheduled",
         "blocked",
@@ -218,8 +218,8 @@ def test_every_view_loads_and_tells_what_is_there(connection: psycopg.Connection
     } == rows
 
 
-def test_the_history_of_a_task_is_told_in_order(connection: psycopg.Connection) -> None:
-    """Creation, a failed attempt, the end, and what hands did."""
+def test_the_history_of_a_task_is_in_order(connection: psycopg.Connection) -> None:
+    """Creation, a failed attempt, the end, and manual changes."""
     task_id = put(
         connection,
         "dead_letter",
@@ -247,7 +247,8 @@ def test_the_history_of_a_task_is_told_in_order(connection: psycopg.Connection) 
 
 
 def test_a_cancel_is_listed_once_in_the_history(connection: psycopg.Connection) -> None:
-    """By hand as the act, with who and why; by the handler, or once the audit is gone, as the end of the task."""
+    """A manual cancel as the action, with role and reason; a handler's cancel, or one without its audit row, as the
+    end of the task."""
     manually, by_handler = put(connection, "running"), put(connection, "cancelled")
     events = (
         "SELECT event, detail FROM orchestrator.task_history WHERE task_id = %s AND event LIKE 'cancel%%'"

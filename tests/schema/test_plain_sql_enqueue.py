@@ -1,4 +1,4 @@
-"""Enqueueing by INSERT, enqueue() and enqueue_many(): what is completed, and what is refused by which words."""
+"""Enqueueing by INSERT, enqueue() and enqueue_many(): the completed columns, and the refusals with their messages."""
 
 import json
 from datetime import timedelta
@@ -34,7 +34,7 @@ def enqueue_many(connection: psycopg.Connection, *items: object) -> list[tuple[i
 
 
 def nested(levels: int, kind: str) -> str:
-    """Return an object with this many containers inside one another, itself included."""
+    """Return an object with this many nested containers, itself included."""
     inner = levels - 1
     match kind:
         case "objects":
@@ -47,7 +47,7 @@ def nested(levels: int, kind: str) -> str:
 
 
 def test_a_bare_insert_is_a_correct_enqueue(connection: psycopg.Connection) -> None:
-    """Type and payload suffice; the house fills in the rest."""
+    """Type and payload are enough; the defaults fill the rest."""
     task_id = insert(connection, type="mail", payload=Jsonb({"to": "you"}))
 
     assert ("default", "pending", 50, 4, timedelta(minutes=5), 0, {"to": "you"}, True, True) == read(
@@ -57,8 +57,8 @@ def test_a_bare_insert_is_a_correct_enqueue(connection: psycopg.Connection) -> N
     )  # fmt: skip
 
 
-def test_what_is_left_out_comes_from_the_type_then_the_queue(connection: psycopg.Connection) -> None:
-    """Given beats type, type beats queue; NULL means left out."""
+def test_a_missing_option_comes_from_the_type_then_the_queue(connection: psycopg.Connection) -> None:
+    """A given value overrides the type's, and the type's overrides the queue's. NULL means no value."""
     connection.execute(
         "INSERT INTO orchestrator.queues (name, priority, max_attempts, timeout, aging)"
         " VALUES ('post', 1, 2, '3 s', '1 hour')"
@@ -74,7 +74,7 @@ def test_what_is_left_out_comes_from_the_type_then_the_queue(connection: psycopg
 
 
 def test_an_undeclared_type_is_taken_with_a_notice(connection: psycopg.Connection) -> None:
-    """A slip of the pen is said aloud, and a deploy in another order is no error."""
+    """A typing error gets a notice, and a deployment in another order is no error."""
     notices: list[str | None] = []
     connection.add_notice_handler(lambda notice: notices.append(notice.message_primary))
     connection.execute("INSERT INTO orchestrator.types (name) VALUES ('mail')")
@@ -86,7 +86,7 @@ def test_an_undeclared_type_is_taken_with_a_notice(connection: psycopg.Connectio
 
 
 def test_a_future_task_is_scheduled(connection: psycopg.Connection) -> None:
-    """Whatever status the INSERT names among the two."""
+    """With either of the two statuses in the INSERT."""
     assert "scheduled" == read(connection, insert(connection, type="t", run_at=FUTURE), "status")
     assert "pending" == read(connection, insert(connection, type="t", status="scheduled"), "status")
 
@@ -117,16 +117,16 @@ WINDOW = "key_window must be longer than nothing, and at most 100 years"
         ({"idempotency_key": "k" * 501}, "the idempotency key has 501 characters; at most 500 are allowed"),
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_refused_by_name(
+def test_an_invalid_option_is_refused_by_name(
     connection: psycopg.Connection, columns: dict[str, Any], words: str
 ) -> None:
-    """One SQLSTATE, the fault in words, and that nothing happened."""
-    said = refused(connection, **{"type": "mail", "payload": Jsonb({"s": SECRET})} | columns)
+    """One SQLSTATE and a sentence; nothing is enqueued."""
+    diagnostic = refused(connection, **{"type": "mail", "payload": Jsonb({"s": SECRET})} | columns)
 
     assert ("OR006", words, "Nothing was enqueued.") == (
-        said.sqlstate,
-        said.message_primary,
-        said.message_hint,
+        diagnostic.sqlstate,
+        diagnostic.message_primary,
+        diagnostic.message_hint,
     )
     assert 0 == one(connection, "SELECT count(*) FROM orchestrator.tasks")
 
@@ -142,38 +142,38 @@ def test_what_makes_no_sense_is_refused_by_name(
 def test_a_new_task_bears_no_marks_of_an_attempt(
     connection: psycopg.Connection, columns: dict[str, Any]
 ) -> None:
-    """Not even for a superuser, who may write these columns; and the row is not printed."""
-    said = refused(connection, type="mail", payload=Jsonb({"s": SECRET}), **columns)
+    """Not even for a superuser, who may write these columns. The row is not printed."""
+    diagnostic = refused(connection, type="mail", payload=Jsonb({"s": SECRET}), **columns)
 
-    assert "OR001" == said.sqlstate
-    assert said.message_hint
+    assert "OR001" == diagnostic.sqlstate
+    assert diagnostic.message_hint
 
 
 def test_an_id_cannot_be_chosen(connection: psycopg.Connection) -> None:
-    """Neither that of a task that has ended, nor one ahead of the sequence; and the next task is none the worse."""
+    """Neither the id of an ended task nor one ahead of the sequence. The next task is not affected."""
     finished = put(connection, "completed")
 
     for chosen in (finished, finished + 1, 2**62):
-        said = refused(connection, id=chosen, type="mail")
+        diagnostic = refused(connection, id=chosen, type="mail")
         assert ("OR006", f"id is {chosen}; the database numbers the tasks itself") == (
-            said.sqlstate,
-            said.message_primary,
+            diagnostic.sqlstate,
+            diagnostic.message_primary,
         )
-        assert "RETURNING id" in (said.message_hint or "")
+        assert "RETURNING id" in (diagnostic.message_hint or "")
 
     assert finished < insert(connection, type="mail") < 2**62
 
 
 def test_a_draining_queue_takes_nothing_new(connection: psycopg.Connection) -> None:
-    """The HINT opens it again; a paused one takes everything."""
+    """The statement in the HINT opens it again. A paused queue accepts everything."""
     connection.execute("SELECT orchestrator.drain_queue('default')")
-    said = refused(connection, type="mail")
+    diagnostic = refused(connection, type="mail")
 
     assert ("OR003", "queue 'default' is draining and takes no new tasks") == (
-        said.sqlstate,
-        said.message_primary,
+        diagnostic.sqlstate,
+        diagnostic.message_primary,
     )
-    connection.execute((said.message_hint or "").removesuffix(" opens it again.").encode())
+    connection.execute((diagnostic.message_hint or "").removesuffix(" opens it again.").encode())
     connection.execute("SELECT orchestrator.pause_queue('default')")
     assert "pending" == read(connection, insert(connection, type="mail"), "status")
 
@@ -200,18 +200,18 @@ def test_a_draining_queue_takes_nothing_new(connection: psycopg.Connection) -> N
 def test_a_payload_that_cannot_be_read_back_is_refused(
     connection: psycopg.Connection, payload: str | None, words: str
 ) -> None:
-    """By INSERT and by enqueue(), with a HINT, and with nothing of the payload anywhere in the error."""
+    """By INSERT and by enqueue(), with a HINT, and without any part of the payload in the error."""
     for statement in (BARE, "SELECT orchestrator.enqueue('mail', %s::jsonb)"):
-        said = refusal(connection, statement, [payload])
+        diagnostic = refusal(connection, statement, [payload])
 
-        assert ("OR002", words) == (said.sqlstate, said.message_primary)
-        assert said.message_hint
+        assert ("OR002", words) == (diagnostic.sqlstate, diagnostic.message_primary)
+        assert diagnostic.message_hint
         shown = (
-            said.message_primary,
-            said.message_detail,
-            said.message_hint,
-            said.context,
-            said.internal_query,
+            diagnostic.message_primary,
+            diagnostic.message_detail,
+            diagnostic.message_hint,
+            diagnostic.context,
+            diagnostic.internal_query,
         )
         assert not any(SECRET in (part or "") for part in shown)
 
@@ -226,14 +226,14 @@ def test_a_payload_that_cannot_be_read_back_is_refused(
     ],
 )  # fmt: skip
 def test_a_payload_at_the_limit_comes_back_equal(connection: psycopg.Connection, payload: str) -> None:
-    """What the door lets in, a worker can read."""
+    """A worker can read what the check accepts."""
     task_id = one(connection, "SELECT orchestrator.enqueue('mail', %s::jsonb)", [payload])
 
     assert decode(payload) == decode(read(connection, task_id, "payload::text"))
 
 
 def test_enqueue_takes_every_option(connection: psycopg.Connection) -> None:
-    """By name; the id comes back."""
+    """By name; it returns the id."""
     task_id = one(
         connection,
         "SELECT orchestrator.enqueue('mail', '{\"a\": 1}', queue => 'q', priority => 100, delay => '1 hour',"
@@ -255,16 +255,16 @@ def test_enqueue_takes_every_option(connection: psycopg.Connection) -> None:
         "'t', delay => '9000 years'",
     ],
 )  # fmt: skip
-def test_enqueue_refuses_what_makes_no_sense(connection: psycopg.Connection, how: str) -> None:
+def test_enqueue_refuses_invalid_options(connection: psycopg.Connection, how: str) -> None:
     """With the same SQLSTATE as a bare INSERT, and a HINT."""
-    said = refusal(connection, f"SELECT orchestrator.enqueue({how})")
+    diagnostic = refusal(connection, f"SELECT orchestrator.enqueue({how})")
 
-    assert "OR006" == said.sqlstate
-    assert said.message_hint
+    assert "OR006" == diagnostic.sqlstate
+    assert diagnostic.message_hint
 
 
 def test_enqueue_many_answers_in_order(connection: psycopg.Connection) -> None:
-    """Ids rise with the items, whatever their keys; each item has what was said of it."""
+    """Ids rise with the items, with any keys; each item has its own options."""
     answers = enqueue_many(
         connection,
         {"type": "b", "key": "z", "payload": {"n": 0}},
@@ -299,13 +299,13 @@ def test_enqueue_many_answers_in_order(connection: psycopg.Connection) -> None:
 def test_one_bad_item_refuses_the_set_and_is_named(
     connection: psycopg.Connection, bad: object, sqlstate: str, words: str
 ) -> None:
-    """All or nothing; the message begins with the item's index."""
+    """All or nothing. The message begins with the item's index."""
     good = [{"type": "t", "key": str(n)} for n in range(3)]
-    said = refusal(connection, "SELECT orchestrator.enqueue_many(%s)", [Jsonb([*good, bad])])
+    diagnostic = refusal(connection, "SELECT orchestrator.enqueue_many(%s)", [Jsonb([*good, bad])])
 
-    assert (sqlstate, f"tasks[3]: {words}") == (said.sqlstate, said.message_primary)
-    assert said.message_hint
-    assert SECRET not in f"{said.message_detail}{said.context}"
+    assert (sqlstate, f"tasks[3]: {words}") == (diagnostic.sqlstate, diagnostic.message_primary)
+    assert diagnostic.message_hint
+    assert SECRET not in f"{diagnostic.message_detail}{diagnostic.context}"
     assert (0, 0) == connection.execute(
         "SELECT (SELECT count(*) FROM orchestrator.tasks), (SELECT count(*) FROM orchestrator.idempotency_keys)"
     ).fetchone()
@@ -313,7 +313,7 @@ def test_one_bad_item_refuses_the_set_and_is_named(
 
 @pytest.mark.parametrize("tasks", ['{"type": "t"}', '"t"', None])
 def test_enqueue_many_takes_an_array(connection: psycopg.Connection, tasks: str | None) -> None:
-    """One object alone is refused with an example; no object at all is an empty answer."""
+    """A single object is refused with an example; an empty array returns no ids."""
     assert "OR006" == refusal(connection, "SELECT orchestrator.enqueue_many(%s::jsonb)", [tasks]).sqlstate
     assert [] == enqueue_many(connection)
 
@@ -331,12 +331,14 @@ def test_enqueue_many_takes_an_array(connection: psycopg.Connection, tasks: str 
 def test_enqueue_alike_takes_an_array_and_an_object(
     connection: psycopg.Connection, payloads: str | None, alike: str | None
 ) -> None:
-    """Anything else is refused with an example, and not by what the function does with it within itself."""
-    said = refusal(connection, "SELECT orchestrator.enqueue_alike(%s::jsonb, %s::jsonb)", [payloads, alike])
+    """Anything else is refused with an example, and not by an internal error of the function."""
+    diagnostic = refusal(
+        connection, "SELECT orchestrator.enqueue_alike(%s::jsonb, %s::jsonb)", [payloads, alike]
+    )
 
-    assert "OR006" == said.sqlstate
+    assert "OR006" == diagnostic.sqlstate
     assert (
-        said.message_primary
+        diagnostic.message_primary
         == "enqueue_alike takes a JSON array of payloads, and a JSON object of what they share"
     )
 
@@ -349,10 +351,10 @@ def test_enqueue_alike_takes_an_array_and_an_object(
         ('{"n": 1e130000}', "is 130008 bytes of text; at most 100000"),
     ],
 )
-def test_what_travels_beside_the_payload_is_judged_like_it(
+def test_metadata_and_trace_context_are_checked_like_the_payload(
     connection: psycopg.Connection, column: str, body: str, complaint: str
 ) -> None:
-    """Each claim prints it, and a number of eight characters can print as a hundred thousand."""
+    """Each claim prints them, and a number of eight characters can print as a hundred thousand."""
     connection.execute("UPDATE orchestrator.settings SET payload_bytes_max = 100000")
     statement = sql.SQL("INSERT INTO orchestrator.tasks (type, {}) VALUES ('t', %s::jsonb)").format(
         sql.Identifier(column)

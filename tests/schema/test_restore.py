@@ -1,4 +1,4 @@
-"""A copy of the database, however it was made: nothing runs in it before a person says so, and then everything does."""
+"""Any copy of the database: no task runs in it until an operator resumes it, and then all do."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ Way = Callable[["Copier"], str]
 
 
 class Copier:
-    """The original, and databases for copies of it; all of them are dropped after the test."""
+    """The original, and databases for its copies. The test drops all of them."""
 
     def __init__(self, administrator: psycopg.Connection, url: str, folder: Path) -> None:
         self.administrator = administrator
@@ -75,14 +75,14 @@ def as_plain_sql(copier: Copier) -> str:
 
 
 def over_itself(copier: Copier) -> str:
-    """pg_restore --clean into the database that was dumped."""
+    """pg_restore --clean into the original database."""
     file = copier.dump("--format=custom")
     dumps.restore(copier.original, file, "--clean", "--if-exists")
     return copier.original
 
 
 def data_alone(copier: Copier) -> str:
-    """The data alone, into tables that a migration has just made: rows of its own are in the way, and psql goes on."""
+    """Only the data, into tables that a migration has just made: their own rows conflict, and psql goes on."""
     file, there = copier.dump("--data-only"), copier.empty()
     migrate.upgrade(there)
     assert 'violates unique constraint "settings_pkey"' in dumps.play(there, file)
@@ -90,7 +90,7 @@ def data_alone(copier: Copier) -> str:
 
 
 def the_tasks_back_in_place(copier: Copier) -> str:
-    """The data alone, into the emptied tables of the database that was dumped."""
+    """Only the data, into the emptied tables of the original database."""
     file = copier.dump("--data-only", "--format=custom")
     with psycopg.connect(copier.original, autocommit=True) as connection:
         tables = "tasks, types, queues, workers, attempts, audit, idempotency_keys, settings, alembic_version"
@@ -117,21 +117,21 @@ WAYS = [
 
 @pytest.fixture
 def copier(administrator: psycopg.Connection, database_url: str, tmp_path: Path) -> Iterator[Copier]:
-    """The original and what is needed to copy it."""
+    """The original, and the means to copy it."""
     copier = Copier(administrator, database_url, tmp_path)
     yield copier
     copier.close()
 
 
 def claim(connection: psycopg.Connection, worker_id: UUID) -> list[int]:
-    """Claim as a worker does; return the ids."""
+    """Claim like a worker. Return the ids."""
     params = {**everywhere(["default"]), "batch_size": 50, "lease": getrandbits(63), "worker_id": worker_id}
     return sorted(row[0] for row in connection.execute(CLAIM, params))
 
 
 @contextmanager
 def at_work(url: str) -> Iterator[tuple[UUID, list[int]]]:
-    """Fill the original: one task each pending, claimed, running; a worker that holds the latter two, and leads."""
+    """Fill the original: one task each pending, claimed, running; a worker that holds the last two, and leads."""
     with psycopg.connect(url, autocommit=True) as connection:
         worker_id = sleeping_worker(connection, "default")
         connection.execute(
@@ -144,8 +144,8 @@ def at_work(url: str) -> Iterator[tuple[UUID, list[int]]]:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
-def test_nothing_runs_in_a_copy_before_somebody_resumes(copier: Copier, way: Way) -> None:
-    """Neither for the original's worker nor for a new one; then everything, with its attempts as they should be."""
+def test_no_task_runs_in_a_copy_until_an_operator_resumes_it(copier: Copier, way: Way) -> None:
+    """Neither for the original's worker nor for a new one. Then all tasks run, with the right attempts."""
     with at_work(copier.original) as (worker_id, (waiting, claimed, running)):
         there = way(copier)
     with psycopg.connect(there, autocommit=True) as connection:
@@ -172,7 +172,7 @@ def test_nothing_runs_in_a_copy_before_somebody_resumes(copier: Copier, way: Way
 
 
 def test_the_original_goes_on(copier: Copier) -> None:
-    """To copy a database changes nothing in it, and nothing that is done to the copy does."""
+    """A copy, and changes of the copy, change nothing in the original."""
     with at_work(copier.original) as (worker_id, ids):
         there = elsewhere(copier)
     with psycopg.connect(there, autocommit=True) as copy:
@@ -184,8 +184,8 @@ def test_the_original_goes_on(copier: Copier) -> None:
         assert ids[:1] == claim(connection, worker_id)
 
 
-def test_the_same_restore_twice_is_told_apart(server_url: str, tmp_path: Path) -> None:
-    """In fresh clusters the same steps give the same oids; the transaction that wrote the row is another."""
+def test_two_restores_of_the_same_dump_are_distinguished(server_url: str, tmp_path: Path) -> None:
+    """In new clusters the same steps give the same oids, but another transaction wrote the row."""
     oids: list[Any] = []
     with servers.temporary_directory() as folder:
         dumped: Path | None = None
@@ -211,7 +211,7 @@ def test_the_same_restore_twice_is_told_apart(server_url: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("upkeep", ["VACUUM FULL", "VACUUM FREEZE", "CLUSTER", "REINDEX SCHEMA orchestrator"])
 def test_a_live_database_stays_at_home(connection: psycopg.Connection, upkeep: str) -> None:
-    """Upkeep that writes every row anew is no copy."""
+    """Maintenance that rewrites every row makes no copy."""
     connection.execute("ALTER TABLE orchestrator.workers CLUSTER ON workers_pkey")
     worker_id, task_id = sleeping_worker(connection, "default"), put(connection)
 
@@ -222,7 +222,7 @@ def test_a_live_database_stays_at_home(connection: psycopg.Connection, upkeep: s
 
 
 def test_resuming_at_home_changes_nothing(connection: psycopg.Connection) -> None:
-    """The leases of a live installation must not be voided by mistake; a notice says so, twice as well as once."""
+    """The leases of a live installation must not be voided by mistake. A notice says so, each time."""
     worker_id = sleeping_worker(connection, "default")
     task_id = put(connection, "running", worker_id=worker_id)
     notices: list[str | None] = []
@@ -239,7 +239,7 @@ def test_resuming_at_home_changes_nothing(connection: psycopg.Connection) -> Non
     assert 0 == one(connection, "SELECT count(*) FROM orchestrator.audit")
 
 
-def test_who_resumes_second_voids_no_lease(connection: psycopg.Connection, database_url: str) -> None:
+def test_a_second_resume_voids_no_lease(connection: psycopg.Connection, database_url: str) -> None:
     """Not even in a transaction that began while the tables were not at home."""
     connection.execute("SELECT orchestrator.hold_after_restore()")
     with psycopg.connect(database_url) as late:
@@ -255,7 +255,7 @@ def test_who_resumes_second_voids_no_lease(connection: psycopg.Connection, datab
 
 
 def test_a_copy_made_file_by_file_can_be_held(connection: psycopg.Connection) -> None:
-    """Workers that run claim no more, at once; new ones do not start; resuming lets them."""
+    """Running workers claim no more, at once, and new ones do not start. A resume ends that."""
     worker_id, task_id = sleeping_worker(connection, "default"), put(connection)
 
     held = [one(connection, "SELECT orchestrator.hold_after_restore('a snapshot')") for _ in range(2)]
@@ -268,8 +268,8 @@ def test_a_copy_made_file_by_file_can_be_held(connection: psycopg.Connection) ->
     assert [task_id] == claim(connection, sleeping_worker(connection, "default"))
 
 
-def test_emptied_tables_are_nobodys_home(connection: psycopg.Connection) -> None:
-    """Without a row there is no telling, so a person is asked."""
+def test_emptied_tables_are_not_at_home(connection: psycopg.Connection) -> None:
+    """Without the row the database cannot know, so an operator must decide."""
     connection.execute("TRUNCATE orchestrator.home")
 
     with pytest.raises(DatabaseRestored, match="where they were at home is not on record"):
@@ -278,8 +278,9 @@ def test_emptied_tables_are_nobodys_home(connection: psycopg.Connection) -> None
     compatibility.require(connection)
 
 
-def test_what_ran_in_the_original_is_on_record(connection: psycopg.Connection) -> None:
-    """An attempt that says why, no loss, and one execution more even for the last attempt; the rest as it was."""
+def test_attempts_in_the_original_are_on_record(connection: psycopg.Connection) -> None:
+    """Each has an attempt with the reason, no loss, and one more execution even after the last attempt. The rest
+    stays the same."""
     worker_id = sleeping_worker(connection, "default")
     task_id = put(connection, "running", worker_id=worker_id, attempt=4, losses=2)
     connection.execute("SELECT orchestrator.hold_after_restore()")

@@ -1,13 +1,11 @@
-"""Who may do what: each role as somebody who is its member and nothing more."""
+"""The rights of each role, tested with a login that is its member and nothing more."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 from psycopg import sql
 
-import orchestrator
 from orchestrator.maintain import KINDS
 from tests.races import statements
 from tests.schema.logins import Login, logins
@@ -15,7 +13,6 @@ from tests.schema.role_statements import EDITS, ENQUEUES, KEEPS_HOUSE, OPERATES,
 from tests.schema.rows import insert, one, put, sleeping_worker
 
 EVERYWHERE = statements.everywhere(["default"])
-ROOT = Path(orchestrator.__file__).parent
 DENIED = "42501"
 BEAT = {
     "beats": True, "draining": False, "beacon": None, "rings": True, "term_seconds": 10, "blocked_seconds": None,
@@ -38,7 +35,7 @@ MAY = {
 def login(
     administrator: psycopg.Connection, database_url: str, connection: psycopg.Connection
 ) -> Iterator[Login]:
-    """Log in as a fresh member of one of the roles; of none for the name `public`."""
+    """Log in as a new member of one of the roles; of none for the name `public`."""
     put(connection)
     with logins(administrator, database_url) as log_in:
         yield log_in
@@ -56,11 +53,11 @@ def verdict(session: psycopg.Connection, statement: str) -> str | None:
 
 @pytest.mark.parametrize("role", ["producer", "operator", "reader", "worker", "public"])
 def test_a_role_may_do_its_work_and_nothing_else(login: Login, role: str) -> None:
-    """Every statement of every role's work, and what nobody may: done or denied."""
+    """Every statement of every role, and those that no role may run: done or denied."""
     session = login(role)
     may = [statement for group in MAY.get(role, []) for statement in group]
     if role == "reader":
-        # Who can read a beacon can light it.
+        # A login that can read a beacon can take it.
         may = [s for s in may if s != "TABLE orchestrator.workers"]
         may.append(
             "SELECT id, host, pid, state, beat_at, is_leader, term, leader_until FROM orchestrator.workers"
@@ -73,7 +70,7 @@ def test_a_role_may_do_its_work_and_nothing_else(login: Login, role: str) -> Non
 
 
 def test_a_producer_reads_ids_alone(login: Login) -> None:
-    """Not what others have enqueued; not by RETURNING either."""
+    """No tasks of others, and no RETURNING of other columns."""
     session = login("producer")
     tried = [
         "SELECT payload FROM orchestrator.tasks",
@@ -91,7 +88,7 @@ def test_a_producer_reads_ids_alone(login: Login) -> None:
 def test_a_worker_may_run_every_statement_of_its_stations(
     login: Login, connection: psycopg.Connection
 ) -> None:
-    """A task goes from claim to its end, and another back, by a login that is a member of worker alone."""
+    """A login that is a member of worker only runs one task from claim to end, and gives another back."""
     session = login("worker")
     worker_id = sleeping_worker(connection, "default")
     done, given_back = insert(connection, type="mail"), put(connection)
@@ -99,8 +96,8 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     held = {"ids": [done], "leases": [9], "ages": [1000]}
     given = {**EVERYWHERE, "batch_size": 9, "lease": 9, "worker_id": worker_id}
 
-    def run(station: str, **params: object) -> int:
-        return session.execute((ROOT / station).read_bytes(), params).rowcount
+    def run(*where: str, **params: object) -> int:
+        return session.execute(statements.load(*where), params).rowcount
 
     assert 1 == run("claim/sweep.sql", batch_size=9, queues=["default"])
     assert 2 == run("claim/batch.sql", **given)
@@ -112,7 +109,7 @@ def test_a_worker_may_run_every_statement_of_its_stations(
         "finish/settle.sql", ids=[given_back], leases=[9], ages=[1000], worker_id=worker_id, **RELEASE
     )
     assert 1 == run("worker/beat.sql", id=worker_id, **BEAT)
-    assert 1 == run("notify/take_beacon.sql", worker_id=worker_id, beacon=1)
+    assert 1 == run("notify/listen.sql", "beacon", worker_id=worker_id, beacon=1)
     assert 1 == run("lead/lock_leader.sql")
     assert 0 == run("lead/remove_leader.sql", gone_id=None, gone_beat_at=None, term_seconds=10)
     assert 1 == run("lead/become_leader.sql", id=worker_id)
@@ -124,22 +121,27 @@ def test_a_worker_may_run_every_statement_of_its_stations(
     assert 1 == run("lead/lock_own_row.sql", id=worker_id, term=1)
     assert 1 == run("lead/resign.sql", id=worker_id, term=1)
     assert 1 == run("worker/deregister.sql", id=worker_id)
-    assert 8 == run("maintain/partitions.sql")
-    assert 1 == run("maintain/old_partition.sql")
+    assert 8 == run("maintain/partitions.sql", "make_ahead")
+    assert 1 == run("maintain/partitions.sql", "drop_old")
     assert 1 == run("maintain/timeouts.sql", margin_seconds=15, batch_size=9, only_ids=None)
-    assert 0 == run("maintain/leaves.sql")
+    assert 0 == run("maintain/delete_finished.sql", "leaves")
     assert 1 == run(
-        "maintain/delete_finished.sql", leaf="tasks_done_20300101", first_page=0, pages=9, batch_size=9
+        "maintain/delete_finished.sql",
+        "delete",
+        leaf="tasks_done_20300101",
+        first_page=0,
+        pages=9,
+        batch_size=9,
     )
     assert len(KINDS) == sum(run("maintain/retention.sql", kind=kind, batch_size=9) for kind in KINDS)
     assert 1 == run("maintain/sample_scan.sql")
     assert 1 == run("maintain/sample.sql")
-    assert 1 == run("schema/compatibility.sql")
-    assert 1 == run("schema/origins.sql")
+    assert 1 == run("schema/compatibility.sql", "revision")
+    assert 1 == run("schema/compatibility.sql", "origins")
 
 
-def test_a_worker_cannot_delete_what_is_not_due(login: Login, connection: psycopg.Connection) -> None:
-    """However often and for however much it asks the functions that may; the periods are not its to set."""
+def test_a_worker_cannot_delete_rows_that_are_not_due(login: Login, connection: psycopg.Connection) -> None:
+    """Even with many calls and any arguments. A worker's role cannot set the periods."""
     session = login("worker")
     put(connection, "completed")
     put(connection, "dead_letter")
@@ -170,7 +172,7 @@ def test_a_worker_cannot_delete_what_is_not_due(login: Login, connection: psycop
     assert before == one(connection, counts)
 
 
-def test_what_a_hand_does_is_recorded_under_its_own_name(
+def test_a_manual_change_is_recorded_under_the_name_of_its_role(
     login: Login, connection: psycopg.Connection
 ) -> None:
     """Not under the owner's, although the trigger and the functions run as the owner."""
@@ -185,7 +187,7 @@ def test_what_a_hand_does_is_recorded_under_its_own_name(
 
 
 def test_public_has_nothing(connection: psycopg.Connection) -> None:
-    """No grant to PUBLIC on the schema, nor on any table, sequence or function in it."""
+    """PUBLIC has no right on the schema, or on a table, sequence or function in it."""
     granted = connection.execute(
         "SELECT o.name FROM ("
         " SELECT relname AS name, relacl AS acl FROM pg_class WHERE relnamespace = 'orchestrator'::regnamespace"
@@ -199,7 +201,7 @@ def test_public_has_nothing(connection: psycopg.Connection) -> None:
 
 
 def test_every_function_that_runs_as_its_owner_pins_its_path(connection: psycopg.Connection) -> None:
-    """pg_temp last; else a caller's own upper() would run with the owner's rights. The others pin it too."""
+    """pg_temp is last; otherwise a caller's own upper() would run with the owner's rights. The others pin it, too."""
     rows = connection.execute(
         "SELECT proname, 'search_path=pg_catalog, orchestrator, pg_temp' = ANY (coalesce(proconfig, '{}'))"
         " FROM pg_proc WHERE pronamespace = 'orchestrator'::regnamespace"
@@ -209,7 +211,7 @@ def test_every_function_that_runs_as_its_owner_pins_its_path(connection: psycopg
 
 
 def test_the_clock_is_the_statements_time_and_nothing_else(connection: psycopg.Connection) -> None:
-    """No setting can move it: any role may set those."""
+    """No setting can change it, because any role may change a setting."""
     assert "SELECT pg_catalog.statement_timestamp()" == one(
         connection, "SELECT btrim(prosrc) FROM pg_proc WHERE oid = 'orchestrator.clock'::regproc"
     )

@@ -1,7 +1,7 @@
-"""The code of today on the schema of tomorrow: a made-up second revision arrives while a worker of today works.
+"""Today's code on tomorrow's schema: an invented second revision is applied while a worker of today works.
 
-The revisions are made up from the rules that tests/house/test_migrations.py holds, and run by the real runner from a
-copy of the migrations' folder.
+The revisions follow the rules in tests/house/test_migrations.py, and the real runner runs them from a copy of the
+migrations' folder.
 """
 
 import json
@@ -90,8 +90,8 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, database_url: str) ->
 
 @contextmanager
 def enqueueing(url: str) -> Iterator[Callable[[], int]]:
-    """Enqueue one task a transaction, as fast as it goes but never far ahead of the worker; gives how many there are.
-    Any error fails the test."""
+    """Enqueue one task per transaction, fast but never far ahead of the worker. Yield the number of tasks. Any error
+    fails the test."""
     counted = 0
     stop = threading.Event()
     failed: list[Exception] = []
@@ -116,10 +116,9 @@ def enqueueing(url: str) -> Iterator[Callable[[], int]]:
 
 
 def errors(log: str) -> list[str]:
-    """Return the lines of a worker's log that say that something went wrong.
+    """Return the lines of a worker's log that report an error.
 
-    A duty that would have to wait behind the migration's lock gives way, and comes again at the next beat.
-    """
+    A duty that would wait behind the migration's lock gives way, and runs again at the next beat."""
     lines = [line for line in log.splitlines() if json.loads(line)["level"] in ("error", "critical")]
     return [line for line in lines if '"duty failed"' not in line or '"LockNotAvailable"' not in line]
 
@@ -127,7 +126,7 @@ def errors(log: str) -> list[str]:
 def test_a_revision_arrives_under_a_working_worker_and_producer(
     database_url: str, connection: psycopg.Connection, bring: Bring, tmp_path: Path
 ) -> None:
-    """Nothing is lost, nobody fails; a worker of today also starts on the schema of tomorrow."""
+    """Nothing is lost, and nothing fails. A worker of today also starts on the schema of tomorrow."""
     with (
         worker(database_url, tmp_path / "log", "-c", "4") as process,
         enqueueing(database_url) as enqueued,
@@ -155,7 +154,7 @@ def test_a_revision_arrives_under_a_working_worker_and_producer(
 def test_code_that_is_too_old_does_not_start_after_a_contraction(
     database_url: str, connection: psycopg.Connection, bring: Bring
 ) -> None:
-    """It starts on the expansion, and is told what to do after the contraction."""
+    """It starts on the expansion. After the contraction an error says what to do."""
     bring(EXPANSION)
     expanded = run("worker", SHOP, "--until-empty", url=database_url)
     bring(CONTRACTION)
@@ -174,7 +173,7 @@ def test_code_that_is_too_old_does_not_start_after_a_contraction(
 def test_code_of_tomorrow_does_not_start_on_the_schema_of_today(
     connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The schema first, then the workers."""
+    """The schema is migrated first, then the workers are replaced."""
     monkeypatch.setattr(compatibility, "NEEDED", 2)
 
     with pytest.raises(
@@ -186,7 +185,8 @@ def test_code_of_tomorrow_does_not_start_on_the_schema_of_today(
 def test_a_revision_that_cannot_have_its_lock_changes_nothing(
     database_url: str, connection: psycopg.Connection, bring: Bring
 ) -> None:
-    """A long transaction on the tasks: the migration gives up, nobody waits behind it for ever, and it is run again."""
+    """A long transaction uses the tasks: the migration gives up, no session waits behind it for ever, and it can run
+    again."""
     with psycopg.connect(database_url) as long:
         long.execute("TABLE orchestrator.tasks")
         with pytest.raises(SchemaError, match=r"nothing was changed.*run it again"):

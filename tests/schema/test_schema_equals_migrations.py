@@ -1,4 +1,4 @@
-"""What `schema/` says and what the migrations have brought are one and the same, object by object."""
+"""The files in `schema/` and the result of the migrations are equal, object by object."""
 
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def test_every_object_has_one_file_and_no_file_is_left_over(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_files_bring_what_is_there(connection: psycopg.Connection, kind: str) -> None:
+def test_the_files_make_the_existing_objects(connection: psycopg.Connection, kind: str) -> None:
     """Each file, applied once more, changes no definition, no option and no grant."""
     before = catalog(connection, KINDS[kind])
 
@@ -71,7 +71,7 @@ def test_the_files_bring_what_is_there(connection: psycopg.Connection, kind: str
     assert before == catalog(connection, KINDS[kind])
 
 
-def test_the_roles_bring_the_grants_that_are_there(connection: psycopg.Connection) -> None:
+def test_the_roles_make_the_existing_grants(connection: psycopg.Connection) -> None:
     """Applied once more, roles.sql changes nothing, also when a new day has its leaf."""
     before = catalog(connection, GRANTS)
     leaf = one(connection, "SELECT orchestrator.ensure_partition('2030-01-01')")

@@ -1,4 +1,4 @@
-"""`orchestrator.schema.tables`: what SQLAlchemy's users write their own selects and joins with."""
+"""`orchestrator.schema.tables`: the tables with which users of SQLAlchemy write selects and joins."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +17,7 @@ TABLES = list(tables.metadata.tables.values())
 
 
 class Base(DeclarativeBase):
-    """The application's own."""
+    """The application's own base class."""
 
 
 class Customer(Base):
@@ -29,7 +29,7 @@ class Customer(Base):
 
 
 class Task(Base):
-    """A task, for the ORM; the annotations are for whoever checks types."""
+    """A task, for the ORM; the annotations are for a type checker."""
 
     __table__ = tables.tasks
     __mapper_args__ = {"primary_key": [tables.tasks.c.id]}  # noqa: RUF012 - as SQLAlchemy has it
@@ -62,7 +62,7 @@ def joined() -> Select[tuple[str, str, int]]:
 
 
 def test_every_table_is_public() -> None:
-    """By the name that it has in the database, and none is left out."""
+    """With its name in the database, and none is missing."""
     assert {f"orchestrator.{table.name}" for table in TABLES} == set(tables.metadata.tables)
     assert [getattr(tables, str(table.name)) for table in TABLES] == TABLES
 
@@ -77,7 +77,7 @@ def test_a_table_is_selected_from(engine: Engine, table: Table) -> None:
 
 
 def test_a_table_is_joined_with_the_applications_own(engine: Engine) -> None:
-    """A payload's value is compared with a column; what comes back has Python's types."""
+    """A payload's value is compared with a column; the results have Python's types."""
     with Session(engine) as session:
         row = session.execute(joined()).one()
 
@@ -116,5 +116,5 @@ def test_a_class_is_mapped_to_tasks(engine: Engine) -> None:
 
 
 def test_the_application_does_not_migrate_our_tables(engine: Engine) -> None:
-    """Its metadata does not have them, not even where a class is mapped to one."""
+    """Its metadata does not contain them, even if a class is mapped to one."""
     assert ["customers"] == list(Base.metadata.tables)

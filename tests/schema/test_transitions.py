@@ -1,4 +1,4 @@
-"""What an UPDATE or DELETE by hand does to a task, and what is refused: the database's copy of TRANSITIONS."""
+"""The effects of a manual UPDATE or DELETE on a task, and the refusals: the database's copy of TRANSITIONS."""
 
 from itertools import product
 from typing import LiteralString
@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
-from orchestrator.task.status import FINISHED, LEASED, TRANSITIONS, Status, Who, may
+from orchestrator.task.status import FINISHED, LEASED, TRANSITIONS, ChangedBy, Status, may
 from tests.schema.rows import FUTURE, WORKER, insert, one, put, read, refusal, rings, sleeping_worker
 
 PAIRS = [(old, new) for old, new in product(Status, Status) if old is not new]
@@ -17,33 +17,33 @@ CHANGE: LiteralString = "UPDATE orchestrator.tasks SET {}"
 CANCEL = "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s"
 
 
-def test_the_database_lets_a_hand_do_exactly_what_transitions_say(connection: psycopg.Connection) -> None:
-    """All pairs of two different statuses: done where TRANSITIONS has a hand, refused everywhere else."""
+def test_the_database_allows_exactly_the_manual_transitions(connection: psycopg.Connection) -> None:
+    """All pairs of two different statuses: allowed where TRANSITIONS has MANUAL, refused everywhere else."""
     for old, new in PAIRS:
         task_id = put(connection, old)
         # `scheduled` is asked for together with its time.
         params = [new, FUTURE if new is Status.SCHEDULED else None, task_id]
-        if may(Who.HAND, old, new):
+        if may(ChangedBy.MANUAL, old, new):
             connection.execute(STEP, params)
             assert new == read(connection, task_id, "status")
         else:
-            said = refusal(connection, STEP, params)
-            assert ("OR001", f"task {task_id} is {old} and cannot become {new} by hand") == (
-                said.sqlstate,
-                said.message_primary,
+            diagnostic = refusal(connection, STEP, params)
+            assert ("OR001", f"task {task_id} is {old}, and a manual change cannot make it {new}") == (
+                diagnostic.sqlstate,
+                diagnostic.message_primary,
             )
-            assert said.message_hint
+            assert diagnostic.message_hint
             assert old == read(connection, task_id, "status")
 
 
-def test_only_a_hand_leads_back_from_an_end() -> None:
+def test_only_a_manual_change_leads_back_from_an_end() -> None:
     """No worker ever writes to a finished task."""
-    assert not any(Who.WORKER in who for end in FINISHED for who in TRANSITIONS[end].values())
+    assert not any(ChangedBy.WORKER in who for end in FINISHED for who in TRANSITIONS[end].values())
 
 
 @pytest.mark.parametrize("status", Status)
 def test_setting_the_same_status_changes_nothing(connection: psycopg.Connection, status: Status) -> None:
-    """A requeue of what is pending and a cancel of what is cancelled leave the row, its lease and its times."""
+    """A requeue of a pending task and a cancel of a cancelled task leave the row, its lease and its times."""
     task_id = put(connection, status)
     before = read(connection, task_id, "*")
 
@@ -54,25 +54,27 @@ def test_setting_the_same_status_changes_nothing(connection: psycopg.Connection,
 
 
 def test_an_unknown_status_is_refused_with_the_known_ones(connection: psycopg.Connection) -> None:
-    """A slip of the pen gets the list."""
-    said = refusal(
+    """A typing error gets the list."""
+    diagnostic = refusal(
         connection, "UPDATE orchestrator.tasks SET status = 'done' WHERE id = %s", [put(connection)]
     )
 
-    assert "OR001" == said.sqlstate
-    assert "dead_letter" in (said.message_hint or "")
+    assert "OR001" == diagnostic.sqlstate
+    assert "dead_letter" in (diagnostic.message_hint or "")
 
 
 def test_a_status_of_null_is_refused(connection: psycopg.Connection) -> None:
-    """NULL is no status, and no hole in the guard."""
-    said = refusal(connection, "UPDATE orchestrator.tasks SET status = NULL WHERE id = %s", [put(connection)])
+    """NULL is no status."""
+    diagnostic = refusal(
+        connection, "UPDATE orchestrator.tasks SET status = NULL WHERE id = %s", [put(connection)]
+    )
 
-    assert "OR001" == said.sqlstate
+    assert "OR001" == diagnostic.sqlstate
 
 
 @pytest.mark.parametrize("status", [*sorted(FINISHED), *sorted(LEASED)])
 def test_a_requeue_starts_afresh_in_the_live_part(connection: psycopg.Connection, status: Status) -> None:
-    """Attempt, losses, error, result, progress, lease, worker and times are gone; the row is ready now."""
+    """Attempt, losses, error, result, progress, lease, worker and times are cleared; the row is ready now."""
     task_id = put(connection, status)
 
     connection.execute(REQUEUE, [task_id])
@@ -86,7 +88,7 @@ def test_a_requeue_starts_afresh_in_the_live_part(connection: psycopg.Connection
 
 
 def test_a_requeue_for_later_waits_with_fresh_attempts(connection: psycopg.Connection) -> None:
-    """A dead letter may be given a time as it is requeued."""
+    """A dead letter may get a time when it is requeued."""
     task_id = put(connection, "dead_letter")
 
     connection.execute(
@@ -97,7 +99,7 @@ def test_a_requeue_for_later_waits_with_fresh_attempts(connection: psycopg.Conne
 
 
 def test_a_retry_that_is_hurried_keeps_its_attempts(connection: psycopg.Connection) -> None:
-    """What only waits has not ended: pending by hand means now, not afresh."""
+    """A waiting task has not ended: a manual change to pending means now, not fresh attempts."""
     task_id = put(connection, "scheduled", attempt=2)
 
     connection.execute(REQUEUE, [task_id])
@@ -109,7 +111,7 @@ def test_a_retry_that_is_hurried_keeps_its_attempts(connection: psycopg.Connecti
 
 @pytest.mark.parametrize("status", ["pending", "scheduled"])
 def test_a_blocked_task_that_is_opened_keeps_its_place(connection: psycopg.Connection, status: str) -> None:
-    """It has waited all along, so it does not go behind those that came after it."""
+    """It has waited all the time, so it stays before later tasks."""
     task_id = put(connection, "blocked", run_at="2020-01-01 UTC", attempt=1)
     before = read(connection, task_id, "run_at", "position", "attempt")
 
@@ -122,7 +124,7 @@ def test_a_blocked_task_that_is_opened_keeps_its_place(connection: psycopg.Conne
 
 
 def test_a_running_task_that_is_cancelled_is_done_and_fenced_off(connection: psycopg.Connection) -> None:
-    """It moves to tasks_done, its lease is void, and worker_id tells who it was."""
+    """It moves to tasks_done, its lease is void, and worker_id names the worker."""
     task_id = put(connection, "running")
 
     connection.execute(CANCEL, [task_id])
@@ -134,7 +136,7 @@ def test_a_running_task_that_is_cancelled_is_done_and_fenced_off(connection: psy
 
 
 def test_a_new_priority_changes_the_order(connection: psycopg.Connection) -> None:
-    """`position` follows, at once."""
+    """`position` changes at once."""
     first, second = put(connection, aging_us=10**15), put(connection, aging_us=10**15)
 
     connection.execute("UPDATE orchestrator.tasks SET priority = 75 WHERE id = %s", [second])
@@ -148,20 +150,20 @@ def test_a_new_priority_changes_the_order(connection: psycopg.Connection) -> Non
 def test_an_impossible_priority_is_refused(
     connection: psycopg.Connection, priority: int | None, status: str
 ) -> None:
-    """By name, and not by a constraint that prints the row; also where a due task is freed by the way."""
+    """By name, and not by a constraint that prints the row; also if the statement frees a due task."""
     task_id = put(connection, status, run_at="2020-01-01 UTC")
 
     for statement in (
         "UPDATE orchestrator.tasks SET priority = %s WHERE id = %s",
         "UPDATE orchestrator.tasks SET status = 'pending', priority = %s WHERE id = %s",
     ):
-        said = refusal(connection, statement, [priority, task_id])
-        assert "OR006" == said.sqlstate
-        assert said.message_hint
+        diagnostic = refusal(connection, statement, [priority, task_id])
+        assert "OR006" == diagnostic.sqlstate
+        assert diagnostic.message_hint
 
 
 def test_a_future_run_at_schedules_and_a_past_one_frees(connection: psycopg.Connection) -> None:
-    """The status follows the time, both ways."""
+    """The status follows the time, in both directions."""
     task_id = put(connection)
 
     seen = []
@@ -173,14 +175,16 @@ def test_a_future_run_at_schedules_and_a_past_one_frees(connection: psycopg.Conn
 
 
 @pytest.mark.parametrize("status", sorted(FINISHED | LEASED))
-def test_the_time_of_what_no_longer_waits_is_refused(connection: psycopg.Connection, status: Status) -> None:
-    """The HINT has the statement that was meant."""
-    said = refusal(
+def test_a_new_time_for_a_task_that_no_longer_waits_is_refused(
+    connection: psycopg.Connection, status: Status
+) -> None:
+    """The HINT has the intended statement."""
+    diagnostic = refusal(
         connection, "UPDATE orchestrator.tasks SET run_at = now() WHERE id = %s", [put(connection, status)]
     )
 
-    assert "OR001" == said.sqlstate
-    assert "SET status = 'pending', run_at" in (said.message_hint or "")
+    assert "OR001" == diagnostic.sqlstate
+    assert "SET status = 'pending', run_at" in (diagnostic.message_hint or "")
 
 
 @pytest.mark.parametrize("status", sorted(FINISHED))
@@ -191,40 +195,42 @@ def test_the_time_of_what_no_longer_waits_is_refused(connection: psycopg.Connect
         "timeout = '1 s'", "idempotency_key = 'k'", "tags = '{a}'", "metadata = '{}'", "trace_context = '{}'",
     ],
 )  # fmt: skip
-def test_what_a_finished_task_was_enqueued_with_is_kept(
+def test_the_options_of_a_finished_task_do_not_change(
     connection: psycopg.Connection, status: Status, change: LiteralString
 ) -> None:
-    """A change of it is refused and named; the HINT's statement, a requeue with the change, does it."""
+    """A change is refused by name. The statement in the HINT, a requeue with the change, works."""
     task_id = put(connection, status, payload=Jsonb({"a": 1}))
     before = read(connection, task_id, "*")
     column = change.partition(" ")[0]
 
-    said = refusal(connection, CHANGE.format(change))
+    diagnostic = refusal(connection, CHANGE.format(change))
 
     assert (
         "OR001",
         f"task {task_id} is {status} and keeps what it was run with; {column} cannot be changed",
     ) == (
-        said.sqlstate,
-        said.message_primary,
+        diagnostic.sqlstate,
+        diagnostic.message_primary,
     )
-    assert f"SET status = 'pending', {column} = … WHERE id = {task_id}" in (said.message_hint or "")
+    assert f"SET status = 'pending', {column} = … WHERE id = {task_id}" in (diagnostic.message_hint or "")
     assert before == read(connection, task_id, "*")
     connection.execute(CHANGE.format(f"status = 'pending', {change}").encode())
     assert "pending" == read(connection, task_id, "status")
 
 
 def test_one_finished_task_refuses_a_change_of_many(connection: psycopg.Connection) -> None:
-    """All or nothing, and the WHERE that was meant works."""
+    """All or nothing; the intended WHERE works."""
     waits, ended = put(connection), put(connection, "dead_letter")
 
-    said = refusal(connection, "UPDATE orchestrator.tasks SET priority = 75, run_at = '2020-01-01 UTC'")
+    diagnostic = refusal(connection, "UPDATE orchestrator.tasks SET priority = 75, run_at = '2020-01-01 UTC'")
 
     assert (
         f"task {ended} is dead_letter and keeps what it was run with; priority, run_at cannot be changed"
-        == (said.message_primary)
+        == (diagnostic.message_primary)
     )
-    assert f"SET status = 'pending', priority = …, run_at = … WHERE id = {ended}" in (said.message_hint or "")
+    assert f"SET status = 'pending', priority = …, run_at = … WHERE id = {ended}" in (
+        diagnostic.message_hint or ""
+    )
     connection.execute("UPDATE orchestrator.tasks SET priority = 75 WHERE finished_at IS NULL")
     assert 75 == read(connection, waits, "priority")
 
@@ -232,11 +238,11 @@ def test_one_finished_task_refuses_a_change_of_many(connection: psycopg.Connecti
 @pytest.mark.parametrize("run_at", ["infinity", "-infinity", "1969-12-31 UTC", "9000-01-02 UTC", None])
 def test_an_impossible_time_is_refused(connection: psycopg.Connection, run_at: str | None) -> None:
     """Python could not load it."""
-    said = refusal(
+    diagnostic = refusal(
         connection, "UPDATE orchestrator.tasks SET run_at = %s WHERE id = %s", [run_at, put(connection)]
     )
 
-    assert "OR006" == said.sqlstate
+    assert "OR006" == diagnostic.sqlstate
 
 
 def test_a_delete_frees_the_key_and_is_recorded(connection: psycopg.Connection) -> None:
@@ -253,8 +259,8 @@ def test_a_delete_frees_the_key_and_is_recorded(connection: psycopg.Connection) 
     assert [("delete", first, True)] == audit
 
 
-def test_what_a_hand_does_is_recorded(connection: psycopg.Connection) -> None:
-    """Action, actor, from and to, and the reason where a function took one; once each."""
+def test_a_manual_change_is_recorded(connection: psycopg.Connection) -> None:
+    """Action, actor, old and new status, and the reason if a function has one; once each."""
     task_id = put(connection)
 
     connection.execute("UPDATE orchestrator.tasks SET priority = 10 WHERE id = %s", [task_id])
@@ -279,7 +285,7 @@ def test_what_a_hand_does_is_recorded(connection: psycopg.Connection) -> None:
 
 
 def test_a_reason_is_not_left_behind_for_the_next_statement(connection: psycopg.Connection) -> None:
-    """Of two acts in one transaction, only the one with a reason has it."""
+    """Of two actions in one transaction, only the one with a reason has it."""
     first, second = put(connection), put(connection)
 
     with connection.transaction():
@@ -290,9 +296,9 @@ def test_a_reason_is_not_left_behind_for_the_next_statement(connection: psycopg.
     assert [("because",), (None,)] == reasons
 
 
-def test_only_sleepers_are_rung_for(connection: psycopg.Connection) -> None:
-    """An insert and a requeue ring once for each queue on which somebody sleeps; busy queues get nothing, nor does who
-    died in its sleep."""
+def test_only_idle_workers_are_notified(connection: psycopg.Connection) -> None:
+    """An insert and a requeue notify once for each queue with an idle worker. There is no notification for busy
+    queues, nor for a worker that died while it was idle."""
     sleeping_worker(connection, "mail", "reports")
     sleeping_worker(connection, "busy", seconds=-1)
     dead = sleeping_worker(connection, "left")
@@ -311,8 +317,8 @@ def test_only_sleepers_are_rung_for(connection: psycopg.Connection) -> None:
     assert (["mail", "reports"], ["mail"]) == (after_insert, rings(connection))
 
 
-def test_nobody_is_rung_for_what_comes_after_his_sleep(connection: psycopg.Connection) -> None:
-    """A task due tomorrow leaves a worker that wakes within the minute asleep; one due in ten seconds does not."""
+def test_no_worker_is_woken_for_a_task_that_is_due_after_its_sleep(connection: psycopg.Connection) -> None:
+    """A task for tomorrow wakes no worker that wakes by itself within the minute; a task due in ten seconds does."""
     sleeping_worker(connection, "default", seconds=60)
     connection.execute("LISTEN orchestrator")
 
@@ -331,10 +337,11 @@ def test_nobody_is_rung_for_what_comes_after_his_sleep(connection: psycopg.Conne
         "DELETE FROM orchestrator.tasks",
     ],
 )
-def test_who_runs_what_is_taken_away_is_told_at_once(
+def test_a_worker_is_notified_at_once_when_it_loses_a_running_task(
     connection: psycopg.Connection, statement: LiteralString
 ) -> None:
-    """Its worker, by its id, and nobody for what only waits: else the handler would run on until the next beat."""
+    """Its worker, by its id, and no other worker for a waiting task. Otherwise the handler would run on until the
+    next beat."""
     connection.execute("SELECT orchestrator.ensure_partition()")
     for status in ("running", "pending"):
         put(connection, status)
@@ -345,8 +352,8 @@ def test_who_runs_what_is_taken_away_is_told_at_once(
     assert [str(WORKER)] == rings(connection)
 
 
-def test_a_rolled_back_enqueue_rings_for_nobody(connection: psycopg.Connection) -> None:
-    """Nor does one whose savepoint was rolled back; and neither leaves a task."""
+def test_a_rolled_back_enqueue_wakes_no_worker(connection: psycopg.Connection) -> None:
+    """Nor does a rolled-back savepoint, and neither leaves a task."""
     sleeping_worker(connection, "default")
     connection.execute("LISTEN orchestrator")
 

@@ -1,7 +1,7 @@
-"""One task, whichever way it goes in: each way makes the same row of it, or refuses it in the same words.
+"""Each way to enqueue makes the same row of the same task, or refuses it with the same message.
 
 The ways are a bare INSERT, which the row trigger completes; enqueue(); enqueue_many(), alone and beside others;
-enqueue_alike(); and enqueue_each(), which enqueue_many() turns to where anything is unusual.
+enqueue_alike(); and enqueue_each(), which enqueue_many() calls for unusual tasks.
 """
 
 import json
@@ -104,7 +104,7 @@ WAYS = [inserted, called, of_a_set, of_a_mixed_set, one_by_one, of_a_set_alike]
 
 
 def outcome(connection: psycopg.Connection, way: Any, task: dict[str, Any]) -> Any:
-    """Return the row that one way makes of a task, or how it refuses it, and the notices; all is taken back."""
+    """Return the row of one way, or its refusal, and the notices. All is rolled back."""
     notices: list[str | None] = []
 
     def hear(notice: psycopg.errors.Diagnostic) -> None:
@@ -165,27 +165,27 @@ def shop(connection: psycopg.Connection) -> psycopg.Connection:
 def test_every_way_makes_the_same_row_or_refuses_in_the_same_words(
     shop: psycopg.Connection, task: dict[str, Any]
 ) -> None:
-    """Column by column, with what is derived, and the same notices."""
-    said = outcomes(shop, task)
+    """Column by column, with derived columns, and with the same notices."""
+    results = outcomes(shop, task)
 
-    inserted = said.pop("inserted")
-    assert dict.fromkeys(said, said["called"]) == said
+    inserted = results.pop("inserted")
+    assert dict.fromkeys(results, results["called"]) == results
     # Of several faults the functions may name another one first. An INSERT has no delay.
     if task.get("delay") != "-1 hour":
-        assert inserted == said["called"] or {type(inserted[0]), type(said["called"][0])} == {str}
+        assert inserted == results["called"] or {type(inserted[0]), type(results["called"][0])} == {str}
 
 
 @pytest.mark.parametrize("key", ["k", "k" * 500, "k" * 501, ""])
 @pytest.mark.parametrize("kind", ["mail", "m" * 201, "m" * 65_536, "a\nb", ""])
 def test_a_key_makes_no_difference(shop: psycopg.Connection, kind: str, key: str) -> None:
-    """To the row, nor to what is refused."""
-    said = outcomes(shop, {"type": kind, "key": key})
+    """Neither to the row nor to the refusals."""
+    results = outcomes(shop, {"type": kind, "key": key})
 
-    assert dict.fromkeys(said, said["inserted"]) == said
+    assert dict.fromkeys(results, results["inserted"]) == results
 
 
 def test_a_key_that_no_index_could_hold_is_refused_by_name(shop: psycopg.Connection) -> None:
-    """Within the limits, counted in characters, and without a pattern by which PostgreSQL could store it in less."""
+    """Within the limit of characters, and without a pattern that PostgreSQL could compress."""
     rare = "".join(chr(0x20000 + n * 7919 % 40_000) for n in range(700))
     words = "the type and the idempotency key have 2800 bytes together; at most 2600 are allowed"
 
@@ -199,11 +199,11 @@ def test_a_key_that_no_index_could_hold_is_refused_by_name(shop: psycopg.Connect
 @pytest.mark.parametrize(
     "run_at", ["1969-12-31 23:59:59 UTC", "9000-01-01 00:00:01 UTC", "infinity", "2000-01-01 UTC"]
 )
-def test_a_time_makes_none_either(shop: psycopg.Connection, run_at: str) -> None:
-    """Given as such, in the past, and beyond what can be."""
-    said = outcomes(shop, {"type": "mail", "run_at": run_at})
+def test_a_time_makes_no_difference(shop: psycopg.Connection, run_at: str) -> None:
+    """A valid time, one in the past, and one out of range."""
+    results = outcomes(shop, {"type": "mail", "run_at": run_at})
 
-    assert dict.fromkeys(said, said["inserted"]) == said
+    assert dict.fromkeys(results, results["inserted"]) == results
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -216,10 +216,10 @@ def test_a_time_makes_none_either(shop: psycopg.Connection, run_at: str) -> None
         ({"type": "mail", "queue": "elsewhere"}, []),
     ],
 )
-def test_every_way_rings_for_who_sleeps_past_the_task(
+def test_every_way_wakes_a_worker_that_sleeps_past_the_task(
     shop: psycopg.Connection, database_url: str, way: Any, task: dict[str, Any], rung: list[str]
 ) -> None:
-    """On its queue, and no longer than until it is due; nobody else."""
+    """On its queue, if it sleeps until after the task's time, and no other worker."""
     sleeping_worker(shop, "post")
     with psycopg.connect(database_url, autocommit=True) as listener:
         listener.execute("LISTEN orchestrator")
@@ -229,8 +229,8 @@ def test_every_way_rings_for_who_sleeps_past_the_task(
         assert rung == rings(listener)
 
 
-def test_a_set_of_many_types_tells_of_each_undeclared_one_once(shop: psycopg.Connection) -> None:
-    """Not once an item."""
+def test_a_set_reports_each_undeclared_type_once(shop: psycopg.Connection) -> None:
+    """Not once per item."""
     notices: list[str | None] = []
     shop.add_notice_handler(lambda notice: notices.append(notice.message_primary))
     items = [{"type": kind} for kind in ("mail", "a", "b", "a", "b", "mail", "a")]

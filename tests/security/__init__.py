@@ -1,9 +1,9 @@
-"""The closed door: who may do what, what nobody may see, and what a stranger's text must not do.
+"""Security: the rights of each role, values that must stay secret, and untrusted text.
 
-    rights.py     the matrix of role × object × verb, as the catalog says it and as somebody finds out who tries
-    dynamic.py    finds SQL that a function puts together out of text
-    canary.py     secrets that are looked for wherever they must not be
-    authority.py  a certificate authority of our own, and servers that speak TLS
+    rights.py     the matrix of role × object × verb, from the catalog and from real attempts
+    dynamic.py    finds SQL that a function builds from text
+    canary.py     secrets, and the search for them in all places where they must not be
+    authority.py  a certificate authority of our own, and servers with TLS
 
-What a role may not do is tried by a login that is a member of that role and of nothing else.
+A login that is a member of one role and of no other tries what the role may not do.
 """

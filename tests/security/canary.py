@@ -1,7 +1,6 @@
-"""Secrets that are looked for wherever they must not be.
+"""Secrets, and the search for them in all places where they must not be.
 
-Each thing that a task carries gets a word of its own that stands nowhere else, so that a word which is found somewhere
-says what leaked there.
+Each part of a task gets a unique word, so a word that is found shows what leaked.
 """
 
 import secrets

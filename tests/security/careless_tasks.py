@@ -1,6 +1,6 @@
-"""An application that handles secrets badly: what it is told, it returns, raises, reports, or cannot cope with.
+"""An application that handles secrets badly: it returns, raises and reports its input, or fails on it.
 
-What it says itself comes from its environment, so that a payload and a result can be told apart afterwards.
+Its own texts come from its environment, so that payload and result can be distinguished later.
 """
 
 import os

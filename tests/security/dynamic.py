@@ -1,9 +1,9 @@
-"""Find SQL that a PL/pgSQL function puts together out of text.
+"""Find SQL that a PL/pgSQL function builds from text.
 
-EXECUTE may run a constant, or a format() whose holes are %I and %L, or %s for what was declared as a regclass or a
+EXECUTE may run a constant, or a format() with %I and %L, or with %s for a value that was declared as a regclass or a
 number, which PostgreSQL itself writes.
 
-A reader of the source and not a parser of SQL: what it does not understand it reports.
+This reads the source and is no SQL parser: it reports everything that it does not understand.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""An application that says aloud whatever it is told: raises it, logs it, reports it."""
+"""An application that raises, logs and reports its whole input."""
 
 from orchestrator import Backoff, Context, Orchestrator
 

@@ -1,12 +1,11 @@
-"""Who may do what: role × object × verb, walked out of the catalog, and tried.
+"""The rights: role × object × verb, from the catalog and from real attempts.
 
-`granted` asks the server what it would allow (has_…_privilege). `tried` does each thing, as somebody who is a member of
-one role and of nothing else, and takes it back. The two must agree, and both must say what docs/reference/rights.md
-says, so that a new object, or a new right, is a line in a review.
+`granted` asks the server what it allows (has_…_privilege). `tried` does each thing with a login that is a member of one
+role only, and rolls it back. The two must be equal, and both must equal docs/reference/rights.md, so that a new object,
+or a new right, is a line in a review.
 
-Not everything can be tried without being able to: a generated column takes no value from anybody, a view that joins
-takes none either, and REFERENCES is judged after the key that it needs. MAINTAIN is PostgreSQL 17's. Those are only
-asked.
+Some things cannot be tried: no role can write a generated column, or a view with a join, and the server checks
+REFERENCES only after the key that it needs. MAINTAIN exists from PostgreSQL 17 on. For these only the catalog is asked.
 """
 
 from collections.abc import Iterable, Mapping
@@ -171,7 +170,7 @@ def tried(session: psycopg.Connection, things: Iterable[Object]) -> dict[tuple[O
     session.execute("DROP FUNCTION pg_temp.verdict")  # it would keep the role
     verdicts = {text: sqlstate for text, (sqlstate,) in zip(attempts.values(), rows, strict=True)}
     # Whatever else goes wrong is no verdict on the right.
-    assert {} == {text: said for text, said in verdicts.items() if said not in (DONE, DENIED)}
+    assert {} == {text: verdict for text, verdict in verdicts.items() if verdict not in (DONE, DENIED)}
     return {key: verdicts[text] == DONE for key, text in attempts.items()}
 
 

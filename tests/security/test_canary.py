@@ -1,8 +1,8 @@
-"""A secret goes through everything that a task carries, and stands only where it was put.
+"""A secret goes through every part of a task, and is found only where it was put.
 
-Payloads and results, exceptions, keys, metadata, tags, progress, and the password of the database: each is looked for
-in every column of every table and view, in what workers log, what commands print, what the server logs, what is
-notified, in the metrics, and on the command lines of our processes.
+Payloads and results, exceptions, keys, metadata, tags, progress, and the password of the database: each is searched
+in every column of every table and view, in the workers' logs, in the output of commands, in the server's log, in
+notifications, in the metrics, and on the command lines of our processes.
 """
 
 import asyncio
@@ -129,7 +129,7 @@ def test_a_secret_stands_only_where_it_was_put(
         ear.execute("LISTEN orchestrator_workers")
         places = {}
         with looked_at(url, tmp_path / "log") as process:
-            eventually(lambda: process.said("worker started"), "it serves")
+            eventually(lambda: process.has_logged("worker started"), "it serves")
             enqueue_all(url)
             eventually(
                 lambda: (
@@ -190,14 +190,14 @@ def command_lines(pid: int) -> str:
     return "".join(Path(f"/proc/{each}/cmdline").read_text() for each in (str(pid), *children))
 
 
-def test_what_the_server_is_asked_leaves_nothing_in_its_log(
+def test_refused_statements_leave_no_values_in_the_servers_log(
     server: Server, url: str, connection: psycopg.Connection
 ) -> None:
-    """What we refuse, and what the schema refuses, is refused without the row, and without the parameters."""
+    """Our refusals and those of the schema show neither the row nor the parameters."""
     connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('drained', 'draining')")
     app = Orchestrator(url, payload_bytes_max=10_000_000)
     secret = WORDS["payload"]
-    said = io.StringIO()
+    error_text = io.StringIO()
     elsewhere = psycopg.connect(server.url("postgres"))
     refused: list[tuple[Arguments, Arguments]] = [
         ({"secret": secret * 30_000}, {}),
@@ -213,12 +213,12 @@ def test_what_the_server_is_asked_leaves_nothing_in_its_log(
     for arguments, options in refused:
         with pytest.raises(OrchestratorError) as refusal:
             app.enqueue("vault.keep", arguments, **options)
-        said.writelines(traceback.format_exception(refusal.value))
+        error_text.writelines(traceback.format_exception(refusal.value))
     elsewhere.close()
     app.close()
 
     assert "ERROR:  queue 'drained' is draining" in server.log
-    assert [] == leaked({"the error": said.getvalue(), "server's log": server.log}, WORDS)
+    assert [] == leaked({"the error": error_text.getvalue(), "server's log": server.log}, WORDS)
 
 
 WAYS_IN = {

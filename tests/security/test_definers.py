@@ -1,6 +1,6 @@
-"""Functions that run with their owner's rights: nobody can make them run something else.
+"""Functions that run with their owner's rights: no caller can make them run other code.
 
-Such a function must find what it names where we put it, whatever the caller's search_path says, and must not run text.
+Such a function must find its names in our schema, with any search_path of the caller, and must not run text.
 """
 
 from collections.abc import Iterator
@@ -164,8 +164,8 @@ def test_text_that_is_run_is_found(planted: str) -> None:
         "-- EXECUTE leaf;\n",
     ],
 )
-def test_what_is_harmless_is_let_be(harmless: str) -> None:
-    """Else the rule would be switched off."""
+def test_harmless_functions_pass(harmless: str) -> None:
+    """Otherwise the rule would be switched off."""
     assert [] == dynamic.found(f"DECLARE leaf text; place CONSTANT regclass := x; BEGIN {harmless} END")
 
 
@@ -174,8 +174,8 @@ def attacked(session: psycopg.Connection, person: str, connection: psycopg.Conne
     connection.execute(sql.SQL("CREATE SCHEMA evil AUTHORIZATION {}").format(sql.Identifier(person)))
     session.execute(SHADOWS)
     session.execute(TEMPORARY)
-    said: list[str] = []
-    session.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
+    notices: list[str] = []
+    session.add_notice_handler(lambda notice: notices.append(notice.message_primary or ""))
     for path in PATHS:
         session.execute(sql.SQL("SET search_path = {}").format(sql.SQL(path)))
         for statement in (*ENQUEUES, *OPERATES, *KEEPS_HOUSE):
@@ -184,7 +184,7 @@ def attacked(session: psycopg.Connection, person: str, connection: psycopg.Conne
                     session.execute(statement.encode())
             except psycopg.Error:
                 continue
-    return sorted({line for line in said if " ran as " in line and not line.endswith(f" ran as {person}")})
+    return sorted({line for line in notices if " ran as " in line and not line.endswith(f" ran as {person}")})
 
 
 @pytest.mark.parametrize("role", ["producer", "worker", "operator"])

@@ -1,6 +1,6 @@
-"""A stranger's words do no harm: in names, keys, tags, payloads, results and errors, on any way in and on any way out.
+"""Untrusted text does no harm: in names, keys, tags, payloads, results and errors, at each way in and each way out.
 
-What can be stored comes back letter by letter, what cannot is refused by name, and what is shown at a terminal is text.
+Text that can be stored comes back unchanged, other text is refused by name, and a terminal shows only plain text.
 """
 
 import dataclasses
@@ -79,10 +79,10 @@ def row_of(slot: str, text: str) -> dict[str, Any]:
         "member": "a",
         "value": "v",
     }
-    said = plain | {slot: text}
+    hostile = plain | {slot: text}
     return {
-        "type": said["type"], "queue": said["queue"], "idempotency_key": said["key"], "tags": [said["tag"]],
-        "metadata": {"of": said["metadata"]}, "payload": {said["member"]: said["value"]},
+        "type": hostile["type"], "queue": hostile["queue"], "idempotency_key": hostile["key"], "tags": [hostile["tag"]],
+        "metadata": {"of": hostile["metadata"]}, "payload": {hostile["member"]: hostile["value"]},
     }  # fmt: skip
 
 
@@ -304,7 +304,7 @@ def test_a_worker_at_a_terminal_and_psql_show_text(
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", listed.stdout)
 
 
-def test_a_command_that_fails_says_so_in_text(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_command_prints_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
     """What PostgreSQL, or a host, answered is a stranger's word."""
     code = report_error(DatabaseUnavailable("cannot connect to \x1b[2J\u202e:\nserver said no"))
 

@@ -1,7 +1,7 @@
-"""A URL whose password holds what should have been percent-encoded: no part of the password is ever shown.
+"""A URL whose password contains characters that should be percent-encoded: no part of the password is ever shown.
 
-Each reserved character stands at each place of a word, so that whatever libpq, SQLAlchemy or click would take for a
-host, a port, a database or an argument is a piece of it. No piece of five letters may turn up anywhere.
+Each reserved character is at each place of a word, so that a piece of the word is what libpq, SQLAlchemy or click
+would take for a host, a port, a database or an argument. No piece of five letters may appear anywhere.
 """
 
 import asyncio
@@ -91,8 +91,8 @@ def refusal(act: Callable[[], object]) -> BaseException | None:
     return None
 
 
-def test_what_is_looked_for_would_be_found() -> None:
-    """In an exception, in what is behind it, in its attributes."""
+def test_the_search_would_find_a_leak() -> None:
+    """In an exception, in its causes, in its attributes."""
     error = ValueError("no")
     error.__context__ = KeyError(f"host {WORD[9:]}@127.0.0.1")
 
@@ -111,12 +111,12 @@ def test_no_url_that_cannot_be_read_is_repeated() -> None:
             refusal(lambda url=url: Config.load({"ORCHESTRATOR_DATABASE_URL": url})),  # type: ignore[misc]
         ]
         # Where they are read, this is what errors and logs name.
-        told = "".join(shown(error) for error in found if error)
+        shown_text = "".join(shown(error) for error in found if error)
         if found == [None] * 3:
             read += 1
-            told = connect.describe(connect.conninfo(url))
-        if pieces(told) or not all(isinstance(error, ConfigError | None) for error in found):
-            leaks[url] = told
+            shown_text = connect.describe(connect.conninfo(url))
+        if pieces(shown_text) or not all(isinstance(error, ConfigError | None) for error in found):
+            leaks[url] = shown_text
 
     assert {} == leaks
     assert 1000 < read
@@ -135,7 +135,7 @@ def test_no_url_that_cannot_be_read_is_repeated() -> None:
         (f"dbname=postgresql://jane:{WORD}@db/shop", "the name of the database is a URL"),
     ],
 )
-def test_it_says_what_is_wrong_and_where_and_what_to_write(url: str, says: str) -> None:
+def test_the_error_names_the_fault_its_place_and_the_remedy(url: str, says: str) -> None:
     """The setting or the argument, the kind of the part that is wrong, and how it is written."""
     with pytest.raises(ConfigError) as in_environment:
         Config.load({"ORCHESTRATOR_DATABASE_URL": url})
@@ -152,8 +152,8 @@ def test_it_says_what_is_wrong_and_where_and_what_to_write(url: str, says: str) 
 
 
 @pytest.mark.parametrize("sign", RESERVED)
-def test_what_is_encoded_is_read(sign: str) -> None:
-    """So that the advice is right."""
+def test_an_encoded_password_is_accepted(sign: str) -> None:
+    """So the advice to encode it is right."""
     password = WORD[:9] + sign + WORD[9:]
 
     read = conninfo_to_dict(connect.conninfo(f"postgresql://jane:{quote(password, safe='')}@db:5432/shop"))
@@ -170,7 +170,7 @@ def test_what_is_encoded_is_read(sign: str) -> None:
         "postgresql://db/shop?user=jane@server", "postgresql://jane:@db/shop", "postgresql://",
     ],
 )  # fmt: skip
-def test_what_is_well_typed_is_read(url: str) -> None:
+def test_valid_urls_are_accepted(url: str) -> None:
     """Several hosts, addresses, sockets, names with an @."""
     assert "application_name=orchestrator" in connect.conninfo(url)
 
@@ -194,8 +194,8 @@ def test_no_application_repeats_it(
     app.close()
 
     assert [True] * len(found) == [isinstance(error, OrchestratorError) for error in found]
-    said = "".join(shown(error) for error in found if error) + caplog.text + "".join(capfd.readouterr())
-    assert [] == pieces(said + repr(app) + repr(vars(app)["_producer"]))
+    shown_text = "".join(shown(error) for error in found if error) + caplog.text + "".join(capfd.readouterr())
+    assert [] == pieces(shown_text + repr(app) + repr(vars(app)["_producer"]))
 
 
 @pytest.mark.parametrize("words", COMMANDS)
@@ -207,9 +207,9 @@ def test_no_command_repeats_it(words: str, capfd: pytest.CaptureFixture[str]) ->
             in_process.run(*words.split(), url=url, ORCHESTRATOR_START_WAIT_SECONDS="0"),
             in_process.run(*words.split(), "--url", url, ORCHESTRATOR_START_WAIT_SECONDS="0"),
         ]
-        said = "".join(one.said for one in ran) + "".join(capfd.readouterr())
-        if pieces(said) or not all(one.code for one in ran):
-            leaks[url] = said
+        shown_text = "".join(one.output for one in ran) + "".join(capfd.readouterr())
+        if pieces(shown_text) or not all(one.code for one in ran):
+            leaks[url] = shown_text
 
     assert {} == leaks
 
@@ -221,7 +221,7 @@ def test_no_parent_of_several_workers_repeats_it(capfd: pytest.CaptureFixture[st
     )
 
     assert 1 == ran.code
-    assert [] == pieces(ran.said + "".join(capfd.readouterr()))
+    assert [] == pieces(ran.output + "".join(capfd.readouterr()))
 
 
 def test_no_measurement_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
@@ -229,7 +229,7 @@ def test_no_measurement_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
     ran = [in_process.run("bench", "--only", "throughput", "--quick", "--url", url) for url in MIDDLE]
 
     assert [1] * len(MIDDLE) == [one.code for one in ran]
-    assert [] == pieces("".join(one.said for one in ran) + "".join(capfd.readouterr()))
+    assert [] == pieces("".join(one.output for one in ran) + "".join(capfd.readouterr()))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def test_no_command_line_that_cannot_be_read_repeats_it(words: tuple[str, ...]) 
     ran = in_process.run(*words, url="postgresql://127.0.0.1:1/shop")
 
     assert 0 != ran.code
-    assert [] == pieces(ran.said)
+    assert [] == pieces(ran.output)
 
 
 @pytest.mark.parametrize("url", MIDDLE[:6])

@@ -1,4 +1,4 @@
-"""What PostgreSQL quotes of a row in an error stays out of what is kept of a failure, whichever driver made it."""
+"""Values that PostgreSQL quotes from a row in an error are removed from recorded failures, with any driver."""
 
 import asyncio
 import importlib
@@ -144,8 +144,8 @@ def test_a_failure_shows_no_row(
     assert "shortness" in found.traceback
 
 
-def test_what_is_no_quotation_stays() -> None:
-    """The text of a handler's own is the reader's only clue."""
+def test_text_that_quotes_nothing_stays() -> None:
+    """The handler's own text may be the reader's only clue."""
     error = ValueError("two\nlines: DETAIL and CONTEXT, and\n  DETAIL of them")
 
     assert str(error) == error_text.of(error).message
@@ -161,8 +161,8 @@ class Declined(Exception):
         return f"402: {self.detail}"
 
 
-def test_what_an_error_of_another_kind_calls_its_detail_stays() -> None:
-    """It is no database's."""
+def test_the_detail_of_another_kind_of_error_stays() -> None:
+    """Only a database's DETAIL may quote a row."""
     error = Declined("card declined")
 
     assert "402: card declined" == error_text.of(error).message

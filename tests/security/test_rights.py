@@ -1,4 +1,4 @@
-"""The matrix of role × object × verb: as it is committed, as the catalog has it, and as who tries finds it."""
+"""The matrix of role × object × verb: the committed one, the catalog's, and the result of real attempts are equal."""
 
 from collections.abc import Iterator
 
@@ -54,9 +54,11 @@ def login(administrator: psycopg.Connection, database_url: str) -> Iterator[Logi
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_what_is_granted_is_what_can_be_done(login: Login, connection: psycopg.Connection, role: str) -> None:
-    """Each verb on each object is done, and taken back, by a member of one role: where the matrix has a letter, and
-    nowhere else."""
+def test_the_granted_rights_are_exactly_the_usable_ones(
+    login: Login, connection: psycopg.Connection, role: str
+) -> None:
+    """A member of one role does each verb on each object and rolls it back. It works where the matrix has a letter,
+    and nowhere else."""
     rights = granted(connection)
     leaves = [thing for thing in objects(connection) if thing.name == "tasks_done_YYYYMMDD"]
     alike = {thing.oid for thing in leaves} - {leaves[0].oid}
@@ -111,7 +113,7 @@ def test_a_leaf_that_differs_from_the_others_is_found(connection: psycopg.Connec
         matrix(granted(connection))
 
 
-def test_nobody_else_has_a_right_and_nobody_hands_one_on(connection: psycopg.Connection) -> None:
+def test_no_other_role_has_a_right_and_no_role_can_grant_one(connection: psycopg.Connection) -> None:
     """Neither PUBLIC nor a stranger, and no grant has the grant option."""
     four = [(f"orchestrator_{role}", False) for role in sorted(ROLES) if role != "public"]
 

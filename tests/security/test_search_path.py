@@ -1,7 +1,7 @@
-"""Nothing that others put into a schema of the path is called by our sessions, or by our statements in a user's.
+"""Our sessions, and our statements in a user's session, call no object that others put into a schema of the path.
 
-`public` comes first everywhere: in the path of the database, of the login, of the user's own session. It holds a trap
-for each function, operator, type and catalog table that our SQL names (traps.py).
+`public` comes first everywhere: in the path of the database, of the login, of the user's own session. It contains a
+trap for each function, operator, type and catalog table that our SQL names (traps.py).
 """
 
 import asyncio
@@ -398,8 +398,8 @@ def test_no_command_calls_anything_of_others(url: str, look: psycopg.Connection,
     ran = in_process.run(*words.format(id=task_id).split(), url=url)
 
     assert [] == traps.sprung(look)
-    assert "TRAP" not in ran.said
-    assert ran.code in (0, 1), ran.said
+    assert "TRAP" not in ran.output
+    assert ran.code in (0, 1), ran.output
 
 
 def test_a_handlers_own_transaction_keeps_the_path_of_its_user(

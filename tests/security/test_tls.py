@@ -1,6 +1,6 @@
-"""TLS with verify-full, as docs/howto/tls.md has it: the right server is reached, and every other is refused.
+"""TLS with verify-full, as in docs/howto/tls.md: the right server is accepted, and every other is refused.
 
-The server takes plaintext too, so that a fallback would get in, and be seen. It is Debian's: the embedded one is built
+The server accepts plaintext too, so that the test would see a fallback. It is Debian's: the embedded server is built
 without TLS.
 """
 
@@ -68,7 +68,7 @@ class Place:
     def shows(self, which: str) -> None:
         """Show another certificate, and wait until it is shown."""
         self.shown.show(self.server, self.others.get(which, self.good))
-        eventually(lambda: said(self.url()) == REFUSALS.get(which, ""), f"{which} is shown")
+        eventually(lambda: refusal_of(self.url()) == REFUSALS.get(which, ""), f"{which} is shown")
 
     def _signed(self, folder: Path, **how: str) -> Path:
         # By the good authority: only the name, or the term, is wrong.
@@ -84,7 +84,7 @@ class Place:
         return made
 
 
-def said(url: str) -> str:
+def refusal_of(url: str) -> str:
     """Return which of the refusals a connection meets; nothing if it succeeds."""
     try:
         psycopg.connect(url).close()
@@ -130,7 +130,7 @@ def test_all_our_connections_are_encrypted(
     app = Orchestrator(place.url())
     app.enqueue("shop.add", {"first": 1, "second": 2})
     with worker(place.url(), tmp_path / "log") as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         eventually(
             lambda: not connection.execute("SELECT FROM orchestrator.tasks_live").fetchall(),
             "the task is done",
@@ -178,12 +178,12 @@ def test_a_server_without_tls_is_refused(server_url: str) -> None:
     assert (None, migrate.head()) == by_default
 
 
-def test_a_worker_that_meets_a_stranger_waits_for_the_right_one(
+def test_a_worker_that_meets_a_wrong_server_waits_for_the_right_one(
     place: Place, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """Cut off, and then answered by somebody else: it says so, claims nothing, and goes on with the right one."""
     with worker(place.url(), tmp_path / "log") as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         place.shows("another authority")
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'orchestrator %'"

@@ -1,10 +1,10 @@
 """Functions, operators, types and tables in `public` that stand in for PostgreSQL's own.
 
-Names and types are collected from our SQL files and from the catalog of a migrated database, not by hand. A trap that
-is called advances a sequence of its name, which no ROLLBACK takes back, and raises.
+The names and types come from our SQL files and from the catalog of a migrated database. A trap that is called advances
+a sequence of its name, which no ROLLBACK undoes, and raises an error.
 
-An exactly typed function wins over a polymorphic one of pg_catalog whatever the order of the path, so each polymorphic
-argument is planted once for each type that our tables and functions use.
+An exactly typed function is preferred to a polymorphic one of pg_catalog at any order of the path. So each polymorphic
+argument has a trap for each type that our tables and functions use.
 """
 
 import re

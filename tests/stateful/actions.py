@@ -1,8 +1,8 @@
-"""What may be done next, and how often each: a deck of deeds, and what each is given.
+"""The possible next actions, how often each occurs, and their arguments: a deck of actions.
 
-One deck and not a rule of hypothesis for each deed: of its rules it leaves out about half in each story, and a story
-without claims, or without anybody who recovers, finds nothing. Measured over 200 stories of 50 steps: 275 claims with
-rules, 2,052 with a deck. Which task, claim or reign is meant is said by its number, the newest being 0.
+There is one deck and not a hypothesis rule for each action, because hypothesis leaves out about half of its rules in
+each story, and a story without claims or without recovery finds nothing. Measured over 200 stories of 50 steps: 275
+claims with rules, 2,052 with a deck. A number names the task, claim or term; the newest is 0.
 """
 
 from dataclasses import dataclass

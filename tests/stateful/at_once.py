@@ -1,7 +1,7 @@
-"""Run a station without an event loop: on a connection that answers at once, a coroutine runs through to its end.
+"""Run a station without an event loop: on a connection that answers at once, a coroutine runs to its end.
 
-The stations are the product's own coroutines; all they ever wait for is their connection. Driven like this they cost
-a third of what a loop would, and a story of fifty steps is over in a twentieth of a second.
+The stations are the product's own coroutines, and they wait only for their connection. This takes a third of the
+time of a loop, and a story of fifty steps takes a twentieth of a second.
 """
 
 from collections.abc import AsyncIterator, Coroutine

@@ -1,4 +1,4 @@
-"""What the reference expects, and what the database holds: where they differ, in words."""
+"""The differences between what the reference expects and what the database holds, as text."""
 
 from tests.stateful.words import Row, Snapshot
 

@@ -1,7 +1,8 @@
-"""The database, asked in the words of the reference, by the product's own stations, duties and functions.
+"""The database behind the interface of the reference, with the product's own stations, duties and functions.
 
-Two sessions for the whole test, a worker's and a hand's: the steps come one after the other, so a session for each
-worker would show nothing more. Between two examples the tables are emptied, which costs a hundredth of a new database.
+The whole test has two sessions, one for workers and one for manual changes. The steps run one after the other, so a
+session for each worker would show nothing more. Between two examples the tables are emptied, which takes a hundredth of
+the time of a new database.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

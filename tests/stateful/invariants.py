@@ -1,8 +1,8 @@
-"""Judge each step of a made-up history, whatever the reference says. tests/invariants states what must hold."""
+"""Check each step of a generated history, independent of the reference. tests/invariants states the invariants."""
 
 from collections.abc import Iterator
 
-from orchestrator.task.status import Who
+from orchestrator.task.status import ChangedBy
 from tests.invariants.moves import Judge, Move, wrong_in
 from tests.invariants.terms import Terms
 from tests.stateful.words import Row, Snapshot
@@ -17,14 +17,14 @@ class History:
         self._leadership: tuple[str, int] | None = None
         self._terms = Terms()
 
-    def faults(self, found: Snapshot, *, who: Who, deleted: set[int]) -> list[str]:
+    def faults(self, found: Snapshot, *, who: ChangedBy, deleted: set[int]) -> list[str]:
         """Return what is wrong with this step, in words."""
         tasks = {task["id"]: task | {"worker_id": task["worker"]} for task in found["tasks"]}
         wrong = [*self._tasks(tasks, who, deleted), *self._leaders(found), *keys(found, tasks)]
         self._before = tasks
         return wrong
 
-    def _tasks(self, tasks: dict[int, Row], who: Who, deleted: set[int]) -> Iterator[str]:
+    def _tasks(self, tasks: dict[int, Row], who: ChangedBy, deleted: set[int]) -> Iterator[str]:
         if missing := self._before.keys() - tasks.keys() - deleted:
             yield f"I1: tasks {sorted(missing)} are gone"
         for task_id, task in tasks.items():

@@ -1,4 +1,4 @@
-"""The reference as producers and workers see it: what is kept, and what becomes of an attempt."""
+"""The reference as producers and workers see it: what is kept, and the results of attempts."""
 
 import copy
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
-"""Stories that nobody would think of: any deed after any other, each done to the database and to the reference.
+"""Unusual stories: any action after any other, each done to the database and to the reference.
 
-Every step asks both the same question and compares the answers; then all that the database holds is compared with all
-that the reference does, and the invariants are read off it. What fails is cut down by hypothesis to the fewest steps.
+Every step calls both and compares the answers. Then it compares the whole content of the database with that of the
+reference, and checks the invariants. Hypothesis reduces a failure to the fewest steps.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from hypothesis import note
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from orchestrator.task.outcome import DeadLettered, End, Failed, Released
-from orchestrator.task.status import Who
+from orchestrator.task.status import ChangedBy
 from tests.stateful.actions import DEEDS, STATUSES, Deed
 from tests.stateful.comparing import differences
 from tests.stateful.database import Database
@@ -66,7 +66,7 @@ class Machine(RuleBasedStateMachine):
 
     # What both are asked
 
-    def same(self, ask: Callable[[Any], Any], *, by: Who = Who.WORKER) -> Any:
+    def same(self, ask: Callable[[Any], Any], *, by: ChangedBy = ChangedBy.WORKER) -> Any:
         """Ask the reference and the database: the same answer, or the same refusal; and all is as it should be."""
         told = self.answered(ask)
         self.found = self.database.snapshot()
@@ -149,7 +149,7 @@ class Machine(RuleBasedStateMachine):
         if how == "deregisters":
             self.same(lambda x: x.deregister(worker))
         if how == "is erased":
-            self.same(lambda x: x.erase_worker(worker), by=Who.HAND)
+            self.same(lambda x: x.erase_worker(worker), by=ChangedBy.MANUAL)
         if returns:
             self.processes[name] = self.started()
 
@@ -198,7 +198,7 @@ class Machine(RuleBasedStateMachine):
     # Hands
 
     def update(self, task: int, edit: Edit) -> None:
-        self.same(lambda x: x.edit([task], edit), by=Who.HAND)
+        self.same(lambda x: x.edit([task], edit), by=ChangedBy.MANUAL)
 
     def update_to_nonsense(self, task: int) -> None:
         """Every status that a hand may not set on it now: each is refused, and nothing changes."""
@@ -210,24 +210,24 @@ class Machine(RuleBasedStateMachine):
 
     def update_run_at(self, task: int, after: int, status: str | None) -> None:
         run_at = self.model.now + after
-        self.same(lambda x: x.edit([task], Edit(status=status, run_at=run_at)), by=Who.HAND)
+        self.same(lambda x: x.edit([task], Edit(status=status, run_at=run_at)), by=ChangedBy.MANUAL)
 
     def update_all(self, queue: str, edit: Edit) -> None:
         """One UPDATE of a whole queue: one task that refuses, and none is changed."""
-        self.same(lambda x: x.edit_queue(queue, edit), by=Who.HAND)
+        self.same(lambda x: x.edit_queue(queue, edit), by=ChangedBy.MANUAL)
 
     def call(self, task: int, by: str) -> None:
-        self.same(lambda x: getattr(x, by)(task), by=Who.HAND)
+        self.same(lambda x: getattr(x, by)(task), by=ChangedBy.MANUAL)
 
     def requeue_where(self, status: str, queue: str, at_most: int) -> None:
-        self.same(lambda x: x.requeue_where(status, queue, at_most), by=Who.HAND)
+        self.same(lambda x: x.requeue_where(status, queue, at_most), by=ChangedBy.MANUAL)
 
     def delete(self, task: int) -> None:
         self.deleted.add(task)
-        self.same(lambda x: x.delete(task), by=Who.HAND)
+        self.same(lambda x: x.delete(task), by=ChangedBy.MANUAL)
 
     def set_queue(self, queue: str, state: str) -> None:
-        self.same(lambda x: x.set_queue(queue, state), by=Who.HAND)
+        self.same(lambda x: x.set_queue(queue, state), by=ChangedBy.MANUAL)
 
     def rest(self) -> None:
         """Do nothing."""

@@ -1,4 +1,4 @@
-"""What an UPDATE by hand makes of a task: refused, or completed so that it makes sense."""
+"""The effects of a manual UPDATE of a task: refused, or completed to a consistent row."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from tests.stateful.words import Edit, Refused
 
 
 def edited(old: Task, edit: Edit, now: int) -> Task:
-    """Return the task as it is afterwards."""
+    """Return the task after the change."""
     given = {
         name: value for name in ("status", "priority", "run_at") if (value := getattr(edit, name)) is not None
     }
@@ -48,7 +48,7 @@ def edited(old: Task, edit: Edit, now: int) -> Task:
 
 
 def dated(new: Task, now: int, *, may: bool) -> Task:
-    """A new time decides between scheduled and pending, whatever else was said."""
+    """A new time decides between scheduled and pending, with any other changes."""
     if not may:
         raise Refused("OR001")
     if new.status in ("pending", "scheduled"):

@@ -1,7 +1,7 @@
-"""The reference: what the queue is meant to do, on a dict of tasks.
+"""The reference: the intended behaviour of the queue, on a dict of tasks.
 
-Written from the contract (DESIGN, the header of each .sql), not from the statements: no locks, no leaves, no batches.
-It answers each question in the words of `words.py`, as the database does (database.py), and `snapshot` is all it holds.
+It follows the contract (DESIGN, the header of each .sql), not the statements: no locks, no leaves, no batches. It
+answers with the types of `words.py`, like the database (database.py), and `snapshot` is its whole content.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ from tests.stateful.words import (
 
 
 class Model(Kept):
-    """What is kept, and what the leader and a hand make of it."""
+    """The stored state, and the effects of the leader and of manual changes."""
 
     # The lead
 
@@ -48,7 +48,7 @@ class Model(Kept):
         return True
 
     def recover(self, leadership: Leadership) -> tuple[int, int, int]:
-        """Declare dead whose beat is too old, and take back what the dead hold."""
+        """Declare workers with an old beat dead, and take back the tasks of dead workers."""
         self._fence(leadership)
         holders = {t.worker for t in self.tasks.values() if t.status in LEASED and t.worker}
         gone = holders - self.workers.keys()
@@ -122,7 +122,7 @@ class Model(Kept):
                 self._write_down(action, new)
 
     def _return_key(self, key: str, to: int, returned: dict[str, int], after: Mapping[int, Task]) -> None:
-        """A cancelled task runs again: with its key, unless another that is not cancelled then has taken it."""
+        """A cancelled task runs again: with its key, unless another task that is not cancelled has taken it since."""
         held = self.keys.get(key)
         if held is None or held.expires_at <= self.now:
             return
@@ -173,7 +173,7 @@ class Model(Kept):
         self.workers.pop(worker, None)
 
     def _taken_away(self, old: Task, new: Task | None) -> None:
-        """What ran when its lease was taken leaves a record."""
+        """A running task that loses its lease leaves a record."""
         if old.status == "running" and (new is None or new.lease is None):
             self._record(old, "lost", "LeaseLost", worker=old.worker, lease=old.lease)
 
@@ -186,7 +186,7 @@ class Model(Kept):
 
 
 def audited(old: Task, new: Task) -> str | None:
-    """Say what a hand did, in the words of the audit."""
+    """Return the audit's name of a manual change."""
     if old == new:
         return None
     if old.status != new.status and new.status == "cancelled":

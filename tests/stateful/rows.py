@@ -1,4 +1,4 @@
-"""The rows of the reference, each able to say what the database must show of it."""
+"""The rows of the reference; each gives the row that the database must have."""
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -44,7 +44,7 @@ class Task:
 
 
 def leaf(status: str, finished_at: int | None) -> str:
-    """Name the leaf where a task has to lie."""
+    """Return the leaf of a task."""
     if status == "dead_letter":
         return "tasks_dead"
     if status in FINISHED and finished_at is not None:
@@ -80,7 +80,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Who has an idempotency key, and for how long."""
+    """Which task has an idempotency key, and until when."""
 
     key: str
     task: int

@@ -1,4 +1,4 @@
-"""What is said in SQL: the reset between two stories, the look after each step, what hands and producers say."""
+"""The SQL of these tests: the reset between two stories, the query after each step, manual changes and enqueues."""
 
 from typing import LiteralString
 
@@ -49,12 +49,12 @@ QUEUE_STATES: dict[str, LiteralString] = {
 
 
 def seconds(column: LiteralString) -> LiteralString:
-    """Say a moment as seconds since ZERO (rows.py)."""
+    """Return a time as seconds since ZERO (rows.py)."""
     return f"date_part('epoch', {column} - timestamptz '2030-06-01 23:00 UTC')"
 
 
 def number(column: LiteralString) -> LiteralString:
-    """Say a worker's id as the number it was made from."""
+    """Return a worker's id as its number."""
     return f"('x' || right({column}::text, 8))::bit(32)::integer"
 
 

@@ -1,8 +1,8 @@
-"""The machine let loose: short, and the same each time, in the checks; long, and new each time, when asked for.
+"""Runs of the machine: short, and the same each time, in the checks; long, and new each time, on request.
 
     ORCHESTRATOR_TEST_STATEFUL=40000 python -m pytest -m long tests/stateful
 
-The number is that of the stories; what is found is told with the fewest steps that lead there.
+The number is that of the stories. A failure is reported with the fewest steps that lead to it.
 """
 
 import os
@@ -35,13 +35,13 @@ SETTINGS = settings(
 
 @pytest.fixture
 def database(database_url: str, connection: psycopg.Connection) -> Iterator[Database]:
-    """The test's database, with a clock that stands still, for one story after the other."""
+    """The test's database, with a clock that stands still, for all stories in turn."""
     with psycopg.connect(database_url, autocommit=True) as worker:
         yield Database(worker, connection)
 
 
 @pytest.mark.parametrize("stories", [20, long(int(STORIES or 80))], ids=["short", "long"])
-def test_the_database_does_what_the_reference_does(database: Database, stories: int) -> None:
-    """Whatever comes after whatever: the same answers, the same rows, and no invariant broken."""
+def test_the_database_equals_the_reference(database: Database, stories: int) -> None:
+    """After any sequence of actions: the same answers, the same rows, and no invariant broken."""
     told = settings(SETTINGS, max_examples=stories)
     run_state_machine_as_test(partial(Machine, database), settings=told)  # type: ignore[arg-type]  # any callable

@@ -1,6 +1,6 @@
-"""The words that the model and the database are spoken to in: what is asked of either, and what either answers.
+"""The common interface of the model and the database: the types of arguments and answers.
 
-Moments are whole seconds from the start of an example, workers are numbers; so a story that went wrong can be read.
+Times are whole seconds from the start of an example, workers are numbers; so a failed story is readable.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ Snapshot = dict[str, list[Row]]
 
 
 class Refused(Exception):
-    """It was refused: by an SQLSTATE, or because the term was over."""
+    """A refusal: with an SQLSTATE, or because the term was over."""
 
 
 TERM_OVER = "term over"
@@ -30,7 +30,7 @@ TERM_OVER = "term over"
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What a producer asks for."""
+    """The arguments of a producer."""
 
     queue: str = "default"
     key: str | None = None
@@ -43,7 +43,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A task in a worker's hands."""
+    """A task that a worker holds."""
 
     task: int
     lease: int
@@ -54,7 +54,7 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who won the lead, and in which term."""
+    """The elected worker, and its term."""
 
     worker: int
     term: int
@@ -62,7 +62,7 @@ class Leadership:
 
 @dataclass(frozen=True, slots=True)
 class Beaten:
-    """What a beat tells."""
+    """The answer to a beat."""
 
     alive: bool
     draining: bool
@@ -74,7 +74,7 @@ class Beaten:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What has become of a worker's leases: what it lost, and what it has without knowing."""
+    """The state of a worker's leases: lost ones, and ghosts."""
 
     lost: Mapping[tuple[int, int], str]
     ghosts: tuple[Claim, ...]
@@ -85,7 +85,7 @@ Ends = Iterable[tuple[Claim, End]]
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What a hand sets on a task; `None` is left out."""
+    """The values of a manual change of a task; `None` is left out."""
 
     status: str | None = None
     priority: int | None = None

@@ -1,4 +1,4 @@
-"""What the tests of the stations share: the database's clock, and workers to call the stations as."""
+"""Shared by the tests of the stations: the database's clock, and workers that call the stations."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing

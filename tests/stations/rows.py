@@ -1,4 +1,4 @@
-"""Tasks before and after a station, compared as whole rows, so that nothing changes unseen."""
+"""Tasks before and after a station, compared as whole rows, so that the test sees every change."""
 
 from typing import Any
 
@@ -18,12 +18,12 @@ def row(connection: psycopg.Connection, task_id: int) -> Row:
 
 
 def changes(before: Row, after: Row) -> Row:
-    """Return the columns that differ, as they are now."""
+    """Return the changed columns, with their present values."""
     return {name: value for name, value in after.items() if before[name] != value}
 
 
 def attempts(connection: psycopg.Connection, task_id: int) -> list[Row]:
-    """Return what is recorded of a task's attempts, the oldest first."""
+    """Return the recorded attempts of a task, the oldest first."""
     with connection.cursor(row_factory=dict_row) as cursor:
         cursor.execute(
             "SELECT attempt, outcome, queue, type, error, lease, worker_id, started_at, finished_at"

@@ -1,4 +1,4 @@
-"""Beginning: who may start, and what is marked."""
+"""Beginning: which worker may start, and what is marked."""
 
 import psycopg
 
@@ -8,7 +8,7 @@ from tests.stations.worker import Mate
 
 
 def test_begun_tasks_are_running(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """What a crash finds `claimed` has not begun, and gets its attempt back; so the mark comes first."""
+    """A task that a crash finds `claimed` has not begun, and gets its attempt back; so the mark is written first."""
     task_id = put(connection)
     task = worker.claim_one()
     clock.advance(seconds=3)
@@ -19,7 +19,7 @@ def test_begun_tasks_are_running(connection: psycopg.Connection, worker: Mate, c
 
 
 def test_beginning_twice_is_beginning_once(connection: psycopg.Connection, worker: Mate) -> None:
-    """When the first answer was lost, the second says the same."""
+    """If the first answer was lost, the second is the same."""
     task_id = put(connection)
     task = worker.claim_one()
 
@@ -27,7 +27,7 @@ def test_beginning_twice_is_beginning_once(connection: psycopg.Connection, worke
     assert ("running", 1) == read(connection, task_id, "status", "attempt")
 
 
-def test_who_lost_the_lease_may_not_begin(connection: psycopg.Connection, worker: Mate) -> None:
+def test_a_worker_that_lost_the_lease_may_not_begin(connection: psycopg.Connection, worker: Mate) -> None:
     """A requeue between claim and start, then a new claim: the old lease starts nothing."""
     tasks = {put(connection), put(connection)}
     first, second = worker.claim()
@@ -42,7 +42,7 @@ def test_who_lost_the_lease_may_not_begin(connection: psycopg.Connection, worker
 
 
 def test_a_cancelled_or_deleted_task_does_not_begin(connection: psycopg.Connection, worker: Mate) -> None:
-    """A hand may change its mind up to the start."""
+    """A manual change before the start wins."""
     for _ in range(3):
         put(connection)
     cancelled, deleted, left = worker.claim()
@@ -53,7 +53,7 @@ def test_a_cancelled_or_deleted_task_does_not_begin(connection: psycopg.Connecti
 
 
 def test_the_order_of_the_claim_is_kept(connection: psycopg.Connection, worker: Mate) -> None:
-    """Locks are taken by id; the tasks come back in the order of execution."""
+    """Locks are taken by id; the tasks are returned in the order of execution."""
     for priority in (10, 30, 20):
         put(connection, priority=priority, aging_us=10**15)
     tasks = worker.claim()
@@ -62,10 +62,10 @@ def test_the_order_of_the_claim_is_kept(connection: psycopg.Connection, worker: 
     assert tasks == worker.begin(tasks)
 
 
-def test_a_row_under_somebodys_lock_holds_up_nobody_else(
+def test_a_locked_row_delays_no_other(
     connection: psycopg.Connection, database_url: str, worker: Mate
 ) -> None:
-    """A hand's open UPDATE keeps its own row from beginning, and no other."""
+    """An open manual UPDATE delays the start of its own row, and of no other."""
     put(connection)
     put(connection)
     locked, free = worker.claim()

@@ -1,4 +1,4 @@
-"""Claiming: in which order, how many, and never what another one has."""
+"""Claiming: in which order, how many, and never a task of another worker."""
 
 import json
 import secrets
@@ -22,7 +22,7 @@ def ids(tasks: list[Claimed]) -> list[int]:
 
 
 def claim_singly(worker: Mate, count: int) -> list[int]:
-    """Claim one at a time; the order within one batch is Python's doing."""
+    """Claim one at a time; Python defines the order within one batch."""
     return [task.id for _ in range(count) for task in worker.claim(batch_size=1)]
 
 
@@ -34,7 +34,7 @@ def test_a_higher_priority_is_claimed_first(connection: psycopg.Connection, work
 
 
 def test_within_a_priority_the_older_is_claimed_first(connection: psycopg.Connection, worker: Mate) -> None:
-    """First in, first out, by run_at, whatever the ids."""
+    """First in, first out, by run_at, with any ids."""
     now = one(connection, "SELECT now()")
     ages = (1, 3, 2)
     young, old, middle = (insert(connection, type="mail", run_at=now - timedelta(hours=age)) for age in ages)
@@ -43,7 +43,7 @@ def test_within_a_priority_the_older_is_claimed_first(connection: psycopg.Connec
 
 
 def test_ids_decide_between_equals(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """Tasks of one moment, as those of one transaction are, run in the order in which they were made."""
+    """Tasks with the same time, such as those of one transaction, run in the order of their creation."""
     tasks = [insert(connection, type="mail") for _ in range(5)]
 
     assert tasks == claim_singly(worker, 5)
@@ -56,8 +56,10 @@ def test_a_batch_comes_in_the_order_of_execution(connection: psycopg.Connection,
     assert tasks[::-1] == ids(worker.claim(batch_size=20))
 
 
-def test_aging_lets_a_low_one_through(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """With an hour a point, 25 points of priority are worth 25 hours of waiting, and no more."""
+def test_aging_lets_a_low_priority_task_run(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """With an hour per point, 25 points of priority equal 25 hours of waiting, and no more."""
     connection.execute("UPDATE orchestrator.queues SET aging = '1 hour' WHERE name = 'default'")
     low = insert(connection, type="mail", priority=25)
     clock.advance(hours=24)
@@ -68,8 +70,8 @@ def test_aging_lets_a_low_one_through(connection: psycopg.Connection, worker: Ma
     assert [soon, low, late] == claim_singly(worker, 3)
 
 
-def test_a_paused_queue_hands_out_nothing_at_once(connection: psycopg.Connection, worker: Mate) -> None:
-    """The claim looks; no worker has to be told."""
+def test_a_paused_queue_gives_no_task_at_once(connection: psycopg.Connection, worker: Mate) -> None:
+    """The claim reads the state; no worker needs a message."""
     tasks = [insert(connection, type="mail") for _ in range(2)]
     assert tasks[:1] == claim_singly(worker, 1)
     connection.execute("SELECT orchestrator.pause_queue('default')")
@@ -81,7 +83,7 @@ def test_a_paused_queue_hands_out_nothing_at_once(connection: psycopg.Connection
 
 
 def test_a_paused_queue_does_not_stop_the_others(connection: psycopg.Connection, worker: Mate) -> None:
-    """Of the queues of one claim only the paused one is left out."""
+    """A claim skips only the paused one among its queues."""
     insert(connection, type="mail", queue="held")
     free = insert(connection, type="mail", queue="free")
     connection.execute("SELECT orchestrator.pause_queue('held')")
@@ -89,8 +91,8 @@ def test_a_paused_queue_does_not_stop_the_others(connection: psycopg.Connection,
     assert [free] == ids(worker.claim("held", "free"))
 
 
-def test_a_draining_queue_hands_out_what_it_has(connection: psycopg.Connection, worker: Mate) -> None:
-    """Draining refuses new tasks and finishes the old."""
+def test_a_draining_queue_gives_its_tasks(connection: psycopg.Connection, worker: Mate) -> None:
+    """A draining queue refuses new tasks and finishes the old ones."""
     task = insert(connection, type="mail")
     connection.execute("SELECT orchestrator.drain_queue('default')")
 
@@ -98,7 +100,7 @@ def test_a_draining_queue_hands_out_what_it_has(connection: psycopg.Connection, 
 
 
 def test_the_first_queue_is_served_first(connection: psycopg.Connection, worker: Mate) -> None:
-    """In the order of the call, not in that of the queues' table: the rotation of the caller rests on it."""
+    """In the order of the call, not of the table of queues: the caller's rotation relies on it."""
     names = ["c", "a", "b"]
     connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('a'), ('b'), ('c')")
     tasks = {queue: put(connection, queue=queue) for queue in sorted(names)}
@@ -109,7 +111,7 @@ def test_the_first_queue_is_served_first(connection: psycopg.Connection, worker:
 
 
 def test_two_backlogged_queues_are_served_alike(connection: psycopg.Connection, worker: Mate) -> None:
-    """A worker that rotates its queues at each claim serves both within 20 %, full slots or not."""
+    """A worker that rotates its queues at each claim serves both within 20 %, with full slots or not."""
     backlog(connection, "a", 500)
     backlog(connection, "b", 500)
     queues = ["a", "b"]
@@ -126,7 +128,7 @@ def test_two_backlogged_queues_are_served_alike(connection: psycopg.Connection, 
 def test_a_queue_listed_first_does_not_starve_the_second(
     connection: psycopg.Connection, worker: Mate
 ) -> None:
-    """A backlog of more urgent tasks in one queue costs a single task of another one claim of waiting."""
+    """A backlog of more urgent tasks in one queue delays a task of another queue by one claim."""
     backlog(connection, "first", 500)
     task = put(connection, queue="second", priority=0)
 
@@ -135,7 +137,7 @@ def test_a_queue_listed_first_does_not_starve_the_second(
 
 
 def test_the_limit_counts_over_all_queues(connection: psycopg.Connection, worker: Mate) -> None:
-    """What the first queue leaves of the slots goes to the next, and not one more."""
+    """The next queue gets the slots that the first leaves, and not one more."""
     backlog(connection, "a", 4)
     backlog(connection, "b", 20)
     backlog(connection, "c", 20)
@@ -144,7 +146,7 @@ def test_the_limit_counts_over_all_queues(connection: psycopg.Connection, worker
 
 
 def test_a_limit_counts_for_its_queue(connection: psycopg.Connection, worker: Mate) -> None:
-    """No queue gives more than its limit, though slots stay free; nor do all together give more than was wanted."""
+    """No queue gives more than its limit, even if slots stay free, and all together give no more than requested."""
     for queue in ("a", "b", "c"):
         backlog(connection, queue, 20)
 
@@ -155,7 +157,7 @@ def test_a_limit_counts_for_its_queue(connection: psycopg.Connection, worker: Ma
 
 
 def test_a_large_payload_comes_only_with_a_small_claim(connection: psycopg.Connection, worker: Mate) -> None:
-    """A claim of a thousand may not bring a thousand times 256 kB. A claim of one brings whatever there is."""
+    """A claim of a thousand must not return a thousand times 256 kB. A claim of one returns any task."""
     body = Jsonb({"noise": secrets.token_hex(100_000)})
     large = put(connection, payload=body)
     small = put(connection, payload=Jsonb({"n": 1}))
@@ -169,7 +171,7 @@ def test_a_large_payload_comes_only_with_a_small_claim(connection: psycopg.Conne
 
 
 def test_ten_workers_and_two_tasks(connection: psycopg.Connection, hire: Callable[[], Mate]) -> None:
-    """Each is claimed by one worker, once, however many reach for it at the same time."""
+    """Each is claimed by one worker, once, with any number of concurrent claims."""
     crew = [hire() for _ in range(10)]
     for _ in range(10):
         tasks = [put(connection) for _ in range(2)]
@@ -184,7 +186,7 @@ def test_ten_workers_and_two_tasks(connection: psycopg.Connection, hire: Callabl
 
 
 def test_many_workers_share_a_backlog(connection: psycopg.Connection, hire: Callable[[], Mate]) -> None:
-    """Workers that claim at once get different tasks, and together all of them."""
+    """Concurrent claims get different tasks, and together all of them."""
     backlog(connection, "default", 400)
     crew = [hire() for _ in range(8)]
 
@@ -196,7 +198,7 @@ def test_many_workers_share_a_backlog(connection: psycopg.Connection, hire: Call
 
 
 def claim_all(worker: Mate) -> list[int]:
-    """Claim until nothing comes; ends with the backlog."""
+    """Claim until no task is left; ends with the backlog."""
     found: list[int] = []
     while batch := worker.claim(batch_size=7):
         found += ids(batch)
@@ -204,7 +206,7 @@ def claim_all(worker: Mate) -> list[int]:
 
 
 def test_each_claim_has_a_lease_of_its_own(connection: psycopg.Connection, worker: Mate) -> None:
-    """A random 63-bit number for each statement, the same for all its tasks: nobody can guess or repeat it."""
+    """A random 63-bit number for each statement, the same for all its tasks, which cannot be guessed or repeated."""
     backlog(connection, "default", 40)
     batches = [worker.claim(batch_size=2) for _ in range(20)]
 
@@ -270,7 +272,7 @@ def test_nothing_is_claimed_before_its_time(
         ([1], 0),
     ],
 )
-def test_no_error_that_somebody_wrote_breaks_a_claim(
+def test_no_written_error_breaks_a_claim(
     connection: psycopg.Connection, worker: Mate, error: object, put_back: int | None
 ) -> None:
     """It has a past; how often it was put back is read only where that is a number."""
@@ -305,7 +307,7 @@ def backlog(connection: psycopg.Connection, queue: str, count: int) -> None:
     )
 
 
-def test_a_claim_tells_how_long_the_task_has_waited(
+def test_a_claim_returns_how_long_the_task_has_waited(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """From when it could run, by the database's clock; never less than nothing, and however long; and its trace."""

@@ -1,9 +1,9 @@
-"""Four workers drain 10,000 tasks while a hand keeps changing their priorities: nobody fails, nothing runs twice.
+"""Four workers run 10,000 tasks while manual changes alter their priorities: no statement fails, no task runs twice.
 
-An UPDATE that moves a row between leaves makes every concurrent writer of it fail with 40001, even in READ
-COMMITTED; which is why workers finish by DELETE + INSERT. Each worker here is the real stations on a worker's
-session, in a thread of its own, with a worker's batches and no handlers. Waiting behind the hand's locks is no
-failure (55P03, tried again as a worker would); anything else is.
+An UPDATE that moves a row between leaves makes every concurrent writer of that row fail with 40001, even in READ
+COMMITTED. That is why workers finish by DELETE + INSERT. Each worker here is the real stations on a worker's session,
+in a thread of its own, with a worker's batches and no handlers. A wait for the locks of a manual change is no failure
+(55P03, tried again as by a worker); every other error is.
 """
 
 import threading
@@ -42,7 +42,7 @@ class Work:
     failed: Counter[str] = field(default_factory=Counter)
 
 
-def test_a_hand_and_four_workers_do_not_disturb_each_other(
+def test_manual_changes_and_four_workers_do_not_disturb_each_other(
     connection: psycopg.Connection, database_url: str
 ) -> None:
     """No claim, no finish and no UPDATE of the hand's fails, and every task is completed exactly once."""

@@ -1,4 +1,4 @@
-"""Seven ways in which a lease ends; each gives back the permits that it held, and tells the gates of a task's end."""
+"""Seven ways in which a lease ends. Each returns the permits of the lease, and counts the task's end for its gates."""
 
 from collections.abc import Callable
 from typing import LiteralString
@@ -75,7 +75,7 @@ def in_a_copy(connection: psycopg.Connection, _: Mate, _clock: Clock, _task: Cla
 
 
 @pytest.mark.parametrize(
-    ("way", "max_attempts", "told"),
+    ("way", "max_attempts", "change"),
     [
         pytest.param(by_outcome(Completed("1")), 4, SUCCEEDED, id="completed"),
         pytest.param(by_outcome(Failed(FAULT, "failed", 60)), 4, WAITS, id="retried"),
@@ -98,7 +98,7 @@ def test_each_end_of_a_lease_gives_back_what_it_held(
     clock: Clock,
     way: Way,
     max_attempts: int,
-    told: tuple[int, int, int] | None,
+    change: tuple[int, int, int] | None,
 ) -> None:
     """Each permit once. The gates hear of it only where the task has ended."""
     put(connection, max_attempts=max_attempts)
@@ -108,7 +108,7 @@ def test_each_end_of_a_lease_gives_back_what_it_held(
     way(connection, worker, clock, task)
 
     assert [(7, 1), (8, 1)] == returned(connection)
-    assert ([] if told is None else [(9, *told)]) == changes(connection)
+    assert ([] if change is None else [(9, *change)]) == changes(connection)
 
 
 def test_a_batch_writes_one_row_for_each_key(connection: psycopg.Connection, worker: Mate) -> None:
@@ -146,7 +146,7 @@ def test_plain_tasks_and_others_of_one_batch_are_all_accepted(
 
 
 @pytest.mark.parametrize(
-    ("before", "statement", "told"),
+    ("before", "statement", "change"),
     [
         ("dead_letter", REQUEUE, (-1, -1, 0)),
         ("completed", REQUEUE, (-1, 0, 0)),
@@ -155,8 +155,8 @@ def test_plain_tasks_and_others_of_one_batch_are_all_accepted(
         ("dead_letter", DELETE, (0, 0, 1)),
     ],
 )
-def test_a_manual_change_tells_the_gates_and_returns_no_permit(
-    connection: psycopg.Connection, before: str, statement: LiteralString, told: tuple[int, int, int]
+def test_a_manual_change_counts_for_the_gates_and_returns_no_permit(
+    connection: psycopg.Connection, before: str, statement: LiteralString, change: tuple[int, int, int]
 ) -> None:
     """What holds no lease holds no permit, whatever an earlier attempt has left on its row."""
     task_id = put(connection, before, holds=[7, 8], gates=[9])
@@ -164,10 +164,38 @@ def test_a_manual_change_tells_the_gates_and_returns_no_permit(
     connection.execute(statement, [task_id])
 
     assert [] == returned(connection)
-    assert [(9, *told)] == changes(connection)
+    assert [(9, *change)] == changes(connection)
 
 
-def test_a_delete_of_what_succeeded_tells_no_gate(connection: psycopg.Connection) -> None:
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        pytest.param(by_outcome(Completed(None)), [SUCCEEDED, (-1, 0, 0), SUCCEEDED], id="completed"),
+        pytest.param(by_outcome(DeadLettered(FAULT, "failed")), [FAILED, (-1, -1, 0), SUCCEEDED], id="dead letter"),
+        pytest.param(manually(CANCEL), [FAILED, (-1, -1, 0), SUCCEEDED], id="cancelled by hand"),
+    ],
+)  # fmt: skip
+def test_a_requeued_task_counts_for_its_gates_at_its_next_end(
+    connection: psycopg.Connection,
+    worker: Mate,
+    clock: Clock,
+    way: Way,
+    expected: list[tuple[int, int, int]],
+) -> None:
+    """It is no plain task, though its ended row holds nothing; and it gives back no permit a second time."""
+    put(connection)
+    task = worker.take_one()
+    connection.execute(HOLD, [task.id])
+    way(connection, worker, clock, task)
+    connection.execute(REQUEUE, [task.id])
+
+    assert worker.finish(worker.take_one(), Completed(None))
+
+    assert [(9, *counts) for counts in expected] == changes(connection)
+    assert [(7, 1), (8, 1)] == returned(connection)
+
+
+def test_a_delete_of_a_completed_task_counts_for_no_gate(connection: psycopg.Connection) -> None:
     """It has passed its success on already."""
     task_id = put(connection, "completed", gates=[9])
 
@@ -184,5 +212,5 @@ def returned(connection: psycopg.Connection) -> list[tuple[int, int]]:
 
 def changes(connection: psycopg.Connection) -> list[tuple[int, int, int, int]]:
     return connection.execute(
-        "SELECT gate, ended, failed, lost FROM orchestrator.gate_changes ORDER BY gate"
+        "SELECT gate, ended, failed, lost FROM orchestrator.gate_changes ORDER BY gate, id"
     ).fetchall()

@@ -1,4 +1,4 @@
-"""Finishing: what each end leaves behind, to the column, and what a lost lease may no longer write."""
+"""Finishing: the whole row after each end, and the refusal of a lost lease."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -205,10 +205,10 @@ def test_a_task_claimed_again_is_not_reported_on_by_its_first_worker(
 @pytest.mark.parametrize(
     ("end", "rung"), [(Released(), ["default"]), (Snoozed(0), ["default"]), (Snoozed(9), [])]
 )
-def test_what_is_ready_again_at_once_rings_a_sleeper(
+def test_a_task_that_is_ready_again_at_once_wakes_an_idle_worker(
     connection: psycopg.Connection, worker: Mate, end: End, rung: list[str]
 ) -> None:
-    """Who gives it back may be about to end; what waits, somebody sweeps."""
+    """The worker that gives it back may be about to end. For a task with a delay, a sweep wakes the workers."""
     put(connection)
     task = worker.take_one()
     sleeping_worker(connection, "default", "other")
@@ -236,7 +236,7 @@ def test_a_lease_ends_with_the_first_outcome(connection: psycopg.Connection, wor
 def test_an_outcome_sent_twice_is_known_as_the_same(
     connection: psycopg.Connection, worker: Mate, end: End
 ) -> None:
-    """After a lost answer the repetition is refused, and must not be taken for a stale one."""
+    """After a lost answer the repetition is refused, and must not count as stale."""
     put(connection)
     task = worker.take_one()
     assert not worker.has_written(task, end)
@@ -247,7 +247,7 @@ def test_an_outcome_sent_twice_is_known_as_the_same(
 
 
 def test_ends_of_one_batch_do_not_mix(connection: psycopg.Connection, worker: Mate) -> None:
-    """Each outcome finds its own row, whatever the order in which they came."""
+    """Each outcome finds its own row, in any order."""
     for _ in ENDS:
         put(connection)
     tasks = worker.begin(worker.claim())
@@ -265,7 +265,7 @@ def test_ends_of_one_batch_do_not_mix(connection: psycopg.Connection, worker: Ma
 def test_a_missing_leaf_is_made(
     connection: psycopg.Connection, worker: Mate, clock: Clock, behind_locks: bool
 ) -> None:
-    """When the maker of leaves is late, the finish helps itself and loses nothing."""
+    """If the leader is late with the leaf, the finish makes it and loses nothing."""
     put(connection)
     task = worker.take_one()
     clock.advance(days=30)
@@ -283,7 +283,7 @@ def test_a_missing_leaf_is_made(
 def test_a_batch_waits_for_a_lock_a_moment_only(
     connection: psycopg.Connection, database_url: str, worker: Mate
 ) -> None:
-    """Then it is refused as a whole; behind lock-and-skip the free ones are written and the locked come back."""
+    """Then it is refused as a whole. With skip-locked the free rows are written and the locked ones returned."""
     for _ in range(2):
         put(connection)
     locked, free = worker.begin(worker.claim())
@@ -304,7 +304,7 @@ def test_a_batch_waits_for_a_lock_a_moment_only(
 def test_a_batch_locks_its_tasks_in_the_order_of_their_ids(
     connection: psycopg.Connection, database_url: str, worker: Mate, end: End
 ) -> None:
-    """Whatever the order in which they ended: so does everybody else, and two who do cannot wait for each other."""
+    """In any order of their ends. All other statements do the same, so two of them cannot deadlock."""
     for _ in range(3):
         put(connection)
     first, second, third = worker.begin(worker.claim())
@@ -323,7 +323,7 @@ def test_a_batch_locks_its_tasks_in_the_order_of_their_ids(
 
 
 def test_a_stale_outcome_counts_as_unlocked(connection: psycopg.Connection, worker: Mate) -> None:
-    """Nobody's lock keeps it out; it is to be told that it came too late."""
+    """No lock keeps it out; the worker must learn that it is too late."""
     put(connection)
     task = worker.take_one()
     connection.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [task.id])
@@ -332,7 +332,7 @@ def test_a_stale_outcome_counts_as_unlocked(connection: psycopg.Connection, work
 
 
 def test_a_publication_for_all_tables_breaks_nothing(connection: psycopg.Connection, worker: Mate) -> None:
-    """Every table that a task leaves or is changed in has a key to be replicated by."""
+    """Every table in which tasks change has a replica identity."""
     connection.execute("CREATE PUBLICATION everything FOR ALL TABLES")
     for _ in ENDS:
         put(connection)

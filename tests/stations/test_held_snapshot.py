@@ -1,6 +1,6 @@
-"""Claiming while somebody's old snapshot keeps every dead entry of the index alive, on a real server.
+"""Claiming while an old snapshot keeps every dead entry of the index, on a real server.
 
-What a claim passes on its way is counted in buffers, not in milliseconds: that is the same on every machine.
+The cost of a claim is counted in buffers, not in milliseconds: buffers are the same on every machine.
 """
 
 import time
@@ -39,7 +39,7 @@ FROM generate_series(1, %(count)s) AS n
 def emptied(
     database_url: str, connection: psycopg.Connection, worker: Mate, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ScanPositions]:
-    """Claim and finish very many tasks while a snapshot is held; return what the worker remembers of it. Some of the
+    """Claim and finish very many tasks while a snapshot is held. Return the worker's memory of them. Some of the
     least urgent are left."""
     never_look_inside(monkeypatch)
     with snapshot(database_url):
@@ -50,7 +50,7 @@ def emptied(
 
 @contextmanager
 def snapshot(url: str) -> Iterator[psycopg.Connection]:
-    """Hold a transaction open that has seen the database as it is now."""
+    """Hold a transaction open with a snapshot of now."""
     with psycopg.connect(url) as holder:
         holder.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         holder.execute("SELECT count(*) FROM orchestrator.queues")
@@ -59,7 +59,7 @@ def snapshot(url: str) -> Iterator[psycopg.Connection]:
 
 
 def drained(worker: Mate, remembered: ScanPositions, count: int) -> ScanPositions:
-    """Claim and complete so many."""
+    """Claim and complete this number of tasks."""
     for _ in range(count // BATCH):
         found = worker.claim(batch_size=BATCH, positions=remembered)
         worker.finish_all([Outcome(task, Completed(None)) for task in found])
@@ -70,7 +70,7 @@ def drained(worker: Mate, remembered: ScanPositions, count: int) -> ScanPosition
 
 
 def buffers(worker: Mate, remembered: ScanPositions | None, *, batch_size: int = 1) -> int:
-    """Return how many buffers the claim looks at, and claim nothing."""
+    """Return how many buffers the claim reads, and claim nothing."""
     queues = ["default"]
     where = where_to_look(queues, remembered.ranges(queues) if remembered is not None else None)
     given = {"lease": claim.new_lease(), "worker_id": worker.id, "batch_size": batch_size, **where}
@@ -95,7 +95,7 @@ def as_bytes(statement: str | bytes) -> bytes:
 
 @contextmanager
 def locked(url: str, count: int) -> Iterator[list[int]]:
-    """Have so many of those that are next locked by a hand."""
+    """Lock this number of the next tasks."""
     with psycopg.connect(url) as hand:
         rows = hand.execute(
             "SELECT id FROM orchestrator.tasks_live WHERE status = 'pending' ORDER BY position, id LIMIT %s FOR UPDATE",
@@ -106,7 +106,7 @@ def locked(url: str, count: int) -> Iterator[list[int]]:
 
 
 def test_with_a_memory_a_claim_passes_few_dead_entries(emptied: ScanPositions, worker: Mate) -> None:
-    """It finds the same as one that begins at the front, which passes them all."""
+    """It finds the same as a claim from the front, which reads all of them."""
     without, beside = buffers(worker, None), buffers(worker, emptied)
     found = worker.claim(batch_size=LEFT, positions=emptied)
 
@@ -115,10 +115,10 @@ def test_with_a_memory_a_claim_passes_few_dead_entries(emptied: ScanPositions, w
     assert LEFT == len(found)
 
 
-def test_what_is_critical_is_found_by_the_very_next_claim(
+def test_the_next_claim_finds_a_critical_task(
     emptied: ScanPositions, connection: psycopg.Connection, worker: Mate
 ) -> None:
-    """Of a priority that was in use, or a new one: before, between or behind the others."""
+    """With a priority that is in use, or a new one: before, between or behind the others."""
     for priority in (100, 90, 60, 89):
         task_id = put(
             connection, priority=priority, run_at=one(connection, "SELECT now()"), aging_us=31557600000000000
@@ -127,10 +127,10 @@ def test_what_is_critical_is_found_by_the_very_next_claim(
         assert [task_id] == [task.id for task in worker.claim(batch_size=1, positions=emptied)]
 
 
-def test_what_was_locked_is_found_within_a_cycle_of_slices(
+def test_a_task_that_was_locked_is_found_within_a_cycle_of_slices(
     database_url: str, connection: psycopg.Connection, worker: Mate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A claim that looks beside passes it over; the looks inside find it, one of them."""
+    """A claim beside the ranges misses it; one of the looks into the ranges finds it."""
     never_look_inside(monkeypatch)
     with snapshot(database_url):
         connection.execute(FILL, {"priorities": PRIORITIES, "count": 4000})
@@ -157,12 +157,12 @@ def status_is(connection: psycopg.Connection, status: str, ids: list[int]) -> li
 
 
 def never_look_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no time go into looks inside: on a slow machine one claim may be dear, and the next look due at once."""
+    """Use no time for looks inside: on a slow machine one claim may be slow, and the next look due at once."""
     monkeypatch.setattr(scan_positions, "SHARE", 1e-9)
 
 
 def look_inside_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let all the time go into looks inside, from now on."""
+    """Use all the time for looks inside, from now on."""
     later = SimpleNamespace(monotonic=lambda: time.monotonic() + 1e10)
     monkeypatch.setattr(scan_positions, "time", later)
     monkeypatch.setattr(scan_positions, "SHARE", 1e9)
@@ -171,7 +171,7 @@ def look_inside_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_after_the_snapshot_the_memory_is_forgotten(
     database_url: str, connection: psycopg.Connection, worker: Mate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The looks inside become cheap, and clean up what nobody needs any more; then everything is in sight again."""
+    """The looks inside become fast, and remove dead entries. Then claims search everything again."""
     look_inside_each_time(monkeypatch)
     with snapshot(database_url):
         connection.execute(FILL, {"priorities": PRIORITIES, "count": DEAD})
@@ -192,13 +192,14 @@ def test_after_the_snapshot_the_memory_is_forgotten(
     assert {last} == found
 
 
-def test_two_workers_remember_each_for_itself(
+def test_each_worker_remembers_for_itself(
     database_url: str,
     connection: psycopg.Connection,
     hire: Callable[[], Mate],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What the other one has taken lies in one's way, too: it reaches further to the front, and is cheap again."""
+    """Dead entries of another worker's claims slow it, too: its range grows to the front, and its claims are fast
+    again."""
     never_look_inside(monkeypatch)
     first, second = hire(), hire()
     with snapshot(database_url):

@@ -1,4 +1,4 @@
-"""The outbox: whatever happens to locks and connections, each outcome is written once, and none holds up another."""
+"""The outbox: with any locks and connection failures, each outcome is written once, and none delays another."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -23,12 +23,12 @@ WAIT_SECONDS = PATIENCE_SECONDS
 
 
 def of(heard: list[events.Event], kind: type[events.Event]) -> list[int]:
-    """Return the ids of the tasks that events of a kind named."""
+    """Return the ids of the tasks in events of a kind."""
     return [event.task_id for event in heard if isinstance(event, kind)]  # type: ignore[attr-defined] # task events
 
 
 def taken(connection: psycopg.Connection, worker: Mate, count: int) -> list[Claimed]:
-    """Have so many running tasks in the hands of a worker."""
+    """Let a worker hold this number of running tasks."""
     for _ in range(count):
         put(connection)
     return worker.begin(worker.claim(batch_size=count))
@@ -36,7 +36,7 @@ def taken(connection: psycopg.Connection, worker: Mate, count: int) -> list[Clai
 
 @asynccontextmanager
 async def running(url: str, *, limit: int = 1000) -> AsyncIterator[Outbox]:
-    """Run an outbox on a session of its own; at the end everything must have been written."""
+    """Run an outbox on a session of its own. At the end everything must have been written."""
     session = Session(connect.conninfo(url, application_name=NAME), purpose="outcomes")
     box = Outbox(session, limit=limit, put_off=lambda: None)
     sending = asyncio.create_task(box.run())
@@ -60,10 +60,10 @@ def go(work: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(work(), 2 * WAIT_SECONDS))
 
 
-def test_what_is_put_is_written(
+def test_each_outcome_is_written(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
-    """More than one batch of them, each once, each announced."""
+    """More than one batch; each outcome is written once and emits its event once."""
     tasks = taken(connection, worker, 1200)
 
     async def work() -> None:
@@ -77,10 +77,10 @@ def test_what_is_put_is_written(
     assert [task.id for task in tasks] == of(heard, events.TaskCompleted)
 
 
-def test_a_hands_open_update_holds_up_only_its_own_rows(
+def test_an_open_manual_update_delays_only_its_own_rows(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
-    """The others of the batch are written beside it, and so is what comes later; the locked ones when it ends."""
+    """The other rows of the batch are written, and so are later ones; the locked ones follow when it ends."""
     *batch, later = taken(connection, worker, 6)
     locked, free = batch[:2], batch[2:]
 
@@ -108,7 +108,7 @@ def test_a_hands_open_update_holds_up_only_its_own_rows(
 def test_locked_outcomes_count_against_the_limit(
     connection: psycopg.Connection, database_url: str, worker: Mate
 ) -> None:
-    """What a lock keeps here is held in memory as well; while the outbox is full, nothing new begins."""
+    """They use memory as well. While the outbox is full, no new task begins."""
     tasks = taken(connection, worker, 2)
 
     async def work() -> None:
@@ -141,7 +141,7 @@ def is_waiting_for_a_lock(connection: psycopg.Connection) -> bool:
 def test_an_outbox_is_full(
     connection: psycopg.Connection, database_url: str, worker: Mate, count: int, result: str | None
 ) -> None:
-    """Nothing is refused, but who looks begins nothing new; when it is written there is room again."""
+    """It refuses nothing, but the worker begins no new task. After a write there is room again."""
     tasks = taken(connection, worker, count)
     session = Session(connect.conninfo(database_url), purpose="outcomes")
     rooms = []
@@ -166,7 +166,7 @@ def test_an_outbox_is_full(
 def test_large_results_go_in_several_statements(
     connection: psycopg.Connection, database_url: str, worker: Mate
 ) -> None:
-    """A thousand of the largest would be more than PostgreSQL takes at once."""
+    """A thousand of the largest would exceed PostgreSQL's limit."""
     tasks = taken(connection, worker, 5)
     session = Session(connect.conninfo(database_url), purpose="outcomes")
     batches: list[int] = []
@@ -186,10 +186,10 @@ def test_large_results_go_in_several_statements(
     assert {"completed"} == set(statuses(connection, tasks))
 
 
-def test_a_result_that_postgresql_refuses_buries_its_own_task_only(
+def test_a_result_that_postgresql_refuses_makes_only_its_task_a_dead_letter(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
-    """The others of its batch are written; the dead letter says why, without showing the result."""
+    """The others of its batch are written. The dead letter has the reason, without the result."""
     tasks = taken(connection, worker, 5)
     result_with_nul = '{"token": "s3cret\\u0000"}'
 
@@ -237,7 +237,7 @@ def test_a_batch_survives_the_death_of_its_backend(
 def test_outcomes_survive_terminations_all_along(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
-    """Whenever the backend is told to go: each outcome is written once, and none is called stale."""
+    """With the backend terminated at any time, each outcome is written once, and none counts as stale."""
     tasks = taken(connection, worker, 300)
 
     async def work() -> None:
@@ -255,7 +255,7 @@ def test_outcomes_survive_terminations_all_along(
 
 
 def terminate(connection: psycopg.Connection) -> int:
-    """End the outbox's backends; return how many there were."""
+    """End the outbox's backends. Return their number."""
     query = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = %s"
     return int(one(connection, query, [NAME]))
 
@@ -264,7 +264,7 @@ def terminate(connection: psycopg.Connection) -> int:
 def test_an_outcome_whose_answer_was_lost_is_no_stale_one(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event], end: End
 ) -> None:
-    """It was written the first time; the second says what the first would have said."""
+    """The first statement wrote it; the second returns what the first would have returned."""
     (task,) = taken(connection, worker, 1)
     worker.finish(task, end)
 
@@ -278,10 +278,10 @@ def test_an_outcome_whose_answer_was_lost_is_no_stale_one(
     assert [] == of(heard, events.StaleOutcome)
 
 
-def test_a_stale_outcome_is_said_aloud(
+def test_a_stale_outcome_is_reported(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
-    """Dropped, and the others of its batch are written."""
+    """It is dropped, and the others of its batch are written."""
     requeued, left = taken(connection, worker, 2)
     connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [requeued.id])
 
@@ -297,11 +297,11 @@ def test_a_stale_outcome_is_said_aloud(
     assert ["pending", "completed"] == statuses(connection, [requeued, left])
 
 
-def test_two_outcomes_of_one_task_are_told_apart(
+def test_two_outcomes_of_one_task_are_distinguished(
     connection: psycopg.Connection, database_url: str, worker: Mate, heard: list[events.Event]
 ) -> None:
-    """A server that crashed forgot a claim, and the same worker has claimed the task again and run it: of its two
-    successes one was written."""
+    """A crashed server lost a claim, and the same worker has claimed the task again and run it: one of its two
+    successes is written."""
     (first,) = taken(connection, worker, 1)
     connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [first.id])
     second = worker.take_one()

@@ -1,9 +1,8 @@
-"""Every statement of a worker finds its rows through the right index, whatever the tables held when it was planned.
+"""Every statement of a worker uses the right index, with any content of the tables at the time of planning.
 
-The real files are prepared in a session with a worker's settings, and explained with custom and with generic plans,
-at four moments in the life of one database, with 200,000 tasks ready, future and finished. The worst is a plan
-that is kept: made while the tables were empty, it would last until somebody analyzes them. So a session has its
-statements planned anew every second.
+The tests prepare the real files in a session with a worker's settings, and explain them with custom and generic
+plans, at four moments in the life of one database with 200,000 tasks ready, future and finished. The worst case is a
+kept plan: made on empty tables, it would stay until the next ANALYZE. So a session renews its plans every second.
 """
 
 import asyncio
@@ -116,7 +115,7 @@ VALUES (%s, 'host', 1, '0', '{}', 1, %s)
 
 @dataclass
 class Plan:
-    """What one plan reads: tables and keys from end to end, and indexes by the table they belong to."""
+    """What one plan reads: tables and keys in full, and indexes by their table."""
 
     read_whole: set[str] = field(default_factory=set)
     indexes: dict[str, set[str]] = field(default_factory=dict)
@@ -127,7 +126,7 @@ Plans = dict[tuple[str, str, str], Plan]
 
 @pytest.fixture(scope="module")
 def plans(administrator: psycopg.Connection, server_url: str, template_database: str) -> Iterator[Plans]:
-    """All plans, by moment, statement and mode."""
+    """All plans, by time, statement and mode."""
     name = sql.Identifier(f"orchestrator_plans_{uuid4().hex}")
     administrator.execute(
         sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(name, sql.Identifier(template_database))
@@ -140,7 +139,7 @@ def plans(administrator: psycopg.Connection, server_url: str, template_database:
 
 
 def life(connection: psycopg.Connection) -> Plans:
-    """Lead a database from empty to full to empty, and explain everything at each moment."""
+    """Take a database from empty to full to empty, and explain everything at each stage."""
     settle(connection)
     connection.execute(REGISTER, [WORKER, "running"])
     for _ in range(300):
@@ -170,7 +169,7 @@ def life(connection: psycopg.Connection) -> Plans:
 
 
 def settle(connection: psycopg.Connection) -> None:
-    """Set what a worker sets, but wait for locks: autovacuum may be at a table just when we analyze it."""
+    """Use a worker's settings, but wait for locks: autovacuum may use a table during our ANALYZE."""
     connection.execute(SETTINGS)
     connection.execute("SET lock_timeout = 0")
 
@@ -182,7 +181,7 @@ def fill(connection: psycopg.Connection, status: str, count: int) -> None:
 
 
 def explain_all(connection: psycopg.Connection, moment: str) -> Plans:
-    """Explain every statement anew, in both modes."""
+    """Explain every statement again, in both modes."""
     found = {}
     for mode in MODES:
         connection.execute(sql.SQL("SET plan_cache_mode = {}").format(sql.Identifier(mode)))
@@ -195,8 +194,7 @@ def explain_all(connection: psycopg.Connection, moment: str) -> Plans:
 
 
 def explain_for_a_handler(connection: psycopg.Connection) -> Plan:
-    """Explain the completion of one task in a transaction of its handler's own: planned each time, with no settings of
-    ours."""
+    """Explain the completion of one task in its handler's own transaction: planned each time, without our settings."""
     connection.execute("SET plan_cache_mode = force_custom_plan")
     for setting in ("enable_seqscan", "enable_bitmapscan", "jit"):
         connection.execute(sql.SQL("RESET {}").format(sql.Identifier(setting)))
@@ -221,7 +219,7 @@ def names_of(statement: str) -> list[str]:
 
 
 def prepare(connection: psycopg.Connection, statement: str) -> None:
-    """Prepare a statement under its own name, as psycopg does: with $1 in place of %(name)s."""
+    """Prepare a statement under its own name, like psycopg: with $1 in place of %(name)s."""
     names = names_of(statement)
     numbered = re.sub(r"%\((\w+)\)s", lambda found: f"${names.index(found[1]) + 1}", text_of(statement))
     types = ", ".join(PARAMETERS[name][0] for name in names)
@@ -249,7 +247,7 @@ def explain(
 
 
 def read(node: dict[str, Any], plan: Plan) -> None:
-    """Gather what a node and all below it read."""
+    """Collect what a node and all nodes below it read."""
     match node["Node Type"]:
         case "Seq Scan":
             plan.read_whole.add(node["Relation Name"])
@@ -267,7 +265,7 @@ def read(node: dict[str, Any], plan: Plan) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_a_statement_takes_its_path(plans: Plans, moment: str, mode: str, statement: str) -> None:
-    """Through the indexes that its header names, and no table is read from end to end."""
+    """Through the indexes in its header; no table is read in full."""
     plan = plans[moment, statement, mode]
 
     assert set() == plan.read_whole
@@ -276,7 +274,7 @@ def test_a_statement_takes_its_path(plans: Plans, moment: str, mode: str, statem
 
 @pytest.mark.parametrize("statement", PATHS)
 def test_a_plan_made_for_empty_tables_is_not_kept(plans: Plans, statement: str) -> None:
-    """A worker that idled while a burst of tasks came in runs by plans for what is there."""
+    """After many tasks arrive at once, an idle worker uses plans for the present tables."""
     plan = plans[KEPT, statement, "force_generic_plan"]
 
     assert set() == plan.read_whole
@@ -285,7 +283,7 @@ def test_a_plan_made_for_empty_tables_is_not_kept(plans: Plans, statement: str) 
 
 @pytest.mark.parametrize("moment", MOMENTS[:2])
 def test_a_completion_in_a_handlers_transaction_takes_the_path_of_a_batch(plans: Plans, moment: str) -> None:
-    """Though its session is the user's, and has no settings of ours; on small tables any path will do."""
+    """Although the session is the user's, without our settings. On small tables any path is good."""
     plan = plans[moment, ALONE, HANDLERS]
 
     assert set() == plan.read_whole
@@ -295,7 +293,7 @@ def test_a_completion_in_a_handlers_transaction_takes_the_path_of_a_batch(plans:
 async def test_a_session_has_its_statements_planned_anew(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At most a second after the tables changed, if it is at work; a plan that was kept would reckon with one row."""
+    """At most a second after the tables changed, if it works; a kept plan would assume one row."""
     monkeypatch.setattr("orchestrator.postgres.session.REPLAN_AFTER_WORK_SECONDS", 0.0)
 
     async def reckoned(connection: Connection) -> int:

@@ -9,7 +9,7 @@ from tests.schema.rows import put, read
 from tests.stations.worker import Mate
 
 
-def test_what_is_mine_and_not_held_goes_back(
+def test_an_own_task_that_is_not_held_goes_back(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
     """Uncharged, in its old place, ready at once."""
@@ -24,8 +24,8 @@ def test_what_is_mine_and_not_held_goes_back(
     assert before == read(connection, task_id, "position", "run_at")
 
 
-def test_what_is_held_stays(connection: psycopg.Connection, worker: Mate) -> None:
-    """Claimed or running: the outbox's tasks count as held too, so the caller names them."""
+def test_a_held_task_stays(connection: psycopg.Connection, worker: Mate) -> None:
+    """Claimed or running. The outbox's tasks count as held, so the caller names them, too."""
     for _ in range(3):
         put(connection)
     claimed, running, ghost = worker.claim()
@@ -38,7 +38,7 @@ def test_what_is_held_stays(connection: psycopg.Connection, worker: Mate) -> Non
 
 
 def test_a_task_held_under_an_older_lease_is_a_ghost(connection: psycopg.Connection, worker: Mate) -> None:
-    """Requeued by a hand and claimed again by ourselves, unknowingly: the lease we hold is not this one."""
+    """Requeued manually and claimed again by the same worker without its knowledge: its lease is another one."""
     put(connection)
     task = worker.claim_one()
     older = task._replace(lease=task.lease ^ 1)
@@ -49,7 +49,7 @@ def test_a_task_held_under_an_older_lease_is_a_ghost(connection: psycopg.Connect
 def test_another_workers_tasks_are_not_mine(
     connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate]
 ) -> None:
-    """Nobody reconciles for anybody else."""
+    """A worker reconciles only its own tasks."""
     put(connection)
     task = hire().claim_one()
 

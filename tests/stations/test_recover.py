@@ -1,4 +1,4 @@
-"""Recovering: what dead workers held comes back, each task once, and its loss is charged only if it had begun."""
+"""Recovering: the tasks of dead workers are given back, each once, and a loss is charged only if the task had begun."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -27,7 +27,7 @@ def rescue(connection: psycopg.Connection, *, spares_after_restart: bool = False
 def rescue_after_restart(
     connection: psycopg.Connection, worker: Mate, *, dead_after_seconds: float
 ) -> Recovered:
-    """Give the worker this setting, and do one round on a server that may just have come back."""
+    """Set this for the worker, and do one round on a server that may have just come back."""
     connection.execute(
         "UPDATE orchestrator.workers SET dead_after = make_interval(secs => %s) WHERE id = %s",
         [dead_after_seconds, worker.id],
@@ -36,7 +36,7 @@ def rescue_after_restart(
 
 
 def lost(worker: Mate) -> dict[str, str]:
-    """The error that names a worker as lost."""
+    """The error that names a lost worker."""
     message = f"worker {worker.id} ({worker.host}, pid {worker.pid}) was gone while it ran this"
     return {"class": "WorkerLost", "message": message, "traceback": ""}
 
@@ -44,7 +44,7 @@ def lost(worker: Mate) -> dict[str, str]:
 def test_a_task_that_had_not_begun_comes_back_uncharged(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """In its old place, with a mark that something was odd; and no loss is counted."""
+    """In its old place, with a note about the incident; no loss is counted."""
     task_id = put(connection, attempt=1)
     before = row(connection, task_id)
     worker.claim()
@@ -62,7 +62,7 @@ def test_a_task_that_had_not_begun_comes_back_uncharged(
 def test_the_last_attempt_is_not_used_up_before_it_has_begun(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """Nor is a task that has cost two workers made a dead letter with a third that had not begun it."""
+    """And a suspect does not become a dead letter by the death of a third worker that had not begun it."""
     last = put(connection, attempt=0, max_attempts=1)
     suspect = put(connection, attempt=2, losses=2)
     worker.claim()
@@ -74,10 +74,10 @@ def test_the_last_attempt_is_not_used_up_before_it_has_begun(
     assert ("pending", 2, 2) == read(connection, suspect, "status", "attempt", "losses")
 
 
-def test_nobody_is_late_on_a_server_that_has_just_come_back(
+def test_no_worker_is_late_on_a_server_that_has_just_come_back(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """While it was down nobody could beat; who still does not when it has been up for long enough is dead."""
+    """During the downtime no worker could beat. A worker that still does not beat after that time is dead."""
     put(connection)
     worker.take_one()
     up_seconds = one(
@@ -92,10 +92,10 @@ def test_nobody_is_late_on_a_server_that_has_just_come_back(
     assert Recovered(returned=1, dead_lettered=0, workers=1) == back_for_long
 
 
-def test_a_beacon_tells_nothing_of_who_has_not_beaten_for_long(
+def test_a_beacon_does_not_save_a_worker_that_has_not_beaten_for_long(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """After an outage that took long all beacons are out: who then does not beat while it is watched is dead."""
+    """After a long outage all beacons are lost. A worker that does not beat while it is watched is dead."""
     put(connection)
     worker.take_one()
     (beat_at,) = connection.execute(
@@ -111,7 +111,7 @@ def test_a_beacon_tells_nothing_of_who_has_not_beaten_for_long(
 def test_a_task_that_had_begun_counts_a_loss(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """It runs again, its attempt charged; task and attempts name the worker, its host and its pid."""
+    """It runs again, and its attempt is charged. Task and attempts name the worker, its host and its pid."""
     put(connection)
     task = worker.take_one()
     before = row(connection, task.id)
@@ -131,7 +131,7 @@ def test_a_task_that_had_begun_counts_a_loss(
 def test_a_task_that_was_lost_in_its_last_attempt_has_one_more(
     connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate], clock: Clock, max_attempts: int
 ) -> None:
-    """It was perhaps its neighbour who killed the worker, and nobody becomes a dead letter for that."""
+    """Another task may have killed the worker, and that makes no dead letter."""
     task_id = put(connection, attempt=max_attempts - 1, max_attempts=max_attempts)
     worker.take_one()
     clock.advance(seconds=31)
@@ -143,8 +143,10 @@ def test_a_task_that_was_lost_in_its_last_attempt_has_one_more(
     assert [(max_attempts, "lost")] == [(a["attempt"], a["outcome"]) for a in attempts(connection, task_id)]
 
 
-def test_the_third_loss_alone_buries(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """The fifth in all, whatever attempts are left: a dead letter that names the last worker that it took along."""
+def test_the_third_loss_alone_makes_a_dead_letter(
+    connection: psycopg.Connection, worker: Mate, clock: Clock
+) -> None:
+    """The fifth loss in all, with any attempts left: a dead letter that names the last worker."""
     put(connection, losses=4, max_attempts=100)
     task = worker.take_one()
     before = row(connection, task.id)
@@ -165,8 +167,8 @@ def test_the_third_loss_alone_buries(connection: psycopg.Connection, worker: Mat
 def test_a_task_survives_four_losses(
     connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock
 ) -> None:
-    """Two beside others, and two alone: workers may be killed at random. The fifth is taken for poison, with all on
-    record."""
+    """Two beside others, and two alone, because workers may be killed at random. The fifth makes a dead letter, with
+    all on record."""
     task_id = put(connection, max_attempts=100)
     statuses = []
     for _ in range(5):
@@ -179,7 +181,27 @@ def test_a_task_survives_four_losses(
     assert 5 == len({record["worker_id"] for record in attempts(connection, task_id)})
 
 
-def test_the_living_are_left_alone(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+def test_a_task_that_kills_workers_names_each_once(
+    connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock
+) -> None:
+    """The last one first, then the others in order; also after a requeue, when it kills as many again."""
+    task_id = put(connection, max_attempts=100)
+    killed = []
+    for n in range(10):
+        if n == 5:
+            connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [task_id])
+        killed.append(hire())
+        killed[-1].take_one()
+        clock.advance(seconds=31)
+        rescue(connection)
+
+    assert "dead_letter" == read(connection, task_id, "status")
+    message = read(connection, task_id, "error")["message"]
+    *others, last = (lost(worker)["message"] for worker in killed)
+    assert f"{last}; before it: {'; '.join(others)}" == message
+
+
+def test_live_workers_are_left_alone(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
     """Not a moment before the limit."""
     put(connection)
     task = worker.take_one()
@@ -192,10 +214,10 @@ def test_the_living_are_left_alone(connection: psycopg.Connection, worker: Mate,
     assert "running" == one(connection, "SELECT state FROM orchestrator.workers")
 
 
-def test_each_worker_is_judged_by_its_own_dead_after(
+def test_each_worker_has_its_own_dead_after(
     connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock
 ) -> None:
-    """Whatever the leader's is: after five minutes of silence the one is dead, the other is alive."""
+    """The leader's value does not matter: after five minutes of silence one worker is dead and the other is alive."""
     short, long = hire(), hire()
     for mate, minutes in ((short, 4), (long, 6)):
         put(connection)
@@ -219,7 +241,7 @@ def test_each_worker_is_judged_by_its_own_dead_after(
 def test_a_worker_is_watched_by_its_own_dead_after(
     connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock
 ) -> None:
-    """Seen late for the first time, a worker that may beat every few minutes gets minutes to do so."""
+    """When it is late for the first time, a worker with a beat every few minutes gets minutes to beat."""
     hasty, slow = hire(), hire()
     for mate, seconds in ((hasty, 0.001), (slow, 900)):
         connection.execute(
@@ -242,7 +264,7 @@ def test_a_worker_is_watched_by_its_own_dead_after(
 def test_a_worker_that_beats_at_this_moment_is_left_alone(
     connection: psycopg.Connection, database_url: str, worker: Mate, clock: Clock
 ) -> None:
-    """Its row is locked by the beat; who waited for the lock would judge by an old time."""
+    """The beat has locked its row. A recovery that waited for the lock would use an old time."""
     put(connection)
     task = worker.take_one()
     clock.advance(seconds=31)
@@ -257,7 +279,7 @@ def test_a_worker_that_beats_at_this_moment_is_left_alone(
 
 
 def test_a_worker_without_a_row_is_dead(connection: psycopg.Connection, worker: Mate) -> None:
-    """A row is written before the first claim, so somebody has deleted it; its tasks are not forgotten."""
+    """The row is written before the first claim, so another session has deleted it. The tasks are not forgotten."""
     put(connection)
     put(connection)
     tasks = worker.claim()
@@ -271,10 +293,10 @@ def test_a_worker_without_a_row_is_dead(connection: psycopg.Connection, worker: 
     assert f"worker {worker.id} (?, pid 0) was gone while it ran this" == message
 
 
-def test_what_a_dead_worker_claims_after_its_death_is_taken_back_too(
+def test_a_claim_of_a_worker_after_its_death_is_taken_back_too(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """A claim that was on its way when the row was declared dead is not left with nobody."""
+    """A claim that was under way at the declaration of death does not keep its tasks for ever."""
     put(connection)
     task = worker.take_one()
     connection.execute("UPDATE orchestrator.workers SET state = 'dead'")
@@ -287,7 +309,7 @@ def test_what_a_dead_worker_claims_after_its_death_is_taken_back_too(
 def test_a_locked_orphan_waits_for_the_next_round(
     connection: psycopg.Connection, database_url: str, worker: Mate, clock: Clock
 ) -> None:
-    """A hand that has a row open holds the recovery of no other up, and its task is not forgotten."""
+    """A session with an open row delays the recovery of no other task, and its task is not forgotten."""
     put(connection)
     put(connection)
     locked, free = worker.begin(worker.claim())
@@ -302,7 +324,7 @@ def test_a_locked_orphan_waits_for_the_next_round(
 
 
 def test_a_round_is_bounded(connection: psycopg.Connection, hire: Callable[[], Mate], clock: Clock) -> None:
-    """However much the dead held, one round takes a batch and says that there may be more."""
+    """With any number of orphans, one round takes a batch and returns that there may be more."""
     crew = [hire() for _ in range(3)]
     for worker in crew:
         hold(connection, worker, 500)
@@ -315,10 +337,10 @@ def test_a_round_is_bounded(connection: psycopg.Connection, hire: Callable[[], M
     assert 1500 == one(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE status = 'pending'")
 
 
-def test_recovering_at_once_is_recovering_once(
+def test_concurrent_recoveries_equal_one(
     connection: psycopg.Connection, database_url: str, hire: Callable[[], Mate], clock: Clock
 ) -> None:
-    """Whoever does it: each task comes back once, each loss is counted once."""
+    """Each task is given back once, and each loss is counted once."""
     for _ in range(6):
         hold(connection, hire(), 200)
     clock.advance(seconds=31)
@@ -335,7 +357,7 @@ def test_recovering_at_once_is_recovering_once(
 
 
 def rescue_all(database_url: str) -> list[Recovered]:
-    """Recover until nothing is left to do; ends with the tasks, since what is locked is being recovered."""
+    """Recover until nothing is left; ends with the tasks, because a locked one is being recovered."""
     rounds = []
     with psycopg.connect(database_url, autocommit=True) as connection:
         while one(
@@ -345,10 +367,10 @@ def rescue_all(database_url: str) -> list[Recovered]:
     return rounds
 
 
-def test_a_late_outcome_of_the_dead_is_stale(
+def test_a_late_outcome_of_a_dead_worker_is_stale(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """It changes nothing, and is not taken for one that was written before: the record of the loss is not its."""
+    """It changes nothing, and does not count as written before: the record of the loss belongs to no outcome."""
     put(connection)
     task = worker.take_one()
     clock.advance(seconds=31)
@@ -362,10 +384,10 @@ def test_a_late_outcome_of_the_dead_is_stale(
     assert before == row(connection, task.id)
 
 
-def test_a_late_outcome_of_what_was_buried_is_stale(
+def test_a_late_outcome_of_a_dead_letter_is_stale(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """The dead letter keeps the lease, and still the outcome is not what made it one."""
+    """The dead letter keeps the lease, but the outcome is not the one that made it a dead letter."""
     put(connection, max_attempts=1)
     task = worker.take_one()
     clock.advance(seconds=31)
@@ -376,7 +398,7 @@ def test_a_late_outcome_of_what_was_buried_is_stale(
 
 
 def test_a_recovery_is_planned_each_time(connection: psycopg.Connection) -> None:
-    """A plan made for empty tables would be kept, and read them whole at every beat of every worker."""
+    """A plan for empty tables would be kept, and would scan them at every beat of every worker."""
     for _ in range(10):
         rescue(connection)
 
@@ -384,10 +406,10 @@ def test_a_recovery_is_planned_each_time(connection: psycopg.Connection) -> None
     assert not [statement for (statement,) in names if "orphan" in statement]
 
 
-def test_recovered_tasks_wake_the_sleepers(
+def test_recovered_tasks_wake_idle_workers(
     connection: psycopg.Connection, worker: Mate, hire: Callable[[], Mate], clock: Clock
 ) -> None:
-    """Nobody polls for a minute while a task lies ready."""
+    """No ready task waits for a poll."""
     put(connection)
     worker.take_one()
     connection.execute("LISTEN orchestrator")
@@ -404,7 +426,7 @@ def test_recovered_tasks_wake_the_sleepers(
 
 
 def hold(connection: psycopg.Connection, worker: Mate, count: int) -> None:
-    """Have a worker run so many tasks."""
+    """Let a worker run this number of tasks."""
     connection.execute(
         "INSERT INTO orchestrator.tasks (id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status,"
         " attempt, lease, worker_id, claimed_at, started_at)"
@@ -415,10 +437,10 @@ def hold(connection: psycopg.Connection, worker: Mate, count: int) -> None:
     )
 
 
-def test_a_stopped_worker_that_still_holds_something_is_recovered(
+def test_a_stopped_worker_that_still_holds_tasks_is_recovered(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """A claim on its way when the connection closed may commit after the row said `stopped`."""
+    """A claim in progress when the connection closed may commit after the row said `stopped`."""
     task_id = put(connection)
     worker.claim()
     connection.execute("UPDATE orchestrator.workers SET state = 'stopped' WHERE id = %s", [worker.id])

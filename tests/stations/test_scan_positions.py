@@ -1,4 +1,4 @@
-"""Where a claim looks that remembers what it has emptied: beside that, and by and by inside; all of it in time."""
+"""The search of a claim that remembers emptied ranges: beside the ranges, step by step inside them, and all in time."""
 
 from collections.abc import Iterable
 from itertools import pairwise
@@ -32,7 +32,7 @@ LOW, HIGH = 100 * HOUR, 50 * HOUR
 
 
 class Clock:
-    """Stands in for the module `time`."""
+    """Replaces the module `time`."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -43,7 +43,7 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The clock of memories, which stands still."""
+    """The clock of the memory, which stands still."""
     stopped = Clock()
     monkeypatch.setattr(scan_positions, "time", stopped)
     # Busy, however long the clock stands between two claims.
@@ -52,7 +52,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class Spot(NamedTuple):
-    """Where a task lies, and in which queue."""
+    """The position of a task, and its queue."""
 
     position: int
     id: int = 1
@@ -64,7 +64,7 @@ class Spot(NamedTuple):
 
 
 def tasks(spots: Iterable[Spot]) -> list[Claimed]:
-    """Return claimed tasks that lay there, in the order in which a claim has them."""
+    """Return claimed tasks with these positions, in the order of a claim."""
     made = (
         unknown(id=spot.id, lease=7, queue=spot.queue, type="mail", attempt=1)._replace(
             position=spot.position
@@ -75,7 +75,7 @@ def tasks(spots: Iterable[Spot]) -> list[Claimed]:
 
 
 def dear(*claims: Iterable[Spot]) -> ScanPositions:
-    """Return a memory of these claims, the last of which was dear; it does not look inside yet."""
+    """Return a memory of these claims, the last of which was slow. It does not look inside yet."""
     made = ScanPositions()
     for spots in claims[:-1]:
         made.learn(tasks(spots), CHEAP)
@@ -95,7 +95,7 @@ def sees(made: ScanPositions, spot: Spot) -> int:
 
 
 def look_inside(made: ScanPositions, clock: Clock, *, seconds: float = DEAR) -> list[Range]:
-    """Wait until a slice is due, and claim without finding anything; return where that claim looked."""
+    """Wait until a slice is due, and claim nothing. Return where that claim looked."""
     clock.now += 1000.0
     ranges = made.ranges(["default"])
     assert ranges is not None
@@ -103,8 +103,8 @@ def look_inside(made: ScanPositions, clock: Clock, *, seconds: float = DEAR) -> 
     return ranges
 
 
-def test_as_long_as_it_is_cheap_it_looks_everywhere(clock: Clock) -> None:
-    """Nothing is left out that need not be."""
+def test_fast_claims_look_everywhere(clock: Clock) -> None:
+    """They skip nothing."""
     made = ScanPositions()
     for n in range(10):
         made.learn(tasks([Spot(LOW + n)]), CHEAP)
@@ -113,15 +113,15 @@ def test_as_long_as_it_is_cheap_it_looks_everywhere(clock: Clock) -> None:
 
 
 def test_a_large_batch_may_take_longer(clock: Clock) -> None:
-    """Each task found has its price, dead entries or not."""
+    """Each found task has its cost, with or without dead entries."""
     made = ScanPositions()
     made.learn(tasks(Spot(LOW, n) for n in range(1000)), DEAR)
 
     assert not made.is_dear
 
 
-def test_once_it_is_dear_it_looks_beside_what_it_has_emptied(clock: Clock) -> None:
-    """Before it, where the more urgent come, and behind it, where the next ones come."""
+def test_slow_claims_skip_the_emptied_ranges(clock: Clock) -> None:
+    """They look before the ranges, where more urgent tasks arrive, and behind them, where the next tasks arrive."""
     made = dear([Spot(LOW, 5)], [Spot(LOW + 100, 2)])
 
     assert [
@@ -130,8 +130,8 @@ def test_once_it_is_dear_it_looks_beside_what_it_has_emptied(clock: Clock) -> No
     ] == made.ranges(["default"])
 
 
-def test_each_priority_has_a_stretch_of_its_own(clock: Clock) -> None:
-    """Behind the last of the more urgent ones, and before the first of the others, is where a task may come."""
+def test_each_priority_has_a_range_of_its_own(clock: Clock) -> None:
+    """A new task may come behind the last of the more urgent ones and before the first of the others."""
     made = dear([Spot(HIGH), Spot(LOW), Spot(HIGH + 7), Spot(LOW + 7)])
 
     assert [
@@ -141,8 +141,8 @@ def test_each_priority_has_a_stretch_of_its_own(clock: Clock) -> None:
     ] == made.ranges(["default"])
 
 
-def test_stretches_that_meet_become_one(clock: Clock) -> None:
-    """And one that lies between two, at a gap from each, joins them."""
+def test_ranges_that_meet_become_one(clock: Clock) -> None:
+    """A range between two others, with a gap to each, joins them."""
     trail = Trail()
     for position in (0, 3 * GAP, int(1.5 * GAP)):
         trail.note((position, 1), (position, 1))
@@ -153,8 +153,8 @@ def test_stretches_that_meet_become_one(clock: Clock) -> None:
     assert [((0, 1), (3 * GAP, 1))] == trail.stretches
 
 
-def test_a_stretch_grows_at_both_ends(clock: Clock) -> None:
-    """With each claim; what was claimed within it changes nothing."""
+def test_a_range_grows_at_both_ends(clock: Clock) -> None:
+    """With each claim; a claim inside it changes nothing."""
     trail = Trail()
     for first, last in ((50, 60), (60, 70), (40, 45), (55, 56)):
         trail.note((first, 1), (last, 9))
@@ -162,15 +162,15 @@ def test_a_stretch_grows_at_both_ends(clock: Clock) -> None:
     assert [((40, 1), (70, 9))] == trail.stretches
 
 
-def test_equal_positions_are_told_apart_by_their_ids(clock: Clock) -> None:
-    """Tasks of one transaction share their position: what was claimed of them ends at an id."""
+def test_equal_positions_are_ordered_by_their_ids(clock: Clock) -> None:
+    """Tasks of one transaction share their position, so a range ends at an id."""
     made = dear([Spot(LOW, 10), Spot(LOW, 20)])
 
     assert [0, 0, 1] == [sees(made, Spot(LOW, number)) for number in (15, 20, 21)]
 
 
 def test_one_position_can_be_cut_no_further(clock: Clock) -> None:
-    """All that lies there is in one slice, up to the last id."""
+    """All its tasks are in one slice, up to the last id."""
     slices = Trail([((LOW, 10), (LOW, 20))]).slices(0, 4)
 
     assert [1, 1, 1] == [
@@ -180,7 +180,7 @@ def test_one_position_can_be_cut_no_further(clock: Clock) -> None:
 
 
 def test_queues_are_remembered_apart(clock: Clock) -> None:
-    """Of one that nothing was claimed from nothing is known; the order of the call is kept."""
+    """There is no memory of a queue without claims. The order of the call is kept."""
     made = dear([Spot(LOW, queue="a"), Spot(HIGH, queue="b")])
 
     ranges = made.ranges(["c", "b", "a"])
@@ -193,8 +193,8 @@ def test_queues_are_remembered_apart(clock: Clock) -> None:
     ]
 
 
-def test_too_many_stretches_are_not_worth_it(clock: Clock) -> None:
-    """A look beside each of a hundred would be as dear as a look at all of it: that queue begins anew."""
+def test_too_many_ranges_are_forgotten(clock: Clock) -> None:
+    """A look beside each of a hundred ranges would be as slow as a look everywhere: that queue begins anew."""
     made = dear([Spot(n * HOUR) for n in range(STRETCHES_MAX)])
     assert 0 == sees(made, Spot(0))
 
@@ -203,8 +203,8 @@ def test_too_many_stretches_are_not_worth_it(clock: Clock) -> None:
     assert [Range("default", FRONT, BACK)] == made.ranges(["default"])
 
 
-def test_what_is_still_dear_reaches_further_to_the_front(clock: Clock) -> None:
-    """Others have claimed there before us, and their dead entries lie in our way."""
+def test_a_range_that_stays_slow_grows_to_the_front(clock: Clock) -> None:
+    """Other workers have claimed there before, and their dead entries slow our claims."""
     made = dear([Spot(LOW)])
     before = Spot(LOW - 3 * GAP)
     assert 1 == sees(made, before)
@@ -214,8 +214,8 @@ def test_what_is_still_dear_reaches_further_to_the_front(clock: Clock) -> None:
     assert 0 == sees(made, before)
 
 
-def test_a_twentieth_of_the_time_goes_into_the_stretches(clock: Clock) -> None:
-    """After a look that took so long, nineteen times as long without one."""
+def test_a_twentieth_of_the_time_is_used_for_the_ranges(clock: Clock) -> None:
+    """After a look inside, nineteen times as long without one."""
     made = dear([Spot(LOW)])
     look_inside(made, clock, seconds=0.010)
     for later, seen in ((0.15, 0), (0.10, 1)):
@@ -225,7 +225,7 @@ def test_a_twentieth_of_the_time_goes_into_the_stretches(clock: Clock) -> None:
 
 @pytest.mark.parametrize("doublings", [0, 1, 3, 10, 12])
 def test_a_cycle_of_slices_shows_every_place_once(clock: Clock, doublings: int) -> None:
-    """However small they were cut; the rest is in sight all the time."""
+    """With slices of any size; the rest is searched all the time."""
     made = dear([Spot(HIGH), Spot(HIGH + 9 * GAP // 10), Spot(LOW), Spot(LOW + 900)])
     for _ in range(doublings):
         look_inside(made, clock, seconds=VERY_DEAR)
@@ -244,8 +244,8 @@ def test_a_cycle_of_slices_shows_every_place_once(clock: Clock, doublings: int) 
     assert {slices} == {sum(looked_at(ranges, spot) for ranges in cycle) for spot in outside}
 
 
-def test_slices_that_are_cheap_become_larger(clock: Clock) -> None:
-    """After a cycle of them, and only then: one cheap slice says nothing of the others."""
+def test_fast_slices_become_larger(clock: Clock) -> None:
+    """Only after a whole cycle: one fast slice says nothing about the others."""
     made = dear([Spot(LOW)])
     for _ in range(3):
         look_inside(made, clock, seconds=VERY_DEAR)
@@ -265,8 +265,8 @@ def cycle_length(made: ScanPositions, clock: Clock) -> int:
     return seen.index(True, first + 1) - first
 
 
-def test_it_forgets_when_everything_was_looked_at_and_was_cheap(clock: Clock) -> None:
-    """Whoever held the snapshot is gone, and with it what was dead. Not before."""
+def test_ranges_are_forgotten_after_a_fast_look_at_everything(clock: Clock) -> None:
+    """Then the snapshot has ended, and the dead entries are gone. Not before."""
     made = dear([Spot(LOW), Spot(HIGH)])
     for _ in range(4):
         look_inside(made, clock, seconds=CHEAP)
@@ -278,7 +278,7 @@ def test_it_forgets_when_everything_was_looked_at_and_was_cheap(clock: Clock) ->
 
 
 def test_with_nothing_to_do_it_looks_everywhere(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For a twentieth of the time; and if that turns out cheap, what made it dear were no dead entries."""
+    """For a twentieth of the time. If that is fast, dead entries were not the cause."""
     made = dear([Spot(LOW)])
     monkeypatch.setattr(scan_positions, "IDLE_SECONDS", 1.0)
     clock.now += 0.9
@@ -296,8 +296,8 @@ def test_with_nothing_to_do_it_looks_everywhere(clock: Clock, monkeypatch: pytes
     assert not made.is_dear
 
 
-def test_large_payloads_and_a_long_line_are_not_dear(clock: Clock) -> None:
-    """They take their time, dead entries or not."""
+def test_large_payloads_and_a_slow_network_do_not_count_as_slow_claims(clock: Clock) -> None:
+    """They take their time with or without dead entries."""
     made = ScanPositions()
     large = [task._replace(payload="x" * 10_000) for task in tasks(Spot(LOW, n) for n in range(500))]
     made.learn(large, 0.2)
@@ -306,8 +306,8 @@ def test_large_payloads_and_a_long_line_are_not_dear(clock: Clock) -> None:
     assert not made.is_dear
 
 
-def test_one_dear_slice_keeps_it_from_forgetting(clock: Clock) -> None:
-    """There is still something dead."""
+def test_one_slow_slice_keeps_the_ranges(clock: Clock) -> None:
+    """There are still dead entries."""
     made = dear([Spot(LOW), Spot(HIGH)])
     for n in range(12):
         look_inside(made, clock, seconds=DEAR if n % 2 else CHEAP)
@@ -315,8 +315,8 @@ def test_one_dear_slice_keeps_it_from_forgetting(clock: Clock) -> None:
     assert made.is_dear
 
 
-def test_a_cheap_look_beside_is_no_reason_to_forget(clock: Clock) -> None:
-    """It is cheap because it is beside."""
+def test_a_fast_look_beside_the_ranges_is_no_reason_to_forget(clock: Clock) -> None:
+    """It is fast because it skips them."""
     made = dear([Spot(LOW)])
     for n in range(100):
         made.ranges(["default"])
@@ -339,10 +339,10 @@ claims = st.lists(st.lists(spots, min_size=1, max_size=8), min_size=1, max_size=
 @given(
     claims=claims, doublings=st.integers(0, 5), growths=st.integers(0, 4), others=st.lists(spots, max_size=8)
 )
-def test_wherever_a_task_lies_it_is_looked_at_within_a_cycle(
+def test_each_position_is_looked_at_within_a_cycle(
     claims: list[list[Spot]], doublings: int, growths: int, others: list[Spot]
 ) -> None:
-    """And what lies in a stretch by nothing but the slice of its turn: the next claim passes no dead entry there."""
+    """Inside a range only the slice of its turn looks at it: the next claim reads no dead entry there."""
     clock, queues = Clock(), ["a", "b", "c"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan_positions, "time", clock)

@@ -1,4 +1,4 @@
-"""How the slots of one claim are divided among queues."""
+"""The division of a claim's slots among queues."""
 
 from collections import Counter
 
@@ -7,7 +7,7 @@ from orchestrator.task.claimed import Claimed, unknown
 
 
 def found(**counts: int) -> list[Claimed]:
-    """Return so many tasks of each queue, queue by queue."""
+    """Return this number of tasks of each queue, queue by queue."""
     return [
         unknown(id=n, lease=1, queue=queue, type="work", attempt=1)
         for queue, count in counts.items()
@@ -16,7 +16,7 @@ def found(**counts: int) -> list[Claimed]:
 
 
 def served(shares: Shares, waiting: dict[str, int], wanted: int) -> Counter[str]:
-    """Claim once, as the statement does: in order, at most the limit of each, and in all no more than wanted."""
+    """Claim once, like the statement: in order, at most the limit of each queue, and in all no more than requested."""
     asked, taken = shares.of(wanted), Counter[str]()
     for queue, limit in asked:
         taken[queue] = min(limit, waiting[queue], wanted - taken.total())
@@ -26,7 +26,7 @@ def served(shares: Shares, waiting: dict[str, int], wanted: int) -> Counter[str]
 
 
 def test_full_queues_take_turns_slot_by_slot() -> None:
-    """Whatever the number of free slots, no queue is ever more than one slot ahead, claim after claim."""
+    """With any number of free slots, no queue is ever more than one slot ahead, claim after claim."""
     shares, waiting = Shares("abc"), dict.fromkeys("abc", 10_000)
 
     taken = Counter[str]()
@@ -46,8 +46,8 @@ def test_more_queues_than_slots_are_all_served() -> None:
     assert dict.fromkeys("abcdefghij", 1) == taken
 
 
-def test_what_a_short_queue_leaves_goes_to_the_others() -> None:
-    """The first claim divides equally; from the second on no slot stays free while a queue holds a task."""
+def test_the_rest_of_a_short_queues_share_goes_to_the_others() -> None:
+    """The first claim divides equally. From the second on no slot stays free while a queue has a task."""
     shares, waiting = Shares("abc"), {"a": 0, "b": 1000, "c": 2}
 
     assert {"a": 0, "b": 4, "c": 2} == served(shares, waiting, 12)
@@ -55,7 +55,7 @@ def test_what_a_short_queue_leaves_goes_to_the_others() -> None:
 
 
 def test_a_queue_that_fills_again_has_its_share_at_once() -> None:
-    """A short queue is asked first, for an equal share."""
+    """A short queue is claimed first, for an equal share."""
     shares, waiting = Shares("ab"), {"a": 0, "b": 1000}
     served(shares, waiting, 10)
     served(shares, waiting, 10)
@@ -64,8 +64,8 @@ def test_a_queue_that_fills_again_has_its_share_at_once() -> None:
     assert [{"a": 5, "b": 5}] * 3 == [served(shares, waiting, 10) for _ in range(3)]
 
 
-def test_a_claim_says_whether_the_queues_may_hold_more() -> None:
-    """More than was found: where a queue gave all it was asked for, though slots stay free."""
+def test_a_claim_shows_whether_the_queues_may_hold_more() -> None:
+    """A queue that gave its whole share may have more, even if slots stay free."""
     shares = Shares("ab")
 
     asked = shares.of(4)

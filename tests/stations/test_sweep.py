@@ -1,4 +1,4 @@
-"""Sweeping: what has become due is freed, once, in its old place."""
+"""Sweeping: a due task is freed, once, in its old place."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -12,8 +12,8 @@ from tests.schema.rows import insert, one, put, read
 from tests.stations.worker import Mate
 
 
-def test_only_what_is_due_is_freed(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """To the microsecond: the moment itself is due."""
+def test_only_due_tasks_are_freed(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+    """To the microsecond: the exact time is due."""
     moments = [clock.now + timedelta(microseconds=n) for n in (-1, 0, 1)]
     tasks = [put(connection, "scheduled", run_at=moment) for moment in moments]
 
@@ -24,7 +24,7 @@ def test_only_what_is_due_is_freed(connection: psycopg.Connection, worker: Mate,
 
 
 def test_a_freed_task_keeps_its_place(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """It waited since its run_at, not since the sweep: what became ready in between comes after it."""
+    """It has waited since its run_at, not since the sweep: tasks that became ready in between come after it."""
     due = insert(connection, type="mail", run_at=clock.now + timedelta(seconds=10))
     before = read(connection, due, "run_at", "position")
     clock.advance(seconds=20)
@@ -37,7 +37,7 @@ def test_a_freed_task_keeps_its_place(connection: psycopg.Connection, worker: Ma
 
 
 def test_a_sweep_is_bounded(connection: psycopg.Connection, worker: Mate) -> None:
-    """However many fall due at one moment, one sweep takes a batch, the earliest first."""
+    """With any number of due tasks, one sweep takes a batch, the earliest first."""
     schedule(connection, SWEEP_BATCH_SIZE + 5)
 
     assert SWEEP_BATCH_SIZE == worker.sweep().moved
@@ -51,7 +51,7 @@ def test_a_sweep_is_bounded(connection: psycopg.Connection, worker: Mate) -> Non
 
 
 def test_sweeps_at_once_free_each_task_once(connection: psycopg.Connection, hire: Callable[[], Mate]) -> None:
-    """Every worker sweeps; together they move as many as there are."""
+    """Every worker sweeps; together they free all tasks."""
     count = 4 * SWEEP_BATCH_SIZE
     schedule(connection, count)
     crew = [hire() for _ in range(4)]
@@ -71,10 +71,10 @@ def sweep_all(worker: Mate) -> int:
     return moved
 
 
-def test_a_sweep_says_when_the_next_one_is_worth_while(
+def test_a_sweep_returns_when_the_next_one_is_useful(
     connection: psycopg.Connection, worker: Mate, clock: Clock
 ) -> None:
-    """The seconds until the next task is due, and nothing when none waits."""
+    """The seconds until the next task is due; nothing if no task waits."""
     assert Swept(0, (), None, ready=False) == worker.sweep()
     for seconds in (90.5, 7.25, 30):
         put(connection, "scheduled", run_at=clock.now + timedelta(seconds=seconds))
@@ -88,7 +88,7 @@ def test_a_sweep_says_when_the_next_one_is_worth_while(
 def test_a_locked_task_is_left_for_the_next_sweep(
     connection: psycopg.Connection, database_url: str, worker: Mate, clock: Clock
 ) -> None:
-    """A hand that puts a task off while it falls due has the last word."""
+    """A manual change that delays a task just when it is due wins."""
     task = put(connection, "scheduled", run_at=clock.now)
     later = clock.now + timedelta(hours=1)
     with psycopg.connect(database_url) as hand:
@@ -99,8 +99,8 @@ def test_a_locked_task_is_left_for_the_next_sweep(
     assert ("scheduled", later) == read(connection, task, "status", "run_at")
 
 
-def test_a_hands_run_now_sets_run_at(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
-    """Unlike the sweep: who brings a task forward takes its place in the queue now."""
+def test_a_manual_run_now_sets_run_at(connection: psycopg.Connection, worker: Mate, clock: Clock) -> None:
+    """Unlike a sweep: the task gets its place in the order now."""
     task = put(connection, "scheduled", run_at=clock.now + timedelta(hours=1))
 
     connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [task])
@@ -110,7 +110,7 @@ def test_a_hands_run_now_sets_run_at(connection: psycopg.Connection, worker: Mat
 
 
 def schedule(connection: psycopg.Connection, count: int) -> None:
-    """Have so many tasks that are due, no two at the same moment."""
+    """Make this number of due tasks, each with another time."""
     connection.execute(
         "INSERT INTO orchestrator.tasks (id, type, queue, priority, max_attempts, timeout, aging_us, run_at, status)"
         " SELECT nextval('orchestrator.tasks_id_seq'),"

@@ -2,7 +2,7 @@
 
     worker.take("mail")  →  worker.finish(Outcome(task, Completed(None)))
 
-Synchronous for the tests' sake; underneath the stations run as they do in a worker, on a loop of their own.
+The interface is synchronous for the tests. The stations run on a loop of their own, as in a worker.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ REGISTER = "INSERT INTO orchestrator.workers (id, host, pid, version, queues, ca
 
 
 class Mate:
-    """One of the crew: the stations as a worker calls them, one at a time."""
+    """A worker's calls of the stations, one at a time."""
 
     host = "test-host"
     pid = 4711
@@ -40,12 +40,12 @@ class Mate:
         self.call(lambda c: c.execute(REGISTER, [self.id, self.host, self.pid, ["default"]]))
 
     def close(self) -> None:
-        """Close the session; the worker's row stays, as after a crash."""
+        """Close the session. The worker's row stays, as after a crash."""
         self._runner.run(self._session.close())
         self._runner.close()
 
     def call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """Run a piece of work on the session; whatever it raises comes out."""
+        """Run a function on the session. Its errors are raised."""
         return self._runner.run(self._session.run(work, give_up_on=lambda _error: True))
 
     def claim(
@@ -55,7 +55,7 @@ class Mate:
         limits: Sequence[int] | None = None,
         positions: ScanPositions | None = None,
     ) -> list[Claimed]:
-        """Claim, from `default` if no queue is named."""
+        """Claim, by default from `default`."""
         wanted = queues or ("default",)
         given: dict[str, Any] = {
             "queues": wanted,
@@ -71,36 +71,36 @@ class Mate:
         return self.call(claimed)
 
     def claim_one(self) -> Claimed:
-        """Claim the only task there is."""
+        """Claim the only task."""
         (task,) = self.claim()
         return task
 
     def take_one(self) -> Claimed:
-        """Claim the only task there is, and begin it."""
+        """Claim the only task, and begin it."""
         (task,) = self.begin([self.claim_one()])
         return task
 
     def begin(self, tasks: list[Claimed]) -> list[Claimed]:
-        """Mark these running; return those that are ours still."""
+        """Mark these tasks running. Return those that are still ours."""
         begun = self.call(lambda c: execute.begin(c, tasks))
         return [task for task in tasks if task.id in begun]
 
     def finish(self, task: Claimed, end: End) -> bool:
-        """Write how a task ended; tell whether it was accepted."""
+        """Write how a task ended. Return whether it was accepted."""
         return task.id in self.finish_all([Outcome(task, end)])
 
     def finish_all(self, outcomes: list[Outcome]) -> set[int]:
-        """Write outcomes in one batch; return the ids of those that were accepted."""
+        """Write outcomes in one batch. Return the ids of the accepted ones."""
         refused = self.call(lambda c: finish.record(c, outcomes, worker_id=self.id))
         return {outcome.task.id for outcome in outcomes} - refused
 
     def finish_unlocked(self, outcomes: list[Outcome]) -> tuple[set[int], list[Outcome]]:
-        """The same behind locks: those accepted, and the outcomes left out."""
+        """The same with skip-locked. Return the accepted ones, and the outcomes left out."""
         refused, left = self.call(lambda c: finish.record_unlocked(c, outcomes, worker_id=self.id))
         return {o.task.id for o in outcomes if o not in left} - refused, left
 
     def report(self, task: Claimed, progress: str) -> None:
-        """Say how far a task has come, as JSON text."""
+        """Report the progress of a task, as JSON text."""
         self.call(lambda c: finish.report(c, {(task.id, task.lease): progress}))
 
     def has_written(self, task: Claimed, end: End) -> bool:
@@ -110,12 +110,12 @@ class Mate:
         return self.call(lambda c: claim.sweep(c, queues=["default"]))
 
     def reconcile(self, held: Iterable[Claimed] = ()) -> list[int]:
-        """Ask what is ours by the database and not in `held`, and give it back; return the ids."""
+        """Give back the tasks that are ours in the database and not in `held`. Return the ids."""
         ghosts = self.leases(held).ghosts
         return sorted(self.finish_all([Outcome(ghost, Released()) for ghost in ghosts]))
 
     def leases(self, held: Iterable[Claimed] = ()) -> Report:
-        """Ask what has become of our leases."""
+        """Read the state of our leases."""
         view = View(
             self.id, None, renewed=False, leader_id=None, beat_at=None, holds=False, beacon_lost=False
         )

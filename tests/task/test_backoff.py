@@ -1,4 +1,4 @@
-"""How long a failed task waits: growing, capped, spread."""
+"""The waiting time after a failure: growing, capped, spread."""
 
 import math
 from typing import Any
@@ -107,8 +107,8 @@ def test_attempts_are_counted_from_one() -> None:
     ],
     ids=lambda value: str(value)[:10] if isinstance(value, str) else type(value).__name__,
 )
-def test_what_is_no_policy_is_refused_in_one_line(field: str, value: Any) -> None:
-    """Whatever it is: with the field's name, and no more of the value than a line holds."""
+def test_an_invalid_policy_is_refused_in_one_line(field: str, value: Any) -> None:
+    """The line names the field, and shows only the beginning of a long value."""
     with pytest.raises(ValueError, match=f"^{field} must lie between ") as caught:
         Backoff(**{field: value})
 

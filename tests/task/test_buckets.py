@@ -1,4 +1,4 @@
-"""Which bucket a time falls into."""
+"""The bucket of a time."""
 
 import math
 from itertools import pairwise

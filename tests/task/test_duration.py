@@ -1,4 +1,4 @@
-"""Spans of time as people write them."""
+"""Spans of time in the forms that people write."""
 
 from datetime import timedelta
 from typing import Any
@@ -54,8 +54,8 @@ def test_a_duration_is_read_as_people_write_it(written: duration.Duration, secon
     ],
     ids=repr,
 )
-def test_what_is_no_duration_is_refused_with_the_forms_that_are(written: Any) -> None:
-    """A number without a unit is none: half of its readers would take it for minutes."""
+def test_an_invalid_duration_is_refused_with_the_valid_forms(written: Any) -> None:
+    """A number without a unit is invalid: half of the readers would take it for minutes."""
     with pytest.raises(ValueError, match=r"^key_window is .*; it must be a timedelta, .*1h30m"):
         duration.seconds("key_window", written)
 

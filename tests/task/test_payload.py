@@ -1,4 +1,4 @@
-"""What may travel: it comes back equal, or it is refused at the door, by name and with its path."""
+"""Valid payloads: a value comes back equal, or it is refused at the call, with its name and its path."""
 
 import math
 import uuid
@@ -225,7 +225,7 @@ def test_numbers_keep_value_and_type_without_an_exponent(number: float) -> None:
         (Model(1), {"mode": "json", "dumped": 1}),
     ],
 )
-def test_what_is_not_plain_json_travels_as_the_json_that_stands_for_it(value: object, plain: object) -> None:
+def test_other_types_are_stored_as_their_json(value: object, plain: object) -> None:
     """Structs, dates, Enums and subclasses, as msgspec would write them."""
     assert {"v": plain} == payload.decode(payload.encode({"v": value}))
 
@@ -288,8 +288,10 @@ def test_seconds_in_an_offset_do_not_shift_the_instant() -> None:
         ({"a": Model("endless")}, "payload.a", "is nested deeper than can be followed"),
     ],
 )
-def test_what_cannot_come_back_is_refused_by_name(value: object, path: str, words: str) -> None:
-    """The refusal says where, and what to do, before PostgreSQL or the handler stumbles."""
+def test_a_value_that_would_not_come_back_equal_is_refused_by_name(
+    value: object, path: str, words: str
+) -> None:
+    """The refusal gives the path and the advice, before PostgreSQL or the handler fails."""
     refused = refusal(value)
 
     assert path == refused.path
@@ -303,8 +305,8 @@ def test_sixty_four_levels_are_the_limit() -> None:
     assert "nested deeper than 64 levels" in refusal(nested(65)).reason
 
 
-def test_what_contains_itself_is_refused() -> None:
-    """Not by a RecursionError; the path, shortened, shows the way round."""
+def test_a_cycle_is_refused() -> None:
+    """Not with a RecursionError; the path, shortened, shows the cycle."""
     loop: dict[str, Any] = {"me": []}
     loop["me"].append(loop)
     order = Order(None)
@@ -350,7 +352,8 @@ def test_the_default_limit_is_256_kib() -> None:
     ids=["endless mapping", "endless list", "text", "key", "bytes", "a billion laughs"],
 )
 def test_the_walk_stops_soon_after_the_limit(value: object, path: str, size: str) -> None:
-    """What would print as a gigabyte is refused without being printed; what is counted is told."""
+    """A value that would print as a gigabyte is refused before it is printed. The message has the bytes counted so
+    far."""
     refused = refusal(value)
 
     assert path == refused.path
@@ -366,8 +369,8 @@ def test_siblings_are_no_levels() -> None:
 
 
 @pytest.mark.parametrize("value", [Raising(), Order(Raising()), [Raising()]], ids=["itself", "field", "item"])
-def test_what_the_callers_own_code_raises_is_chained(value: object) -> None:
-    """Reading a value runs properties and iterators; their error is the cause, and its text stays out."""
+def test_an_error_of_the_callers_code_is_chained(value: object) -> None:
+    """Encoding runs properties and iterators. Their error is the cause, and its text is not repeated."""
     refused = refusal({"a": value})
 
     assert refused.path.startswith("payload.a")

@@ -1,4 +1,4 @@
-"""The quick way to write a payload: letter by letter what the walk writes, or left to the walk."""
+"""The fast way to write a payload: the same text as the walk, or the value is left to the walk."""
 
 import json
 from enum import IntEnum, StrEnum
@@ -58,8 +58,8 @@ def walked(value: object) -> str:
 
 
 @given(value=PAYLOADS)
-def test_what_it_writes_is_what_the_walk_writes(value: dict[Any, Any]) -> None:
-    """Of anything; what the walk refuses it does not take."""
+def test_the_fast_way_writes_the_same_as_the_walk(value: dict[Any, Any]) -> None:
+    """For any value. The fast way does not accept a value that the walk refuses."""
     written = payload_fast.written(value)
     if written is None:
         return
@@ -68,8 +68,8 @@ def test_what_it_writes_is_what_the_walk_writes(value: dict[Any, Any]) -> None:
 
 
 @given(value=USUAL)
-def test_it_takes_the_usual_payload(value: dict[str, Any]) -> None:
-    """Else it would be of no use."""
+def test_the_fast_way_accepts_the_usual_payload(value: dict[str, Any]) -> None:
+    """Otherwise it would be useless."""
     written = payload_fast.written(value)
     if any("\x00" in item for item in value.values() if isinstance(item, str)):
         assert None is written
@@ -88,8 +88,8 @@ def test_it_takes_the_usual_payload(value: dict[str, Any]) -> None:
     ],
     ids=repr,
 )  # fmt: skip
-def test_what_is_not_usual_is_left_to_the_walk(value: Any) -> None:
-    """Subclasses, too: they may write themselves otherwise."""
+def test_unusual_values_are_left_to_the_walk(value: Any) -> None:
+    """Subclasses, too: they may have their own encoding."""
     assert None is payload_fast.written(value)
 
 

@@ -1,4 +1,4 @@
-"""How outcomes are counted."""
+"""The counts of outcomes."""
 
 from collections import Counter
 
@@ -52,8 +52,8 @@ def test_each_end_has_its_word(expected: str) -> None:
 
 
 @pytest.mark.parametrize("end", [Completed(None), Failed(FAULT, "failed", 1.0)])
-def test_a_tally_times_what_ran(end: End) -> None:
-    """It waited until it was claimed, and in our hands until it began; and then it ran."""
+def test_a_tally_times_finished_attempts(end: End) -> None:
+    """The waiting time ends at the start of the attempt, and the running time begins there."""
     outcome = Outcome(task(waited_seconds=0.5), end, begun_at=100.5, ended_at=103.5, taken_at=100.0)
 
     (found,) = tallies([outcome])
@@ -64,14 +64,14 @@ def test_a_tally_times_what_ran(end: End) -> None:
 
 
 @pytest.mark.parametrize("end", [Released(), Completed(None)])
-def test_what_did_not_run_is_only_counted(end: End) -> None:
-    """Given back, or without a beginning: its wait is not over, or nobody knows it."""
+def test_an_attempt_that_did_not_run_is_only_counted(end: End) -> None:
+    """It was given back, or has no start, so its waiting time is unknown."""
     outcome = Outcome(task(), end, begun_at=None if type(end) is Completed else 100.5, ended_at=101.0)
 
     assert (Tally("mail", "send", {word(end): 1}, EMPTY, EMPTY, EMPTY),) == tallies([outcome])
 
 
-def test_a_type_that_nobody_knows_has_no_name() -> None:
+def test_an_undeclared_type_has_no_name() -> None:
     """What it is called is a stranger's word, and there may be any number of them."""
     outcomes = [Outcome(task(kind=f"x{n}"), PutBack(FAULT, 5.0, 1)) for n in range(100)]
 

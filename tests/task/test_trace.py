@@ -1,4 +1,4 @@
-"""The trace id of what somebody has written into a task's trace context."""
+"""The trace id in any text of a task's trace context."""
 
 import pytest
 

@@ -1,1 +1,1 @@
-"""The helpers for users' tests, tried as a user would have them."""
+"""The helpers for users' tests, used as a user would."""

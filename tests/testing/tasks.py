@@ -1,4 +1,4 @@
-"""A shop whose tasks do what tests need: they note that they ran, fail, snooze, enqueue others."""
+"""A shop with tasks for tests: they record their runs, fail, snooze, enqueue others."""
 
 from dataclasses import dataclass
 from datetime import date

@@ -1,4 +1,4 @@
-"""A test moves the database's clock, and nobody else can by mistake."""
+"""A test moves the database's clock, and no other code can move it by mistake."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import uuid4
@@ -71,7 +71,9 @@ def test_a_database_that_is_no_tests_keeps_its_clock(
         administrator.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def test_who_does_not_own_the_schema_is_told_so(database_url: str, administrator: psycopg.Connection) -> None:
+def test_a_role_that_does_not_own_the_schema_gets_a_message(
+    database_url: str, administrator: psycopg.Connection
+) -> None:
     """By name, with who may."""
     role = f"clerk_{uuid4().hex}"
     administrator.execute(

@@ -1,4 +1,4 @@
-"""What is enqueued can be asserted: by the arguments that matter, in a transaction too, and told when it fails."""
+"""Assertions about enqueued tasks: by the arguments that matter, in a transaction too, with a helpful message."""
 
 import asyncio
 from collections.abc import Callable
@@ -46,27 +46,27 @@ def test_values_are_compared_as_json_has_them(shop: Shop) -> None:
     testing.refute_enqueued(shop.welcome, user_id=True)
 
 
-def test_a_failure_says_what_is_enqueued_instead(shop: Shop) -> None:
-    """A stranger's words harmless, and not too many of them."""
+def test_a_failure_shows_what_is_enqueued_instead(shop: Shop) -> None:
+    """It escapes untrusted text, and lists only a few tasks."""
     shop.welcome.enqueue(user_id=2)
     shop.fail.enqueue(word="\x1b[2J" + "x" * 500)
 
-    said = complaint(lambda: testing.assert_enqueued(shop.welcome, user_id=1))
+    message = complaint(lambda: testing.assert_enqueued(shop.welcome, user_id=1))
 
-    assert said.startswith('shop.welcome with {"user_id": 1} is not enqueued. Enqueued are:\n'), said
-    assert '  shop.welcome {"user_id": 2} (id ' in said
-    assert "\x1b" not in said
-    assert len(said) < 600
+    assert message.startswith('shop.welcome with {"user_id": 1} is not enqueued. Enqueued are:\n'), message
+    assert '  shop.welcome {"user_id": 2} (id ' in message
+    assert "\x1b" not in message
+    assert len(message) < 600
 
 
 def test_many_others_are_named_in_part(shop: Shop) -> None:
     """The newest, and how many more."""
     shop.welcome.enqueue_many([{"user_id": n} for n in range(30)])
 
-    said = complaint(lambda: testing.assert_enqueued(shop.fail))
+    message = complaint(lambda: testing.assert_enqueued(shop.fail))
 
-    assert "… and 10 before these" in said
-    assert 22 == len(said.splitlines())
+    assert "… and 10 before these" in message
+    assert 22 == len(message.splitlines())
 
 
 def test_a_failure_where_nothing_is_enqueued_gives_advice(shop: Shop) -> None:
@@ -74,7 +74,7 @@ def test_a_failure_where_nothing_is_enqueued_gives_advice(shop: Shop) -> None:
     assert "using(session)" in complaint(lambda: testing.assert_enqueued(shop.welcome))
 
 
-def test_a_refutation_names_what_is_there(shop: Shop) -> None:
+def test_a_failed_absence_check_names_the_task(shop: Shop) -> None:
     """With its id."""
     handle = shop.welcome.enqueue(user_id=1)
 
@@ -130,8 +130,8 @@ def test_coroutines_have_the_same(shop: Shop, database_url: str) -> None:
     assert [{"user_id": 1}] == asyncio.run(look())
 
 
-def test_what_has_finished_is_not_enqueued(shop: Shop) -> None:
-    """Neither done nor dead."""
+def test_a_finished_task_is_not_enqueued(shop: Shop) -> None:
+    """Neither a completed task nor a dead letter."""
     shop.welcome.enqueue(user_id=1)
     shop.ask.enqueue(what="discard")
     testing.run_tasks(shop.app)

@@ -1,4 +1,4 @@
-"""Inline, a handler runs when its task is enqueued, and no database is asked."""
+"""Inline, a handler runs when its task is enqueued, without a database."""
 
 import asyncio
 import contextlib
@@ -97,8 +97,8 @@ def test_a_handlers_error_can_be_the_handles() -> None:
             handle.result()
 
 
-def test_what_a_handler_enqueues_runs_after_it(shop: Shop) -> None:
-    """And not in the middle of it, as it would not with a worker."""
+def test_a_task_that_a_handler_enqueues_runs_after_it(shop: Shop) -> None:
+    """Not in the middle of the handler, as with a worker."""
     shop.chain.enqueue(left=2)
 
     assert ["begin 2", "end 2", "begin 1", "end 1", "begin 0", "end 0"] == shop.notes
@@ -110,7 +110,7 @@ def test_a_task_that_enqueues_itself_comes_to_an_end(shop: Shop) -> None:
         shop.chain.enqueue(left=10_000)
 
 
-def test_the_four_ends_are_told_by_the_handle(shop: Shop) -> None:
+def test_the_handle_shows_the_four_ends(shop: Shop) -> None:
     """What waits is not waited for."""
     handles = {what: shop.ask.enqueue(what=what) for what in ("retry", "snooze", "cancel", "discard")}
 

@@ -1,4 +1,4 @@
-"""A drain runs what is ready on the real database, each task as a worker would, and says how it ended."""
+"""`run_tasks` runs the ready tasks on the real database, each as a worker would, and returns how they ended."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -60,8 +60,8 @@ def test_failures_may_be_counted_and_their_retries_run(shop: Shop) -> None:
     assert "dead_letter" == handle.status()
 
 
-def test_what_is_scheduled_runs_when_it_is_looked_at_from_its_time(shop: Shop) -> None:
-    """A span or a moment; without one it stays."""
+def test_a_scheduled_task_runs_with_until(shop: Shop) -> None:
+    """`until` is a span or a time. Without it the task stays scheduled."""
     later = datetime.now(UTC) + timedelta(hours=2)
     shop.welcome.using(run_at=later).enqueue(user_id=1)
 
@@ -147,7 +147,7 @@ def test_a_handler_has_all_of_its_context(shop: Shop, connection: psycopg.Connec
     assert [(1,)] == connection.execute("SELECT n FROM effects").fetchall()
 
 
-def test_who_changes_the_task_meanwhile_is_counted(shop: Shop, connection: psycopg.Connection) -> None:
+def test_a_task_that_changes_meanwhile_is_counted(shop: Shop, connection: psycopg.Connection) -> None:
     """Its outcome is stale."""
 
     @shop.app.task(name="shop.vanish")
@@ -176,7 +176,7 @@ async def test_coroutines_drain_on_their_loop(shop: Shop) -> None:
     assert [asyncio.get_running_loop()] == loops
 
 
-def test_nobody_stays_behind(shop: Shop, connection: psycopg.Connection) -> None:
+def test_no_worker_stays_behind(shop: Shop, connection: psycopg.Connection) -> None:
     """Its worker has stopped, also after an error, and its sessions are closed."""
     shop.fail.enqueue(word="broken")
     with pytest.raises(ValueError, match="broken"):
@@ -192,7 +192,7 @@ def test_nobody_stays_behind(shop: Shop, connection: psycopg.Connection) -> None
     )
 
 
-def test_a_copy_that_nobody_has_resumed_runs_nothing(shop: Shop, connection: psycopg.Connection) -> None:
+def test_a_copy_that_no_operator_has_resumed_runs_nothing(shop: Shop, connection: psycopg.Connection) -> None:
     """It says so, as a worker does."""
     connection.execute("UPDATE orchestrator.home SET place = '{}'")
 

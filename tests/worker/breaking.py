@@ -1,4 +1,4 @@
-"""The application of the tests whose handlers end the process they run in, fork it, or close its descriptors."""
+"""The application of the tests whose handlers end their process, fork it, or close its descriptors."""
 
 import asyncio
 import os
@@ -18,7 +18,7 @@ app = Orchestrator()
 
 @app.task(name="breaking.exit", backoff=AT_ONCE)
 async def end(code: int) -> None:
-    """End the process without a word."""
+    """End the process without a message."""
     os._exit(code)
 
 
@@ -68,7 +68,7 @@ def fork_in_process(how: str, path: str) -> int | None:
 
 
 def in_copy(how: str) -> None:
-    """Do in the copy what it is to do."""
+    """Run the forked copy's part."""
     match how:
         case "raise":
             raise ValueError("in the copy")
@@ -79,7 +79,7 @@ def in_copy(how: str) -> None:
 
 
 def ended(pid: int, how: str, path: str) -> int:
-    """Leave the number of a copy that stays; return the exit code of one that ends."""
+    """Store the pid of a copy that stays. Return the exit code of a copy that ends."""
     if how == "stay":
         Path(path).write_text(str(pid))
         return -1
@@ -88,7 +88,7 @@ def ended(pid: int, how: str, path: str) -> int:
 
 @app.task(name="breaking.jot", max_attempts=9)
 async def jot() -> None:
-    """Write an entry: each is the effect of one run."""
+    """Write an entry. Each entry is the effect of one execution."""
     async with await psycopg.AsyncConnection.connect(app.config.database_url, autocommit=True) as connection:
         await connection.execute("INSERT INTO journal VALUES (1)")
 
@@ -111,7 +111,7 @@ def close_in_thread(wait: bool) -> None:
 
 @app.task(name="breaking.close_all_but_loop", max_attempts=1)
 async def close_all_but_loop() -> None:
-    """Close all descriptors but that of the loop, which turns on."""
+    """Close all descriptors except the loop's, so that the loop goes on."""
     kept = asyncio.get_running_loop()._selector.fileno()  # type: ignore[attr-defined] # of asyncio's own loop
     os.closerange(3, kept)
     os.closerange(kept + 1, 4096)
@@ -120,7 +120,7 @@ async def close_all_but_loop() -> None:
 
 @app.task(name="breaking.close_wakeup")
 async def close_wakeup() -> None:
-    """Have what wakes the loop, a signal among it, go nowhere."""
+    """Disconnect everything that wakes the loop, also signals."""
     void = os.open(os.devnull, os.O_RDWR)
     os.dup2(void, asyncio.get_running_loop()._csock.fileno())  # type: ignore[attr-defined] # of asyncio's own loop
     os.close(void)

@@ -1,4 +1,5 @@
-"""A table of the user's own, and handlers of both colours that write into it and complete their task with that."""
+"""A table of the user's own, and sync and async handlers that write into it and complete their task in the same
+transaction."""
 
 from collections.abc import Awaitable, Callable
 from contextlib import contextmanager
@@ -41,7 +42,8 @@ def writing(
     after: Hook = nothing,
     **options: Any,
 ) -> TaskFunction[[Context], Any]:
-    """Declare a handler that writes an entry for its task in a transaction of its own, and does this in between."""
+    """Declare a handler that writes an entry for its task in a transaction of its own, and runs this function in
+    between."""
 
     async def on_loop(context: Context) -> Any:
         await done(before(context))
@@ -65,13 +67,13 @@ async def done(value: Any) -> Any:
 
 
 def entries(connection: psycopg.Connection) -> list[tuple[int, int]]:
-    """Return what stands in the ledger: tasks, and the attempts that wrote it."""
+    """Return the entries of the ledger: tasks, and the attempts that wrote them."""
     rows = connection.execute("SELECT task_id, attempt FROM ledger ORDER BY 1, 2").fetchall()
     return [(int(task_id), int(attempt)) for task_id, attempt in rows]
 
 
 def one_each(connection: psycopg.Connection, tasks: int) -> bool:
-    """Tell whether so many tasks have completed, and each has one entry."""
+    """Return whether this number of tasks has completed, each with one entry."""
     counts = "SELECT ARRAY[count(*), count(DISTINCT task_id)] FROM ledger"
     completed = "SELECT count(*) FROM orchestrator.tasks WHERE status = 'completed'"
     return [[tasks, tasks], tasks] == [value(connection, counts), value(connection, completed)]
@@ -79,7 +81,7 @@ def one_each(connection: psycopg.Connection, tasks: int) -> bool:
 
 @contextmanager
 def led_through(monkeypatch: pytest.MonkeyPatch, url: str) -> Any:
-    """Lead the connections of the handlers' transactions, and no others, through another URL."""
+    """Connect the handlers' transactions, and no other session, through another URL."""
     direct = Connections.info
 
     def info(self: Connections, purpose: str) -> str:

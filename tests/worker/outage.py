@@ -1,4 +1,4 @@
-"""Take one database away from everybody, and give it back: its sessions end, and new ones are refused."""
+"""Make one database unreachable and reachable again: its sessions end, and new ones are refused."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from psycopg import sql
 
 
 class Outage:
-    """Over a superuser's session on another database of the same server."""
+    """Uses a superuser's session on another database of the same server."""
 
     def __init__(self, administrator: psycopg.Connection, name: str, spared: int) -> None:
         self._administrator = administrator
@@ -25,13 +25,13 @@ class Outage:
         )
 
     def end(self) -> None:
-        """Let everybody in again."""
+        """Allow sessions again."""
         self._administrator.execute(sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS true").format(self._name))
 
 
 @contextmanager
 def possible(administrator: psycopg.Connection, connection: psycopg.Connection) -> Iterator[Outage]:
-    """Give an outage that has not begun, and end it afterwards."""
+    """Yield an outage that has not begun, and end it afterwards."""
     outage = Outage(administrator, connection.info.dbname, connection.info.backend_pid)
     try:
         yield outage

@@ -1,4 +1,4 @@
-"""Run `orchestrator …` as a process of its own, as a person would."""
+"""Run `orchestrator …` as a process of its own."""
 
 import json
 import os
@@ -24,12 +24,12 @@ QUICK = {
 
 
 def command(*words: str) -> list[str]:
-    """Return a command line: the module's, so that it is this repository's code that runs."""
+    """Return a command line with the module of this repository."""
     return [sys.executable, "-m", "orchestrator", *words]
 
 
 def surroundings(url: str | None, **more: str) -> dict[str, str]:
-    """Return an environment without any setting of ours but these."""
+    """Return an environment with these settings of ours and no others."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("ORCHESTRATOR_")}
     return kept | ({"ORCHESTRATOR_DATABASE_URL": url} if url is not None else {}) | more
 
@@ -41,7 +41,7 @@ def start(
     err: Path | None = None,
     cwd: Path = REPOSITORY,
 ) -> Forked:
-    """Start a command beside the test; what it prints is added to files."""
+    """Start a command in the background. Its output goes to files."""
     return Forked(Birth(env, cwd, Path(os.devnull), out, err or out), command_line, *words)
 
 
@@ -55,7 +55,7 @@ def run(
 def ran(
     does: Callable[..., object], *words: str, env: Mapping[str, str], cwd: Path = REPOSITORY, given: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a function with these words to its end, as a process."""
+    """Run a function with these words to its end, in a process."""
     with tempfile.TemporaryDirectory() as directory:
         stdin, out, err = files = [Path(directory) / name for name in ("in", "out", "err")]
         for file in files:
@@ -86,15 +86,15 @@ class Process:
 
     @property
     def log(self) -> str:
-        """Everything it has said so far."""
+        """Its output so far."""
         return self._log.read_text(errors="replace")
 
     def events(self) -> list[dict[str, Any]]:
-        """Return its log as objects, one a line."""
+        """Return its log as objects, one per line."""
         return [json.loads(line) for line in self.log.splitlines()]
 
-    def said(self, event: str) -> bool:
-        """Tell whether it has logged this event."""
+    def has_logged(self, event: str) -> bool:
+        """Return whether it has logged this event."""
         return f'"event": "{event}"' in self.log
 
     def signal(self, number: signal.Signals) -> None:
@@ -106,7 +106,7 @@ class Process:
         return self.popen.wait(seconds)
 
     def kill(self) -> None:
-        """Kill it, if it is still there, and wait for its end."""
+        """Kill it if it still runs, and wait for its end."""
         with suppress(ProcessLookupError):
             self.popen.kill()
         self.popen.wait()
@@ -141,7 +141,7 @@ def begin_worker(
 def worker(
     url: str, log: Path, *words: str, app: str = "tests.worker.tasks:app", **settings: str
 ) -> Iterator[Process]:
-    """Run a worker process beside the block; kill it afterwards if it is still there."""
+    """Run a worker process during the block. Kill it afterwards if it still runs."""
     process = begin_worker(url, log, *words, settings={**QUICK, **settings}, app=app)
     try:
         yield process

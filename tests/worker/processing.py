@@ -21,7 +21,7 @@ app = Orchestrator()
 
 @app.task(name="process.whoami", executor="process")
 def whoami() -> dict[str, Any]:
-    """Return who runs this."""
+    """Return the process and thread that run this."""
     return {"pid": os.getpid(), "parent": os.getppid(), "thread": threading.current_thread().name}
 
 
@@ -44,7 +44,7 @@ def end(how: str) -> None:
 
 @app.task(name="process.hang", executor="process", timeout=0.3, max_attempts=1)
 def hang(path: str, hold: bool = False) -> None:
-    """Say who we are, and go on for ever: with the interpreter's lock held, and deaf to every signal there is."""
+    """Report the pid, and run for ever: with the interpreter's lock held, and with every signal ignored."""
     sleeper = subprocess.Popen(["sleep", "600"])
     write(path, os.getpid(), sleeper.pid)
     if hold:
@@ -55,7 +55,7 @@ def hang(path: str, hold: bool = False) -> None:
 
 @app.task(name="process.fork")
 async def fork(path: str) -> None:
-    """Leave a copy of the worker's own process behind, with all that it has open."""
+    """Leave a copy of the worker's own process, with all its open files."""
     if (pid := os.fork()) == 0:
         signal.pause()
         os._exit(0)
@@ -64,7 +64,7 @@ async def fork(path: str) -> None:
 
 @app.task(name="process.wait", executor="process")
 def wait(path: str, gate: str) -> int:
-    """Say who we are, and wait for a file."""
+    """Report the pid, and wait for a file."""
     write(path, os.getpid())
     while not Path(gate).exists():
         time.sleep(0.005)
@@ -73,14 +73,14 @@ def wait(path: str, gate: str) -> int:
 
 @dataclass
 class Item:
-    """What a payload holds, typed."""
+    """The type of a payload's value."""
 
     name: str
     price: float
 
 
 class Trap:
-    """A class of the user's that must not be built in the worker."""
+    """A user's class that must not be built in the worker."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -93,14 +93,14 @@ class Trap:
 
 @app.task(name="process.typed", executor="process", max_attempts=1)
 def typed(item: Item, on: date, at: datetime, trap: Trap) -> list[Any]:
-    """Say what has come."""
+    """Return the types of the arguments."""
     assert type(item) is Item
     return [item, type(on).__name__, at.astimezone(UTC), trap.pid == os.getpid()]
 
 
 @app.task(name="process.told", executor="process")
 def told(context: Context, key: str) -> dict[str, Any]:
-    """Say what a handler may know."""
+    """Return the values that a handler gets from its context."""
     names = ("id", "type", "queue", "attempt", "max_attempts", "lease", "tags", "metadata", "cancelled")
     return {name: getattr(context, name) for name in names}
 
@@ -117,7 +117,7 @@ class Stubborn(Exception):
 
 
 class Endless(Exception):
-    """Never says what it is."""
+    """Its text never ends."""
 
     def __str__(self) -> str:
         while True:
@@ -165,7 +165,7 @@ def give(what: str) -> object:
 
 @app.task(name="process.environment", executor="process")
 def environment() -> dict[str, str]:
-    """Return what the child was started with, and what it has now."""
+    """Return the environment of the child at its start, and its present one."""
     started_with = Path("/proc/self/environ").read_text().split("\0")
     return dict(os.environ) | dict(line.split("=", 1) for line in started_with if "=" in line)
 
@@ -177,7 +177,7 @@ def double(n: int) -> int:
 
 
 def plain() -> str:
-    """A function that nobody has decorated."""
+    """A function without a decorator."""
     return "plain"
 
 

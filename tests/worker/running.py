@@ -1,4 +1,4 @@
-"""Run workers in this process, and wait for what they do: by conditions with deadlines, never by naps."""
+"""Run workers in this process, and wait for events: by conditions with deadlines, never by sleeps."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ def run_until_empty(app: Orchestrator, **options: Any) -> None:
 
 @asynccontextmanager
 async def working(app: Orchestrator, **options: Any) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a worker beside the block, and stop it cleanly afterwards; a worker that fails fails the test."""
+    """Run a worker during the block, and stop it cleanly afterwards. A failed worker fails the test."""
     worker = asyncio.create_task(app.arun_worker(**options))
     try:
         yield worker
@@ -41,7 +41,7 @@ async def working(app: Orchestrator, **options: Any) -> AsyncIterator[asyncio.Ta
 
 
 async def until(holds: Callable[[], object], what: str, *, seconds: float = PATIENCE_SECONDS) -> None:
-    """Return as soon as a condition holds; fail with its description when it does not in time."""
+    """Return as soon as a condition holds. Fail with the description if it does not hold in time."""
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
@@ -50,7 +50,7 @@ async def until(holds: Callable[[], object], what: str, *, seconds: float = PATI
 
 @contextmanager
 def recorded(*kinds: type[events.Event]) -> Iterator[list[Any]]:
-    """Collect the events of these kinds (of all kinds, if none is named) that happen in the block."""
+    """Collect the events of these kinds during the block; without kinds, all events."""
     seen: list[Any] = []
 
     def note(event: events.Event) -> None:
@@ -86,14 +86,14 @@ def statuses(connection: psycopg.Connection) -> dict[str, int]:
 
 
 def value(connection: psycopg.Connection, statement: LiteralString, *params: object) -> Any:
-    """Return the single value that a statement yields."""
+    """Return the single value of a statement."""
     row = connection.execute(statement, params).fetchone()
     assert row is not None
     return row[0]
 
 
 def attempts(connection: psycopg.Connection, task_id: int) -> list[tuple[int, str]]:
-    """Return what is on record of a task's attempts that did not end well: their numbers and outcomes."""
+    """Return the recorded attempts of a task that did not succeed: their numbers and outcomes."""
     rows = connection.execute(
         "SELECT attempt, outcome FROM orchestrator.attempts WHERE task_id = %s ORDER BY id", [task_id]
     ).fetchall()
@@ -101,7 +101,7 @@ def attempts(connection: psycopg.Connection, task_id: int) -> list[tuple[int, st
 
 
 def hire(connection: psycopg.Connection) -> UUID:
-    """Add the row of a worker that lives, elsewhere."""
+    """Add the row of a live worker on another host."""
     worker_id = value(
         connection,
         "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at)"
@@ -112,5 +112,5 @@ def hire(connection: psycopg.Connection) -> UUID:
 
 
 def asleep(connection: psycopg.Connection) -> bool:
-    """Tell whether the one worker has said that it sleeps."""
+    """Return whether the only worker is marked idle."""
     return bool(value(connection, "SELECT count(*) FROM orchestrator.workers WHERE idle_until > now()"))

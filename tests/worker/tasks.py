@@ -1,5 +1,5 @@
-"""The application of the tests that run workers as processes. A door is an advisory lock: whoever holds it in the test
-keeps the handlers that knock waiting."""
+"""The application of the tests that run workers as processes. A door is an advisory lock: while the test holds it,
+the handlers that want it wait."""
 
 import asyncio
 import ctypes
@@ -23,7 +23,7 @@ def add(first: int, second: int) -> int:
 
 @app.task(name="shop.knock")
 async def knock(door: int, context: Context, next_door: int | None = None) -> int:
-    """Wait behind a door (from the second attempt on, the next one), and return the attempt that got through."""
+    """Wait behind a door (from the second attempt on, the next one), and return the attempt that passed."""
     if context.attempt > 1 and next_door is not None:
         door = next_door
     async with await psycopg.AsyncConnection.connect(app.config.database_url) as connection:
@@ -33,19 +33,19 @@ async def knock(door: int, context: Context, next_door: int | None = None) -> in
 
 @app.task(name="shop.work")
 async def work(context: Context) -> int:
-    """Return the process that did it."""
+    """Return the pid of the process that ran it."""
     return os.getpid()
 
 
 @app.task(name="shop.doze", timeout=0.2, max_attempts=1)
 def doze() -> None:
-    """Ignore the timeout, for longer than anybody waits."""
+    """Ignore the timeout, for longer than the tests wait."""
     threading.Event().wait(600)
 
 
 @app.task(name="shop.fail", max_attempts=1)
 def fail(secret: str) -> None:
-    """Fail without a word about the payload."""
+    """Fail with a message that does not contain the payload."""
     raise ValueError("no")
 
 
@@ -63,7 +63,7 @@ async def nap() -> None:
 
 @app.task(name="shop.block")
 async def block(door: int, after: float) -> None:
-    """Block the loop behind a door, once others have come to their speed."""
+    """Block the loop behind a door, after other tasks have had time to start."""
     await asyncio.sleep(after)
     with psycopg.connect(app.config.database_url) as connection:
         connection.execute("SELECT pg_advisory_lock_shared(%s)", [door])
@@ -71,7 +71,7 @@ async def block(door: int, after: float) -> None:
 
 @app.task(name="shop.hold")
 async def hold() -> None:
-    """Keep the interpreter's lock, as C code may: no other thread runs."""
+    """Hold the interpreter's lock, like C code: no other thread runs."""
     ctypes.PyDLL(None).sleep(600)
 
 

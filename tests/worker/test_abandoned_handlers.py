@@ -1,4 +1,4 @@
-"""Handlers that break where nothing should, cancel themselves, or will not end."""
+"""Handlers that break in unexpected places, cancel themselves, or do not end."""
 
 import asyncio
 import signal
@@ -17,7 +17,7 @@ from tests.worker.running import attempts, recorded, run_until_empty, status, ta
 
 @dataclass
 class Breaking:
-    """A class of the user's, whose constructor refuses what it is given."""
+    """A user's class whose constructor refuses its arguments."""
 
     how: str
 
@@ -29,7 +29,7 @@ class Breaking:
 def test_an_argument_that_cannot_be_built_ends_the_attempt(
     app: Orchestrator, connection: psycopg.Connection, how: str, error_class: str
 ) -> None:
-    """Whatever a constructor raises; and what it says is not repeated, since it may be payload."""
+    """For any exception of a constructor. Its text is not repeated, because it may contain payload."""
 
     @app.task(name="buy", max_attempts=1)
     async def buy(item: Breaking) -> None: ...
@@ -45,7 +45,7 @@ def test_an_argument_that_cannot_be_built_ends_the_attempt(
 def test_a_handler_that_cancels_its_own_task_has_failed(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Only the worker's cancellation gives a task back uncharged; else it would run for ever."""
+    """Only the worker's cancellation gives a task back uncharged; otherwise such a task would run for ever."""
 
     @app.task(name="hara", max_attempts=1)
     async def kiri() -> None:
@@ -67,7 +67,7 @@ def test_a_handler_that_cancels_its_own_task_has_failed(
 async def test_a_coroutine_that_ignores_its_timeout_loses_its_slot(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is left behind, said aloud, and its slot goes to the next."""
+    """The worker abandons it, reports it, and uses the slot for the next task."""
     monkeypatch.setattr(end_attempts, "CANCEL_SECONDS", 0.1)
     monkeypatch.setattr(end_attempts, "WATCH_SECONDS", 0.02)
     let_go = asyncio.Event()
@@ -101,7 +101,7 @@ async def test_a_coroutine_that_ignores_its_timeout_loses_its_slot(
 def test_a_process_with_a_handler_that_ignores_everything_still_ends(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Two SIGTERMs, and the process is gone, its task given back."""
+    """After two SIGTERMs the process has ended and its task is given back."""
     (tmp_path / "deaf.py").write_text(
         "import asyncio\n"
         "from orchestrator import Orchestrator\n"

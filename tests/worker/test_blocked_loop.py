@@ -1,4 +1,4 @@
-"""A handler that blocks the event loop: its worker lives on, says so, and keeps nobody else's work."""
+"""A handler that blocks the event loop: its worker stays alive, reports it, and gives the other tasks back."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ LOUD = ("-c", "10", "--log-level", "debug")
 
 @contextmanager
 def shut(url: str) -> Iterator[psycopg.Connection]:
-    """Keep the handlers that block waiting, until the door is opened."""
+    """Make the handlers that block wait until the door opens."""
     with psycopg.connect(url, autocommit=True) as keeper:
         keeper.execute("SELECT pg_advisory_lock(%s)", [DOOR])
         yield keeper
@@ -32,7 +32,7 @@ def open_it(keeper: psycopg.Connection) -> None:
 def enqueue(
     connection: psycopg.Connection, kind: str, before: int, behind: int, *, after: float = 0.0
 ) -> int:
-    """Enqueue a handler that blocks, with others before and behind it in the order; return its id."""
+    """Enqueue a handler that blocks, with others before and behind it in the order. Return its id."""
     work = "INSERT INTO orchestrator.tasks (type) SELECT %s FROM generate_series(1, %s)"
     with connection.transaction():
         connection.execute(work, [kind, before])
@@ -56,19 +56,19 @@ def beat(connection: psycopg.Connection, process: Process) -> object:
 
 
 def unbegun(connection: psycopg.Connection, blocked: Process) -> set[int]:
-    """Return the tasks that are not completed, and that the blocked worker has not begun; what it has, and outcomes
-    that it could not write any more, have to wait for its loop."""
+    """Return the tasks that are not completed and that the blocked worker has not begun. Its running tasks and
+    unwritten outcomes must wait for its loop."""
     rows = connection.execute("SELECT id FROM orchestrator.tasks WHERE status <> 'completed'").fetchall()
     begun = {line["task_id"] for line in blocked.events() if line["event"] == "task started"}
     return {int(task_id) for (task_id,) in rows} - begun
 
 
 @pytest.mark.parametrize("before", [0, BEFORE], ids=["at once", "at full speed"])
-def test_a_blocked_loop_keeps_nobody_waiting(
+def test_a_blocked_loop_keeps_no_task_waiting(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, before: int
 ) -> None:
-    """What it had claimed ahead is given back, uncharged, and runs elsewhere while the loop is blocked; the worker
-    beats, its row and its log say what is the matter, and it goes on when the loop is free."""
+    """The tasks claimed ahead are given back, uncharged, and run elsewhere while the loop is blocked. The worker
+    still beats, its row and its log report the block, and it goes on when the loop is free."""
     with shut(database_url) as keeper, worker(database_url, tmp_path / "blocked.log", *LOUD) as blocked:
         blocking = enqueue(connection, "shop.work", before, BEHIND)
         see_it_blocked(connection, keeper, blocked, tmp_path, blocking)
@@ -76,23 +76,24 @@ def test_a_blocked_loop_keeps_nobody_waiting(
         after = enqueue(connection, "shop.work", 1, 0) - 1
         eventually(lambda: status(connection, after) == "completed", "it serves again")
 
-    said = [line for line in blocked.events() if line["event"] in ("loop blocked", "loop free")]
+    lines = [line for line in blocked.events() if line["event"] in ("loop blocked", "loop free")]
     assert ["shop.block"] == [
-        kind for line in said for kind in line.get("running", ()) if kind != "shop.work"
+        kind for line in lines for kind in line.get("running", ()) if kind != "shop.work"
     ]
-    assert said[1]["blocked_seconds"] > 1.0
+    assert lines[1]["blocked_seconds"] > 1.0
 
 
-def test_a_claim_on_its_way_to_a_blocked_loop_goes_back(
+def test_a_claim_whose_answer_reaches_a_blocked_loop_goes_back(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """The database has given the tasks away, and nobody reads the answer; on a long line that is so nearly always."""
+    """The database has assigned the tasks, and the worker does not read the answer. With a slow network that is the
+    usual case."""
     with (
         shut(database_url) as keeper,
         Proxy(database_url) as proxy,
         worker(proxy.url, tmp_path / "blocked.log", *LOUD) as blocked,
     ):
-        eventually(lambda: blocked.said("worker started"), "it serves")
+        eventually(lambda: blocked.has_logged("worker started"), "it serves")
         proxy.delay(0.025)
         blocking = enqueue(connection, "shop.nap", 0, 300, after=0.3)
         see_it_blocked(connection, keeper, blocked, tmp_path, blocking)
@@ -105,17 +106,17 @@ def see_it_blocked(
     directory: Path,
     blocking: int,
 ) -> None:
-    """See others run what is behind the task that blocks, while it does; then open the door."""
-    eventually(lambda: blocked.said("loop blocked"), "it says so")
+    """Check that others run the tasks behind the blocking one meanwhile; then open the door."""
+    eventually(lambda: blocked.has_logged("loop blocked"), "it says so")
     last = beat(connection, blocked)
     with worker(connection_url(connection), directory / "other.log", "-c", "10"):
         eventually(lambda: not unbegun(connection, blocked), "others run what is behind it", seconds=8)
         eventually(lambda: beat(connection, blocked) != last, "it beats")
-        assert ("running", False) == (status(connection, blocking), blocked.said("loop free"))
+        assert ("running", False) == (status(connection, blocking), blocked.has_logged("loop free"))
         open_it(keeper)
         eventually(lambda: statuses(connection).keys() == {"completed"}, "it goes on")
-    eventually(lambda: blocked.said("loop free"), "it says so")
+    eventually(lambda: blocked.has_logged("loop free"), "it says so")
     assert (1, 0) == (task(connection, blocking).attempt, task(connection, blocking).losses)
     assert 1 == value(connection, "SELECT max(attempt) FROM orchestrator.tasks")
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.attempts")
-    assert not blocked.said("stale outcome")
+    assert not blocked.has_logged("stale outcome")

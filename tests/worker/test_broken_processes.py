@@ -29,7 +29,7 @@ def enqueue(connection: psycopg.Connection, kind: str, **payload: object) -> int
 
 
 def sessions(connection: psycopg.Connection) -> int:
-    """Count what workers have open."""
+    """Count the open sessions of workers."""
     return int(
         value(
             connection,
@@ -44,7 +44,7 @@ def sessions(connection: psycopg.Connection) -> int:
 def test_a_forked_copy_ends_where_its_handler_ends(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str, how: str, code: int
 ) -> None:
-    """Its exit code is that of a program that ends so. The tasks that wait run once, in the worker."""
+    """Its exit code is that of a program that ends in the same way. The waiting tasks run once, in the worker."""
     connection.execute("CREATE TABLE journal (one int)")
     task_id = enqueue(connection, kind, how=how, path="")
     for _ in range(20):
@@ -54,14 +54,15 @@ def test_a_forked_copy_ends_where_its_handler_ends(
 
     assert {"completed": 21} == statuses(connection)
     assert (code, 20) == (task(connection, task_id).result, value(connection, "SELECT count(*) FROM journal"))
-    assert not process.said("stale outcome")
+    assert not process.has_logged("stale outcome")
 
 
 @pytest.mark.parametrize("kind", FORKS)
 def test_a_forked_copy_that_lives_on_keeps_nothing_of_a_worker_that_ends(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str
 ) -> None:
-    """Not its sessions, so that its beacon goes out; and a parent replaces it without waiting for the copy."""
+    """It does not keep the worker's sessions, so the beacon is lost, and a parent replaces the worker without a wait
+    for the copy."""
     path = tmp_path / "pid"
     with worker(database_url, tmp_path / "log", "-p", "2", app=APP) as parent:
         eventually(lambda: serving(connection) == 2, "both serve")
@@ -91,7 +92,7 @@ def test_a_forked_copy_that_lives_on_keeps_nothing_of_a_worker_that_ends(
 def test_a_forked_copy_does_not_keep_a_worker_from_ending(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str
 ) -> None:
-    """It ends on SIGTERM as ever."""
+    """The worker ends on SIGTERM as usual."""
     path = tmp_path / "pid"
     with worker(database_url, tmp_path / "log", app=APP) as process:
         task_id = enqueue(connection, kind, how="stay", path=str(path))
@@ -104,7 +105,7 @@ def test_a_forked_copy_does_not_keep_a_worker_from_ending(
             if not is_gone(copy):
                 os.kill(copy, signal.SIGKILL)
 
-    assert process.said("worker stopped")
+    assert process.has_logged("worker stopped")
 
 
 @pytest.mark.parametrize(
@@ -120,11 +121,12 @@ def test_a_forked_copy_does_not_keep_a_worker_from_ending(
 def test_a_worker_without_descriptors_ends_and_is_replaced(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str, payload: dict[str, bool]
 ) -> None:
-    """It cannot hear its parent, a signal or the database, so it ends by itself; the task is a loss or a failure."""
+    """It cannot receive messages of its parent, signals or answers of the database, so it ends itself. The task is a
+    loss or a failure."""
     with worker(database_url, tmp_path / "log", "-p", "2", app=APP) as parent:
         eventually(lambda: serving(connection) == 2, "both serve")
         task_id = enqueue(connection, kind, **payload)
-        eventually(lambda: parent.said("child died"), "one dies")
+        eventually(lambda: parent.has_logged("child died"), "one dies")
         eventually(lambda: status(connection, task_id) == "dead_letter", "its task is given up")
         eventually(lambda: serving(connection) == 2, "its place is taken")
         parent.signal(signal.SIGTERM)
@@ -138,35 +140,35 @@ def test_a_worker_without_descriptors_ends_and_is_replaced(
 def test_a_worker_whose_loop_cannot_be_woken_ends_cleanly(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Python's own handler takes the signal where the loop's is not reached."""
+    """Python's own handler receives the signal if the loop's cannot."""
     with worker(database_url, tmp_path / "log", app=APP) as process:
         task_id = enqueue(connection, "close_wakeup")
         eventually(lambda: status(connection, task_id) == "completed", "it is closed")
         process.signal(number)
         assert 0 == process.wait(), process.log
 
-    assert process.said("worker stopped")
+    assert process.has_logged("worker stopped")
 
 
 def test_a_second_signal_ends_a_worker_whose_loop_is_blocked(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Nothing can be given back then: at once, and by force."""
+    """It cannot give tasks back then, so it ends at once."""
     with worker(database_url, tmp_path / "log", app=APP) as process:
         enqueue(connection, "block")
-        eventually(lambda: process.said("loop blocked"), "it is blocked")
+        eventually(lambda: process.has_logged("loop blocked"), "it is blocked")
         for _ in range(2):
             process.signal(signal.SIGTERM)
             eventually(lambda: not pending(process.pid, signal.SIGTERM), "it is delivered")
         assert 1 == process.wait(), process.log
 
-    assert process.said("process given up")
+    assert process.has_logged("process given up")
 
 
 def test_a_single_signal_ends_a_worker_whose_loop_is_blocked(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """When the grace is long over."""
+    """Some time after the end of the grace."""
     program = "import sys\nfrom orchestrator.worker import watchdog\nwatchdog.END_SECONDS = 0.1\n"
     program += "from orchestrator.cli import main\nmain()\n"
     with (tmp_path / "log").open("wb") as log:
@@ -182,11 +184,11 @@ def test_a_single_signal_ends_a_worker_whose_loop_is_blocked(
     finally:
         process.kill()
 
-    assert "it was told to stop, and did not end in time" in (tmp_path / "log").read_text()
+    assert "it did not end in time after the request to stop" in (tmp_path / "log").read_text()
 
 
 def pending(pid: int, number: signal.Signals) -> bool:
-    """Tell whether a signal has not been delivered yet."""
+    """Return whether a signal has not been delivered yet."""
     line = next(
         line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("ShdPnd")
     )

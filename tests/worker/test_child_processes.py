@@ -1,4 +1,4 @@
-"""Handlers that run in child processes: what they are told, what comes back, and what their end costs."""
+"""Handlers in child processes: their input, their results, and the effects of their end."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ from tests.worker.running import attempts, recorded, status, task, until, value
 
 @pytest.fixture(autouse=True)
 def none_left() -> Iterator[None]:
-    """Every child of a test is gone soon after it: each has a thread here for as long as it lives."""
+    """Every child of a test ends soon after it. Each has a thread here while it lives."""
     yield
     asyncio.run(until(lambda: not child_threads(), "the children have ended"))
 
@@ -34,7 +34,7 @@ def child_threads() -> list[threading.Thread]:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process runs; one that is dead and only unburied does not."""
+    """Return whether a process runs. A zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
     except FileNotFoundError:
@@ -84,7 +84,7 @@ def result(connection: psycopg.Connection, url: str, kind: str, **options: Any) 
 def test_a_child_runs_one_handler_after_another_in_its_main_thread(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """One at a time needs one child; it is this process's, and not this process."""
+    """Tasks one at a time need one child, a process of its own."""
     ids = [enqueue(connection, "process.whoami") for _ in range(5)]
     run(database_url, concurrency=1)
 
@@ -107,7 +107,7 @@ def test_a_child_runs_one_handler_after_another_in_its_main_thread(
 def test_a_process_that_dies_costs_one_attempt(
     database_url: str, connection: psycopg.Connection, how: str, message: str
 ) -> None:
-    """Each death is a failed attempt that says how, and the worker, in its one slot, goes on with the next task."""
+    """Each death is a failed attempt with the reason. The worker goes on with the next task in its one slot."""
     first = enqueue(connection, "process.end", payload={"how": how})
     second = enqueue(connection, "process.give", payload={"what": ""})
     run(database_url, concurrency=1)
@@ -119,10 +119,10 @@ def test_a_process_that_dies_costs_one_attempt(
     assert "completed" == status(connection, second)
 
 
-async def test_the_death_of_a_child_hurts_no_other(
+async def test_the_death_of_a_child_harms_no_other(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Neither the one that works beside it, nor the task that comes after an idle child was killed."""
+    """Neither a child that works at the same time, nor the next task after an idle child was killed."""
     waiting = enqueue(connection, "process.wait", payload=paths(tmp_path, "here", "gate"))
 
     serving = asyncio.create_task(new_worker(database_url, concurrency=2).run())
@@ -144,7 +144,7 @@ async def test_the_death_of_a_child_hurts_no_other(
 def test_among_crashes_every_result_reaches_its_task(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """And nothing is left open."""
+    """And no descriptor stays open."""
     ids = {}
     for n in range(100):
         ids[enqueue(connection, "process.double", payload={"n": n})] = 2 * n
@@ -176,7 +176,7 @@ def paths(folder: Path, *names: str) -> dict[str, str]:
 async def test_a_child_killed_from_outside_is_reported(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """As the kernel does it when memory runs out."""
+    """As by the kernel when memory runs out."""
     task_id = enqueue(connection, "process.wait", payload=paths(tmp_path, "here", "gate"), max_attempts=1)
 
     serving = asyncio.create_task(new_worker(database_url).run())
@@ -192,7 +192,7 @@ async def test_a_child_killed_from_outside_is_reported(
 def test_the_timeout_kills(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, hold: bool
 ) -> None:
-    """Whatever it does, and what it has started too; nothing is left behind, and the slot is free."""
+    """It kills any handler and its own processes. Nothing is left behind, and the slot is free."""
     warm = enqueue(
         connection, "process.whoami"
     )  # so that the timeout hits the handler, and not the start of its child
@@ -209,10 +209,10 @@ def test_the_timeout_kills(
     asyncio.run(until(lambda: not any(map(is_alive, pids)), "both are dead"))
 
 
-async def test_a_cancel_by_hand_kills(
+async def test_a_manual_cancel_kills_the_child(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """The lease is gone, and with it the process."""
+    """The lease is void, and the process is killed."""
     task_id = enqueue(connection, "process.wait", payload=paths(tmp_path, "here", "gate"))
 
     serving = asyncio.create_task(new_worker(database_url).run())
@@ -228,7 +228,7 @@ async def test_a_cancel_by_hand_kills(
 async def test_a_worker_that_stops_lets_finish_and_leaves_no_child(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Within the grace a child goes on; then it is killed, and its task given back uncharged, on record."""
+    """A child goes on during the grace. Then it is killed, and its task is given back uncharged, on record."""
     patient = enqueue(connection, "process.wait", payload=paths(tmp_path, "one", "gate"))
     endless = enqueue(connection, "process.wait", payload=paths(tmp_path, "two", "never"))
 
@@ -253,7 +253,7 @@ async def test_a_worker_that_stops_lets_finish_and_leaves_no_child(
 def test_a_worker_killed_with_kill_9_takes_its_children_along(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Also one that holds the interpreter's lock and hears no signal, and what it has started."""
+    """Also a child that holds the interpreter's lock and receives no signal, with its own processes."""
     enqueue(connection, "process.hang", payload={**paths(tmp_path, "held"), "hold": True}, timeout="60 s")
     enqueue(connection, "process.hang", payload={**paths(tmp_path, "free"), "hold": False}, timeout="60 s")
     app = "tests.worker.processing:app"
@@ -267,10 +267,11 @@ def test_a_worker_killed_with_kill_9_takes_its_children_along(
     eventually(lambda: not any(map(is_alive, pids)), "all are dead")
 
 
-def test_what_a_child_had_started_goes_with_the_worker_though_a_fork_of_it_lives_on(
+def test_a_childs_own_processes_end_with_the_worker_even_if_a_fork_lives_on(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """It holds open what would tell of the worker's end; nor is the child's death enough."""
+    """The fork holds the pipe open, so its end does not show the end of the worker. The child's death is not enough
+    either."""
     enqueue(connection, "process.hang", payload=paths(tmp_path, "here"), timeout="60 s")
     with worker(database_url, tmp_path / "log", app="tests.worker.processing:app") as process:
         eventually((tmp_path / "here").exists, "it hangs")
@@ -287,10 +288,10 @@ def test_what_a_child_had_started_goes_with_the_worker_though_a_fork_of_it_lives
             os.kill(forked, signal.SIGKILL)
 
 
-def test_signals_for_everybody_do_not_reach_the_children(
+def test_signals_to_the_process_group_do_not_reach_the_children(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Ctrl-C and SIGTERM are the worker's to act upon: what runs may finish."""
+    """Only the worker acts on Ctrl-C and SIGTERM, so running handlers may finish."""
     task_id = enqueue(connection, "process.wait", payload=paths(tmp_path, "here", "gate"))
     app = "tests.worker.processing:app"
     with worker(database_url, tmp_path / "log", app=app) as process:
@@ -300,7 +301,7 @@ def test_signals_for_everybody_do_not_reach_the_children(
         for number in (signal.SIGINT, signal.SIGTERM):
             os.kill(pid, number)
         process.signal(signal.SIGTERM)
-        eventually(lambda: process.said("worker stopping"), "it drains")
+        eventually(lambda: process.has_logged("worker stopping"), "it drains")
         (tmp_path / "gate").touch()
         assert 0 == process.wait(), process.log
 
@@ -323,7 +324,7 @@ def test_a_child_that_cannot_start_fails_the_attempt(
     broken: object,
     message: str,
 ) -> None:
-    """It is tried again a few times, and then it is said."""
+    """After a few tries, with the reason."""
     monkeypatch.setattr(child, attribute, broken)
     row = result(connection, database_url, "process.whoami", max_attempts=1)
 
@@ -334,7 +335,7 @@ def test_a_child_that_cannot_start_fails_the_attempt(
 def test_a_system_without_threads_fails_the_attempt(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And nothing stays open."""
+    """And no descriptor stays open."""
     start = threading.Thread.start
 
     def refuse(thread: threading.Thread) -> None:
@@ -353,7 +354,7 @@ def test_a_system_without_threads_fails_the_attempt(
 async def test_an_idle_child_ends(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When nobody has needed it for a while."""
+    """After some time without a task."""
     monkeypatch.setattr(children, "IDLE_SECONDS", 0.01)
     task_id = enqueue(connection, "process.whoami")
 
@@ -364,7 +365,7 @@ async def test_an_idle_child_ends(
 
 
 def test_arguments_are_built_in_the_child(database_url: str, connection: psycopg.Connection) -> None:
-    """From the payload's text, by the annotations; the user's classes are not built in the worker."""
+    """From the payload's text and the annotations. The worker does not build the user's classes."""
     payload = {
         "item": {"name": "lamp", "price": 12},
         "on": "2026-02-03",
@@ -380,7 +381,7 @@ def test_arguments_are_built_in_the_child(database_url: str, connection: psycopg
 def test_a_payload_that_does_not_fit_is_a_dead_letter_at_once(
     database_url: str, connection: psycopg.Connection, payload: dict[str, Any]
 ) -> None:
-    """As with any other handler."""
+    """Like with any other handler."""
     row = result(connection, database_url, "process.give", payload=payload, max_attempts=3)
 
     assert ("dead_letter", "TypeError", 1) == (row.status, row.error["class"], row.attempt)
@@ -388,7 +389,7 @@ def test_a_payload_that_does_not_fit_is_a_dead_letter_at_once(
 
 
 def test_a_child_knows_its_attempt(database_url: str, connection: psycopg.Connection) -> None:
-    """Everything that a context says of the task."""
+    """All values of a context about the task."""
     metadata = Jsonb({"tenant": 7})
     row = result(
         connection, database_url, "process.told", payload={"key": "k"}, tags=["a", "b"], metadata=metadata
@@ -421,14 +422,14 @@ def test_a_child_knows_its_attempt(database_url: str, connection: psycopg.Connec
         ("Endless", ("dead_letter", None, "tests.worker.processing.Endless")),
     ],
 )
-def test_what_a_handler_raises_comes_back(
+def test_exceptions_and_signals_of_a_handler_come_back(
     database_url: str,
     connection: psycopg.Connection,
     tmp_path: Path,
     what: str,
     ending: tuple[str, object, str | None],
 ) -> None:
-    """Signals as themselves, with what they carry; exceptions as text, so that none has to be pickled."""
+    """Signals keep their type and values. Exceptions come back as text, so none has to be pickled."""
     metadata = Jsonb({"marker": str(tmp_path / "marker")})
     row = result(connection, database_url, "process.throw", payload={"what": what}, metadata=metadata)
 
@@ -452,7 +453,7 @@ def test_what_a_handler_raises_comes_back(
 def test_results_come_back_as_they_are(
     database_url: str, connection: psycopg.Connection, what: str, expected: object
 ) -> None:
-    """Small, large, none."""
+    """Small results, large ones, none."""
     row = result(connection, database_url, "process.give", payload={"what": what})
 
     assert ("completed", expected) == (row.status, row.result)
@@ -465,7 +466,7 @@ def test_results_come_back_as_they_are(
 def test_a_result_that_cannot_be_stored_is_a_failed_attempt(
     database_url: str, connection: psycopg.Connection, what: str, reason: str
 ) -> None:
-    """Refused in the child, which sends the reason alone."""
+    """The child refuses it, and sends only the reason."""
     row = result(connection, database_url, "process.give", payload={"what": what})
 
     assert ("dead_letter", "orchestrator.errors.PayloadRefused") == (row.status, row.error["class"])
@@ -475,8 +476,9 @@ def test_a_result_that_cannot_be_stored_is_a_failed_attempt(
 def test_a_child_has_no_access_to_the_workers_database(
     database_url: str, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its environment is the worker's without its secrets, from the start."""
-    monkeypatch.setenv("ORCHESTRATOR_DATABASE_URL", "postgresql://hunter2@localhost/shop")
+    """From its start its environment is the worker's without the secrets."""
+    for name in ("ORCHESTRATOR_DATABASE_URL", "ORCHESTRATOR_WORKER_URL"):
+        monkeypatch.setenv(name, "postgresql://hunter2@localhost/shop")
     monkeypatch.setenv("PGPASSWORD", "hunter2")
     monkeypatch.setenv("PGAPPNAME", "shop")
     row = result(connection, database_url, "process.environment")
@@ -485,7 +487,7 @@ def test_a_child_has_no_access_to_the_workers_database(
     assert "shop" == row.result["PGAPPNAME"]
 
 
-def test_what_a_child_could_not_import_is_refused_when_declared(app: Orchestrator) -> None:
+def test_a_function_that_a_child_could_not_import_is_refused_when_declared(app: Orchestrator) -> None:
     """Lambdas, local functions, functions of the script itself, coroutines, and executors that do not exist."""
 
     def local() -> None: ...
@@ -505,10 +507,10 @@ def test_what_a_child_could_not_import_is_refused_when_declared(app: Orchestrato
         app.task(name="x", executor="fork")(local)  # type: ignore[call-overload]
 
 
-def test_a_function_that_stands_under_anothers_name_is_refused_when_the_worker_starts(
+def test_a_function_with_the_name_of_another_is_refused_when_the_worker_starts(
     app: Orchestrator,
 ) -> None:
-    """Or the child would run the other one."""
+    """Otherwise the child would run the other function."""
 
     def impostor() -> None: ...
 
@@ -524,7 +526,7 @@ def test_a_function_that_stands_under_anothers_name_is_refused_when_the_worker_s
 
 
 def test_enqueueing_needs_no_child(database_url: str, connection: psycopg.Connection) -> None:
-    """Whoever enqueues starts nothing."""
+    """A producer starts no child."""
     application = Orchestrator(database_url)
     handle = application.task(name="process.plain", executor="process")(processing.plain).enqueue()
 
@@ -536,7 +538,7 @@ def test_enqueueing_needs_no_child(database_url: str, connection: psycopg.Connec
 def test_a_plain_function_may_be_declared_from_elsewhere(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Where no decorator stands on it, the function itself is what the child finds."""
+    """Without a decorator the child finds the function itself."""
     application = Orchestrator(database_url, poll_seconds=1.0)
     handle = application.task(name="process.plain", executor="process")(processing.plain).enqueue()
     running.run_until_empty(application)

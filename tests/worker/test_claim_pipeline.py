@@ -1,4 +1,4 @@
-"""The claims that are on their way: the next leaves before the answer to the last is read, and none is lost of view."""
+"""Concurrent claims: the next is sent before the last is answered, and no claimed task is lost."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -18,7 +18,7 @@ INSERT = "INSERT INTO orchestrator.tasks (type) SELECT 'work' FROM generate_seri
 
 @pytest.fixture
 def fly(database_url: str, connection: psycopg.Connection) -> Callable[..., None]:
-    """Run a piece of work with a flight of a worker that is registered, where some tasks are ready."""
+    """Run a function with the claims of a registered worker, with some ready tasks."""
     connection.execute(INSERT, [READY])
     worker_id = hire(connection)
 
@@ -49,15 +49,16 @@ def ids(landed: ClaimResult | None) -> list[int]:
 
 
 def held(connection: psycopg.Connection) -> list[Claimed]:
-    """Return what the database says is claimed, as a beat names it: by id and lease."""
+    """Return the claimed tasks in the database, as a beat names them: by id and lease."""
     rows = connection.execute("SELECT id, lease FROM orchestrator.tasks WHERE status = 'claimed' ORDER BY id")
     return [Claimed(*row, *([None] * (len(Claimed._fields) - 2))) for row in rows]
 
 
-def test_the_next_claim_is_on_its_way_before_the_last_is_read(
+def test_the_next_claim_is_sent_before_the_last_answer_is_read(
     fly: Callable[..., None], connection: psycopg.Connection
 ) -> None:
-    """Each finds its own; together they find all, in order, and the last one that there is no more."""
+    """Each claim finds its own tasks. Together they find all tasks in order, and the last one finds that there are
+    no more."""
 
     async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
         first = await receive(4, more=4)
@@ -73,8 +74,8 @@ def test_the_next_claim_is_on_its_way_before_the_last_is_read(
     fly(work)
 
 
-def test_what_is_on_its_way_is_no_ghost(fly: Callable[..., None], connection: psycopg.Connection) -> None:
-    """By its lease, from the moment it is sent until it is in somebody's hands, and no longer."""
+def test_a_claim_in_progress_is_no_ghost(fly: Callable[..., None], connection: psycopg.Connection) -> None:
+    """The pipeline knows its lease from the sending until a slot has the task, and no longer."""
 
     async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
         await receive(4, more=4)
@@ -91,10 +92,10 @@ def test_what_is_on_its_way_is_no_ghost(fly: Callable[..., None], connection: ps
     fly(work)
 
 
-def test_another_thread_takes_all_that_is_on_its_way(
+def test_another_thread_takes_over_all_claims_in_progress(
     fly: Callable[..., None], connection: psycopg.Connection
 ) -> None:
-    """It learns the leases of what was not read, and the loop does not touch it any more."""
+    """It learns the leases of unread answers, and the loop does not touch them any more."""
 
     async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
         first = await receive(4, more=4)
@@ -110,10 +111,10 @@ def test_another_thread_takes_all_that_is_on_its_way(
     fly(work)
 
 
-def test_what_nobody_will_ask_for_is_a_ghost(
+def test_a_claim_without_a_recipient_is_a_ghost(
     fly: Callable[..., None], connection: psycopg.Connection
 ) -> None:
-    """The worker stops: whether the claim was committed is unknown, and nothing of it is in anybody's hands."""
+    """The worker stops. Whether the claim was committed is unknown, and no slot has its tasks."""
 
     async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
         await receive(4, more=4)
@@ -127,10 +128,8 @@ def test_what_nobody_will_ask_for_is_a_ghost(
     fly(work)
 
 
-def test_a_claim_that_fails_leaves_nothing_in_the_air(
-    fly: Callable[..., None], connection: psycopg.Connection
-) -> None:
-    """Nobody knows what it has found; so it is a ghost, and can be found as one."""
+def test_a_failed_claim_is_not_in_progress(fly: Callable[..., None], connection: psycopg.Connection) -> None:
+    """Its result is unknown, so its tasks are ghosts, and can be found as such."""
 
     async def work(claims: ClaimPipeline, receive: Callable[..., Awaitable[ClaimResult | None]]) -> None:
         connection.execute("ALTER TABLE orchestrator.tasks_live RENAME TO away")

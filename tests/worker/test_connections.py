@@ -33,7 +33,8 @@ CLAIMING: LiteralString = """
 async def test_a_connection_ended_again_and_again_costs_nothing(
     app: Orchestrator, connection: psycopg.Connection, purpose: str
 ) -> None:
-    """In the middle of a drain: every task runs once and completes, and the loss and the return are events."""
+    """In the middle of a backlog: every task runs once and completes, and there are events for the loss and the
+    return."""
     runs: Counter[int] = Counter()
 
     @app.task(name="work")
@@ -61,8 +62,10 @@ async def test_a_connection_ended_again_and_again_costs_nothing(
     assert [] == connection.execute("SELECT FROM orchestrator.attempts").fetchall()
 
 
-async def test_a_listener_that_came_back_hears(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Its rings wake the worker again, long before its poll."""
+async def test_a_listener_that_came_back_receives_notifications(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """Notifications wake the worker again, long before its poll."""
     app = Orchestrator(app.config.database_url, poll_seconds=60, heartbeat_seconds=0.5)
     started: list[float] = []
 
@@ -97,7 +100,7 @@ async def test_a_listener_that_came_back_hears(app: Orchestrator, connection: ps
 async def test_a_claim_whose_answer_was_lost_is_given_back(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """What the database holds for a living worker, and the worker does not know of, runs all the same, uncharged."""
+    """A task that a live worker holds in the database, and does not know of, runs all the same, uncharged."""
 
     @app.task(name="work")
     async def work(context: Context) -> int:
@@ -127,7 +130,7 @@ async def test_a_claim_whose_answer_was_lost_is_given_back(
 async def test_an_outage_loses_nothing_and_repeats_nothing(
     app: Orchestrator, connection: psycopg.Connection, outage: Outage
 ) -> None:
-    """Handlers that end while the database is away keep their outcomes until it is back."""
+    """Handlers that end during the outage keep their outcomes until the database is back."""
     runs: Counter[int] = Counter()
     go_on = asyncio.Event()
 
@@ -154,10 +157,10 @@ async def test_an_outage_loses_nothing_and_repeats_nothing(
     assert 1 == value(connection, "SELECT count(*) FROM orchestrator.workers"), "it is the same worker still"
 
 
-async def test_somebodys_lock_on_the_tasks_does_not_cost_a_worker_its_life(
+async def test_a_lock_on_the_tasks_makes_no_worker_dead(
     make_app: MakeApp, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """The beat touches no task, and the duties beside it do not wait: a long ALTER TABLE declares nobody dead."""
+    """The beat touches no task, and the duties beside it do not wait: a long ALTER TABLE makes no worker dead."""
     app = make_app(poll_seconds=0.2, heartbeat_seconds=0.2, dead_after_seconds=1.5)
     dead_after = 1.5
 

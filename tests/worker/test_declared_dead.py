@@ -1,4 +1,4 @@
-"""A worker is declared dead and comes back; and what a dead worker held is run by others."""
+"""A worker is declared dead and comes back, and others run the tasks of a dead worker."""
 
 import asyncio
 import time
@@ -12,26 +12,26 @@ from tests.worker.running import attempts, recorded, run_until_empty, status, ta
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])
-async def test_who_was_declared_dead_comes_back_under_a_new_id(
+async def test_a_worker_that_was_declared_dead_comes_back_under_a_new_id(
     make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It drops what it held, its handlers are told, and the tasks run again: lost once, by a cause on record."""
+    """It drops its tasks and informs their handlers. The tasks run again: lost once, with the cause on record."""
     app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
-    told: list[int] = []
+    cancelled_attempts: list[int] = []
 
     async def on_loop(context: Context) -> int:
         if context.attempt == 1:
             try:
                 await asyncio.Event().wait()
             finally:
-                told.append(context.attempt)
+                cancelled_attempts.append(context.attempt)
         return context.attempt
 
     def in_thread(context: Context) -> int:
         while context.attempt == 1 and not context.cancelled:
             time.sleep(0.005)
         if context.attempt == 1:
-            told.append(context.attempt)
+            cancelled_attempts.append(context.attempt)
         return context.attempt
 
     work = app.task(name="work")(on_loop if colour == "async" else in_thread)
@@ -49,7 +49,7 @@ async def test_who_was_declared_dead_comes_back_under_a_new_id(
     row = task(connection, task_id)
     assert (2, 1, 2) == (row.attempt, row.losses, row.result)
     assert [(1, "lost")] == attempts(connection, task_id)
-    assert [1] == told
+    assert [1] == cancelled_attempts
     assert [(1, row.worker_id)] == [(event.dropped, event.new_worker_id) for event in died]
     states = connection.execute("SELECT id, state FROM orchestrator.workers ORDER BY started_at").fetchall()
     assert [(died[0].worker_id, "dead"), (died[0].new_worker_id, "stopped")] == states
@@ -58,7 +58,8 @@ async def test_who_was_declared_dead_comes_back_under_a_new_id(
 async def test_a_new_id_is_adopted_only_with_its_row(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """Declared dead while its new row cannot be written: it tries again, and never claims under an id without one."""
+    """The worker is declared dead while its new row cannot be written. It tries again, and never claims under an id
+    without a row."""
     app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.5)
 
     @app.task(name="work")
@@ -82,8 +83,10 @@ async def test_a_new_id_is_adopted_only_with_its_row(
     ).fetchall()
 
 
-def test_what_a_dead_worker_held_is_run_by_another(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """What it had begun counts a loss and an attempt; what it had only claimed counts neither."""
+def test_another_worker_runs_the_tasks_of_a_dead_one(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """A task that had begun counts a loss and an attempt; a task that was only claimed counts neither."""
     seen: dict[int, tuple[int, int]] = {}
 
     @app.task(name="work")
@@ -106,10 +109,10 @@ def test_what_a_dead_worker_held_is_run_by_another(app: Orchestrator, connection
     assert [events.TasksRecovered(returned=2, dead_lettered=0, workers=1)] == recovered
 
 
-async def test_who_comes_back_holds_a_beacon_again_soon(
+async def test_a_worker_that_comes_back_soon_holds_a_beacon_again(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """Its listener hears for the new id, over the connection it has."""
+    """Its listener uses the new id, over the same connection."""
     app = make_app(heartbeat_seconds=0.2)
 
     @app.task(name="work")

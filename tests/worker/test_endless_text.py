@@ -1,4 +1,4 @@
-"""What a handler raises or returns is its own code: it may take for ever, and costs its attempt and nothing else."""
+"""The text of an exception or a result is the handler's own code: it may never end, and costs only its attempt."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ FOR_EVER_SECONDS = 25.0
 
 
 def go_on() -> str:
-    """Keep the interpreter busy for ever."""
+    """Run Python code for ever."""
     end = time.monotonic() + FOR_EVER_SECONDS
     while time.monotonic() < end:
         pass
@@ -97,7 +97,7 @@ def test_a_text_that_never_comes_ends_its_attempt(
     what: str,
     colour: str,
 ) -> None:
-    """The class is on record, and that the text could not be made; the worker's loop turns all the while."""
+    """The record has the class, and says that the text could not be made. The worker's loop is never blocked."""
     monkeypatch.setattr(error_text, "TEXT_SECONDS", TEXT_SECONDS)
     make, class_name = ENDLESS[what]
 
@@ -121,7 +121,7 @@ def test_a_text_that_never_comes_ends_its_attempt(
 def test_a_name_that_never_comes_is_not_asked_for(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """A metaclass may have a __qualname__ of its own; what Python calls the class is known without."""
+    """A metaclass may have a __qualname__ of its own; Python's own name of the class needs none of it."""
 
     def raising() -> None:
         raise EndlessName("no")
@@ -161,7 +161,7 @@ def test_a_chain_of_a_hundred_thousand_causes_is_not_followed(
 async def test_a_text_that_never_comes_keeps_no_other_task_waiting(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Others run while it is waited for; and the thread that made it ends, as far as Python can end it."""
+    """Others run during the wait, and the thread that makes the text ends, as far as Python can end it."""
     served = threading.Event()
 
     class Watching(Exception):
@@ -186,7 +186,7 @@ async def test_a_text_that_never_comes_keeps_no_other_task_waiting(
 async def test_a_thread_that_makes_endless_text_is_interrupted(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would take half of the time of every other task, for ever."""
+    """Otherwise it would take half of the time of every other task, for ever."""
     monkeypatch.setattr(error_text, "TEXT_SECONDS", TEXT_SECONDS)
     ended = threading.Event()
 
@@ -219,7 +219,7 @@ class EndlessItems(UserDict[str, int]):
 def test_a_result_that_never_ends_is_a_timeout(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """What a handler returns is written off the loop, and within the attempt's timeout."""
+    """A result is encoded off the loop, and within the attempt's timeout."""
 
     def returning() -> Any:
         return EndlessItems()

@@ -1,7 +1,7 @@
-"""Processes that are killed, stopped and robbed of their server, again and again: each task leaves one entry.
+"""Processes that are killed, stopped and cut off from their server, again and again: each task leaves one entry.
 
-Half of the handlers run on the loop and half in threads. Without a transaction of their own this fails: what had been
-written when a worker was killed is written again.
+Half of the handlers run on the loop and half in threads. Without a transaction of their own this fails: a handler
+whose worker is killed after its write writes again.
 """
 
 import random
@@ -36,7 +36,7 @@ def booked(connection: psycopg.Connection) -> int:
 def test_kill_9_leaves_one_entry_a_task(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """At whatever point: before the entry, between entry and completion, and under the commit."""
+    """At any point: before the entry, between entry and completion, and during the commit."""
     connection.execute(TABLE)
     connection.execute(ENQUEUE, [TOTAL])
     for number in range(1, KILLS + 1):
@@ -56,7 +56,7 @@ def test_kill_9_leaves_one_entry_a_task(
 def test_workers_that_come_and_go_leave_one_entry_a_task(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Two at a time, told to stop at random, hurried at random, each followed by another."""
+    """Two at a time, stopped at random, hurried at random, each followed by another."""
     connection.execute(TABLE)
     connection.execute(ENQUEUE, [TOTAL])
     dice = random.Random(7)  # noqa: S311 - no secret
@@ -65,7 +65,9 @@ def test_workers_that_come_and_go_leave_one_entry_a_task(
             worker(database_url, tmp_path / f"{number}a.log", **HAVE) as one,
             worker(database_url, tmp_path / f"{number}b.log", **HAVE) as other,
         ):
-            eventually(lambda: one.said("worker started") and other.said("worker started"), "both serve")
+            eventually(
+                lambda: one.has_logged("worker started") and other.has_logged("worker started"), "both serve"
+            )
             enough = number * TOTAL // 5
             eventually(lambda enough=enough: booked(connection) >= enough, "some are booked")  # type: ignore[misc]
             for process in (one, other):
@@ -85,7 +87,7 @@ def test_workers_that_come_and_go_leave_one_entry_a_task(
 def test_a_restart_of_the_server_leaves_one_entry_a_task(
     mode: servers.StopMode, total: int, tmp_path: Path
 ) -> None:
-    """It is told to end in the middle of a drain, or crashes: what was committed is there, and not run again."""
+    """The server stops under load, or crashes: committed writes stay, and their tasks do not run again."""
     with servers.private() as server:
         ask(server, lambda connection: connection.execute(TABLE))
         ask(server, lambda connection: connection.execute(ENQUEUE, [total]))
@@ -104,7 +106,7 @@ def test_a_restart_of_the_server_leaves_one_entry_a_task(
 
 
 def ask(server: servers.Server, question: Callable[[psycopg.Connection], object]) -> int:
-    """Ask on a session of its own; 0 while there is none."""
+    """Run a query on a session of its own; 0 if there is no session."""
     with suppress(psycopg.OperationalError), psycopg.connect(server.url(), autocommit=True) as connection:
         answer = question(connection)
         return answer if isinstance(answer, int) else 0

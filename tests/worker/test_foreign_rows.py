@@ -1,5 +1,5 @@
-"""What the database may hold and this worker cannot run: payloads that do not fit, bodies Python refuses, types that
-name no handler."""
+"""Rows that the database accepts and this worker cannot run: payloads that do not fit, bodies that Python refuses,
+types without a handler."""
 
 import sys
 from typing import Any
@@ -50,7 +50,7 @@ def test_a_payload_that_does_not_fit_is_a_dead_letter(
 def test_an_unreadable_body_costs_one_task_and_not_the_batch(
     app: Orchestrator, connection: psycopg.Connection, body: str
 ) -> None:
-    """What PostgreSQL stores and Python refuses is a dead letter with the reason; its neighbours complete."""
+    """A body that PostgreSQL stores and Python refuses is a dead letter with the reason; the other tasks complete."""
 
     @app.task(name="any")
     async def anything(context: Context, **payload: Any) -> None: ...
@@ -66,10 +66,10 @@ def test_an_unreadable_body_costs_one_task_and_not_the_batch(
     assert "cannot be read back" in value(connection, message, ids[2])
 
 
-def test_unreadable_metadata_cost_those_who_read_them(
+def test_unreadable_metadata_fail_only_handlers_that_read_them(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """They are decoded when a handler asks for them, and refused by name then."""
+    """They are decoded when a handler reads them, and refused by name then."""
 
     @app.task(name="curious", max_attempts=1)
     async def curious(context: Context) -> None:
@@ -89,7 +89,7 @@ def test_unreadable_metadata_cost_those_who_read_them(
 
 
 def test_a_handler_is_found_in_the_registry_only(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """A type is a key: one that names an importable function is as unknown as any other."""
+    """A type is a key: a type with the name of an importable function is as unknown as any other."""
     names = [
         "os.getcwd",
         "orchestrator.app.Orchestrator",

@@ -1,4 +1,4 @@
-"""Which tasks are ghosts: ours by the database, in nobody's hands, and named twice."""
+"""Which tasks are ghosts: ours in the database, held by no slot, and named in two reports."""
 
 from orchestrator.task.claimed import Claimed, unknown
 from orchestrator.worker.ghosts import Ghosts
@@ -8,8 +8,8 @@ def task(id: int, lease: int = 7) -> Claimed:  # noqa: A002 - as the column
     return unknown(id=id, lease=lease, queue="default", type="mail", attempt=1)
 
 
-def test_who_is_named_once_is_no_ghost_yet() -> None:
-    """It may have been finished while the database answered; another look tells."""
+def test_a_task_that_is_named_once_is_no_ghost_yet() -> None:
+    """It may have been finished before the database answered; the next look shows that."""
     ghosts = Ghosts()
 
     assert [] == ghosts.confirmed([task(1), task(2)])
@@ -20,17 +20,17 @@ def test_who_is_named_once_is_no_ghost_yet() -> None:
     assert not ghosts.are_suspected
 
 
-def test_who_is_named_again_after_a_while_is_no_ghost() -> None:
-    """Twice in a row, and under the same lease: or it was another claim."""
+def test_a_task_that_is_named_again_later_is_no_ghost() -> None:
+    """It must be named twice in a row, under the same lease; otherwise it was another claim."""
     ghosts = Ghosts()
 
-    looks = [ghosts.confirmed(told) for told in ([task(1)], [], [task(1)], [task(1, lease=8)])]
+    looks = [ghosts.confirmed(reported) for reported in ([task(1)], [], [task(1)], [task(1, lease=8)])]
 
     assert [[]] * 4 == looks
 
 
 def test_a_ghost_is_given_back_once() -> None:
-    """While its release is on its way it may be named a third time."""
+    """It may be named a third time during its release."""
     ghosts = Ghosts()
 
     looks = [ghosts.confirmed([task(1)]) for _ in range(3)]

@@ -1,4 +1,4 @@
-"""The heartbeat: what is said to it while a statement of its own is on its way is not lost."""
+"""The heartbeat: a message that arrives during one of its statements is not lost."""
 
 import asyncio
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def line(database_url: str) -> ThreadConnection:
 
 @pytest.fixture
 def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Iterator[Heartbeat]:
-    """A heartbeat that beats when it is told to, or each hour."""
+    """A heartbeat that beats when the test asks for it, and once an hour."""
     config = Config(
         database_url=database_url, queues=("default",), heartbeat_seconds=3600, dead_after_seconds=10800
     )
@@ -46,7 +46,7 @@ def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Ite
         app.registry,
         line,
         held=list,
-        told=lambda _report: None,
+        on_report=lambda _report: None,
         look_seconds=lambda: 3600.0,
         stall=Stall(None, abandon=set, dead_after_seconds=10800),  # type: ignore[arg-type] # never stalled
     )
@@ -57,22 +57,23 @@ def beating(database_url: str, app: Orchestrator, line: ThreadConnection) -> Ite
         beat.stop()
 
 
-def test_the_row_says_after_how_long_a_silence_the_worker_is_dead(
+def test_the_row_has_the_silence_after_which_the_worker_is_dead(
     beating: Heartbeat, connection: psycopg.Connection
 ) -> None:
-    """Its own setting, by which every other worker and every view judges it."""
+    """The worker's own setting, which every other worker and every view uses."""
     assert [(timedelta(seconds=10800),)] == connection.execute(
         "SELECT dead_after FROM orchestrator.workers"
     ).fetchall()
 
 
-def test_a_beacon_put_out_while_a_beat_waits_for_its_connection_is_out_with_it(
+def test_a_beacon_lost_while_a_beat_waits_is_lost_in_that_beat(
     beating: Heartbeat,
     connection: psycopg.Connection,
     line: ThreadConnection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else the row would say that one is lit that is not, for a whole beat, and its worker would pass for dead."""
+    """Otherwise the row would show a beacon that does not exist, for a whole beat, and the worker would be declared
+    dead."""
     beacon = "SELECT beacon FROM orchestrator.workers"
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
     beating.take_beacon(5)
@@ -90,10 +91,10 @@ def test_a_beacon_put_out_while_a_beat_waits_for_its_connection_is_out_with_it(
     eventually(lambda: value(connection, beacon) is None, "it is out", seconds=10)
 
 
-def test_a_beacon_that_went_out_unnoticed_is_out_in_the_row_by_the_next_look(
+def test_a_beacon_lost_without_notice_is_lost_in_the_row_by_the_next_look(
     beating: Heartbeat, connection: psycopg.Connection
 ) -> None:
-    """The loop may be blocked, and its listener cannot say so: the heartbeat tries the lock itself."""
+    """The loop may be blocked, so the listener cannot report it: the heartbeat tries the lock itself."""
     beacon = "SELECT beacon FROM orchestrator.workers"
     connection.execute("SELECT pg_advisory_lock(hashtextextended(%s::text, 5))", [beating.worker_id])
     beating.take_beacon(5)
@@ -104,10 +105,10 @@ def test_a_beacon_that_went_out_unnoticed_is_out_in_the_row_by_the_next_look(
     eventually(lambda: value(connection, beacon) is None, "it is out", seconds=10)
 
 
-def test_a_connection_that_never_answers_is_given_up(
+def test_a_connection_that_never_answers_is_replaced(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though its kernel acknowledges all we send: another is opened, and the beats go on."""
+    """Although its kernel acknowledges all packets: another connection opens, and the beats go on."""
     monkeypatch.setattr("orchestrator.worker.heartbeat.ANSWER_SECONDS", 0.3)
     app = make_app(heartbeat_seconds=0.1)
 
@@ -133,10 +134,10 @@ def test_a_connection_that_never_answers_is_given_up(
     asyncio.run(main())
 
 
-def test_a_ring_asked_for_while_another_is_sent_is_sent_too(
+def test_a_notification_requested_during_another_is_sent_too(
     beating: Heartbeat, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Or a listener that came back would wait in vain, and find itself deaf."""
+    """Otherwise a listener that came back would wait in vain and report that it is deaf."""
     rings: list[bool] = []
 
     def interrupted(*args: object, **options: object) -> object:
@@ -152,10 +153,10 @@ def test_a_ring_asked_for_while_another_is_sent_is_sent_too(
     assert [True, True] == rings
 
 
-async def test_a_registration_whose_answer_was_lost_is_no_end(
+async def test_a_registration_whose_answer_was_lost_is_repeated(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is done again, under the same id, and the worker goes on."""
+    """With the same id, and the worker goes on."""
     app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
     registered = Heartbeat._register
     lost: list[object] = []
@@ -185,10 +186,10 @@ async def test_a_registration_whose_answer_was_lost_is_no_end(
     assert [event.new_worker_id for event in died] == lost
 
 
-def test_who_stops_is_off_the_list_whatever_becomes_of_its_statistics(
+def test_a_stopping_worker_deregisters_even_if_its_statistics_fail(
     beating: Heartbeat, connection: psycopg.Connection, line: ThreadConnection
 ) -> None:
-    """Somebody has the table locked, and the connection breaks under the one who waits for that."""
+    """Another session has locked the table, and the connection breaks during the wait."""
     line.open().execute("SET lock_timeout = 0")
     some = Tally("default", "t", {"completed": 1}, EMPTY, EMPTY, EMPTY)
     events.emit(events.OutcomesWritten(beating.worker_id, 0.1, (some,)))

@@ -1,4 +1,4 @@
-"""Whatever a handler throws, its attempt ends, its worker lives, and it never passes for a success."""
+"""For any exception of a handler, its attempt ends, its worker lives, and it never counts as a success."""
 
 import asyncio
 import concurrent.futures
@@ -25,32 +25,32 @@ from tests.worker.running import (
 
 
 class Rude(BaseException):
-    """Derives from nothing that `except Exception` would catch."""
+    """An exception that `except Exception` does not catch."""
 
 
 class Mute(Exception):
-    """Cannot be told."""
+    """Its text cannot be made."""
 
     def __str__(self) -> str:
         raise RuntimeError("ask me nothing")
 
 
 class Deadly(Exception):
-    """Ends the process of whoever asks what it says."""
+    """Making its text ends the process."""
 
     def __str__(self) -> str:
         raise SystemExit(3)
 
 
 class Odd(Exception):
-    """Says something that is no text."""
+    """Its __str__ returns something that is no text."""
 
     def __str__(self) -> str:
         return 7  # type: ignore[return-value]  # that is the point
 
 
 class HalfMade(Snooze):
-    """A signal whose maker forgot to call the constructor above."""
+    """A signal whose subclass does not call the constructor of its base class."""
 
     def __init__(self) -> None:
         pass
@@ -115,7 +115,7 @@ ZOO: dict[str, tuple[Callable[[], NoReturn], str, str]] = {
 
 @pytest.mark.parametrize("colour", ["async", "def"])
 @pytest.mark.parametrize("animal", ZOO)
-def test_whatever_a_handler_raises_ends_its_attempt_alone(
+def test_any_exception_of_a_handler_ends_only_its_attempt(
     app: Orchestrator, connection: psycopg.Connection, colour: str, animal: str
 ) -> None:
     """Class and message are on record, and the same worker goes on with the next task."""
@@ -162,7 +162,7 @@ def test_whatever_a_handler_raises_ends_its_attempt_alone(
 def test_a_result_that_is_not_json_is_a_failed_attempt(
     app: Orchestrator, connection: psycopg.Connection, result: object, reason: str
 ) -> None:
-    """Failed, and tried again as its attempts allow; the reason names the place, and nothing is cut."""
+    """It fails, and is tried again as its attempts allow. The reason names the path, and nothing is cut."""
     calls = []
 
     @app.task(name="returning", max_attempts=2, backoff=AT_ONCE)
@@ -182,7 +182,7 @@ def test_a_result_that_is_not_json_is_a_failed_attempt(
 def test_a_handler_that_outlives_its_cancellation_costs_the_worker_nothing(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A value returned in spite of the timeout is a value: the work was done."""
+    """A value returned in spite of the timeout counts: the work was done."""
 
     @app.task(name="stubborn", timeout=0.05)
     async def stubborn() -> str:
@@ -197,7 +197,7 @@ def test_a_handler_that_outlives_its_cancellation_costs_the_worker_nothing(
 
 
 def test_two_hundred_short_tasks_leave_no_threads(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Threads are as many as slots, and go with their worker."""
+    """There are as many threads as slots, and they end with their worker."""
     most: list[int] = []
 
     @app.task(name="short")

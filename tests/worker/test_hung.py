@@ -1,4 +1,4 @@
-"""A handler that blocks the event loop for longer than every timeout: its worker does not pass for alive, and goes."""
+"""A handler that blocks the event loop for longer than every timeout: its worker does not count as alive, and ends."""
 
 import asyncio
 import signal
@@ -42,7 +42,7 @@ def enqueue(connection: psycopg.Connection, kind: str = "shop.block", timeout: s
 def test_a_hung_worker_ends_its_process(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """It says why, and leaves the list of the living at once; until then its row says that its loop is blocked."""
+    """It reports why, and is no longer a live worker at once. Until then its row shows that its loop is blocked."""
     with shut(database_url), worker(database_url, tmp_path / "log", "-c", "2") as hung:
         enqueue(connection)
         eventually(
@@ -52,8 +52,8 @@ def test_a_hung_worker_ends_its_process(
         assert 1 == hung.wait()
         eventually(lambda: value(connection, LIVE) == 0, "it is not among the living")
 
-    (said,) = [line for line in hung.events() if line["event"] == "worker hung"]
-    assert (["shop.block"], True) == (said["running"], said["blocked_seconds"] > 2.0)
+    (logged,) = [line for line in hung.events() if line["event"] == "worker hung"]
+    assert (["shop.block"], True) == (logged["running"], logged["blocked_seconds"] > 2.0)
 
 
 def test_a_parent_replaces_a_hung_worker(
@@ -65,7 +65,7 @@ def test_a_parent_replaces_a_hung_worker(
         worker(database_url, tmp_path / "log", "-c", "2", "--processes", "2") as parent,
     ):
         task_id = enqueue(connection)
-        eventually(lambda: parent.said("child died"), "a child is hung, and ends")
+        eventually(lambda: parent.has_logged("child died"), "a child is hung, and ends")
         open_it(keeper)
         eventually(lambda: status(connection, task_id) == "completed", "the task is run")
         eventually(lambda: value(connection, LIVE) == 2, "two workers live again")
@@ -76,7 +76,7 @@ def test_a_parent_replaces_a_hung_worker(
 def test_a_task_without_a_timeout_may_block_for_as_long_as_it_likes(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Nothing says that it is late."""
+    """It is never late."""
     with shut(database_url) as keeper, worker(database_url, tmp_path / "log", "-c", "2") as blocked:
         task_id = enqueue(connection, timeout="0")
         eventually(
@@ -91,12 +91,12 @@ def test_a_task_without_a_timeout_may_block_for_as_long_as_it_likes(
         eventually(
             lambda: value(connection, "SELECT count(blocked_at) FROM orchestrator.workers") == 0, "so it says"
         )
-        assert not blocked.said("worker hung")
+        assert not blocked.has_logged("worker hung")
 
 
 @contextmanager
 def beside(app: Orchestrator) -> Iterator[None]:
-    """Run a worker in a thread of this process, whose loop may be blocked."""
+    """Run a worker in a thread of this process; its loop may be blocked."""
     started = threading.Event()
     stop: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
@@ -120,7 +120,7 @@ def beside(app: Orchestrator) -> Iterator[None]:
 def test_a_hung_worker_of_an_applications_own_process_gives_its_tasks_away(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """The process is not ours to end: the worker beats no more, others run its task, and it begins anew when it can."""
+    """We may not end that process. The worker stops beating, others run its task, and it begins anew when it can."""
     first, second = Orchestrator(database_url, **NOTICING), Orchestrator(database_url, **NOTICING)
     free, runs = threading.Event(), list[str]()
 
@@ -152,7 +152,7 @@ def test_a_hung_worker_of_an_applications_own_process_gives_its_tasks_away(
 
 
 def test_a_loop_that_lags_between_two_looks_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a look has not judged yet is no verdict, though the loop has not turned for a second by now."""
+    """Only a look decides, even if the loop has not turned for a second by now."""
     now = 100.0
     monkeypatch.setattr("orchestrator.worker.stall.time.monotonic", lambda: now)
     stall = Stall(cast(Slots, NoSlots()), abandon=set, dead_after_seconds=30.0)
@@ -168,7 +168,7 @@ def test_a_loop_that_lags_between_two_looks_is_not_hung(monkeypatch: pytest.Monk
 
 
 def test_a_process_that_was_stopped_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time in which nothing of it ran is not the loop's, however short the worker's own dead_after is."""
+    """The time in which the process did not run does not count as the loop's, with any dead_after of the worker."""
     now = 100.0
     monkeypatch.setattr("orchestrator.worker.stall.time.monotonic", lambda: now)
     stall = Stall(cast(Slots, NoSlots()), set, dead_after_seconds=0.8)
@@ -185,7 +185,7 @@ def test_a_process_that_was_stopped_is_not_hung(monkeypatch: pytest.MonkeyPatch)
 
 
 class NoSlots:
-    """Slots in which nothing runs."""
+    """Slots without tasks."""
 
     def running(self) -> list[Claimed]:
         return []
@@ -205,7 +205,7 @@ main()
 def test_a_process_whose_interpreter_is_locked_ends(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """No thread of it runs Python any more; where it is locked is written down."""
+    """No thread of it runs Python any more. The place of the lock is logged."""
     log = tmp_path / "log"
     with log.open("wb") as file:
         process = subprocess.Popen(

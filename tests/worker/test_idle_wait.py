@@ -1,4 +1,4 @@
-"""How long a worker sleeps, what wakes it, and for how long it has asked to be rung meanwhile."""
+"""How long a worker sleeps, what wakes it, and for how long it asks for notifications."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from orchestrator.worker.idle_wait import (
 
 @pytest.fixture
 def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """How long each sleep would have been; nobody sleeps."""
+    """The length of each sleep; no test really sleeps."""
     found: list[float] = []
 
     async def wait(_event: asyncio.Event, seconds: float | None) -> bool:
@@ -32,7 +32,7 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 def resting(times: int, **given: float) -> IdleWait:
-    """Rest so many times after nothing was found."""
+    """Wait this many times after empty claims."""
     tired = IdleWait(poll_seconds=given.get("poll_seconds", 5.0), impatient=False)
     tired.hears(True)
     tired.next_due(None)
@@ -48,14 +48,14 @@ def resting(times: int, **given: float) -> IdleWait:
 
 
 def test_after_a_mark_it_looks_again_a_few_times(naps: list[float]) -> None:
-    """A producer may have looked for sleepers before the mark and committed after it."""
+    """A producer may have looked for idle workers before the mark and committed after it."""
     resting(len(LOOKS_SECONDS))
 
     assert list(LOOKS_SECONDS) == pytest.approx(naps, abs=0.001)
 
 
-def test_then_it_sleeps_for_a_poll(naps: list[float]) -> None:
-    """It is rung meanwhile; the poll is for what was not."""
+def test_an_idle_worker_sleeps_for_a_poll(naps: list[float]) -> None:
+    """A notification wakes it earlier; the poll finds tasks without a notification."""
     tired = resting(len(LOOKS_SECONDS))
     tired.next_due(None)
     asyncio.run(tired.rest())
@@ -63,8 +63,8 @@ def test_then_it_sleeps_for_a_poll(naps: list[float]) -> None:
     assert naps[-1] == pytest.approx(5.0, rel=0.11)
 
 
-def test_who_hears_no_more_looks_more_often(naps: list[float]) -> None:
-    """The poll is all that is left; a shorter one than that is kept."""
+def test_a_worker_without_notifications_looks_more_often(naps: list[float]) -> None:
+    """Only the poll is left. A shorter configured poll is kept."""
     for poll_seconds, deaf in ((5.0, DEAF_POLL_SECONDS), (0.5, 0.5)):
         tired = resting(len(LOOKS_SECONDS), poll_seconds=poll_seconds)
         tired.hears(False)
@@ -75,7 +75,7 @@ def test_who_hears_no_more_looks_more_often(naps: list[float]) -> None:
 
 
 def test_a_mark_outlasts_every_sleep_that_relies_on_it() -> None:
-    """It is written again long before it is over; after the mark nobody would ring any more."""
+    """It is renewed long before its end; after it no producer would notify the worker."""
     tired = IdleWait(poll_seconds=5.0, impatient=False)
     assert tired.mark_seconds() is None, "who cannot hear does not ask to be rung"
     tired.hears(True)
@@ -86,8 +86,8 @@ def test_a_mark_outlasts_every_sleep_that_relies_on_it() -> None:
     assert tired.mark_seconds() is None
 
 
-def test_where_tasks_arrive_densely_nobody_rings(naps: list[float]) -> None:
-    """The mark is taken away, and the worker looks every few milliseconds; of many workers each looks less often."""
+def test_a_hot_worker_needs_no_notification(naps: list[float]) -> None:
+    """It removes its mark and looks every few milliseconds. With many workers each looks less often."""
     tired = resting(0)
     tired.claimed(int(DENSE))
 
@@ -101,7 +101,7 @@ def test_where_tasks_arrive_densely_nobody_rings(naps: list[float]) -> None:
 
 
 async def test_a_freed_slot_ends_no_sleep() -> None:
-    """What was not there a moment ago is not there because a task has ended."""
+    """The end of a task makes no new task ready."""
     tired = IdleWait(poll_seconds=5.0, impatient=False)
     tired.free()
 

@@ -1,4 +1,4 @@
-"""Whose loop a worker runs on."""
+"""Which event loop a worker uses."""
 
 import asyncio
 import gc
@@ -21,7 +21,7 @@ class Knot:
 
 
 class Swift(asyncio.SelectorEventLoop):
-    """A loop from elsewhere."""
+    """A loop of another library."""
 
 
 async def kind() -> type:
@@ -29,7 +29,7 @@ async def kind() -> type:
 
 
 def test_uvloop_is_used_if_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To have installed it is to want it."""
+    """A user who has installed it wants to use it."""
     monkeypatch.setitem(sys.modules, "uvloop", SimpleNamespace(new_event_loop=Swift))
 
     assert Swift is loop.run(kind())
@@ -37,15 +37,15 @@ def test_uvloop_is_used_if_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("found", [None, SimpleNamespace()], ids=["nothing", "a folder of that name"])
 def test_asyncio_is_used_where_it_is_not(monkeypatch: pytest.MonkeyPatch, found: object) -> None:
-    """It is an extra."""
+    """uvloop is an extra."""
     monkeypatch.setitem(sys.modules, "uvloop", found)
 
     assert loop.fastest() is None
     assert Swift is not loop.run(kind())
 
 
-def test_the_collector_comes_seldom_and_as_before_afterwards() -> None:
-    """Thousands of tasks that wait do not call it; what was loaded is not looked at."""
+def test_the_collector_runs_seldom_and_as_before_afterwards() -> None:
+    """Thousands of waiting tasks do not start it, and it does not scan the loaded modules."""
     before = gc.get_threshold(), gc.get_freeze_count()
 
     async def seen() -> tuple[int, bool]:
@@ -68,7 +68,7 @@ def test_garbage_that_is_little_is_collected_soon(monkeypatch: pytest.MonkeyPatc
 
 
 def test_garbage_that_was_in_use_for_long_is_collected_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a handler holds while the collector comes by is looked at less often, and looked at all the same."""
+    """The collector scans long-lived objects of handlers less often, but it does scan them."""
     monkeypatch.setattr(loop, "COLLECT_SECONDS", 0.001)
 
     def churn() -> bool:

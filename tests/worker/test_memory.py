@@ -1,4 +1,4 @@
-"""What a worker holds is bounded in bytes, not only in tasks."""
+"""The memory of a worker's tasks is bounded in bytes, not only in their number."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ HELD_BYTES_MAX = 2 * 16_000_000 + 20 * 4 * 192_000 + 2_000_000
 
 
 def fill(connection: psycopg.Connection, payload: dict[str, str]) -> None:
-    """Put large payloads behind many small ones, which a worker claims a thousand at a time."""
+    """Enqueue large payloads behind many small ones, which a worker claims a thousand at a time."""
     connection.execute(
         "INSERT INTO orchestrator.tasks (type, priority) SELECT 'small', 75 FROM generate_series(1, %s)",
         [SMALL],
@@ -29,7 +29,7 @@ def fill(connection: psycopg.Connection, payload: dict[str, str]) -> None:
 
 
 def most_held(app: Orchestrator) -> int:
-    """Run everything; return the most bytes of payloads that the worker ever held, seen from its handlers."""
+    """Run all tasks. Return the most bytes of payloads that the worker held at any time, as its handlers saw it."""
     most = 0
 
     @app.task(name="small")
@@ -58,7 +58,7 @@ def noise(count: int, first: str = "") -> dict[str, str]:
 def test_large_payloads_after_small_ones_do_not_fill_the_memory(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """What was learned of the small ones says nothing about the large ones."""
+    """The size of the small ones says nothing about the large ones."""
     fill(connection, noise(192_000))
 
     assert most_held(app) <= HELD_BYTES_MAX

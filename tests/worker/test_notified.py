@@ -1,4 +1,4 @@
-"""What becomes of a task, or of its worker, reaches the worker at once: by a notification, or by looking."""
+"""A worker learns of changes of its tasks and of itself at once: by a notification, or by a look."""
 
 import asyncio
 import threading
@@ -39,11 +39,11 @@ PROVEN = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
 
 @pytest.mark.parametrize("hand", HANDS)
-async def test_a_hand_reaches_a_running_coroutine(
+async def test_a_manual_change_reaches_a_running_coroutine(
     app: Orchestrator, connection: psycopg.Connection, hand: str
 ) -> None:
-    """It is cancelled with LeaseLost, which says why; the worker says so too, and no outcome is written."""
-    told: list[Any] = []
+    """It is cancelled with LeaseLost, which gives the reason. The worker reports it, too, and writes no outcome."""
+    received: list[Any] = []
     told_after: list[float] = []
     starts: list[int] = []
 
@@ -55,7 +55,7 @@ async def test_a_hand_reaches_a_running_coroutine(
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError as cancelled:
-            told.extend(cancelled.args)
+            received.extend(cancelled.args)
             told_after.append(time.monotonic())
             assert context.cancelled
             raise
@@ -67,7 +67,7 @@ async def test_a_hand_reaches_a_running_coroutine(
             await until(lambda: status(connection, enqueued.id) == "running", "it runs")
             acted = time.monotonic()
             connection.execute(HANDS[hand], [enqueued.id])
-            await until(lambda: told, "its handler is told")
+            await until(lambda: received, "its handler is told")
             if hand == "requeued":
                 await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
     assert [("LeaseLost", enqueued.id)] == [(type(e).__name__, e.task_id) for e in seen]
@@ -75,14 +75,16 @@ async def test_a_hand_reaches_a_running_coroutine(
     assert hand == "requeued" or hand in seen[0].reason
     task_id, seconds = int(enqueued.id), told_after[0] - acted
 
-    (lost,) = told
+    (lost,) = received
     assert isinstance(lost, LeaseLost)
     assert task_id == lost.task_id
     assert seconds < 1
 
 
-async def test_a_hand_reaches_a_running_thread(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Through `context.cancelled`; a handler that returns then leaves no thread behind."""
+async def test_a_manual_change_reaches_a_running_thread(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """Through `context.cancelled`. A handler that returns then leaves no thread behind."""
 
     @app.task(name="work")
     def work(context: Context) -> str:
@@ -107,18 +109,18 @@ async def test_a_hand_reaches_a_running_thread(app: Orchestrator, connection: ps
 async def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As behind PgBouncer: the worker finds itself deaf, says so, holds no beacon, and looks for itself."""
+    """As behind PgBouncer: the worker notices that it is deaf, reports it, holds no beacon, and polls."""
     monkeypatch.setattr(listen, "LISTEN_WORKERS", b"SELECT 1")
     monkeypatch.setattr(listen, "DEAF_AFTER_SECONDS", 0.1)
     app = make_app(heartbeat_seconds=10.0)
-    told: list[float] = []
+    received: list[float] = []
 
     @app.task(name="work")
     async def work() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            told.append(time.monotonic())
+            received.append(time.monotonic())
 
     with recorded(events.ListenDeaf) as deaf:
         async with working(app):
@@ -127,15 +129,15 @@ async def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
             await until(lambda: status(connection, enqueued.id) == "running", "it runs")
             acted = time.monotonic()
             connection.execute(HANDS["cancelled"], [enqueued.id])
-            await until(lambda: told, "its handler is told")
+            await until(lambda: received, "its handler is told")
             assert [(None,)] == connection.execute("SELECT beacon FROM orchestrator.workers").fetchall()
 
     # With room for a busy machine; by the beat alone it would be ten seconds.
-    assert told[0] - acted < 3
+    assert received[0] - acted < 3
 
 
-async def test_a_worker_can_be_drained_by_hand(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """It finishes what it runs, and ends as if it had been signalled; who did it and why is on record."""
+async def test_an_operator_can_drain_a_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """It finishes its running tasks, and ends as after a signal. The role and the reason are on record."""
     running, finish = asyncio.Event(), asyncio.Event()
 
     @app.task(name="work")
@@ -163,8 +165,8 @@ async def test_a_worker_can_be_drained_by_hand(app: Orchestrator, connection: ps
     ).fetchall()
 
 
-async def test_a_pause_is_told(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Once, and its end too."""
+async def test_a_pause_is_reported(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Once, and its end, too."""
 
     @app.task(name="work")
     async def work() -> None: ...
@@ -180,8 +182,8 @@ async def test_a_pause_is_told(app: Orchestrator, connection: psycopg.Connection
     assert [("default",), ()] == [event.queues for event in seen]
 
 
-def test_a_task_that_cost_two_workers_runs_alone(make_app: MakeApp, connection: psycopg.Connection) -> None:
-    """Nothing beside it and nothing begins while it runs; others go on as soon as it has ended."""
+def test_a_suspect_runs_alone(make_app: MakeApp, connection: psycopg.Connection) -> None:
+    """No other task runs or begins at the same time. Others go on as soon as it has ended."""
     app = make_app(poll_seconds=0.1)
     now: set[int] = set()
     beside: dict[int, int] = {}
@@ -211,8 +213,7 @@ def test_a_task_that_cost_two_workers_runs_alone(make_app: MakeApp, connection: 
 def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
     make_app: MakeApp, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Should it kill its worker, then no outcome that waits to be written goes along: it would cost a task that has
-    ended well a loss that tells against it."""
+    """If it kills its worker, no unwritten outcome may be lost: a completed task would be charged with a loss."""
     app = make_app(poll_seconds=0.1)
     stood: list[str] = []
 
@@ -238,10 +239,10 @@ def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
     assert ["running", "completed"] == stood
 
 
-def test_a_task_with_a_past_is_marked_running_before_it_starts(
+def test_a_task_with_an_error_or_a_loss_is_marked_running_before_it_starts(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """It may kill its worker at its first instruction: found claimed each time, it would never be charged for it."""
+    """It may kill its worker at its first instruction. Found claimed each time, it would never be charged."""
     app = make_app(poll_seconds=0.1)
     begun_as: dict[int, str] = {}
 
@@ -263,7 +264,7 @@ def test_a_task_with_a_past_is_marked_running_before_it_starts(
 async def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While another worker makes room for a suspect already, it is given back, uncharged."""
+    """If another worker already makes room for a suspect, this one gives it back, uncharged."""
     monkeypatch.setattr("orchestrator.worker.suspects.PATIENCE_SECONDS", 0.05)
     app = make_app(poll_seconds=0.1, grace_seconds=0.0)
     put(connection, "claimed", queue="elsewhere", losses=2, worker_id=hire(connection))
@@ -292,10 +293,10 @@ async def test_a_suspect_does_not_keep_a_worker_idle_for_ever(
     assert ("pending", 0) == (status(connection, first_id), task(connection, first_id).attempt)
 
 
-async def test_a_suspect_has_its_turn_whatever_else_runs(
+async def test_a_suspect_gets_its_turn_while_others_run(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What still runs after the grace is given back for it, uncharged and on record, and runs again afterwards."""
+    """Tasks that still run after the grace are given back for it, uncharged and on record, and run again afterwards."""
     monkeypatch.setattr("orchestrator.worker.suspects.PATIENCE_SECONDS", 0.05)
     app = make_app(poll_seconds=0.1, grace_seconds=0.0)
     began: list[int] = []
@@ -330,7 +331,7 @@ async def test_a_suspect_has_its_turn_whatever_else_runs(
 async def test_a_claim_whose_answer_was_lost_goes_back(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """Found at the next look, released under its own lease, uncharged; what is held is left alone."""
+    """The next look finds it. It is released under its own lease, uncharged, and held tasks stay."""
     app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1)
     release = asyncio.Event()
 
@@ -358,10 +359,10 @@ async def test_a_claim_whose_answer_was_lost_goes_back(
     assert (1, 1) == (task(connection, ghost_id).attempt, task(connection, held_id).attempt)
 
 
-async def test_a_suspect_that_waits_is_given_back_by_who_stops(
+async def test_a_stopping_worker_gives_back_a_suspect_that_waits(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """Uncharged: after a clean end nothing of a worker is claimed, though it had not begun."""
+    """Uncharged: after a clean end no task of the worker is claimed."""
     app = make_app(poll_seconds=0.1, grace_seconds=10.0)
     release = asyncio.Event()
 

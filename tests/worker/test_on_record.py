@@ -1,5 +1,5 @@
-"""Whatever began and did not complete its task leaves one record in attempts, however it ended; also where max_attempts
-is 1, and where the database had not learned yet that it began."""
+"""Every execution that does not complete its task leaves one row in attempts, at any end; also with max_attempts =
+1, and also if the database did not know yet that it had begun."""
 
 import asyncio
 from collections import Counter
@@ -18,7 +18,7 @@ QUICK = {"poll_seconds": 0.1, "heartbeat_seconds": 0.1, "dead_after_seconds": 0.
 
 
 class Bench:
-    """An app with one handler, which stays for ever the first time, and what it did."""
+    """An app with one handler, which never ends the first time, and its executions."""
 
     def __init__(self, url: str, **settings: float) -> None:
         self.app = Orchestrator(url, **{**QUICK, **settings})
@@ -48,7 +48,7 @@ def bench(database_url: str) -> Bench:
 
 @pytest.fixture
 def other(bench: Bench, database_url: str) -> Iterator[psycopg.Connection]:
-    """A session that locks each task as soon as it has begun: the mark that it runs goes round a locked row."""
+    """A session that locks each task as soon as it has begun: the statement that marks it running skips locked rows."""
     with psycopg.connect(database_url) as session:
         bench.first = lambda task_id: session.execute(
             "SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [task_id]
@@ -57,7 +57,7 @@ def other(bench: Bench, database_url: str) -> Iterator[psycopg.Connection]:
 
 
 def records(connection: psycopg.Connection, ids: list[int]) -> list[tuple[int, int, str, bool]]:
-    """Return what is on record of these: the attempt, how it ended, and whether its worker and its start are known."""
+    """Return the records of these tasks: the attempt, how it ended, and whether its worker and its start are known."""
     return connection.execute(
         "SELECT task_id, attempt, outcome, worker_id IS NOT NULL AND started_at IS NOT NULL AND lease IS NOT NULL"
         " FROM orchestrator.attempts WHERE task_id = ANY (%s) ORDER BY task_id, id",
@@ -65,10 +65,10 @@ def records(connection: psycopg.Connection, ids: list[int]) -> list[tuple[int, i
     ).fetchall()
 
 
-async def test_what_ran_while_the_workers_were_locked_is_on_record(
+async def test_attempts_under_a_lock_on_the_workers_are_on_record(
     bench: Bench, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """A stranger's lock on the workers keeps every beat away, and the worker gives up what it runs."""
+    """Another session's lock on the workers blocks every beat, and the worker cancels its attempts."""
 
     with recorded(events.WorkerCutOff) as cut_off:
         async with working(bench.app):
@@ -87,10 +87,10 @@ async def test_what_ran_while_the_workers_were_locked_is_on_record(
     assert {outcome for _, _, outcome, _ in records(connection, ids)} <= {"released", "lost"}
 
 
-async def test_what_is_given_back_after_the_grace_is_on_record(
+async def test_an_attempt_that_is_given_back_after_the_grace_is_on_record(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """It does not count as an attempt, and is no secret."""
+    """It does not count as an attempt."""
     bench = Bench(database_url, grace_seconds=0.0)
 
     async with working(bench.app):
@@ -104,10 +104,10 @@ async def test_what_is_given_back_after_the_grace_is_on_record(
     )
 
 
-async def test_what_began_unmarked_under_a_worker_that_was_declared_dead_is_on_record(
+async def test_an_unmarked_attempt_of_a_worker_that_was_declared_dead_is_on_record(
     bench: Bench, other: psycopg.Connection, connection: psycopg.Connection
 ) -> None:
-    """For the leader it had not begun, and comes back as such; its worker comes back too, and knows better."""
+    """For the leader it has not begun, and the task is given back. The worker comes back and records the execution."""
 
     async with working(bench.app):
         (task_id,) = await bench.enqueue()
@@ -137,10 +137,10 @@ WISHES: dict[str, LiteralString] = {
 
 @pytest.mark.parametrize("marked", [True, False], ids=["marked", "unmarked"])
 @pytest.mark.parametrize("wish", WISHES)
-async def test_what_is_taken_away_by_hand_while_it_runs_is_on_record_once(
+async def test_a_running_task_that_a_manual_change_takes_away_is_recorded_once(
     bench: Bench, other: psycopg.Connection, connection: psycopg.Connection, wish: str, *, marked: bool
 ) -> None:
-    """The database records it when it knows that it runs; the worker when it learns of it, in any case."""
+    """The database records it if the task is marked running; the worker records it in any case when it learns of it."""
     if marked:
         bench.first = id
 
@@ -160,7 +160,7 @@ async def test_what_is_taken_away_by_hand_while_it_runs_is_on_record_once(
 
 
 async def test_a_snooze_is_on_record(make_app: MakeApp, connection: psycopg.Connection) -> None:
-    """Each time it was called, with the number of the attempt that it does not count as."""
+    """Each call, with the number of the attempt that it does not count as."""
     app = make_app(**QUICK)
     called: list[int] = []
 

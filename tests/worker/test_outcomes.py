@@ -1,4 +1,4 @@
-"""How attempts end, through a real worker: what a handler returns, raises and asks for, and what its row then says."""
+"""The ends of attempts, through a real worker: a handler's result, exception or request, and the row after it."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ from tests.worker.running import (
 
 
 def test_an_async_handler_runs_on_the_loop(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """It may use what lives on the loop, and its result is in the row."""
+    """It may use objects of the loop, and its result is in the row."""
 
     @app.task(name="double")
     async def double(number: int) -> dict[str, int]:
@@ -41,7 +41,7 @@ def test_an_async_handler_runs_on_the_loop(app: Orchestrator, connection: psycop
 
 
 def test_a_def_handler_runs_in_a_thread(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """It may block: the loop's own thread is another one."""
+    """It may block: the loop runs in another thread."""
 
     @app.task(name="where")
     def where() -> bool:
@@ -80,7 +80,7 @@ def test_a_result_comes_back_equal(
 
 
 def test_a_handler_gets_its_context(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """By annotation, whatever the parameter is called; the lease is that of the row."""
+    """By annotation, with any name of the parameter. The lease is that of the row."""
 
     @app.task(name="who")
     async def who(number: int, me: Context) -> list[Any]:
@@ -100,7 +100,7 @@ def test_a_handler_gets_its_context(app: Orchestrator, connection: psycopg.Conne
 def test_success_on_the_second_try_clears_the_old_error(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """The failure stays on record among the attempts; the row tells of the success alone."""
+    """The failure stays on record among the attempts; the row shows only the success."""
     seen = []
 
     def shaky(context: Context) -> str:
@@ -125,10 +125,10 @@ def test_success_on_the_second_try_clears_the_old_error(
     assert [events.TaskFailed, events.TaskCompleted] == [type(event) for event in happened]
 
 
-def test_an_event_tells_which_worker_for_how_long_and_in_which_trace(
+def test_an_event_has_the_worker_the_duration_and_the_trace(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Of each attempt; and one event tells of all that were written together, with counts and times."""
+    """One event for each attempt, and one for the whole batch, with counts and times."""
     trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
 
     @app.task(name="shaky", backoff=AT_ONCE)
@@ -155,7 +155,7 @@ def test_an_event_tells_which_worker_for_how_long_and_in_which_trace(
 
 
 def test_the_wait_before_a_retry_grows(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """The type's policy decides: 0.1, 0.3, 0.9 s here."""
+    """By the type's policy: 0.1, 0.3, 0.9 s here."""
 
     @app.task(name="never", backoff=Backoff(base_seconds=0.1, factor=3, jitter=0))
     async def never() -> None:
@@ -176,7 +176,7 @@ def test_the_wait_before_a_retry_grows(app: Orchestrator, connection: psycopg.Co
 
 
 def test_the_last_attempt_ends_as_a_dead_letter(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """With class, message and traceback, in the row and in the view, and the handler's frame in it."""
+    """With class, message and traceback, in the row and in the view; the traceback has the handler's frame."""
 
     @app.task(name="doomed", max_attempts=2, backoff=AT_ONCE)
     def doomed() -> None:
@@ -194,8 +194,8 @@ def test_the_last_attempt_ends_as_a_dead_letter(app: Orchestrator, connection: p
     assert 1 == value(connection, "SELECT count(*) FROM orchestrator.dead_letters WHERE id = %s", enqueued.id)
 
 
-def test_retry_waits_as_long_as_it_says(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Its own delay beats the policy, and the attempt counts."""
+def test_retry_waits_for_the_given_time(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """Its own delay overrides the policy, and the attempt counts."""
 
     @app.task(name="later", backoff=Backoff(base_seconds=100, jitter=0))
     async def later(context: Context) -> float:
@@ -214,7 +214,7 @@ def test_retry_waits_as_long_as_it_says(app: Orchestrator, connection: psycopg.C
 
 
 def test_retry_without_a_delay_follows_the_policy(app: Orchestrator) -> None:
-    """So a handler may say 'failed' in plain words."""
+    """So a handler can fail without an error."""
 
     @app.task(name="again", max_attempts=2, backoff=Backoff(base_seconds=0.05, jitter=0))
     async def again() -> None:
@@ -228,7 +228,7 @@ def test_retry_without_a_delay_follows_the_policy(app: Orchestrator) -> None:
 
 
 async def test_a_snooze_costs_no_attempt(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """With a single attempt allowed, it may be called again and again, and each call is on record."""
+    """With one attempt allowed, the handler may run again and again, and each call is on record."""
     calls: list[int] = []
 
     @app.task(name="not-yet", max_attempts=1)
@@ -247,7 +247,7 @@ async def test_a_snooze_costs_no_attempt(app: Orchestrator, connection: psycopg.
 
 
 def test_cancel_ends_the_task_as_cancelled(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """No dead letter, no further attempt; the reason is in the row."""
+    """There is no dead letter and no further attempt; the reason is in the row."""
 
     @app.task(name="unwanted")
     def unwanted() -> None:
@@ -260,8 +260,8 @@ def test_cancel_ends_the_task_as_cancelled(app: Orchestrator, connection: psycop
     assert ("cancelled", "the user has left", 1) == (row.status, row.error["message"], row.attempt)
 
 
-def test_discard_buries_at_once(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Whatever attempts are left."""
+def test_discard_makes_a_dead_letter_at_once(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """With any number of attempts left."""
 
     @app.task(name="hopeless", max_attempts=9)
     async def hopeless() -> None:
@@ -278,7 +278,7 @@ def test_discard_buries_at_once(app: Orchestrator, connection: psycopg.Connectio
 def test_a_dead_letter_requeued_runs_with_fresh_attempts(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """One UPDATE; the whole number of attempts is there again, and the error is gone while it runs."""
+    """With one UPDATE. All attempts are available again, and the error is gone while it runs."""
     mended = False
     seen = []
 
@@ -306,7 +306,7 @@ def test_a_dead_letter_requeued_runs_with_fresh_attempts(
 def test_a_completed_task_is_not_cancelled_but_may_run_again(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Cancelling it is refused with what to do instead; requeueing it by SQL runs it once more."""
+    """The cancel is refused with advice. A requeue with SQL runs it once more."""
     runs: list[int] = []
 
     @app.task(name="count")
@@ -316,7 +316,9 @@ def test_a_completed_task_is_not_cancelled_but_may_run_again(
 
     enqueued = count.enqueue()
     run_until_empty(app)
-    with pytest.raises(psycopg.Error, match="completed and cannot become cancelled by hand") as refused:
+    with pytest.raises(
+        psycopg.Error, match="completed, and a manual change cannot make it cancelled"
+    ) as refused:
         connection.execute("UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s", [enqueued.id])
     connection.execute("UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s", [enqueued.id])
     run_until_empty(app)

@@ -1,4 +1,4 @@
-"""A handler that completes its task in a transaction of its own: what is committed with it, and what undoes both."""
+"""A handler that completes its task in its own transaction: what is committed with it, and what undoes both."""
 
 import asyncio
 import threading
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("ledger")
 def test_the_writes_and_the_completion_are_one_transaction(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """The rows bear the number of the same transaction; the event comes once, and the outbox gets nothing."""
+    """The rows have the number of the same transaction. The event comes once, and the outbox gets nothing."""
     handle = writing(app, colour).enqueue()
 
     with recorded(events.TaskCompleted, events.StaleOutcome, events.OutcomeIgnored) as seen:
@@ -49,10 +49,8 @@ def test_the_writes_and_the_completion_are_one_transaction(
 
 
 @both_colours
-def test_what_raises_inside_undoes_both(
-    app: Orchestrator, connection: psycopg.Connection, colour: str
-) -> None:
-    """The attempt ends by what was raised, and the next one begins with nothing there."""
+def test_an_error_inside_undoes_both(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
+    """The attempt ends with that error, and the next attempt begins without any of the writes."""
 
     def stumble(context: Context) -> None:
         if context.attempt == 1:
@@ -71,7 +69,7 @@ def test_what_raises_inside_undoes_both(
     [(Snooze("1h"), "scheduled"), (Cancel("no"), "cancelled"), (Discard("no"), "dead_letter")],
     ids=["snooze", "cancel", "discard"],
 )
-def test_a_signal_inside_undoes_both_and_is_heeded(
+def test_a_signal_inside_undoes_both_and_has_its_effect(
     app: Orchestrator, connection: psycopg.Connection, colour: str, signal: Exception, end: str
 ) -> None:
     """As without a transaction."""
@@ -86,10 +84,10 @@ def test_a_signal_inside_undoes_both_and_is_heeded(
 
 
 @both_colours
-def test_what_comes_after_the_commit_counts_for_nothing(
+def test_errors_after_the_commit_are_ignored(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It is told, and no failure: the task is completed."""
+    """The event reports the error. The task stays completed."""
 
     def stumble(_context: Context) -> None:
         raise ValueError("too late")
@@ -106,7 +104,7 @@ def test_what_comes_after_the_commit_counts_for_nothing(
 
 @both_colours
 def test_a_result_is_set_inside(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
-    """What is returned comes too late; the same value again is no news."""
+    """A later returned value is too late. The same value again is ignored."""
     written = writing(
         app, colour, inside=lambda context: context.result({"sum": 3}), after=lambda _: {"sum": 3}
     )
@@ -118,10 +116,10 @@ def test_a_result_is_set_inside(app: Orchestrator, connection: psycopg.Connectio
 
 
 @both_colours
-def test_a_value_returned_after_the_commit_is_told(
+def test_a_value_returned_after_the_commit_is_reported(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It cannot be stored any more, and that is no secret."""
+    """It can no longer be stored, and an event reports that."""
     handle = writing(app, colour, after=lambda _: 7).enqueue()
     with recorded(events.OutcomeIgnored) as ignored:
         run_until_empty(app)
@@ -132,7 +130,7 @@ def test_a_value_returned_after_the_commit_is_told(
 
 
 def test_a_result_is_set_without_a_transaction(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """It is what a handler that returns nothing has; a value returned beats it."""
+    """It is the result of a handler that returns nothing. A returned value overrides it."""
 
     @app.task(name="count")
     async def count(context: Context, number: int | None) -> int | None:
@@ -149,7 +147,7 @@ def test_a_result_is_set_without_a_transaction(app: Orchestrator, connection: ps
 def test_a_result_that_is_too_long_fails_where_it_is_set(
     make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
-    """Inside, so that all is undone."""
+    """Inside the block, so that all is undone."""
     app = make_app(result_bytes_max=100)
     handle = writing(app, colour, inside=lambda context: context.result("x" * 101), max_attempts=1).enqueue()
     run_until_empty(app)
@@ -164,22 +162,22 @@ def test_a_result_that_is_too_long_fails_where_it_is_set(
 def test_one_transaction_is_committed_and_no_second(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """The second is refused in words, before it writes anything; so is one inside another."""
-    said: list[str] = []
+    """The second is refused with a message before it writes anything, and so is a nested one."""
+    errors: list[str] = []
 
     async def again(context: Context) -> None:
         try:
             async with context.transaction() as other:
                 await other.execute(ENTRY, [0, 0])
         except RuntimeError as error:
-            said.append(str(error))
+            errors.append(str(error))
 
     def again_in_thread(context: Context) -> None:
         try:
             with context.transaction() as other:
                 other.execute(ENTRY, [0, 0])
         except RuntimeError as error:
-            said.append(str(error))
+            errors.append(str(error))
 
     again_in_colour = again if colour == "async" else again_in_thread
     handle = writing(app, colour, inside=again_in_colour, after=again_in_colour).enqueue()
@@ -187,7 +185,7 @@ def test_one_transaction_is_committed_and_no_second(
 
     assert [(handle.id, 1)] == entries(connection)
     assert [f"a transaction of task {handle.id} is open already", f"task {handle.id} is completed"] == [
-        text.partition(",")[0].partition(":")[0] for text in said
+        text.partition(",")[0].partition(":")[0] for text in errors
     ]
 
 
@@ -195,7 +193,7 @@ def test_one_transaction_is_committed_and_no_second(
 def test_one_that_was_rolled_back_may_be_followed_by_another(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """As a handler does that tries another way."""
+    """So a handler can try another way."""
 
     async def give_up(context: Context) -> None:
         with suppress(ZeroDivisionError):
@@ -214,15 +212,17 @@ def test_one_that_was_rolled_back_may_be_followed_by_another(
     assert [(handle.id, 1)] == entries(connection)
 
 
-def test_the_wrong_colour_is_refused(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """With a word about the right one."""
-    said: dict[str, str] = {}
+def test_a_sync_block_in_a_coroutine_and_the_reverse_are_refused(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """The message names the right form."""
+    errors: dict[str, str] = {}
 
     @app.task(name="blocks")
     async def blocks(context: Context) -> None:
         with pytest.raises(TypeError) as refused, context.transaction():
             pass
-        said["async def"] = str(refused.value)
+        errors["async def"] = str(refused.value)
 
     @app.task(name="loops")
     def loops(context: Context) -> None:
@@ -232,20 +232,20 @@ def test_the_wrong_colour_is_refused(app: Orchestrator, connection: psycopg.Conn
 
         with pytest.raises(TypeError) as refused:
             asyncio.run(loop())
-        said["def"] = str(refused.value)
+        errors["def"] = str(refused.value)
 
     handles = [blocks.enqueue(), loops.enqueue()]
     run_until_empty(app)
 
     assert ["completed"] * 2 == [status(connection, handle.id) for handle in handles]
-    assert "write `async with context.transaction()" in said["async def"]
-    assert "write `with context.transaction()" in said["def"]
+    assert "write `async with context.transaction()" in errors["async def"]
+    assert "write `with context.transaction()" in errors["def"]
 
 
 def test_a_coroutine_may_leave_its_transaction_to_a_thread(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A library that knows no asyncio is no obstacle: the colour is that of who writes."""
+    """A library without asyncio works: the thread that writes decides the form."""
 
     def write(context: Context) -> None:
         with context.transaction() as connection:
@@ -265,15 +265,15 @@ def test_a_coroutine_may_leave_its_transaction_to_a_thread(
 def test_a_commit_of_the_handlers_own_is_refused(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """By psycopg where it can; a COMMIT in words is found at the end, and fails the attempt."""
-    said: list[str] = []
+    """By psycopg if it can. A COMMIT as SQL text is found at the end, and fails the attempt."""
+    errors: list[str] = []
 
     @app.task(name="early", max_attempts=1)
     async def early(context: Context) -> None:
         async with context.transaction() as own:
             with pytest.raises(psycopg.ProgrammingError) as refused:
                 await own.commit()
-            said.append(str(refused.value))
+            errors.append(str(refused.value))
             await own.execute("COMMIT")
 
     @app.task(name="early_in_thread", max_attempts=1)
@@ -281,7 +281,7 @@ def test_a_commit_of_the_handlers_own_is_refused(
         with context.transaction() as own:
             with pytest.raises(psycopg.ProgrammingError) as refused:
                 own.commit()
-            said.append(str(refused.value))
+            errors.append(str(refused.value))
             own.execute("COMMIT")
 
     handle = (early if colour == "async" else early_in_thread).enqueue()
@@ -290,14 +290,14 @@ def test_a_commit_of_the_handlers_own_is_refused(
     row = task(connection, handle.id)
     assert ("dead_letter", "RuntimeError") == (row.status, row.error["class"])
     assert "was ended inside its block" in row.error["message"]
-    assert said[0].startswith("Explicit commit() forbidden")
+    assert errors[0].startswith("Explicit commit() forbidden")
 
 
 @both_colours
 def test_a_commit_that_is_refused_is_a_failure(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """A deferred constraint speaks at the COMMIT; nobody doubts what came of it, and nobody is asked."""
+    """A deferred constraint fails at the COMMIT. The result is certain, so no check is needed."""
     connection.execute(REFUSED_COMMIT)
     connection.execute(ENTRY, [0, 1])
     handle = writing(app, colour, max_attempts=2, backoff=AT_ONCE).enqueue()
@@ -312,7 +312,7 @@ def test_a_commit_that_is_refused_is_a_failure(
 
 @both_colours
 def test_a_missing_leaf_is_made(app: Orchestrator, connection: psycopg.Connection, colour: str) -> None:
-    """Whoever makes leaves was late; what the handler wrote is not lost for that."""
+    """The leader has not made the leaf in time; the handler's writes are not lost."""
     leaf = value(connection, "SELECT orchestrator.ensure_partition()")
     connection.execute(f"DROP TABLE orchestrator.{leaf}")
     handle = writing(app, colour).enqueue()
@@ -325,7 +325,7 @@ def test_a_missing_leaf_is_made(app: Orchestrator, connection: psycopg.Connectio
 def test_a_connection_is_as_new_for_the_next(
     make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
-    """A tenant that was set for one task does not hold for the next, nor does a lock, nor how rows look."""
+    """A tenant of one task does not apply to the next, nor does a lock, nor a row factory."""
     app = make_app(transaction_pool_size=1)
     asked = (
         "SELECT current_setting('app.tenant', true) AS tenant, current_user AS who, pg_backend_pid() AS pid"
@@ -364,7 +364,7 @@ def test_a_connection_is_as_new_for_the_next(
 
 
 def test_an_isolation_level_may_be_set_first(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """READ COMMITTED else; the next one has that again."""
+    """The default is READ COMMITTED, and the next transaction has it again."""
     seen: list[Any] = []
 
     @app.task(name="isolated")
@@ -386,7 +386,7 @@ def test_an_isolation_level_may_be_set_first(app: Orchestrator, connection: psyc
 async def test_a_look_after_the_commit_takes_nothing_from_the_handler(
     make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
-    """Its row is gone from the live ones by its own doing: the handler goes on to its end, and is not cancelled."""
+    """Its row has left the live tasks by its own commit. The handler goes on to its end, and is not cancelled."""
     app = make_app(poll_seconds=0.1, heartbeat_seconds=0.05, dead_after_seconds=30)
     ended: list[bool] = []
     go_on = threading.Event()

@@ -1,4 +1,4 @@
-"""`orchestrator worker --processes N`: killed, told to stop in every way there is, drained, orphaned."""
+"""`orchestrator worker --processes N`: killed, stopped in each way, drained, orphaned."""
 
 import os
 import signal
@@ -23,12 +23,12 @@ SHOP = "tests.worker.tasks:app"
 
 
 def children(process: Process) -> list[int]:
-    """Return the pids of the worker processes that were started, in order."""
+    """Return the pids of the started worker processes, in order."""
     return [line["pid"] for line in process.events() if line["event"] == "child started"]
 
 
 def is_gone(pid: int) -> bool:
-    """Tell whether a process has ended. An orphan may stay a zombie for as long as whoever adopted it likes."""
+    """Return whether a process has ended. An orphan may stay a zombie for as long as its new parent wants."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
@@ -41,10 +41,10 @@ def serving(connection: psycopg.Connection) -> int:
 
 
 @contextmanager
-def family(
+def parent_with(
     url: str, connection: psycopg.Connection, log: Path, *words: str, size: int = 2, **settings: str
 ) -> Iterator[Process]:
-    """Run a parent whose children all serve; nobody of them is left when the block ends well."""
+    """Run a parent whose children all serve. None of them is left when the block ends well."""
     with worker(url, log, "-p", str(size), *words, **settings) as parent:
         eventually(lambda: serving(connection) == size, "all serve")
         yield parent
@@ -53,11 +53,11 @@ def family(
 
 
 @contextmanager
-def busy_family(
+def busy_parent(
     url: str, connection: psycopg.Connection, log: Path
 ) -> Iterator[tuple[Process, list[int], psycopg.Connection]]:
     """The same, each child with one task that waits behind a door."""
-    with door(url) as keeper, family(url, connection, log, "-c", "1") as parent:
+    with door(url) as keeper, parent_with(url, connection, log, "-c", "1") as parent:
         ids = [enqueue(connection, "shop.knock", door=DOOR) for _ in range(2)]
         eventually(lambda: statuses(connection) == {"running": 2}, "both are busy")
         yield parent, ids, keeper
@@ -71,8 +71,8 @@ def drained(connection: psycopg.Connection, count: int) -> bool:
 def test_each_process_is_a_worker_with_a_row_of_its_own(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """What was given to the parent is given to each of them."""
-    with family(
+    """Each gets the parent's options."""
+    with parent_with(
         database_url, connection, tmp_path / "log", "-c", "3", "-q", "mail, sms", "--grace", "7.5", size=3
     ) as parent:
         rows = connection.execute("SELECT pid, capacity, queues FROM orchestrator.workers").fetchall()
@@ -80,8 +80,8 @@ def test_each_process_is_a_worker_with_a_row_of_its_own(
         assert 0 == parent.wait(), parent.log
 
     assert sorted((pid, 3, ["mail", "sms"]) for pid in children(parent)) == sorted(rows)
-    told = [line["grace_seconds"] for line in parent.events() if line["event"] == "worker stopping"]
-    assert [7.5] * 3 == told
+    graces = [line["grace_seconds"] for line in parent.events() if line["event"] == "worker stopping"]
+    assert [7.5] * 3 == graces
     assert [("stopped", 3)] == connection.execute(
         "SELECT state, count(*) FROM orchestrator.workers GROUP BY state"
     ).fetchall()
@@ -90,7 +90,7 @@ def test_each_process_is_a_worker_with_a_row_of_its_own(
 def test_the_environment_may_say_how_many(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """And the children, which have the same environment, keep no children themselves."""
+    """The children have the same environment and start no children themselves."""
     with worker(database_url, tmp_path / "log", ORCHESTRATOR_PROCESSES="2") as parent:
         eventually(lambda: serving(connection) == 2, "both serve")
         parent.signal(signal.SIGTERM)
@@ -102,8 +102,8 @@ def test_the_environment_may_say_how_many(
 def test_a_killed_child_is_replaced_and_its_tasks_are_done(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """One line says how it died and when another comes; the parent's own end is a clean one."""
-    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+    """One line says how it died and when another follows. The parent's own end is clean."""
+    with busy_parent(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
         victim = children(parent)[0]
         os.kill(victim, signal.SIGKILL)
         eventually(lambda: len(children(parent)) == 3, "another takes its place")
@@ -121,8 +121,10 @@ def test_a_killed_child_is_replaced_and_its_tasks_are_done(
 def test_a_worn_out_child_is_replaced_at_once(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Too many threads were left behind in it; that is what restarts are for, and nobody's fault in the end."""
-    with family(database_url, connection, tmp_path / "log", ORCHESTRATOR_LEAKED_THREADS_MAX="0") as parent:
+    """It has too many abandoned threads. Restarts exist for that, so the parent's exit status is 0."""
+    with parent_with(
+        database_url, connection, tmp_path / "log", ORCHESTRATOR_LEAKED_THREADS_MAX="0"
+    ) as parent:
         task_id = enqueue(connection, "shop.doze")
         eventually(lambda: len(children(parent)) == 3 and serving(connection) == 2, "another takes its place")
         parent.signal(signal.SIGTERM)
@@ -137,8 +139,8 @@ def test_a_worn_out_child_is_replaced_at_once(
 def test_a_first_signal_lets_all_of_them_finish(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """They claim no more, what runs is finished, and nobody is left."""
-    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+    """They claim no more, running tasks finish, and no process is left."""
+    with busy_parent(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
         parent.signal(number)
         eventually(lambda: drained(connection, 2), "both drain")
         after = enqueue(connection, "shop.knock", door=DOOR)
@@ -150,14 +152,14 @@ def test_a_first_signal_lets_all_of_them_finish(
 
 
 def test_a_stop_does_not_wait_for_an_application_that_loads(database_url: str, tmp_path: Path) -> None:
-    """Nothing has begun, so nothing is to be finished; and it is no death."""
+    """No task has begun, so none has to finish. The end is no death."""
     (tmp_path / "slow.py").write_text("import threading\nthreading.Event().wait(600)\n")
     path = f"{tmp_path}:{REPOSITORY}"
     parent = begin_worker(
         database_url, tmp_path / "log", "-p", "2", settings={**QUICK, "PYTHONPATH": path}, app="slow:app"
     )
     try:
-        eventually(lambda: parent.said("child started"), "one loads it")
+        eventually(lambda: parent.has_logged("child started"), "one loads it")
         parent.signal(signal.SIGTERM)
         assert 0 == parent.wait(10), parent.log
     finally:
@@ -171,8 +173,8 @@ def test_a_stop_does_not_wait_for_an_application_that_loads(database_url: str, t
 def test_a_second_signal_hurries_all_of_them(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """What runs is given back at once, uncharged."""
-    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, _):
+    """Running tasks are given back at once, uncharged."""
+    with busy_parent(database_url, connection, tmp_path / "log") as (parent, ids, _):
         parent.signal(signal.SIGTERM)
         eventually(lambda: drained(connection, 2), "both drain")
         parent.signal(signal.SIGTERM)
@@ -184,8 +186,8 @@ def test_a_second_signal_hurries_all_of_them(
 def test_a_signal_to_the_whole_service_counts_once(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """As systemd sends it by default: to the parent, which tells the children, and to each of these besides."""
-    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+    """systemd sends it to all by default: to the parent, which informs the children, and to each of the children."""
+    with busy_parent(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
         for pid in (parent.pid, *children(parent)):
             os.kill(pid, signal.SIGTERM)
         eventually(lambda: drained(connection, 2), "both drain")
@@ -201,8 +203,8 @@ def test_a_signal_to_the_whole_service_counts_once(
 def test_ctrl_c_at_a_terminal_counts_once(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """The key reaches everybody in the terminal's foreground; the children, which would each print a traceback while
-    they load the application, are not there."""
+    """The key reaches all processes in the terminal's foreground. The children, which would print a traceback while
+    they load the application, are not in it."""
     with (
         door(database_url) as keeper,
         at_terminal("worker", SHOP, "-p", "2", "-c", "1", cwd=REPOSITORY, url=database_url) as parent,
@@ -226,7 +228,7 @@ def test_children_of_a_killed_parent_finish_and_end(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, drains: bool
 ) -> None:
     """The end of the line to the parent tells them. It is no second signal: those that drain do not hurry."""
-    with busy_family(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
+    with busy_parent(database_url, connection, tmp_path / "log") as (parent, ids, keeper):
         if drains:
             parent.signal(signal.SIGTERM)
             eventually(lambda: drained(connection, 2), "both drain")
@@ -239,15 +241,15 @@ def test_children_of_a_killed_parent_finish_and_end(
     assert [("completed", 1)] * 2 == [(status(connection, i), task(connection, i).attempt) for i in ids]
 
 
-def test_a_worker_drained_by_hand_is_not_replaced(
+def test_a_manually_drained_worker_is_not_replaced(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """The other goes on; when every one of them is drained the parent ends, and well."""
+    """The other goes on. When all of them are drained, the parent ends with status 0."""
     drain = "SELECT orchestrator.drain_worker(id) FROM orchestrator.workers WHERE pid = %s"
-    with family(database_url, connection, tmp_path / "log") as parent:
+    with parent_with(database_url, connection, tmp_path / "log") as parent:
         first, second = children(parent)
         connection.execute(drain, [first])
-        eventually(lambda: parent.said("child ended"), "it ends")
+        eventually(lambda: parent.has_logged("child ended"), "it ends")
         task_id = enqueue(connection, "shop.work")
         eventually(lambda: status(connection, task_id) == "completed", "the other goes on")
         connection.execute(drain, [second])
@@ -260,7 +262,7 @@ def test_a_worker_drained_by_hand_is_not_replaced(
 def test_until_empty_ends_with_all_of_them(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Who finds nothing left ends, and is not replaced."""
+    """A child that finds no more tasks ends, and is not replaced."""
     connection.execute(
         "INSERT INTO orchestrator.tasks (type) SELECT 'shop.work' FROM generate_series(1, 500)"
     )
@@ -274,7 +276,7 @@ def test_until_empty_ends_with_all_of_them(
 def test_a_file_named_like_a_module_of_python_does_not_keep_children_from_starting(
     database_url: str, tmp_path: Path
 ) -> None:
-    """The current folder is the application's, and comes no earlier in a child than in `orchestrator` itself."""
+    """The current folder is the application's, and has the same place in a child's path as in `orchestrator` itself."""
     (tmp_path / "selectors.py").write_text("raise RuntimeError('this one is for the application')\n")
     (tmp_path / "jobs.py").write_text("from orchestrator import Orchestrator\napp = Orchestrator()\n")
     script = Path(sys.executable).with_name("orchestrator")
@@ -288,33 +290,33 @@ def test_a_file_named_like_a_module_of_python_does_not_keep_children_from_starti
 
 
 @pytest.mark.parametrize(
-    ("spec", "code", "said"),
+    ("spec", "code", "message"),
     [
         ("tests.worker.shob:app", 2, "there is no module 'tests.worker.shob'"),
         ("tests.worker.tasks:apq", 2, "did you mean tests.worker.tasks:app?"),
         (SHOP, 1, "no orchestrator schema yet; run `orchestrator migrate`"),
     ],
 )
-def test_what_is_wrong_from_the_start_is_said_once(
-    empty_database_url: str, spec: str, code: int, said: str
+def test_an_error_at_the_start_is_reported_once(
+    empty_database_url: str, spec: str, code: int, message: str
 ) -> None:
-    """By the first child, alone; nobody tries again."""
+    """By the first child only; the parent starts no other."""
     done = run("worker", spec, "-p", "3", url=empty_database_url)
 
-    assert (code, 1) == (done.returncode, done.stderr.count(said)), done.stderr
+    assert (code, 1) == (done.returncode, done.stderr.count(message)), done.stderr
     assert (1, 1) == (done.stderr.count('"child started"'), done.stderr.count('"child died"'))
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["-p", "0"], "0 is not in the range"),
         (["-p", "two"], "'two' is not a valid integer"),
         (["-p", "2", "-q", ","], "no queue is named"),
     ],
 )
-def test_a_wrong_command_line_starts_nobody(words: list[str], said: str) -> None:
+def test_a_wrong_command_line_starts_no_worker(words: list[str], message: str) -> None:
     """Exit status 2."""
     done = run("worker", SHOP, *words)
 
-    assert (2, True, False) == (done.returncode, said in done.stderr, "child started" in done.stderr)
+    assert (2, True, False) == (done.returncode, message in done.stderr, "child started" in done.stderr)

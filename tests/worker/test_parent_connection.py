@@ -1,4 +1,4 @@
-"""The child's end of the line to its parent, where there is no worker yet, or none that can be told."""
+"""The child's end of the connection to its parent, when there is no worker yet, or none that can be informed."""
 
 import signal
 import socket

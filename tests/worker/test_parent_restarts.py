@@ -1,4 +1,4 @@
-"""How the parent judges its children's ends: after how long another takes the place, and what its own exit code is. The
+"""The parent's reaction to the ends of its children: the delay before a replacement, and its own exit code. The
 children do nothing but end."""
 
 import sys
@@ -83,7 +83,7 @@ def test_a_child_that_dies_again_and_again_is_waited_for_ever_longer() -> None:
     assert (3, {"exit code 3"}) == (code, {event.how for event in died})
 
 
-def test_who_has_lived_for_a_while_is_replaced_as_if_it_were_the_first_time() -> None:
+def test_a_child_that_has_lived_for_a_while_is_replaced_without_delay() -> None:
     """What it died of was not its start."""
     _, died = run(ends(3), deaths=4, settled_seconds=0.0)
 
@@ -107,7 +107,7 @@ def test_a_status_of_success_that_was_not_announced_is_a_crash(status: int) -> N
     assert (1, {f"exit code {status}, without a clean stop"}) == (code, {event.how for event in died})
 
 
-def test_who_died_and_was_replaced_is_forgiven() -> None:
+def test_a_death_is_forgotten_after_a_successful_replacement() -> None:
     """The last end of each place counts."""
     code, died = run(SERVES + "os.kill(os.getpid(), 9)", ends(0))
 
@@ -121,7 +121,7 @@ def test_the_first_child_that_never_serves_ends_it_all() -> None:
     assert (1, [None]) == (code, waits(died))
 
 
-def test_a_program_that_cannot_be_started_is_told() -> None:
+def test_a_program_that_cannot_be_started_is_reported() -> None:
     """The first one is the end; a later one is tried again."""
     missing: Command = lambda line: ["/nowhere/python"]  # noqa: E731
 
@@ -138,8 +138,8 @@ def test_a_program_that_cannot_be_started_is_told() -> None:
     ("first", "second", "expected"),
     [(0, 0, 0), (0, 1, 1), (2, 1, 2), (WORN_OUT_CODE, 0, 0)],
 )
-def test_the_worst_end_is_the_parents(first: int, second: int, expected: int) -> None:
-    """Of those who were told to stop."""
+def test_the_worst_exit_status_is_the_parents(first: int, second: int, expected: int) -> None:
+    """The worst exit status among the children that were asked to stop."""
     programs = [OBEYS + (STOPS if code in CLEAN else "") + f"os._exit({code})" for code in (first, second)]
 
     code, _ = run(*programs, processes=2, serving=2)
@@ -148,7 +148,7 @@ def test_the_worst_end_is_the_parents(first: int, second: int, expected: int) ->
 
 
 def test_a_child_that_does_not_end_is_killed() -> None:
-    """Long after its grace; that is a fault, since its tasks have to be recovered."""
+    """Long after its grace. That is a failure, because its tasks must be recovered."""
     with recorded(events.ChildKilled) as killed:
         code, died = run(OBEYS + "signal.pause()", OBEYS + STOPS, processes=2, serving=2, margin_seconds=0.2)
 
@@ -159,6 +159,6 @@ def test_a_child_that_does_not_end_is_killed() -> None:
     ("status", "expected"),
     [(0, 0), (1, 1), (2, 2), (WORN_OUT_CODE, 0), (-9, 137), (-11, 139), (-15, 0), (-2, 0), (-1, 0)],
 )
-def test_an_end_is_worth_its_code(status: int, expected: int) -> None:
-    """A death by a signal n is 128 + n, but for those that mean: end."""
+def test_an_end_has_its_exit_status(status: int, expected: int) -> None:
+    """A death by signal n is 128 + n, except for the signals that ask for an end."""
     assert expected == fault(status)

@@ -1,4 +1,4 @@
-"""Workers as processes, killed, told to stop, and paused."""
+"""Workers as processes: killed, stopped, and paused."""
 
 import json
 import signal
@@ -20,7 +20,7 @@ CONFIDENTIAL = "hunter2-in-the-payload"
 
 @contextmanager
 def door(url: str, number: int = DOOR) -> Iterator[psycopg.Connection]:
-    """Keep the handlers that knock waiting, until the session is closed or the lock let go."""
+    """Make the handlers that knock wait until the session closes or releases the lock."""
     with psycopg.connect(url, autocommit=True) as keeper:
         keeper.execute("SELECT pg_advisory_lock(%s)", [number])
         yield keeper
@@ -44,7 +44,7 @@ def enqueue(connection: psycopg.Connection, kind: str, **payload: object) -> int
 def test_kill_9_between_claim_and_finish_loses_nothing(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """What the killed one ran is run by another, once more, with the loss and its cause on record."""
+    """Another worker runs the killed worker's task, once more, with the loss and its cause on record."""
     with door(database_url) as keeper:
         ids = [enqueue(connection, "shop.knock", door=DOOR) for _ in range(3)]
         with worker(database_url, tmp_path / "first.log", "-c", "2") as first:
@@ -63,10 +63,10 @@ def test_kill_9_between_claim_and_finish_loses_nothing(
     )
 
 
-def test_kill_9_in_the_middle_of_a_drain_loses_nothing(
+def test_kill_9_under_load_loses_nothing(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Again and again, wherever it stands: claimed, running, or between outcome and answer."""
+    """Again and again, in any state: claimed, running, or between outcome and answer."""
     total = 3000
     connection.execute(
         "INSERT INTO orchestrator.tasks (type) SELECT 'shop.work' FROM generate_series(1, %s)", [total]
@@ -89,12 +89,12 @@ def test_kill_9_in_the_middle_of_a_drain_loses_nothing(
 def test_a_first_signal_drains(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """It claims no more, what runs may finish, and it exits with 0."""
+    """It claims no more, running tasks may finish, and it exits with 0."""
     with door(database_url) as keeper, worker(database_url, tmp_path / "log", "-c", "1") as process:
         first, second = (enqueue(connection, "shop.knock", door=DOOR) for _ in range(2))
         eventually(lambda: status(connection, first) == "running", "one runs")
         process.signal(number)
-        eventually(lambda: process.said("worker stopping"), "it stops")
+        eventually(lambda: process.has_logged("worker stopping"), "it stops")
         eventually(
             lambda: value(connection, "SELECT state FROM orchestrator.workers") == "draining",
             "its row says so",
@@ -112,17 +112,17 @@ def test_a_first_signal_drains(
 def test_a_second_signal_hurries(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """What runs is given back at once, uncharged; still the exit code is 0: nothing was lost."""
+    """Running tasks are given back at once, uncharged. The exit status is still 0: nothing was lost."""
     with door(database_url), worker(database_url, tmp_path / "log") as process:
         task_id = enqueue(connection, "shop.knock", door=DOOR)
         eventually(lambda: status(connection, task_id) == "running", "it runs")
         process.signal(number)
-        eventually(lambda: process.said("worker stopping"), "it stops")
+        eventually(lambda: process.has_logged("worker stopping"), "it stops")
         process.signal(number)
         assert 0 == process.wait(8), process.log
 
     assert ("pending", 0) == (status(connection, task_id), task(connection, task_id).attempt)
-    assert process.said("task released")
+    assert process.has_logged("task released")
 
 
 def test_a_thread_that_never_ends_does_not_keep_the_process(
@@ -134,14 +134,14 @@ def test_a_thread_that_never_ends_does_not_keep_the_process(
         assert 0 == process.wait(10), process.log
 
     assert "dead_letter" == status(connection, task_id)
-    assert process.said("handler abandoned")
+    assert process.has_logged("handler abandoned")
 
 
 def test_a_paused_process_finds_its_task_taken_and_goes_on_anew(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """SIGSTOP for longer than dead_after: another runs the task; the late outcome changes nothing, and the paused one
-    goes on under a new id."""
+    """SIGSTOP for longer than dead_after: another worker runs the task. The late outcome changes nothing, and the
+    paused worker goes on under a new id."""
     with (
         door(database_url) as keeper,
         worker(database_url, tmp_path / "paused.log") as paused,
@@ -176,7 +176,7 @@ def test_a_paused_process_finds_its_task_taken_and_goes_on_anew(
 def test_a_late_outcome_changes_nothing_while_another_runs_the_task(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """The first one's success comes while the second attempt runs: only the second's outcome is written."""
+    """The first worker's success arrives while the second attempt runs: only the second outcome is written."""
     with (
         door(database_url) as first_door,
         door(database_url, DOOR + 1) as second_door,
@@ -204,10 +204,10 @@ def runs_again(connection: psycopg.Connection, task_id: int) -> bool:
     return (row.attempt, row.status) == (2, "running")
 
 
-def test_blocking_the_loop_does_not_cost_a_worker_its_life(
+def test_a_blocked_loop_makes_no_worker_dead(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """The beat comes from a thread of its own."""
+    """The beat has a thread of its own."""
     task_id = enqueue(connection, "shop.busy", seconds=2.5)
     with worker(database_url, tmp_path / "busy.log", "--until-empty") as busy:
         eventually(lambda: status(connection, task_id) == "running", "it runs")
@@ -224,7 +224,7 @@ def test_blocking_the_loop_does_not_cost_a_worker_its_life(
 def test_a_worker_survives_a_restart_of_its_server(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """All of its sessions end at once; it goes on by itself."""
+    """All its sessions end at once; it goes on by itself."""
     with worker(database_url, tmp_path / "log") as process:
         first = enqueue(connection, "shop.add", first=1, second=2)
         eventually(lambda: status(connection, first) == "completed", "it serves")
@@ -243,7 +243,7 @@ def test_a_worker_survives_a_restart_of_its_server(
 def test_log_lines_are_json_and_hold_no_payload(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """On standard error, where there is no terminal; with the level asked for, every state change is a line."""
+    """On standard error, without a terminal. At that level every change of state is a line."""
     enqueue(connection, "shop.fail", secret=CONFIDENTIAL)
     enqueue(connection, "shop.fail", stranger=CONFIDENTIAL)
     enqueue(connection, "nobody.knows", secret=CONFIDENTIAL)
@@ -260,5 +260,5 @@ def test_log_lines_are_json_and_hold_no_payload(
 
 
 def lost_its_leases(process: Process) -> bool:
-    """Tell whether it has said that its leases are gone: by the database, or by its own clock, whichever was first."""
-    return process.said("worker declared dead") or process.said("worker cut off")
+    """Return whether it has logged that its leases are void: by the database, or by its own clock."""
+    return process.has_logged("worker declared dead") or process.has_logged("worker cut off")

@@ -1,4 +1,4 @@
-"""What a handler says of its progress: shown while it runs, fenced, and never in anybody's way."""
+"""A handler's progress: visible while it runs, fenced, and it never delays the handler."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ SHOWN = "SELECT progress FROM orchestrator.running_tasks WHERE id = %s"
 async def test_progress_is_seen_while_the_task_runs(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """In the view that people look at; the last value counts, and stays on the row that has ended."""
+    """In the view for operators. The last value counts, and stays on the row of the ended task."""
     steps = [threading.Event() for _ in range(2)]
 
     def report(context: Context, step: int) -> None:
@@ -67,8 +67,10 @@ def shown(connection: psycopg.Connection, task_id: int) -> Any:
     return None if row is None else row[0]
 
 
-def test_the_last_word_of_a_failed_attempt_is_kept(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """It tells how far it came."""
+def test_the_last_progress_of_a_failed_attempt_is_kept(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """It shows how far the attempt came."""
 
     @app.task(name="work", max_attempts=1)
     async def work(context: Context) -> None:
@@ -84,10 +86,10 @@ def test_the_last_word_of_a_failed_attempt_is_kept(app: Orchestrator, connection
     }
 
 
-async def test_all_of_a_worker_are_written_in_one_statement_a_second(
+async def test_a_worker_writes_all_progress_in_one_statement_a_second(
     app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many tasks say something, and however often."""
+    """For any number of tasks and reports."""
     written: list[dict[Any, str]] = []
     report = finish.report
 
@@ -120,7 +122,7 @@ async def test_all_of_a_worker_are_written_in_one_statement_a_second(
 def test_a_report_under_a_void_lease_changes_nothing(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """Fenced like all that a worker writes: the row of the next attempt is not touched."""
+    """Fenced like each write of a worker: the row of the next attempt does not change."""
     app = make_app(heartbeat_seconds=10.0, poll_seconds=0.2)
     release = threading.Event()
 
@@ -142,7 +144,7 @@ def test_a_report_under_a_void_lease_changes_nothing(
 async def test_a_lock_on_a_row_keeps_no_other_report_waiting(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Nor the outcome of anybody: what is locked is left out, and made up for by the next report."""
+    """Nor an outcome. A locked row is skipped, and the next report writes it."""
     release = asyncio.Event()
 
     @app.task(name="work")
@@ -169,7 +171,7 @@ async def test_a_lock_on_a_row_keeps_no_other_report_waiting(
 async def test_a_report_waits_for_no_database(
     app: Orchestrator, connection: psycopg.Connection, outage: Outage
 ) -> None:
-    """The handler goes on, the report is lost, and the attempt ends as it would have."""
+    """The handler goes on, the report is lost, and the end of the attempt is the same."""
     ended: list[int] = []
 
     @app.task(name="work")
@@ -192,7 +194,7 @@ async def test_a_report_waits_for_no_database(
 
 
 def test_a_report_that_is_refused_costs_no_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """It is told, and the attempt ends as it would have."""
+    """An event reports it, and the end of the attempt is the same."""
     connection.execute("ALTER TABLE orchestrator.tasks_live ADD CHECK (progress IS DISTINCT FROM '1')")
 
     @app.task(name="work")
@@ -208,7 +210,7 @@ def test_a_report_that_is_refused_costs_no_worker(app: Orchestrator, connection:
 
 
 @pytest.mark.parametrize(
-    ("said", "why"),
+    ("unstorable", "why"),
     [
         ("x" * 17_000, "progress takes 17,002 bytes"),
         ({1, 2}, "progress is a set"),
@@ -216,14 +218,14 @@ def test_a_report_that_is_refused_costs_no_worker(app: Orchestrator, connection:
     ],
     ids=["long", "set", "nan"],
 )
-def test_what_cannot_be_shown_is_refused_where_it_is_said(
-    app: Orchestrator, connection: psycopg.Connection, said: object, why: str
+def test_progress_that_cannot_be_stored_is_refused_at_the_call(
+    app: Orchestrator, connection: psycopg.Connection, unstorable: object, why: str
 ) -> None:
-    """As a result would be."""
+    """Like a result."""
 
     @app.task(name="work", max_attempts=1)
     async def work(context: Context) -> None:
-        context.progress(said)
+        context.progress(unstorable)
 
     handle = work.enqueue()
     run_until_empty(app)
@@ -231,7 +233,7 @@ def test_what_cannot_be_shown_is_refused_where_it_is_said(
     assert task(connection, handle.id).error["message"].startswith(why)
 
 
-def test_a_retry_begins_without_the_old_progress_being_in_the_way(
+def test_a_retry_keeps_the_old_progress_until_its_first_report(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
     """What the first attempt said is there until the second says something."""

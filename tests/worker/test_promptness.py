@@ -1,8 +1,8 @@
-"""How soon a task starts that matters: before a heap of others, beside slow ones, and at its moment.
+"""How soon an urgent task starts: before a large backlog, beside slow tasks, and at its time.
 
-The bars here are several times what is held elsewhere to be good (`orchestrator bench` measures that): a busy machine
-must not fail them, and a wait for a poll, or behind a long handler, must. What was measured goes into the report of the
-test run (`record_property`).
+The limits here are several times the usual values (`orchestrator bench` measures those): a busy machine must not
+fail them, but a wait for a poll, or behind a long handler, must. The measured times are in the report of the test
+run (`record_property`).
 """
 
 import asyncio
@@ -64,7 +64,8 @@ class Starts:
 async def test_a_critical_task_starts_soon_before_a_hundred_thousand_low_ones(
     make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
-    """On a worker whose slots are all busy, and that has claimed ahead: it does not get the next slot, but one soon."""
+    """On a worker whose slots are all busy and that has claimed ahead: it does not get the next slot, but an early
+    one."""
     connection.execute(FILL, ["low", LOW])
     app, starts, ran = make_app(), Starts(), list[int]()
 
@@ -87,13 +88,13 @@ async def test_a_critical_task_starts_soon_before_a_hundred_thousand_low_ones(
             waits.append(starts.at[task_id] - begun)
             await until(lambda: len(ran) > 300 + 40 * n, "it is busy with others")  # noqa: B023 - awaited
 
-    record_property("critical_ms", told(waits))
+    record_property("critical_ms", described(waits))
     assert LOW // 2 < value(connection, "SELECT count(*) FROM orchestrator.tasks_live")
     assert median(waits) < CRITICAL_SECONDS / 2
     assert max(waits) < CRITICAL_SECONDS
 
 
-def told(seconds: list[float]) -> str:
+def described(seconds: list[float]) -> str:
     ordered = sorted(1000 * s for s in seconds)
     middle, late = ordered[len(ordered) // 2], ordered[int(len(ordered) * 0.95)]
     return f"p50 {middle:.1f}, p95 {late:.1f}, max {ordered[-1]:.1f} ms of {len(ordered)}"
@@ -102,8 +103,8 @@ def told(seconds: list[float]) -> str:
 async def test_short_tasks_do_not_wait_behind_long_ones(
     app: Orchestrator, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
-    """Slots that were fast, so that hundreds are claimed ahead, fill with long ones: what waits behind them goes back
-    once, and is claimed by who has slots; it starts soon after the claim, and is charged nothing."""
+    """Slots that were fast, so that hundreds of tasks are claimed ahead, fill with long tasks. The tasks behind them
+    go back once, and a worker with free slots claims them. They start soon after the claim, uncharged."""
     connection.execute(FILL, ["short", SHORT])
     ran, holding, over = list[int](), list[int](), asyncio.Event()
 
@@ -137,12 +138,12 @@ async def test_short_tasks_do_not_wait_behind_long_ones(
     assert [(1,)] == connection.execute("SELECT DISTINCT attempt FROM orchestrator.tasks").fetchall()
 
 
-def test_a_delayed_task_starts_at_its_moment(
+def test_a_delayed_task_starts_at_its_time(
     make_app: MakeApp,
     connection: psycopg.Connection,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """On an idle worker that sleeps, long before its poll: each by itself, scattered over two seconds."""
+    """On an idle worker, long before its poll: each task at its own time, within two seconds."""
     app, starts = make_app(poll_seconds=30.0), Starts()
 
     @app.task(name="due")
@@ -162,16 +163,16 @@ def test_a_delayed_task_starts_at_its_moment(
 
     lateness = asyncio.run(main())
 
-    record_property("late_ms", told(lateness))
+    record_property("late_ms", described(lateness))
     assert min(lateness) > -0.05
     assert median(lateness) < LATE_SECONDS
     assert max(lateness) < LATE_SECONDS_MAX
 
 
-async def test_a_retry_starts_at_its_moment(
+async def test_a_retry_starts_at_its_time(
     make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
-    """On a worker that has nothing else, and sleeps: what was claimed for it must not wait for the next poll."""
+    """On an otherwise idle worker: the retry must not wait for the next poll."""
     app, starts = make_app(poll_seconds=30.0), list[float]()
 
     @app.task(name="third time lucky", backoff=Backoff(base_seconds=0.3, factor=1.0, jitter=0.0))
@@ -186,7 +187,7 @@ async def test_a_retry_starts_at_its_moment(
         await until(lambda: len(starts) == 3, "the third attempt has started", seconds=20)
 
     late = [after - before - 0.3 for before, after in pairwise(starts)]
-    record_property("late_ms", told(late))
+    record_property("late_ms", described(late))
     assert median(late) < LATE_SECONDS
     assert max(late) < LATE_SECONDS_MAX
 
@@ -194,7 +195,7 @@ async def test_a_retry_starts_at_its_moment(
 async def test_a_suspect_starts_at_once_where_nothing_else_runs(
     make_app: MakeApp, connection: psycopg.Connection
 ) -> None:
-    """It has cost two workers their lives, and goes alone; an idle worker has nothing to wait for."""
+    """It runs alone, and an idle worker has no task to wait for."""
     app, starts = make_app(poll_seconds=30.0), Starts()
 
     @app.task(name="suspect")
@@ -210,10 +211,10 @@ async def test_a_suspect_starts_at_once_where_nothing_else_runs(
     assert next(iter(starts.at.values())) - begun < LATE_SECONDS_MAX
 
 
-async def test_a_nearer_moment_wakes_who_sleeps_until_a_later_one(
+async def test_a_nearer_time_wakes_a_worker_that_sleeps_until_a_later_one(
     make_app: MakeApp, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
-    """The worker has looked when the next task falls due, and sleeps until then; a nearer one rings."""
+    """The worker knows when the next task is due, and sleeps until then. A nearer task notifies it."""
     app, starts = make_app(poll_seconds=30.0), Starts()
 
     @app.task(name="due")

@@ -1,4 +1,5 @@
-"""The server restarts in the middle of a drain: what was confirmed stays, and is not run again; nothing is lost."""
+"""The server restarts while workers work off a backlog: confirmed outcomes stay, no completed task runs again, and
+no task is lost."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ LOUD = ("-c", "20", "--log-level", "debug")
 
 @pytest.fixture
 def server() -> Iterator[servers.Server]:
-    """A server of the test's own, with tasks to drain."""
+    """A server of the test's own, with tasks."""
     # What was committed without waiting for the disk is in memory until a crash, for certain.
     settings = {"wal_writer_delay": "10s"}
     with servers.private(settings=settings) as server:
@@ -30,8 +31,8 @@ def server() -> Iterator[servers.Server]:
         yield server
 
 
-def told(process: Process, event: str) -> list[int]:
-    """Return the tasks of which it has said this, in order; the last line may not be whole yet."""
+def task_ids(process: Process, event: str) -> list[int]:
+    """Return the tasks of this event in the log, in order; the last line may be incomplete."""
     return [line["task_id"] for line in lines(process) if line["event"] == event]
 
 
@@ -41,11 +42,11 @@ def lines(process: Process) -> list[dict[str, Any]]:
 
 
 def has_completed(process: Process, enough: int) -> bool:
-    return len(told(process, "task completed")) > enough
+    return len(task_ids(process, "task completed")) > enough
 
 
 def done(server: servers.Server) -> set[int]:
-    """Return the tasks that are completed, by the database."""
+    """Return the tasks that are completed in the database."""
     with psycopg.connect(server.url(), autocommit=True) as connection:
         return {
             task_id for (task_id,) in connection.execute("SELECT id FROM orchestrator.tasks_done").fetchall()
@@ -53,19 +54,19 @@ def done(server: servers.Server) -> set[int]:
 
 
 @pytest.mark.parametrize("mode", ["immediate", long("fast")])
-def test_a_restart_in_the_middle_of_a_drain_undoes_nothing_that_was_confirmed(
+def test_a_restart_under_load_undoes_no_confirmed_outcome(
     server: servers.Server, mode: servers.StopMode, tmp_path: Path
 ) -> None:
-    """Twice. What was said to be completed is, and never starts again; what was on its way is sent again, or refused
-    where the crash has forgotten the claim, and then runs again."""
+    """Twice. A task that was reported as completed is completed, and never starts again. An outcome in progress is
+    sent again; if the crash has lost the claim, it is refused, and the task runs again."""
     with worker(server.url(), tmp_path / "log", *LOUD) as process:
         for enough in (TASKS // 6, TASKS // 2):
             eventually(partial(has_completed, process, enough), "some are completed")
             server.stop(mode)
-            confirmed = set(told(process, "task completed"))
+            confirmed = set(task_ids(process, "task completed"))
             server.start()
             assert confirmed <= done(server)
-        eventually(lambda: len(set(told(process, "task completed"))) == TASKS, "all are completed")
+        eventually(lambda: len(set(task_ids(process, "task completed"))) == TASKS, "all are completed")
         assert process.popen.poll() is None
 
     completed = set[int]()
@@ -77,7 +78,7 @@ def test_a_restart_in_the_middle_of_a_drain_undoes_nothing_that_was_confirmed(
             assert line["task_id"] not in completed
     assert completed == done(server)
     # A server that is told to end forgets no claim: then nothing at all runs twice.
-    assert mode == "immediate" or TASKS == len(told(process, "task started"))
+    assert mode == "immediate" or TASKS == len(task_ids(process, "task started"))
     with psycopg.connect(server.url()) as connection:
         assert (TASKS, 0) == connection.execute(
             "SELECT count(*), (SELECT count(*) FROM orchestrator.tasks_live) FROM orchestrator.tasks_done"
@@ -85,4 +86,4 @@ def test_a_restart_in_the_middle_of_a_drain_undoes_nothing_that_was_confirmed(
         # An execution whose claim the crash has forgotten is on record, and no other.
         lost = connection.execute("SELECT outcome FROM orchestrator.attempts").fetchall()
     assert {("lost",)} >= set(lost)
-    assert TASKS + len(lost) == len(told(process, "task started"))
+    assert TASKS + len(lost) == len(task_ids(process, "task started"))

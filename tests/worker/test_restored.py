@@ -1,4 +1,5 @@
-"""Real workers and a real dump, taken while tasks run: what starts elsewhere, what does not, and who has to say so."""
+"""Real workers and a real dump, made while tasks run: what starts elsewhere, what does not, and what an operator
+must do."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +30,8 @@ def elsewhere(administrator: psycopg.Connection, server_url: str) -> Iterator[st
 def test_a_restored_dump_waits_and_then_runs_everything(
     database_url: str, connection: psycopg.Connection, elsewhere: str, tmp_path: Path
 ) -> None:
-    """A worker refuses with a sentence, a migration adopts nothing, a person resumes; the original never notices."""
+    """A worker refuses with a sentence, a migration does not resume the copy, an operator does. The original does
+    not change."""
     connection.execute("SELECT pg_advisory_lock(%s)", [DOOR])
     knock = "SELECT orchestrator.enqueue('shop.knock', '{\"door\": 7}')"
     running = [value(connection, knock) for _ in range(2)]
@@ -67,9 +69,10 @@ def test_a_restored_dump_waits_and_then_runs_everything(
 def test_a_worker_whose_database_is_replaced_claims_nothing(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """It goes on beating, in the row that came with the dump; when a person has resumed, it starts anew and works."""
+    """It goes on beating, in the row from the dump. After an operator has resumed the database, it starts anew and
+    works."""
     with worker(database_url, tmp_path / "log") as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         task_id = value(connection, "SELECT orchestrator.enqueue('shop.work', delay => '0.4 s')")
         file = dumps.dump(database_url, tmp_path / "dump", "--format=custom")
         dumps.restore(database_url, file, "--clean", "--if-exists", "--single-transaction")
@@ -83,15 +86,15 @@ def test_a_worker_whose_database_is_replaced_claims_nothing(
         assert 0 == run("resume", "--after-restore", "--yes", url=database_url).returncode
         eventually(lambda: status(connection, task_id) == "completed", "it works")
 
-        assert process.said("worker declared dead")
+        assert process.has_logged("worker declared dead")
 
 
 def test_a_worker_that_runs_claims_nothing_while_held(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """hold_after_restore() is for a copy that the database cannot tell from itself."""
+    """hold_after_restore() is for a copy that the database cannot recognise."""
     with worker(database_url, tmp_path / "log") as process:
-        eventually(lambda: process.said("worker started"), "it serves")
+        eventually(lambda: process.has_logged("worker started"), "it serves")
         connection.execute("SELECT orchestrator.hold_after_restore()")
         task_id = value(connection, "SELECT orchestrator.enqueue('shop.work')")
         held_at = value(connection, "SELECT now()")

@@ -1,4 +1,4 @@
-"""What a worker takes, in which order, and when: through real workers."""
+"""Which tasks a worker takes, in which order, and when: through real workers."""
 
 import asyncio
 import time
@@ -38,7 +38,7 @@ def test_higher_first_and_fifo_inside_a_priority(app: Orchestrator) -> None:
 
 
 def test_slots_go_to_the_queues_in_turn(app: Orchestrator) -> None:
-    """Not claims: however many tasks a claim takes, no backlogged queue is ever more than a slot or two ahead."""
+    """Slots, not claims: with claims of any size, no backlogged queue is ever more than a slot or two ahead."""
     order: list[str] = []
 
     @app.task(name="note")
@@ -59,7 +59,7 @@ def test_slots_go_to_the_queues_in_turn(app: Orchestrator) -> None:
 async def test_a_paused_queue_is_left_alone_until_resumed(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A pause holds at once, for a worker that serves already; resuming it wakes the worker."""
+    """A pause takes effect at once, for a running worker, too. The resumption wakes the worker."""
 
     @app.task(name="work", queue="paused")
     async def work() -> None: ...
@@ -79,7 +79,7 @@ async def test_a_paused_queue_is_left_alone_until_resumed(
 
 
 def test_only_the_named_queues_are_served(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """A worker for mail leaves reports alone, and ends without waiting for them."""
+    """A worker for mail ignores reports, and ends without a wait for them."""
 
     @app.task(name="work")
     async def work() -> None: ...
@@ -91,7 +91,7 @@ def test_only_the_named_queues_are_served(app: Orchestrator, connection: psycopg
 
 
 async def test_scheduled_tasks_start_when_due(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """On an idle worker that polls once a minute, and on a busy one; enqueued before it started, and after."""
+    """On an idle worker that polls once a minute, and on a busy one; enqueued before its start, and after."""
     app = quiet(app)
     enough = asyncio.Event()
 
@@ -117,8 +117,10 @@ async def test_scheduled_tasks_start_when_due(app: Orchestrator, connection: psy
         assert timedelta(0) <= row.started_at - row.run_at < timedelta(milliseconds=400)
 
 
-async def test_a_nearer_time_set_by_hand_is_kept(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """UPDATE … SET run_at on a task that waits: the sleeping worker hears of it."""
+async def test_a_nearer_time_from_a_manual_change_is_kept(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """UPDATE … SET run_at on a waiting task: the idle worker is notified."""
     app = quiet(app)
 
     @app.task(name="work")
@@ -136,8 +138,8 @@ async def test_a_nearer_time_set_by_hand_is_kept(app: Orchestrator, connection: 
     assert timedelta(0) <= row.started_at - row.run_at < timedelta(seconds=1)
 
 
-async def test_a_ring_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """With a poll once a minute, from the enqueue to the handler's start it takes far less than a second."""
+async def test_a_notification_wakes_an_idle_worker(app: Orchestrator, connection: psycopg.Connection) -> None:
+    """With a poll once a minute, the time from the enqueue to the handler's start is far less than a second."""
     app = quiet(app)
     started: list[float] = []
 
@@ -159,8 +161,11 @@ async def test_a_ring_wakes_an_idle_worker(app: Orchestrator, connection: psycop
     assert max(waits) < 1
 
 
-def test_what_falls_due_for_others_is_rung_for(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """A worker frees whatever is due: tasks of queues that it does not serve, and more than it has slots for."""
+def test_tasks_that_become_due_for_others_wake_them(
+    app: Orchestrator, connection: psycopg.Connection
+) -> None:
+    """A worker makes all due tasks pending: also tasks of queues that it does not serve, and more than it has slots
+    for."""
     app = quiet(app)
 
     @app.task(name="work")
@@ -197,7 +202,7 @@ def test_what_falls_due_for_others_is_rung_for(app: Orchestrator, connection: ps
 def test_an_unknown_type_waits_for_a_worker_that_knows_it(
     app: Orchestrator, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Put back uncharged, visibly, later each time; then somebody comes who knows it, and finds attempt 1."""
+    """It is put back uncharged, visibly, with a growing delay. A worker that knows it runs attempt 1."""
     knowing = Orchestrator(database_url)
 
     @knowing.task(name="report", max_attempts=1)
@@ -228,12 +233,12 @@ def test_an_unknown_type_waits_for_a_worker_that_knows_it(
 
 
 def quiet(app: Orchestrator) -> Orchestrator:
-    """Return an application whose workers poll once a minute, so that a poll explains nothing."""
+    """Return an application whose workers poll once a minute, so that no result depends on a poll."""
     return Orchestrator(app.config.database_url, poll_seconds=60.0, heartbeat_seconds=0.5)
 
 
 async def past_the_looks(connection: psycopg.Connection) -> None:
-    """Wait until the worker's claims have rested for longer than its longest look."""
+    """Wait until the worker's claims have paused for longer than its longest look."""
     await until(
         lambda: value(
             connection,
@@ -245,7 +250,7 @@ async def past_the_looks(connection: psycopg.Connection) -> None:
 
 
 def test_a_backoff_may_be_written_in_whole_numbers(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """Beside one that is not: both are declared, and the database holds what was said."""
+    """Beside one with fractions: both are declared, and the database has the given values."""
     for name, backoff in (("whole", Backoff(base_seconds=0, factor=3)), ("plain", Backoff())):
         app.task(name=name, backoff=backoff)(lambda: None)
     run_until_empty(app)

@@ -29,7 +29,7 @@ def enqueue(connection: psycopg.Connection, kind: str, **payload: object) -> int
 def test_a_child_that_ends_without_announcing_it_is_replaced(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str, code: int
 ) -> None:
-    """Whatever its status: a handler called os._exit. The other place is not touched, and the task is a loss."""
+    """At any status: a handler called os._exit. The other place does not change, and the task is a loss."""
     with worker(database_url, tmp_path / "log", "-p", "2", app=APP) as parent:
         eventually(lambda: serving(connection) == 2, "both serve")
         task_id = enqueue(connection, kind, code=code)
@@ -51,7 +51,7 @@ def test_a_child_that_ends_without_announcing_it_is_replaced(
 def test_a_worker_that_a_handler_ends_with_success_has_lost_its_tasks(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Without a parent the status is 0, and stays so. The loss is on record, and the task runs again."""
+    """Without a parent the status stays 0. The loss is on record, and the task runs again."""
     task_id = enqueue(connection, "exit_once", door=DOOR)
     with door(database_url) as keeper, worker(database_url, tmp_path / "first.log", app=APP) as first:
         eventually(lambda: status(connection, task_id) == "running", "it runs")
@@ -60,7 +60,7 @@ def test_a_worker_that_a_handler_ends_with_success_has_lost_its_tasks(
     with worker(database_url, tmp_path / "second.log", "--until-empty", app=APP) as second:
         assert 0 == second.wait(), second.log
 
-    assert not first.said("worker stopped")
+    assert not first.has_logged("worker stopped")
     assert ("completed", 2, [(1, "lost")]) == (
         status(connection, task_id), task(connection, task_id).result, attempts(connection, task_id),
     )  # fmt: skip
@@ -69,7 +69,7 @@ def test_a_worker_that_a_handler_ends_with_success_has_lost_its_tasks(
 def test_an_application_that_ends_the_process_with_success_is_a_failure(
     database_url: str, tmp_path: Path
 ) -> None:
-    """The first child never served, and has not said why: the parent ends with 1, not with the child's 0."""
+    """The first child never served, and gave no reason: the parent ends with 1, not with the child's 0."""
     done = run("worker", "tests.worker.exiting:app", "-p", "2", url=database_url)
 
     assert (1, 1) == (done.returncode, done.stderr.count('"child died"')), done.stderr

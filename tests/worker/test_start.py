@@ -1,4 +1,4 @@
-"""A worker that is started while its server is away waits for it; what the server refuses is said at once."""
+"""A worker that starts while its server does not answer waits for it; it reports a refusal at once."""
 
 import signal
 from collections.abc import Iterator
@@ -28,20 +28,20 @@ def server() -> Iterator[servers.Server]:
 def test_a_worker_waits_for_a_server_that_is_away(
     server: servers.Server, tmp_path: Path, processes: str
 ) -> None:
-    """It says so, and serves as soon as the server is there; with --processes the first child waits for all."""
+    """It reports that, and serves as soon as the server answers. With --processes the first child waits for all."""
     with worker(server.url(), tmp_path / "log", "-p", processes) as process:
-        eventually(lambda: process.said("server awaited"), "it waits")
+        eventually(lambda: process.has_logged("server awaited"), "it waits")
         server.start()
         eventually(lambda: process.log.count('"worker started"') == int(processes), "all serve")
         process.signal(signal.SIGTERM)
         assert 0 == process.wait(), process.log
 
-    assert not process.said("child died")
+    assert not process.has_logged("child died")
 
 
 @PROCESSES
 def test_the_wait_has_a_limit(server: servers.Server, tmp_path: Path, processes: str) -> None:
-    """Then it says in one sentence what it waited for, and for how long."""
+    """Then one sentence says what it waited for, and for how long."""
     limit = {"ORCHESTRATOR_START_WAIT_SECONDS": "0.5"}
     with worker(server.url(), tmp_path / "log", "-p", processes, **limit) as process:
         assert 1 == process.wait(), process.log
@@ -57,34 +57,34 @@ def test_the_wait_has_a_limit(server: servers.Server, tmp_path: Path, processes:
 def test_a_worker_that_waits_can_be_stopped(
     server: servers.Server, tmp_path: Path, processes: str, number: signal.Signals
 ) -> None:
-    """Cleanly: there is nothing to finish."""
+    """Cleanly: it has no task to finish."""
     with worker(server.url(), tmp_path / "log", "-p", processes) as process:
-        eventually(lambda: process.said("server awaited"), "it waits")
+        eventually(lambda: process.has_logged("server awaited"), "it waits")
         process.signal(number)
         assert 0 == process.wait(), process.log
 
     assert "Traceback" not in process.log
-    assert not process.said("child died")
+    assert not process.has_logged("child died")
 
 
 @PROCESSES
 @pytest.mark.parametrize("part", ["user", "dbname"])
-def test_what_the_server_refuses_is_said_at_once(
+def test_a_refusal_of_the_server_is_reported_at_once(
     database_url: str, tmp_path: Path, processes: str, part: str
 ) -> None:
-    """It answers, so there is nothing to wait for."""
+    """The server answers, so a wait would not help."""
     separator = "&" if "?" in database_url else "?"
     url = f"{database_url}{separator}{part}={quote('not-there')}"
     with worker(url, tmp_path / "log", "-p", processes) as process:
         assert 1 == process.wait(), process.log
 
-    assert not process.said("server awaited")
+    assert not process.has_logged("server awaited")
     assert 1 == process.log.count("error: cannot connect to")
     assert "not-there" in process.log
 
 
-def test_a_wrong_password_is_said_at_once(server: servers.Server, tmp_path: Path) -> None:
-    """And not printed."""
+def test_a_wrong_password_is_reported_at_once(server: servers.Server, tmp_path: Path) -> None:
+    """And the password is not printed."""
     with psycopg.connect(server.start().url(), autocommit=True) as connection:
         connection.execute("CREATE ROLE jane LOGIN PASSWORD 'right'")
     hba = server.cluster / "pg_hba.conf"
@@ -95,6 +95,6 @@ def test_a_wrong_password_is_said_at_once(server: servers.Server, tmp_path: Path
     with worker(url, tmp_path / "log") as process:
         assert 1 == process.wait(), process.log
 
-    assert not process.said("server awaited")
+    assert not process.has_logged("server awaited")
     assert 'password authentication failed for user "jane"' in process.log
     assert "hunter2" not in process.log

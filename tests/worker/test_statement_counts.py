@@ -1,7 +1,7 @@
-"""What a worker says, writes and holds: statements a task, bytes of WAL a task, statements and connections when idle.
+"""The statements, the WAL and the connections of a worker: per task, and when it is idle.
 
-Counted on the line between worker and server, and by the server: these are the same on every machine, where times are
-not. `orchestrator bench` measures the same at length.
+They are counted by a proxy and by the server: counts are the same on every machine, times are not. `orchestrator
+bench` measures the same at length.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ import pytest
 from orchestrator import Orchestrator
 from orchestrator.bench.environment import Environment
 from orchestrator.bench.meter import Meter
-from orchestrator.bench.proxy_process import LEADERS, ProxyProcess, said
+from orchestrator.bench.proxy_process import LEADERS, ProxyProcess, growth_of
 from tests.bench.conftest import TINY
 from tests.worker.running import asleep, until, value, working
 
@@ -42,7 +42,7 @@ LEFT: LiteralString = "SELECT count(*) FROM orchestrator.tasks_live"
 
 @pytest.fixture
 def between(database_url: str, connection: psycopg.Connection, tmp_path: Path) -> Iterator[ProxyProcess]:
-    """A line to the server on which statements are counted."""
+    """A proxy to the server that counts statements."""
     environment = Environment(database_url, connection, Meter(connection), TINY, tmp_path, lambda _: None)
     with ProxyProcess(environment) as between:
         yield between
@@ -59,7 +59,7 @@ def connections(connection: psycopg.Connection) -> list[str]:
 
 
 def served(between: ProxyProcess) -> Orchestrator:
-    """Return an application whose workers go over that line, with the settings of everybody."""
+    """Return an application whose workers connect through that proxy, with default settings."""
     app = Orchestrator(between.info)
 
     @app.task(name="nothing")
@@ -75,7 +75,7 @@ async def test_tasks_share_their_statements(
     concurrency: int,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """Claims and outcomes go in batches, beats and duties included; and little is written for each."""
+    """Claims and outcomes are batches, with beats and duties included, and each task writes little WAL."""
     app = served(between)
 
     async with working(app, concurrency=concurrency):
@@ -87,7 +87,7 @@ async def test_tasks_share_their_statements(
         while value(connection, LEFT):
             held = max(held, connections(connection), key=len)
             await asyncio.sleep(0)
-        counts = said(before, between.counts(), "statements")
+        counts = growth_of("statements", before, between.counts())
         wal = value(connection, WRITTEN) - written
     await app.aclose()
     assert len(held) <= CONNECTIONS_MAX + 1, held
@@ -99,11 +99,11 @@ async def test_tasks_share_their_statements(
     assert int(wal) in WAL_BYTES
 
 
-async def test_an_idle_worker_says_little(
+async def test_an_idle_worker_sends_few_statements(
     between: ProxyProcess, connection: psycopg.Connection, record_property: Callable[[str, object], None]
 ) -> None:
-    """It is rung; its polls and beats are seconds apart. What it does as the leader comes on top. And it holds no more
-    connections than it uses."""
+    """Notifications wake it, and its polls and beats are seconds apart. The statements of the leader come on top. It
+    holds no unused connections."""
     app = served(between)
     lit: LiteralString = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
@@ -113,7 +113,7 @@ async def test_an_idle_worker_says_little(
         await asyncio.to_thread(connection.execute, "SELECT pg_sleep(1)")
         before = between.counts()
         await asyncio.to_thread(connection.execute, "SELECT pg_sleep(%s)", [IDLE_SECONDS])
-        counts = said(before, between.counts(), "statements")
+        counts = growth_of("statements", before, between.counts())
         # The one of the leader's that keeps house is closed once there is nothing to do.
         await until(lambda: len(connections(connection)) <= CONNECTIONS_MAX, "it holds few connections")
     await app.aclose()

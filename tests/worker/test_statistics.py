@@ -1,4 +1,4 @@
-"""Statistics of workers that run: they agree with the tables, whatever became of the tasks."""
+"""The statistics of running workers: they agree with the tables, at any end of the tasks."""
 
 import asyncio
 import signal
@@ -43,7 +43,7 @@ WORK: LiteralString = "INSERT INTO orchestrator.tasks (type) SELECT 'shop.work' 
 
 
 def stage(app: Orchestrator) -> None:
-    """Give it a task that ends in each of the ways there are."""
+    """Enqueue a task for each possible end."""
     seen = set[int]()
 
     @app.task(name="play", backoff=AT_ONCE)
@@ -69,7 +69,7 @@ def stage(app: Orchestrator) -> None:
 
 
 async def test_the_counts_are_those_of_the_tables(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """After tasks that ended in every way, in the hands of two workers that ended in peace."""
+    """After tasks with every end, on two workers that stopped cleanly."""
     stage(app)
     connection.execute(FILL, [160])
 
@@ -85,10 +85,10 @@ async def test_the_counts_are_those_of_the_tables(app: Orchestrator, connection:
     assert value(connection, RAN) == value(connection, TIMED)
 
 
-def test_a_kill_costs_what_was_not_told_yet(
+def test_a_kill_loses_only_the_statistics_that_were_not_written_yet(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """What was told stays; whoever comes next, and ends in peace, tells all of its own."""
+    """Written counts stay. The next worker, which stops cleanly, writes all of its own."""
     with worker(database_url, tmp_path / "1.log", ORCHESTRATOR_STATISTICS_SECONDS="0.1") as process:
         connection.execute(WORK, [30])
         eventually(lambda: value(connection, TOLD) == 30, "it has told of them")

@@ -1,4 +1,4 @@
-"""How a worker ends: told to, in a hurry, with its database away, or by a fault; and what it leaves behind."""
+"""The ends of a worker: on request, in a hurry, without its database, or by an error; and the state it leaves."""
 
 import asyncio
 import signal
@@ -14,6 +14,7 @@ from orchestrator.config import Config
 from orchestrator.finish import Outbox
 from orchestrator.postgres import connect
 from orchestrator.postgres.session import Session
+from orchestrator.worker import end_attempts
 from orchestrator.worker.end_attempts import AttemptEnder
 from orchestrator.worker.slots import Slots
 from tests.conftest import MakeApp
@@ -33,7 +34,7 @@ from tests.worker.running import (
 
 
 async def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """What runs may finish, what waits is left, nothing stays claimed or running, and the row says stopped."""
+    """Running tasks may finish, waiting tasks stay, no task stays claimed or running, and the row says stopped."""
     go_on = asyncio.Event()
 
     @app.task(name="work")
@@ -57,10 +58,12 @@ async def test_a_cancelled_worker_stops_cleanly(app: Orchestrator, connection: p
     assert 0 == value(connection, "SELECT count(*) FROM orchestrator.tasks_live WHERE lease IS NOT NULL")
 
 
-async def test_what_was_claimed_ahead_does_not_begin_any_more(
-    app: Orchestrator, connection: psycopg.Connection
+async def test_a_stopping_worker_begins_no_task_that_it_claimed_ahead(
+    app: Orchestrator, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who stops gives it back, uncharged, before the task that runs has made room for it."""
+    """It gives them back, uncharged, before a running task leaves its slot."""
+    # On a busy machine the worker would give them back for another reason: they waited for a slot too long.
+    monkeypatch.setattr(end_attempts, "STALE_SECONDS", 3600.0)
     tasks, before_the_long_one = 2000, 500
     go_on = asyncio.Event()
     begun: list[int] = []
@@ -74,7 +77,7 @@ async def test_what_was_claimed_ahead_does_not_begin_any_more(
     await work.aenqueue_many([{}] * tasks)
     worker = asyncio.create_task(app.arun_worker(concurrency=1))
     await until(lambda: len(begun) == before_the_long_one, "the long one runs")
-    await until(lambda: statuses(connection).get("claimed", 0) > 5, "some are claimed ahead")
+    await until(lambda: statuses(connection).get("claimed", 0) > 0, "some are claimed ahead")
     with recorded(events.WorkerStopping) as stopping:
         worker.cancel()
         await until(lambda: stopping, "the worker stops")
@@ -91,21 +94,21 @@ async def test_what_was_claimed_ahead_does_not_begin_any_more(
 async def test_a_second_cancel_hurries(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """What still runs is given back at once, uncharged and in its old place, and its handler is told."""
-    told, let_go = threading.Event(), threading.Event()
+    """Running tasks are given back at once, uncharged and in their old place, and their handlers are informed."""
+    was_cancelled, let_go = threading.Event(), threading.Event()
 
     @app.task(name="endless")
     async def on_loop() -> None:
         try:
             await asyncio.Event().wait()
         finally:
-            told.set()
+            was_cancelled.set()
 
     @app.task(name="endless-thread")
     def in_thread(context: Context) -> None:
         while not context.cancelled and not let_go.wait(0.005):
             pass
-        told.set()
+        was_cancelled.set()
 
     endless = on_loop if colour == "async" else in_thread
 
@@ -125,13 +128,13 @@ async def test_a_second_cancel_hurries(
     assert before.position == after.position
     assert [events.WorkerStopping, events.TaskReleased] == [type(event) for event in happened]
 
-    assert told.wait(PATIENCE_SECONDS)
+    assert was_cancelled.wait(PATIENCE_SECONDS)
     let_go.set()
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
 
 
 async def test_the_grace_ends_by_itself(make_app: MakeApp, connection: psycopg.Connection) -> None:
-    """Who needs longer than the grace is given back without a second word."""
+    """A task that needs longer than the grace is given back without a second signal."""
     app = make_app(grace_seconds=0.1)
 
     @app.task(name="endless")
@@ -145,10 +148,10 @@ async def test_the_grace_ends_by_itself(make_app: MakeApp, connection: psycopg.C
     assert {"pending": 1} == statuses(connection)
 
 
-async def test_a_stubborn_handler_is_given_back_over_its_head(
+async def test_the_task_of_a_handler_that_ignores_its_cancellation_is_given_back(
     make_app: MakeApp, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who swallows its cancellation holds up nobody: the lease is given up, and its late outcome is not written."""
+    """The handler delays no other: its lease is given up, and its late outcome is not written."""
     monkeypatch.setattr("orchestrator.worker.end_attempts.CANCEL_SECONDS", 0.2)
     app = make_app(grace_seconds=0)
     enough = asyncio.Event()
@@ -170,8 +173,8 @@ async def test_a_stubborn_handler_is_given_back_over_its_head(
     assert "stopped" == value(connection, "SELECT state FROM orchestrator.workers")
 
 
-async def test_a_worker_in_somebodys_process_leaves_signals_alone(app: Orchestrator) -> None:
-    """They belong to whoever owns the process."""
+async def test_a_worker_inside_an_application_leaves_signals_alone(app: Orchestrator) -> None:
+    """They belong to the application."""
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
     @app.task(name="look")
@@ -191,7 +194,7 @@ async def test_a_worker_in_somebodys_process_leaves_signals_alone(app: Orchestra
 async def test_a_worker_stops_while_its_database_is_away(
     app: Orchestrator, connection: psycopg.Connection, outage: Outage
 ) -> None:
-    """An idle one at once; it does not wait for the database to come back."""
+    """An idle worker stops at once, without a wait for the database."""
 
     worker = asyncio.create_task(app.arun_worker())
     await until(lambda: value(connection, "SELECT count(*) FROM orchestrator.live_workers"), "it serves")
@@ -204,10 +207,10 @@ async def test_a_worker_stops_while_its_database_is_away(
             await worker
 
 
-def test_outcomes_that_could_not_be_written_are_said_aloud(
+def test_outcomes_that_could_not_be_written_are_logged(
     make_app: MakeApp, connection: psycopg.Connection, outage: Outage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker ends all the same, with an error; another one recovers the task after a while."""
+    """The worker ends all the same, with an error. Another worker recovers the task later."""
     monkeypatch.setattr("orchestrator.worker.worker.LAST_WRITES_SECONDS", 0.3)
     app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4, grace_seconds=0.2)
     runs: list[int] = []
@@ -236,8 +239,9 @@ def test_outcomes_that_could_not_be_written_are_said_aloud(
 
 
 def test_a_worker_that_fails_loses_nothing(make_app: MakeApp, connection: psycopg.Connection) -> None:
-    """Its row does not claim to have stopped in order, so what it held is taken back."""
-    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=0.4)
+    """Its row does not say that it stopped cleanly, so its tasks are taken back."""
+    # Time enough for a busy machine: a worker that could not beat for so long gives up its task for that reason.
+    app = make_app(poll_seconds=0.1, heartbeat_seconds=0.1, dead_after_seconds=2)
     broken, whole = (
         "ALTER TABLE orchestrator.queues RENAME TO q",
         "ALTER TABLE orchestrator.q RENAME TO queues",
@@ -269,10 +273,10 @@ def test_a_worker_that_fails_loses_nothing(make_app: MakeApp, connection: psycop
     assert ("completed", 2, 1) == (row.status, row.result, row.losses)
 
 
-async def test_what_has_an_outcome_is_not_given_back(
+async def test_a_task_with_an_outcome_is_not_given_back(
     app: Orchestrator, database_url: str, connection: psycopg.Connection
 ) -> None:
-    """A drain leaves alone those which have ended; what waited for room in the outbox goes back."""
+    """A drain leaves ended tasks alone. Tasks that wait for room in the outbox go back."""
 
     @app.task(name="work")
     async def work() -> None: ...

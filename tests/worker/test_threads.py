@@ -1,4 +1,5 @@
-"""The threads that run `def` handlers: everybody gets one, answers find their callers, and who will not end is left."""
+"""The threads that run `def` handlers: each function gets one, answers reach their callers, and a thread that does
+not end is abandoned."""
 
 import asyncio
 import contextvars
@@ -21,7 +22,7 @@ OTHERS: set[threading.Thread] = set()
 
 @pytest.fixture(autouse=True)
 def none_left() -> Iterator[None]:
-    """Every thread of a test is gone soon after it."""
+    """Every thread of a test ends soon after it."""
     OTHERS.update(runners())
     yield
     asyncio.run(until(lambda: not runners(), "the threads have ended"))
@@ -34,7 +35,7 @@ def runners() -> list[threading.Thread]:
 
 
 def run(size: int, work: Callable[[Threads], Awaitable[None]]) -> None:
-    """Do something with so many threads, and stop them."""
+    """Run a function with this number of threads, and stop them."""
 
     async def main() -> None:
         pool = Threads(size)
@@ -48,7 +49,7 @@ def run(size: int, work: Callable[[Threads], Awaitable[None]]) -> None:
 
 
 def test_blocking_functions_all_start_at_once() -> None:
-    """Each waits for all the others: first on fresh threads, then on idle ones."""
+    """Each waits for all the others: first on new threads, then on idle ones."""
 
     async def work(pool: Threads) -> None:
         for _ in range(3):
@@ -60,7 +61,7 @@ def test_blocking_functions_all_start_at_once() -> None:
 
 
 def test_calls_begin_in_their_order() -> None:
-    """One thread, first come, first served."""
+    """With one thread, in the order of the calls."""
     begun: list[int] = []
 
     async def work(pool: Threads) -> None:
@@ -71,8 +72,8 @@ def test_calls_begin_in_their_order() -> None:
     assert list(range(500)) == begun
 
 
-def test_in_a_storm_every_answer_reaches_its_caller() -> None:
-    """Short ones and blocking ones, results and exceptions, from many callers at once."""
+def test_with_many_callers_every_answer_reaches_its_caller() -> None:
+    """Short and blocking functions, results and exceptions, from many callers at the same time."""
 
     def answer(n: int) -> int:
         if n % 100 == 7:
@@ -93,7 +94,7 @@ def test_in_a_storm_every_answer_reaches_its_caller() -> None:
 
 
 def test_a_function_sees_the_callers_context_and_changes_only_a_copy() -> None:
-    """Context variables reach the thread, and what it sets does not come back."""
+    """Context variables reach the thread, and its changes do not come back."""
 
     def change() -> str:
         seen = WHO.get()
@@ -119,7 +120,7 @@ def test_a_function_sees_the_callers_context_and_changes_only_a_copy() -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_whatever_a_function_raises_is_carried_back(error: BaseException) -> None:
+def test_any_exception_of_a_function_is_returned(error: BaseException) -> None:
     """And the thread goes on."""
 
     def throw() -> None:
@@ -134,8 +135,8 @@ def test_whatever_a_function_raises_is_carried_back(error: BaseException) -> Non
     run(1, work)
 
 
-def test_stop_iteration_is_carried_back() -> None:
-    """No future holds it; out of a coroutine it comes as Python has it, with a RuntimeError around it."""
+def test_stop_iteration_is_returned() -> None:
+    """A future cannot hold it. Out of a coroutine it comes inside of a RuntimeError, as always in Python."""
 
     async def work(pool: Threads) -> None:
         error = await catch(pool.call(lambda: next(iter(())), {}))
@@ -153,7 +154,7 @@ async def catch(awaitable: Awaitable[object]) -> BaseException | None:
 
 
 def test_a_call_cancelled_before_it_began_never_begins() -> None:
-    """It leaves nobody behind."""
+    """It leaves no thread behind."""
     let_go, began = threading.Event(), threading.Event()
 
     async def work(pool: Threads) -> None:
@@ -170,8 +171,8 @@ def test_a_call_cancelled_before_it_began_never_begins() -> None:
     run(1, work)
 
 
-def test_a_thread_that_does_not_end_is_left_behind_and_does_not_eat_the_slot() -> None:
-    """The next call, also one that waits already, gets a fresh thread; the old one does nothing more."""
+def test_a_thread_that_does_not_end_is_abandoned_and_frees_the_slot() -> None:
+    """The next call, also one that already waits, gets a new thread. The old thread runs no more calls."""
     started, let_go = threading.Event(), threading.Event()
     stuck_thread: list[threading.Thread] = []
 
@@ -197,7 +198,7 @@ def test_a_thread_that_does_not_end_is_left_behind_and_does_not_eat_the_slot() -
 
 
 def test_a_thread_left_behind_may_outlive_its_loop() -> None:
-    """It ends without a word: nobody waits for it."""
+    """It ends silently: no caller waits for it."""
     started, let_go = threading.Event(), threading.Event()
 
     def stuck() -> None:
@@ -215,7 +216,7 @@ def test_a_thread_left_behind_may_outlive_its_loop() -> None:
 
 
 def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And when they are needed again there are others; also in the moment in which they end."""
+    """Later calls get new threads, also at the moment when an old one ends."""
     monkeypatch.setattr(threads, "IDLE_SECONDS", 0.001)
 
     async def work(pool: Threads) -> None:
@@ -229,7 +230,7 @@ def test_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_stopped_threads_begin_nothing_more() -> None:
-    """What waits is cancelled, what runs may finish, and who comes later is refused."""
+    """Waiting calls are cancelled, running ones may finish, and later ones are refused."""
     started, let_go = threading.Event(), threading.Event()
 
     def slow() -> str:
@@ -252,7 +253,7 @@ def test_stopped_threads_begin_nothing_more() -> None:
 
 
 def test_a_system_without_threads_fails_the_call_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The call that nobody could be made for says so; once there are threads again, all is well."""
+    """The call without a thread raises an error. When threads are available again, calls work."""
 
     def refuse(runner: threads.Runner) -> None:
         raise RuntimeError("can't start new thread")

@@ -1,4 +1,4 @@
-"""Handlers that take too long: cancelled, left behind, told; and a TimeoutError of their own."""
+"""Handlers that take too long: cancelled, abandoned, informed; and a TimeoutError of their own."""
 
 import asyncio
 import threading
@@ -15,7 +15,7 @@ from tests.worker.running import attempts, recorded, run_until_empty, status, ta
 def test_an_async_handler_that_takes_too_long_is_cancelled(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A timeout is a failure like others, named as one."""
+    """A timeout is a failure like others, with its own name."""
     cancelled: list[bool] = []
 
     @app.task(name="slow", timeout=0.1, max_attempts=1)
@@ -39,14 +39,14 @@ def test_an_async_handler_that_takes_too_long_is_cancelled(
 def test_a_def_handler_that_ignores_its_timeout_costs_no_slot(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """With one slot, the next task runs while the thread still sits there; the handler can see that it is over."""
+    """With one slot, the next task runs while the old thread goes on. The handler can see that its attempt is over."""
     let_go = threading.Event()
-    told: list[bool] = []
+    seen: list[bool] = []
 
     @app.task(name="stuck", timeout=0.1, max_attempts=1)
     def stuck(context: Context) -> None:
         let_go.wait(30)
-        told.append(context.cancelled)
+        seen.append(context.cancelled)
 
     @app.task(name="next")
     def following() -> str:
@@ -56,7 +56,7 @@ def test_a_def_handler_that_ignores_its_timeout_costs_no_slot(
     with recorded(events.HandlerAbandoned) as abandoned:
         run_until_empty(app, concurrency=1)
 
-    assert [] == told
+    assert [] == seen
     let_go.set()
     assert [events.HandlerAbandoned(first.id, "stuck")] == abandoned
     assert ("dead_letter", "Timeout") == (
@@ -65,16 +65,16 @@ def test_a_def_handler_that_ignores_its_timeout_costs_no_slot(
     )
     assert "ran" == task(connection, second.id).result
     deadline = time.monotonic() + 10
-    while not told and time.monotonic() < deadline:
+    while not seen and time.monotonic() < deadline:
         threading.Event().wait(0.005)
-    assert [True] == told
+    assert [True] == seen
 
 
 @pytest.mark.parametrize("colour", ["async", "def"])
 def test_a_handlers_own_timeout_error_is_an_ordinary_failure(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It is the handler's word about somebody else, and keeps its class, its message and its frames."""
+    """It is an error of the handler, and keeps its class, its message and its frames."""
 
     def ask() -> None:
         raise TimeoutError("the mail server did not answer")
@@ -92,7 +92,7 @@ def test_a_handlers_own_timeout_error_is_an_ordinary_failure(
 
 
 def test_no_timeout_is_no_timeout(app: Orchestrator, connection: psycopg.Connection) -> None:
-    """timeout=0 means: as long as it takes."""
+    """timeout=0 means no limit."""
 
     @app.task(name="patient", timeout=0)
     async def patient() -> str:

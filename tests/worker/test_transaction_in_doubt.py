@@ -1,4 +1,4 @@
-"""The connection of a handler's own transaction breaks: before the COMMIT, under it, and for longer."""
+"""The connection of a handler's own transaction breaks: before the COMMIT, during it, and for a longer time."""
 
 import asyncio
 from collections import Counter
@@ -40,7 +40,7 @@ TERMINATE = (
 
 @pytest.fixture
 def proxy(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
-    """A door that only the handlers' transactions go through."""
+    """A proxy for the handlers' transactions only."""
     with Proxy(database_url) as proxy, led_through(monkeypatch, proxy.url):
         yield proxy
 
@@ -49,7 +49,7 @@ def proxy(database_url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]
 def test_a_commit_whose_answer_was_lost_is_found(
     app: Orchestrator, connection: psycopg.Connection, proxy: Proxy, colour: str
 ) -> None:
-    """It got through, so nothing runs again, and the task is told as completed, once."""
+    """It reached the server, so the task does not run again, and one event reports it as completed."""
     runs: Counter[int] = Counter()
     handle = writing(app, colour, inside=lambda context: runs.update([context.id])).enqueue()
     proxy.cut_after(COMMIT)
@@ -68,7 +68,7 @@ def test_a_commit_whose_answer_was_lost_is_found(
 def test_a_commit_that_never_arrived_is_found_too(
     app: Orchestrator, connection: psycopg.Connection, proxy: Proxy, colour: str
 ) -> None:
-    """Nothing of it is there; the attempt has failed, and the next one completes."""
+    """None of its writes exist. The attempt has failed, and the next one completes."""
     handle = writing(app, colour, backoff=AT_ONCE).enqueue()
     proxy.cut_before(COMMIT)
     run_until_empty(app)
@@ -86,7 +86,7 @@ async def test_a_commit_that_is_under_way_is_waited_for(
     colour: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """We are cut off while the server commits: who asks finds the row locked, and not yet gone."""
+    """The connection breaks while the server commits: the check finds the row locked, and not gone yet."""
     connection.execute(SLOW_COMMIT)
     asked: list[bool] = []
     ask = Transaction._ask
@@ -111,7 +111,7 @@ async def test_a_commit_that_is_under_way_is_waited_for(
 def test_a_connection_that_breaks_just_before_the_commit_is_no_success(
     app: Orchestrator, connection: psycopg.Connection, colour: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """psycopg leaves the block without a word then, as if it had committed."""
+    """psycopg then leaves the block without an error, as if it had committed."""
     accept = Transaction._accept
 
     def accept_and_break(self: Transaction, completed: bool) -> None:
@@ -134,7 +134,7 @@ def committing(connection: psycopg.Connection) -> bool:
 
 @both_colours
 @pytest.mark.parametrize("arrives", [True, False], ids=["arrives", "does not"])
-def test_a_doubt_that_nobody_answers_is_left_to_the_lease(
+def test_a_doubt_without_an_answer_is_left_to_the_lease(
     app: Orchestrator,
     connection: psycopg.Connection,
     proxy: Proxy,
@@ -142,7 +142,7 @@ def test_a_doubt_that_nobody_answers_is_left_to_the_lease(
     arrives: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The attempt fails; that is written only if the commit was not, and so nothing that was committed runs again."""
+    """The attempt fails. That is written only if the commit was not, so no committed task runs again."""
 
     async def nobody(self: Transaction, connection: object) -> bool:
         raise psycopg.OperationalError("the server closed the connection")
@@ -166,7 +166,7 @@ def test_a_doubt_that_nobody_answers_is_left_to_the_lease(
 def test_a_connection_that_ends_inside_fails_the_attempt(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """What was written is undone; the next attempt has another connection."""
+    """Its writes are undone. The next attempt has another connection."""
 
     def end(context: Context) -> None:
         if context.attempt == 1:
@@ -180,10 +180,10 @@ def test_a_connection_that_ends_inside_fails_the_attempt(
 
 
 @both_colours
-def test_a_connection_that_ended_while_it_lay_idle_costs_nothing(
+def test_a_connection_that_ended_while_it_was_idle_costs_nothing(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It is seen before the handler gets it."""
+    """The pool notices before the handler gets it."""
     write = writing(app, colour, after=lambda _: connection.execute(TERMINATE) and None)
     handles = [write.enqueue() for _ in range(5)]
     run_until_empty(app, concurrency=1)
@@ -200,7 +200,7 @@ async def test_a_transaction_while_the_database_is_away_is_refused_soon(
     colour: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The handler learns it in seconds, and the task is retried when its outcome can be written."""
+    """The handler gets the error in seconds, and the task is retried when its outcome can be written."""
     monkeypatch.setattr(transaction_pool, "PATIENCE_SECONDS", 0.3)
     refused: list[str] = []
 
@@ -240,7 +240,7 @@ async def test_a_transaction_while_the_database_is_away_is_refused_soon(
 def test_backends_that_are_ended_again_and_again_double_nothing(
     database_url: str, connection: psycopg.Connection, colour: str
 ) -> None:
-    """At whatever moment: each task has one entry, and is completed."""
+    """At any moment: each task has one entry, and is completed."""
     app = Orchestrator(database_url, transaction_pool_size=4)
     write = writing(app, colour, max_attempts=1000, backoff=AT_ONCE)
     total = 200
@@ -263,14 +263,14 @@ def test_backends_that_are_ended_again_and_again_double_nothing(
 
 
 @both_colours
-def test_it_works_through_pgbouncer(
+def test_a_doubt_is_resolved_through_pgbouncer(
     database_url: str,
     connection: psycopg.Connection,
     tmp_path: Path,
     colour: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In transaction mode, where each transaction may have another session of the server."""
+    """In transaction mode, in which each transaction may use another session of the server."""
     if bouncer.PROGRAM is None:
         pytest.skip("pgbouncer is not installed; Debian: apt-get install pgbouncer")
     with bouncer.bouncing(database_url, tmp_path, pool_size=3) as url, led_through(monkeypatch, url):

@@ -1,4 +1,4 @@
-"""A handler's own transaction, and what comes between: hands, timeouts, a stop, a pool that is used up."""
+"""A handler's own transaction, and what can interrupt it: manual changes, timeouts, a stop, a used-up pool."""
 
 import asyncio
 import threading
@@ -47,10 +47,11 @@ SLEEPING = (
 
 @both_colours
 @pytest.mark.parametrize("hand", HANDS)
-async def test_a_hand_in_the_middle_undoes_what_was_written(
+async def test_a_manual_change_during_the_transaction_undoes_its_writes(
     make_app: MakeApp, connection: psycopg.Connection, colour: str, hand: str
 ) -> None:
-    """Found at the block's end, by the lease: whoever is not told before that is told then, like any stale outcome."""
+    """The lease check at the end of the block finds it, like any stale outcome, if the handler has not been informed
+    before."""
     # Nobody looks in between: what is tried is the fence, and not the news of it.
     app = make_app(heartbeat_seconds=10.0, poll_seconds=0.2)
     seen: list[str] = []
@@ -62,14 +63,14 @@ async def test_a_hand_in_the_middle_undoes_what_was_written(
 
     handle = writing(app, colour, inside=act).enqueue()
 
-    with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as told:
+    with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as emitted:
         async with working(app):
-            await until(lambda: told, "it is told")
+            await until(lambda: emitted, "it is told")
             if hand == "requeued":
                 await until(lambda: status(connection, handle.id) == "completed", "it ran again")
 
-    assert [handle.id] == [event.task_id for event in told]
-    assert events.TaskFailed not in {type(event) for event in told}
+    assert [handle.id] == [event.task_id for event in emitted]
+    assert events.TaskFailed not in {type(event) for event in emitted}
     # Requeued by hand it begins anew, with its first attempt: one entry, and that is the second run's.
     assert ([(handle.id, 1)] if hand == "requeued" else []) == entries(connection)
     # That it ran is on record; an outcome it has none.
@@ -77,21 +78,21 @@ async def test_a_hand_in_the_middle_undoes_what_was_written(
 
 
 @both_colours
-def test_a_hand_that_is_not_done_yet_is_waited_for(
+def test_a_completion_waits_for_an_open_manual_change(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """It has the row locked when the block ends; its cancel wins, and what was written is undone."""
+    """It has locked the row when the block ends. Its cancel wins, and the handler's writes are undone."""
     with psycopg.connect(app.config.database_url) as hand:
         handle = writing(
             app, colour, inside=lambda context: hand.execute(HANDS["cancelled"], [context.id]) and None
         ).enqueue()
 
         async def main() -> None:
-            with recorded(events.StaleOutcome, events.LeaseLost) as told:
+            with recorded(events.StaleOutcome, events.LeaseLost) as emitted:
                 async with working(app):
                     await until(lambda: value(connection, WAITING), "it waits for the hand")
                     hand.commit()
-                    await until(lambda: told, "it is told")
+                    await until(lambda: emitted, "it is told")
 
         asyncio.run(main())
 
@@ -99,10 +100,10 @@ def test_a_hand_that_is_not_done_yet_is_waited_for(
 
 
 @both_colours
-def test_a_hand_that_does_not_end_fails_the_attempt_in_words(
+def test_a_manual_change_that_does_not_end_fails_the_attempt_with_a_message(
     app: Orchestrator, connection: psycopg.Connection, colour: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a few seconds, since the handler's transaction has locks of its own; the next attempt completes."""
+    """After a few seconds, because the handler's transaction holds locks of its own. The next attempt completes."""
     monkeypatch.setattr(
         own_transaction,
         "WITHIN",
@@ -118,11 +119,11 @@ def test_a_hand_that_does_not_end_fails_the_attempt_in_words(
 
         async def main() -> None:
             async with working(app):
-                with recorded(events.TaskFailed, events.TaskCompleted) as told:
+                with recorded(events.TaskFailed, events.TaskCompleted) as emitted:
                     await until(lambda: value(connection, WAITING), "it waits for the hand")
                     await until(lambda: not value(connection, WAITING), "it gives up")
                     hand.commit()
-                    await until(lambda: len(told) == 2, "it completes")
+                    await until(lambda: len(emitted) == 2, "it completes")
 
         asyncio.run(main())
 
@@ -136,7 +137,8 @@ def test_a_hand_that_does_not_end_fails_the_attempt_in_words(
 def test_a_timeout_inside_ends_the_statement_and_undoes_all(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """Also that of a thread, which would else wait on with its locks: the server is told, and the thread ends."""
+    """Also that of a thread, which would otherwise wait with its locks: the statement is cancelled on the server,
+    and the thread ends."""
     ended = threading.Event()
 
     @app.task(name="slow", timeout=0.3, max_attempts=1)
@@ -173,7 +175,7 @@ def test_a_timeout_inside_ends_the_statement_and_undoes_all(
 def test_a_timeout_after_the_commit_takes_nothing_back(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """The attempt is completed, whatever keeps its handler."""
+    """The attempt stays completed, whatever the handler does then."""
     go_on = threading.Event()
 
     def linger(_context: Context) -> Any:
@@ -192,7 +194,7 @@ def test_a_timeout_after_the_commit_takes_nothing_back(
 def test_a_timeout_during_the_commit_waits_for_its_answer(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
-    """Half a commit cannot be taken back, so it decides: completed, once, and with its entry."""
+    """A commit in progress cannot be undone, so it decides: completed, once, with its entry."""
     connection.execute(SLOW_COMMIT)
     handle = writing(app, colour, timeout=0.3, max_attempts=1).enqueue()
     with recorded(events.TaskCompleted, events.TaskDeadLettered, events.StaleOutcome) as seen:
@@ -206,7 +208,7 @@ def test_a_timeout_during_the_commit_waits_for_its_answer(
 async def test_a_thread_that_was_left_behind_commits_nothing(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Its attempt has failed, and has been retried, when it comes to the end of its block."""
+    """Its attempt has failed, and has been retried, when it reaches the end of its block."""
     release, late = threading.Event(), threading.Event()
 
     def linger(context: Context) -> None:
@@ -227,7 +229,7 @@ async def test_a_thread_that_was_left_behind_commits_nothing(
 
 
 @both_colours
-async def test_who_is_stopped_inside_gives_back_and_writes_nothing(
+async def test_an_attempt_that_is_stopped_inside_its_transaction_gives_back_and_writes_nothing(
     make_app: MakeApp, connection: psycopg.Connection, colour: str
 ) -> None:
     """Uncharged, as without a transaction."""
@@ -252,7 +254,7 @@ async def test_who_is_stopped_inside_gives_back_and_writes_nothing(
 
 
 def test_few_connections_serve_all_in_turn(make_app: MakeApp, connection: psycopg.Connection) -> None:
-    """Of both colours together: so many at once and no more, and who has to wait goes on when one is free."""
+    """Coroutines and threads together have a limited number. A waiting handler goes on when a connection is free."""
     app = make_app(transaction_pool_size=2)
     inside: set[int] = set()
     most: list[int] = []
@@ -286,7 +288,7 @@ def test_few_connections_serve_all_in_turn(make_app: MakeApp, connection: psycop
 def test_the_wait_for_a_connection_counts_against_the_timeout(
     database_url: str, connection: psycopg.Connection, colour: str
 ) -> None:
-    """Whoever waits in vain fails by it, and takes no connection along."""
+    """A handler that waits for too long fails with its timeout, and keeps no connection."""
     app = Orchestrator(database_url, transaction_pool_size=1)
     release = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""When a worker that runs until its queues are empty ends, and when it does not."""
+"""When a worker with --until-empty ends, and when it does not."""
 
 import asyncio
 import time
@@ -20,7 +20,8 @@ LOOKED_AGAIN: LiteralString = """
 def test_until_empty_waits_for_retries_and_for_nothing_else_in_the_future(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """A retry due in half a second is waited for; a first-time future task, a paused queue, another queue are not."""
+    """It waits for a retry that is due in half a second, but not for a scheduled first attempt, a paused queue, or
+    another queue."""
     from_now = []
 
     @app.task(name="shaky")
@@ -42,10 +43,10 @@ def test_until_empty_waits_for_retries_and_for_nothing_else_in_the_future(
 
 
 @pytest.mark.parametrize("state", ["claimed", "running"])
-async def test_until_empty_waits_for_what_others_hold(
+async def test_until_empty_waits_for_tasks_that_others_hold(
     app: Orchestrator, connection: psycopg.Connection, state: str
 ) -> None:
-    """What another worker has in its hands may come back; so the end waits for its outcome."""
+    """Such a task may come back, so the worker waits for its outcome."""
 
     @app.task(name="work")
     async def work() -> None: ...
@@ -66,8 +67,8 @@ async def test_until_empty_waits_for_what_others_hold(
         await worker
 
 
-async def test_until_empty_takes_what_becomes_ready_meanwhile(app: Orchestrator) -> None:
-    """A task enqueued by a task is still work."""
+async def test_until_empty_runs_tasks_that_become_ready_meanwhile(app: Orchestrator) -> None:
+    """For example tasks that tasks enqueue."""
     depth: list[int] = []
 
     @app.task(name="chain")
@@ -84,7 +85,7 @@ async def test_until_empty_takes_what_becomes_ready_meanwhile(app: Orchestrator)
 
 
 def test_an_empty_queue_ends_it_at_once(app: Orchestrator) -> None:
-    """Half a second is generous: connecting is most of it."""
+    """Half a second is generous: most of it is the connection."""
     begun = time.monotonic()
 
     run_until_empty(app)
@@ -93,7 +94,7 @@ def test_an_empty_queue_ends_it_at_once(app: Orchestrator) -> None:
 
 
 def lend(connection: psycopg.Connection, task_id: int, state: str) -> None:
-    """Let a task be held by a worker that lives, elsewhere."""
+    """Let a live worker on another host hold a task."""
     connection.execute(
         "UPDATE orchestrator.tasks_live SET status = %s, lease = 7, worker_id = %s, attempt = 1,"
         " claimed_at = now(), started_at = CASE WHEN %s = 'running' THEN now() END WHERE id = %s",
@@ -101,10 +102,10 @@ def lend(connection: psycopg.Connection, task_id: int, state: str) -> None:
     )
 
 
-def test_until_empty_does_not_wait_for_a_type_that_nobody_here_knows(
+def test_until_empty_does_not_wait_for_an_unknown_type(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Also not when the task has failed before, under a worker that knew it."""
+    """Not even if the task has failed before, under a worker that knew it."""
     task_id = value(connection, "SELECT orchestrator.enqueue('renamed')")
     connection.execute("UPDATE orchestrator.tasks_live SET attempt = 1 WHERE id = %s", [task_id])
 

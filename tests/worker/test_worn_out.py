@@ -1,4 +1,4 @@
-"""A worker that too many handlers have left a thread behind in: it stops, and asks to be replaced."""
+"""A worker with too many threads left behind by handlers: it stops, and asks for a replacement."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ from tests.worker.running import recorded, status, statuses, until
 async def test_a_worker_with_too_many_threads_left_behind_stops(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """It says so, claims no more, lets finish what runs, and ends by itself."""
+    """It logs that, claims no more, lets running tasks finish, and ends by itself."""
     let_go, go_on, runs = threading.Event(), threading.Event(), threading.Event()
 
     @app.task(name="stuck", timeout=0.05, max_attempts=1)
@@ -51,7 +51,7 @@ async def test_a_worker_with_too_many_threads_left_behind_stops(
 async def test_threads_that_ended_late_do_not_count(
     app: Orchestrator, connection: psycopg.Connection
 ) -> None:
-    """Only those that run still wear a worker out."""
+    """Only threads that still run count."""
     doors = [threading.Event() for _ in range(4)]
 
     @app.task(name="slow", timeout=0.05, max_attempts=1)
@@ -75,11 +75,11 @@ async def test_threads_that_ended_late_do_not_count(
 def test_the_process_of_a_worn_out_worker_ends_with_a_code_of_its_own(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Threads left behind do not keep it, and whoever watches it knows that it wants to be started anew."""
+    """Abandoned threads do not keep the process, and its exit status asks for a replacement."""
     connection.execute("SELECT orchestrator.enqueue('shop.doze', timeout => '0.1 s', max_attempts => 1)")
     log = tmp_path / "log"
     with worker(database_url, log, ORCHESTRATOR_LEAKED_THREADS_MAX="0") as process:
         assert (75, WORN_OUT_CODE) == (process.wait(), 75)
-        assert process.said("worker worn out"), process.log
+        assert process.has_logged("worker worn out"), process.log
 
     assert {"dead_letter": 1} == statuses(connection)

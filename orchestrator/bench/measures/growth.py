@@ -1,7 +1,7 @@
-"""Whether it stays as fast when there is much in the tables: waiting, scheduled, finished, or in many queues.
+"""The throughput with many rows in the tables: ready, scheduled or finished tasks, or many queues.
 
-The small case is measured again before each large one, with the same worker. It works through a proxy that adds no
-delay: what a claim costs is how long its connection for claims waits for answers, by the task.
+The small case runs again before each large one, with the same worker. The worker connects through a proxy without
+delay, which measures the cost of a claim: the time per task that the worker's connection for claims waits for answers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,7 @@ from orchestrator.bench import backlog
 from orchestrator.bench.backlog import DEFAULT
 from orchestrator.bench.environment import Environment
 from orchestrator.bench.formats import short
-from orchestrator.bench.proxy_process import CLAIMS, ProxyFailed, ProxyProcess, said
+from orchestrator.bench.proxy_process import CLAIMS, ProxyFailed, ProxyProcess, growth_of
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round, Rounds
 from orchestrator.bench.workers import Workers
@@ -21,12 +21,12 @@ from orchestrator.bench.workers import Workers
 GOALS = (Goal(least=0.9), Goal(of="claim ×", most=1.3))
 A_YEAR = 365 * 86_400.0
 KIND = "bench.nothing"
-# So many rows in one statement: it takes so long that the progress must be shown.
+# Rows in one statement. The whole takes long, so the screen shows the progress between statements.
 PART = 250_000
 
 
 def grown(environment: Environment) -> Iterator[Result]:
-    """Drain small and large cases by turns."""
+    """Work off small and large cases by turns."""
     sizes, connection = environment.sizes, environment.connection
     cases = (
         ("ready", sizes.ready, partial(backlog.fill, connection, KIND)),
@@ -48,12 +48,12 @@ def grown(environment: Environment) -> Iterator[Result]:
 
 
 def pile(environment: Environment, line: str, rows: int, add: Callable[[int], None]) -> None:
-    """Put the rows there."""
+    """Add the rows."""
     for done in range(0, rows, PART):
         environment.say(f"{line}: {short(done)} of {short(rows)} rows")
         add(min(PART, rows - done))
     environment.say(f"{line}: VACUUM")
-    backlog.settle_all(environment.connection)
+    backlog.vacuum_all(environment.connection)
 
 
 WorkOff = Callable[[], tuple[Round, float | None]]
@@ -61,9 +61,10 @@ WorkOff = Callable[[], tuple[Round, float | None]]
 
 @contextmanager
 def watched(environment: Environment, queues: Sequence[str]) -> Iterator[WorkOff]:
-    """Run a worker that can be watched, and give what drains once: how fast, and seconds of claiming by the task."""
+    """Run a worker behind a proxy. Yield a function that works off a backlog once and returns the rate and the seconds
+    of claiming per task; without the proxy it returns None for the seconds."""
     backlog.clear(environment.connection)
-    backlog.shut(environment.connection, queues)
+    backlog.pause(environment.connection, queues)
     try:
         with (
             ProxyProcess(environment) as between,
@@ -82,12 +83,12 @@ def once(
     backlog.fill(environment.connection, KIND, tasks, queues=list(queues))
     before = between.counts() if between else {}
     done = backlog.work_off(environment, workers, tasks, queues)
-    waited = said(before, between.counts(), "waited_seconds") if between else {}
+    waited = growth_of("waited_seconds", before, between.counts()) if between else {}
     return done, waited[CLAIMS] / tasks if CLAIMS in waited else None
 
 
 def measured(environment: Environment, line: str, work_off: WorkOff) -> tuple[Rounds, float | None]:
-    """Drain some times; return how fast, and what a claim cost."""
+    """Work off some backlogs. Return the rates and the cost of a claim."""
     rounds, claims = list[Round](), list[float]()
     for n in range(environment.sizes.rounds):
         environment.say(f"{line}, round {n + 1} of {environment.sizes.rounds}")

@@ -1,8 +1,7 @@
-"""The cost of monitoring: the same drain by a worker that counts for statistics and serves metrics, and by one
-that does neither.
+"""The cost of monitoring: a worker with statistics and metrics, compared with a worker without them.
 
-Two workers, each with a queue of its own, drain by turns. Rates tell little where a worker shares the cores with its
-server: the CPU time that it takes for a task is in the details.
+Each of the two workers has a queue of its own, and they work by turns. If a worker shares the cores with its server,
+the rates say little. So the details show the worker's CPU time per task.
 """
 
 from collections.abc import Iterator
@@ -14,14 +13,14 @@ from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.workers import Workers
 
 WATCHED, ALONE = ("default",), ("alone",)
-# Of the one that is watched; statistics are on by default, and so are lines of level info.
+# Options of the observed worker. Statistics and log lines of level info are on by default.
 WORDS: tuple[str, ...] = ("--metrics-port", "0")
 UNWATCHED = {"ORCHESTRATOR_STATISTICS_SECONDS": "0"}
 GOALS = (Goal(least=0.95), Goal(of="CPU ×", most=1.05))
 
 
 def observed(environment: Environment) -> Iterator[Result]:
-    """Drain with and without."""
+    """Work off a backlog with and without monitoring."""
     connection, tasks, line = environment.connection, environment.sizes.work_off, "throughput, observed"
 
     def work_off(workers: Workers, queues: tuple[str, ...]) -> Round:
@@ -29,7 +28,7 @@ def observed(environment: Environment) -> Iterator[Result]:
         backlog.fill(connection, "bench.nothing", tasks, queues=list(queues))
         return backlog.work_off(environment, workers, tasks, queues)
 
-    backlog.shut(connection, [*WATCHED, *ALONE])
+    backlog.pause(connection, [*WATCHED, *ALONE])
     watched = Workers(environment, queues=WATCHED, words=WORDS)
     alone = Workers(environment, queues=ALONE, settings=UNWATCHED)
     with watched, alone:
@@ -44,7 +43,7 @@ def observed(environment: Environment) -> Iterator[Result]:
 
 
 def compared(own: Cost, least: Cost) -> dict[str, float]:
-    """Return what the worker takes for a task, in µs, and how much more it and the server take together."""
+    """Return each worker's CPU time per task in µs, and the ratio of the CPU times of worker and server together."""
     found = dict[str, float]()
     if own.client_seconds is not None and least.client_seconds is not None:
         found = {"worker µs": own.client_seconds * 100, "without µs": least.client_seconds * 100}

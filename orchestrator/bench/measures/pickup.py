@@ -1,8 +1,8 @@
-"""How soon a handler starts, from the moment when the producer knows that its commit is done.
+"""The time from the end of the producer's call, when its commit is done, to the start of the handler.
 
-Producer and handler look at the same clock, CLOCK_MONOTONIC of this machine: the producer when its call returns, the
-handler first of all, and it returns what it saw. The floor is stamped in the same way: when the claim's answer is
-there. The commit itself lies before the call's return, and after the call, from which the time is given, too.
+Producer and handler read the same clock, CLOCK_MONOTONIC of this machine. The producer reads it before and after its
+call. The handler reads it first of all and returns the value. The floor reads it when the claim's answer has arrived.
+The details also give the time from the start of the call, which includes the commit.
 """
 
 import threading
@@ -14,38 +14,38 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
-from orchestrator.bench import backlog, floors, sql_sections
+from orchestrator.bench import backlog, floors
 from orchestrator.bench.environment import Environment, NotMeasured
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.tasks import stamp
 from orchestrator.bench.workers import Workers
 from orchestrator.demo.workers import spawned
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, statement
 
-SQL = sql_sections.of(__file__, "pickup.sql")
+STAMPS = statement.load(__file__, "pickup.sql")
 EVERY_SECONDS = 0.020
 PATIENCE_SECONDS = 30.0
 FLOOR_IS = "LISTEN, claim one"
-# Each is enqueued by so many producers, on connections of their own.
+# Rate: number of producers, each on its own connection.
 STEADY = {200: 1, 2_000: 8}
 STEADY_GOALS = (Goal(of="ours", most=5.0), Goal(of="p99 ms", most=50.0))
 
 
 class PickupLost(NotMeasured):
-    """A task whose pickup was to be timed did not finish."""
+    """A task did not finish, so its pickup has no time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """When a producer called, and when the call returned, the commit done: nanoseconds of the shared clock."""
+    """When a producer called, and when the call returned after the commit: nanoseconds of the shared clock."""
 
     called: int
     returned: int
 
 
 def idle(environment: Environment) -> Iterator[Result]:
-    """Enqueue one task each 20 ms for a worker that has nothing else to do."""
+    """Enqueue one task every 20 ms for a worker that has no other task."""
     line, all_times, whole = "pickup, idle worker", list[float](), list[float]()
     probes = max(1, environment.sizes.probes // environment.sizes.rounds)
 
@@ -59,7 +59,7 @@ def idle(environment: Environment) -> Iterator[Result]:
         return Round(median(times), environment.meter.since(before, workers.pids))
 
     backlog.clear(environment.connection)
-    backlog.let_go(environment.connection)
+    backlog.resume(environment.connection)
     with Workers(environment) as workers:
         own, least = by_turns(
             environment, line, ours, lambda: Round(median(floor_waits(environment, probes)))
@@ -79,7 +79,7 @@ def steady(environment: Environment) -> Iterator[Result]:
         line = f"pickup, {rate:,} tasks/s"
         environment.say(line)
         backlog.clear(environment.connection)
-        backlog.let_go(environment.connection)
+        backlog.resume(environment.connection)
         every_seconds, tasks = (
             producers / rate,
             max(1, int(rate * environment.sizes.steady_seconds / producers)),
@@ -102,7 +102,7 @@ def steady(environment: Environment) -> Iterator[Result]:
 def paced_by(
     producers: int, environment: Environment, *, tasks: int, every_seconds: float
 ) -> dict[int, Sent]:
-    """Have several do it at once, each so many and at such a pace, and one after the other."""
+    """Let several producers enqueue at this pace, each `tasks` tasks. They start one after the other."""
     stop = threading.Event()
     with ThreadPoolExecutor(producers) as threads:
         try:
@@ -130,7 +130,8 @@ def paced(
     late: float = 0.0,
     stop: threading.Event | None = None,
 ) -> dict[int, Sent]:
-    """Enqueue tasks at a pace, on a connection of its own, the first after a part of it; return when each was."""
+    """Enqueue tasks at a pace, on a connection of its own. `late` delays the first by this share of an interval. Return
+    the times of each."""
     sent, stop = {}, stop or threading.Event()
     with closing(connect.open_sync(environment.info)) as connection:
         sender = stamp.using(connection)
@@ -146,7 +147,7 @@ def paced(
 
 
 def floor_waits(environment: Environment, probes: int) -> list[float]:
-    """Do the same with a process that listens and claims."""
+    """Do the same with the floor: a process that listens and claims."""
     floors.clear(environment.connection)
     sent = {}
     with listener(environment):
@@ -167,16 +168,16 @@ def listener(environment: Environment) -> Iterator[None]:
     """Run the floor's listener in a process of its own."""
     with spawned("orchestrator.bench.listener", log=environment.log, url=environment.info) as process:
         if process.stdout is not None:
-            process.stdout.readline()  # it listens now
+            process.stdout.readline()  # The line says that it listens.
         yield
 
 
 def stamps(environment: Environment, sent: Mapping[int, Sent]) -> dict[int, int]:
-    """Return when each task's handler started, once all have finished."""
+    """Wait until all tasks have finished. Return when each task's handler started."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     given = {"ids": list(sent)}
     while True:
-        rows = environment.connection.execute(SQL["stamps"], given).fetchall()
+        rows = environment.connection.execute(STAMPS, given).fetchall()
         if len(rows) == len(sent):
             return dict(rows)
         in_time(deadline)
@@ -191,11 +192,11 @@ def in_time(deadline: float) -> None:
 def waits(
     sent: Mapping[int, Sent], started: Mapping[int, int], since: Literal["called", "returned"] = "returned"
 ) -> list[float]:
-    """Return how many milliseconds each task waited. On a busy machine a handler may start before the producer is told
-    that its commit is done: then less than nothing."""
+    """Return how many milliseconds each task waited. The number is negative if the handler starts before the producer's
+    call returns, which happens on a busy machine."""
     return [(started[task_id] - getattr(at, since)) / 1e6 for task_id, at in sent.items()]
 
 
 def percentile(values: list[float], share: float) -> float:
-    """Return the value that so large a share of them lies below."""
+    """Return the value below which this share of the values lies."""
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]

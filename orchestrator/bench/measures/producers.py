@@ -1,6 +1,6 @@
-"""Whether many producers wait for each other, beside the same INSERTs into a table without workers.
+"""The rate of many producers at the same time, compared with the same INSERTs into a table without a trigger.
 
-The workers are there while the floor is measured, too, and in the same state; only the table differs.
+The same workers run in the same state while the floor is measured. Only the table differs.
 """
 
 import subprocess  # nosec B404 # each call says what it starts
@@ -16,7 +16,7 @@ from orchestrator.bench.workers import CONCURRENCY, Workers
 from orchestrator.demo.workers import spawned
 from orchestrator.execute import declare
 
-# Threads of one Python would wait for each other, and not for the database.
+# More than one process: threads of one process would wait for each other instead of the database.
 PROCESSES = 2
 WORKERS = 2
 GOAL = Goal(least=0.7)
@@ -25,14 +25,14 @@ FLOOR_IS = "the same INSERTs, no trigger"
 
 
 class ProducerEnded(NotMeasured):
-    """A producer ended before the bench did."""
+    """A producer ended before the bench."""
 
 
 def at_once(environment: Environment) -> Iterator[Result]:
-    """Insert from many connections at once, while workers are in one state and another."""
+    """Insert from many connections at the same time, with the workers in each of four states."""
     declare(environment.connection, app.registry, queues=["elsewhere"])
     with producers(environment) as processes:
-        for state in (nobody, busy, idle_elsewhere, working):
+        for state in (no_workers, busy, idle_elsewhere, working):
             backlog.clear(environment.connection)
             with state(environment) as words:
                 goals = () if state is working else (GOAL,)
@@ -42,16 +42,16 @@ def at_once(environment: Environment) -> Iterator[Result]:
 
 
 @contextmanager
-def nobody(_ground: Environment) -> Iterator[str]:
-    """No worker at all."""
+def no_workers(_environment: Environment) -> Iterator[str]:
+    """No worker."""
     yield "no worker"
 
 
 @contextmanager
 def busy(environment: Environment) -> Iterator[str]:
-    """Workers of the same queue that have all they can take, and sleep for none."""
+    """Workers of the same queue whose slots are all taken, so that no enqueue has to wake them."""
     sender = sleep.using(environment.connection)
-    backlog.let_go(environment.connection, ["default", "asleep"])
+    backlog.resume(environment.connection, ["default", "asleep"])
     with Workers(environment, size=WORKERS, queues=("default", "asleep")) as workers:
         sender.enqueue_many({"seconds": LONG_SECONDS} for _ in range(WORKERS * CONCURRENCY))
         backlog.wait_until_running(environment.connection, workers, WORKERS * CONCURRENCY, "asleep")
@@ -60,15 +60,15 @@ def busy(environment: Environment) -> Iterator[str]:
 
 @contextmanager
 def idle_elsewhere(environment: Environment) -> Iterator[str]:
-    """Workers that sleep, and wait for other tasks than these."""
+    """Idle workers that wait for tasks of another queue."""
     with Workers(environment, size=WORKERS, queues=("elsewhere",)):
         yield "2 elsewhere"
 
 
 @contextmanager
 def working(environment: Environment) -> Iterator[str]:
-    """Workers that do these tasks as they come: on few cores they and the producers share them."""
-    backlog.let_go(environment.connection)
+    """Workers that run these tasks as they arrive. With few cores, they and the producers share them."""
+    backlog.resume(environment.connection)
     with Workers(environment, size=WORKERS):
         yield "2 working"
 
@@ -76,7 +76,7 @@ def working(environment: Environment) -> Iterator[str]:
 def compared(
     environment: Environment, line: str, processes: list[subprocess.Popen[bytes]], goals: tuple[Goal, ...]
 ) -> Result:
-    """Insert into the one table and the other by turns."""
+    """Insert into the two tables by turns."""
     each = environment.sizes.producer_enqueues
     tasks, pids = each * environment.sizes.producers, [process.pid for process in processes]
 
@@ -94,7 +94,7 @@ def compared(
 
 @contextmanager
 def producers(environment: Environment) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Run the processes, connected, for the block."""
+    """Run the connected processes for the duration of a block."""
     size = environment.sizes.producers
     shares = [size // PROCESSES + (n < size % PROCESSES) for n in range(PROCESSES)]
     with ExitStack() as stack:
@@ -110,7 +110,7 @@ def producers(environment: Environment) -> Iterator[list[subprocess.Popen[bytes]
 
 
 def inserted(processes: list[subprocess.Popen[bytes]], table: str, each: int) -> float:
-    """Have them all insert; return the seconds from the first beginning to the last end."""
+    """Let all processes insert. Return the seconds from the first begin to the last end."""
     for process in processes:
         write(process, f"{table} {each}")
     spans = [tuple(map(int, read(process).split())) for process in processes]

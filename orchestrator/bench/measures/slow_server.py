@@ -1,21 +1,22 @@
-"""The same drain when each answer takes longer: a long line to the server, or a disk that is slow to confirm.
+"""The throughput when each answer takes longer: a slow network to the server, or a slow disk.
 
-Ours is compared with ours: two workers, each with a queue of its own, one with the delay and one without, drain by
-turns. What is left shows how much of its time a worker spends waiting.
+Two workers, each with a queue of its own, work by turns: one with the delay and one without it. The ratio shows how
+much of its time a worker waits.
 """
 
 from collections.abc import Iterator
 
 from psycopg import errors, sql
 
-from orchestrator.bench import backlog, sql_sections
+from orchestrator.bench import backlog
 from orchestrator.bench.environment import Environment
 from orchestrator.bench.proxy_process import ProxyFailed, ProxyProcess
 from orchestrator.bench.result import Goal, Result, Skipped
 from orchestrator.bench.rounds import Round, by_turns
 from orchestrator.bench.workers import Workers
+from orchestrator.postgres import statement
 
-SQL = sql_sections.of(__file__, "slow_server.sql")
+SQL = statement.sections(__file__, "slow_server.sql")
 # Each way, so that a round trip takes 1 ms longer.
 DELAY_SECONDS = 0.0005
 PROMPT, SLOW = ("default",), ("slow",)
@@ -23,12 +24,12 @@ GOAL = Goal(least=0.8)
 
 
 def network(environment: Environment) -> Iterator[Result | Skipped]:
-    """Drain over a line whose round trip takes 1 ms longer. Without the delay also through a proxy, whose work would
-    else be counted as delay where there are few cores."""
+    """Work over a network whose round trips take 1 ms longer. The worker without the delay also uses a proxy: with few
+    cores, the proxy's own work would otherwise count as delay."""
     line = "throughput, +1 ms network"
     try:
         with ProxyProcess(environment) as near, ProxyProcess(environment, delay_seconds=DELAY_SECONDS) as far:
-            backlog.shut(environment.connection, [*PROMPT, *SLOW])
+            backlog.pause(environment.connection, [*PROMPT, *SLOW])
             prompt, slow = (
                 Workers(environment, queues=q, info=i.info) for q, i in ((PROMPT, near), (SLOW, far))
             )
@@ -39,19 +40,19 @@ def network(environment: Environment) -> Iterator[Result | Skipped]:
 
 
 def commit(environment: Environment) -> Iterator[Result | Skipped]:
-    """Drain where each durable commit takes 2 ms longer: commit_delay, which counts with fsync only."""
+    """Work while each durable commit takes 2 ms longer. commit_delay has an effect only with fsync."""
     line, connection = "throughput, commit_delay 2 ms", environment.connection
     if connection.execute(SQL["fsync"]).fetchone() == ("off",):
-        yield Skipped(line, "fsync is off on this server, and commit_delay counts only with it")
+        yield Skipped(line, "fsync is off on this server, and commit_delay has no effect without it")
         return
-    backlog.shut(connection, [*PROMPT, *SLOW])
-    # Sessions keep the settings that they began with: this worker starts before, the other one after.
+    backlog.pause(connection, [*PROMPT, *SLOW])
+    # A session keeps the settings of its start. So this worker starts before the change, and the other one after it.
     with Workers(environment, queues=PROMPT) as prompt:
         try:
             for name in ("delay", "siblings"):
                 connection.execute(on_database(environment, name))
         except errors.InsufficientPrivilege:
-            yield Skipped(line, "the role may not set commit_delay: that takes a superuser, or a GRANT SET")
+            yield Skipped(line, "the role may not set commit_delay; it needs a superuser, or GRANT SET")
             return
         try:
             with Workers(environment, queues=SLOW) as slow:
@@ -61,7 +62,7 @@ def commit(environment: Environment) -> Iterator[Result | Skipped]:
 
 
 def compared(environment: Environment, line: str, prompt: Workers, slow: Workers, floor_is: str) -> Result:
-    """Drain by turns."""
+    """Work by turns."""
     tasks = environment.sizes.work_off
 
     def work_off(workers: Workers, queues: tuple[str, ...]) -> Round:

@@ -1,5 +1,5 @@
--- Make commits slow in the scratch database, for the sessions to come. In: its name, in place of {}.
--- commit_siblings: else the delay counts only while five other transactions are open.
+-- Make commits slow in the scratch database, for later sessions. In: its name, in place of {}.
+-- commit_siblings: by default the delay applies only while five other transactions are open.
 -- name: fsync
 SELECT current_setting('fsync')
 -- name: delay

@@ -1,8 +1,8 @@
-"""Whether a transaction that stays open makes it slower: its snapshot keeps alive what the workers have left behind.
+"""The throughput while a transaction stays open. Its snapshot keeps the dead rows of finished tasks.
 
-A worker drains a backlog of four priorities. Then a transaction is opened that sees the database as it is, and stays
-open, while tasks arrive at half of that rate, set-based, and a critical one now and then whose start is timed. At the
-end, the transaction still open, such a backlog is drained again.
+A worker works off a backlog of four priorities. Then a transaction takes a snapshot and stays open. Meanwhile tasks
+arrive in sets at half of that rate, and a critical task now and then, whose start is timed. At the end the worker works
+off such a backlog again, with the transaction still open.
 """
 
 import threading
@@ -15,43 +15,43 @@ from typing import Any
 
 import psycopg
 
-from orchestrator.bench import backlog, sql_sections
+from orchestrator.bench import backlog
 from orchestrator.bench.environment import Environment
 from orchestrator.bench.measures.pickup import Sent, percentile, stamps, waits
 from orchestrator.bench.result import Goal, Result
 from orchestrator.bench.rounds import Round
 from orchestrator.bench.tasks import stamp
 from orchestrator.bench.workers import Workers
-from orchestrator.postgres import connect
+from orchestrator.postgres import connect, statement
 
-SQL = sql_sections.of(__file__, "snapshot.sql")
+SQL = statement.sections(__file__, "snapshot.sql")
 # low, normal, high, critical
 PRIORITIES = [25, 50, 75, 100]
-BEAT_SECONDS = 0.05
+LOAD_EVERY_SECONDS = 0.05
 CRITICAL_EVERY_SECONDS = 0.05
 GOALS = (Goal(least=0.9), Goal(of="critical p99 ms", most=500.0))
 
 
 def held(environment: Environment) -> Iterator[Result]:
-    """Drain, hold a snapshot under load, drain again."""
+    """Work off a backlog, hold a snapshot under load, work off another."""
     connection, seconds = environment.connection, environment.sizes.snapshot_seconds
     line = f"snapshot held, {seconds:.0f} s"
     backlog.clear(connection)
-    backlog.shut(connection)
+    backlog.pause(connection)
     with Workers(environment) as workers:
         environment.say(f"{line}: before")
         begin = [mixed(environment, workers) for _ in range(environment.sizes.rounds)]
         rate = median(r.figure for r in begin) / 2
         environment.say(f"{line}: {rate:,.0f} tasks/s")
         with snapshot(environment.info):
-            backlog.let_go(connection)
+            backlog.resume(connection)
             with load(environment.info, rate) as offered:
                 sent = criticals(environment, seconds)
             times = waits(sent, stamps(environment, sent))
-            # What is still left, if it has become slow, is part of the backlog to come.
+            # If the worker has become slow, the remaining tasks are part of the next backlog.
             with suppress(backlog.TooSlow):
                 backlog.wait_until_empty(connection, workers)
-            backlog.shut(connection)
+            backlog.pause(connection)
             environment.say(f"{line}: after")
             end = [mixed(environment, workers) for _ in range(environment.sizes.rounds)]
     backlog.clear(connection)
@@ -64,14 +64,14 @@ def held(environment: Environment) -> Iterator[Result]:
 
 
 def mixed(environment: Environment, workers: Workers) -> Round:
-    """Drain a backlog of all priorities; the tables stay as they are."""
+    """Work off a backlog of all priorities. The tables stay as they are."""
     backlog.fill(environment.connection, "bench.nothing", environment.sizes.work_off, priorities=PRIORITIES)
     return backlog.work_off(environment, workers, environment.sizes.work_off)
 
 
 @contextmanager
 def snapshot(info: str) -> Iterator[None]:
-    """Hold a transaction open that has seen something."""
+    """Hold a transaction open that has taken a snapshot."""
     with closing(connect.open_sync(info)) as connection:
         connection.execute(SQL["begin"])
         connection.execute(SQL["look"])
@@ -81,14 +81,14 @@ def snapshot(info: str) -> Iterator[None]:
 
 @contextmanager
 def load(info: str, rate: float) -> Iterator[list[int]]:
-    """Put tasks in at a steady rate, beside the block; give how many at each beat."""
+    """Add tasks at a steady rate during the block. Yield the list of the numbers added."""
     offered, stop = list[int](), threading.Event()
 
     def put(connection: psycopg.Connection[Any]) -> None:
         due, owed = time.monotonic(), 0.0
         while not stop.wait(max(0.0, due - time.monotonic())):
-            # What a late beat leaves out is not made good: the load is half the rate, never more.
-            due, owed = max(due + BEAT_SECONDS, time.monotonic()), owed % 1 + rate * BEAT_SECONDS
+            # A late turn does not add the tasks that it missed: the load is half of the rate, never more.
+            due, owed = max(due + LOAD_EVERY_SECONDS, time.monotonic()), owed % 1 + rate * LOAD_EVERY_SECONDS
             given = {"type": "bench.nothing", "tasks": int(owed), "priorities": PRIORITIES}
             connection.execute(SQL["load"], given)
             offered.append(int(owed))
@@ -103,7 +103,7 @@ def load(info: str, rate: float) -> Iterator[list[int]]:
 
 
 def criticals(environment: Environment, seconds: float) -> dict[int, Sent]:
-    """Enqueue a critical task now and then; return when each was committed."""
+    """Enqueue a critical task now and then. Return when each was committed."""
     sender = stamp.using(environment.connection, priority="critical")
     sent, until = dict[int, Sent](), time.monotonic() + seconds
     while time.monotonic() < until:

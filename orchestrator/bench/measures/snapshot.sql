@@ -1,4 +1,4 @@
--- A snapshot that is held, and a load beside it. Locks: none that anybody waits for.
+-- A snapshot, and a load of tasks. Locks: no other session waits for them.
 -- name: begin
 BEGIN ISOLATION LEVEL REPEATABLE READ
 -- name: look
@@ -6,7 +6,7 @@ SELECT count(*) FROM orchestrator.queues
 -- name: end
 ROLLBACK
 -- name: load
--- Into the root, so that idle workers are rung; complete, so that it costs the server little beside what is measured.
+-- Into the root, so that the triggers wake idle workers. The rows are complete, so the triggers do little else.
 INSERT INTO orchestrator.tasks (
     id, type, payload, queue, priority, max_attempts, timeout, run_at, aging_us, status
 )

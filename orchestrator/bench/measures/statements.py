@@ -5,19 +5,19 @@ from collections.abc import Iterator
 
 from orchestrator.bench import backlog
 from orchestrator.bench.environment import Environment
-from orchestrator.bench.proxy_process import LEADERS, ProxyFailed, ProxyProcess, said
+from orchestrator.bench.proxy_process import LEADERS, ProxyFailed, ProxyProcess, growth_of
 from orchestrator.bench.result import Goal, Result, Skipped
 from orchestrator.bench.rounds import Round
 from orchestrator.bench.workers import Workers
 
-# Of a task at these concurrencies.
+# By concurrency; statements per task.
 GOALS = {100: Goal(of="ours", most=0.05), 10: Goal(of="ours", most=0.3)}
-# A worker that has just started still tests itself.
+# A worker that has just started still runs its self-test.
 START_SECONDS = 2.0
 
 
 def under_load(environment: Environment) -> Iterator[Result | Skipped]:
-    """Count while a backlog is drained: everything that the worker says meanwhile, leading and beating included."""
+    """Count all statements of the worker while it works off a backlog, its heartbeats and duties included."""
     for concurrency, goal in GOALS.items():
         line = f"statements, {concurrency} at once"
         try:
@@ -32,7 +32,7 @@ def counted(
 ) -> Result:
     tasks = environment.sizes.work_off
     environment.say(line)
-    backlog.shut(environment.connection)
+    backlog.pause(environment.connection)
     with Workers(environment, info=between.info, concurrency=concurrency) as workers:
         backlog.clear(environment.connection)
         backlog.fill(environment.connection, "bench.nothing", tasks)
@@ -40,7 +40,7 @@ def counted(
         done = backlog.work_off(environment, workers, tasks)
         after = between.counts()
     backlog.clear(environment.connection)
-    statements, trips = said(before, after, "statements"), said(before, after, "round_trips")
+    statements, trips = growth_of("statements", before, after), growth_of("round_trips", before, after)
     details = {f"of them {name.removeprefix('orchestrator ')}": n / tasks
                for name, n in sorted(statements.items()) if n >= 0.01 * sum(statements.values())}  # fmt: skip
     return Result(
@@ -50,13 +50,13 @@ def counted(
 
 
 def idle(environment: Environment) -> Iterator[Result | Skipped]:
-    """Count while there is nothing to do; what the connections of the leader say counts apart."""
+    """Count while there is no task. The statements on the leader's connections have a count of their own."""
     line, seconds = "idle worker", environment.sizes.idle_seconds
     environment.say(f"{line}: {seconds:.0f} s")
     try:
         with ProxyProcess(environment) as between:
             backlog.clear(environment.connection)
-            backlog.let_go(environment.connection)
+            backlog.resume(environment.connection)
             with Workers(environment, info=between.info) as workers:
                 time.sleep(min(START_SECONDS, seconds))
                 before, meters, began = (
@@ -68,7 +68,7 @@ def idle(environment: Environment) -> Iterator[Result | Skipped]:
                 lasted = time.monotonic() - began
                 spent, counts = (
                     environment.meter.since(meters, workers.pids),
-                    said(before, between.counts(), "statements"),
+                    growth_of("statements", before, between.counts()),
                 )
     except ProxyFailed as error:
         yield Skipped(line, str(error))

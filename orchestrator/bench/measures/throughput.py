@@ -1,4 +1,4 @@
-"""How fast workers work off a backlog, beside a plain loop that claims and finishes."""
+"""The rate at which workers work off a backlog, compared with a plain loop that claims and finishes."""
 
 import os
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ FLOOR_IS = "claim 500, finish 500, one connection"
 
 
 def one_process(environment: Environment) -> Iterator[Result]:
-    """Drain with one worker process."""
+    """Work with one worker process."""
     goal = Goal(least=1.0)
     yield worked_off(
         environment, "throughput, one process", "bench.nothing", environment.sizes.work_off, goal
@@ -22,7 +22,7 @@ def one_process(environment: Environment) -> Iterator[Result]:
 
 
 def two_processes(environment: Environment) -> Iterator[Result]:
-    """Drain with two; the floor stays one connection."""
+    """Work with two. The floor still uses one connection."""
     tasks = 2 * environment.sizes.work_off
     yield worked_off(
         environment, "throughput, two processes", "bench.nothing", tasks, Goal(least=1.3), size=2
@@ -30,7 +30,7 @@ def two_processes(environment: Environment) -> Iterator[Result]:
 
 
 def in_threads(environment: Environment) -> Iterator[Result]:
-    """Drain handlers that are plain functions."""
+    """Run handlers that are plain functions."""
     yield worked_off(
         environment,
         "throughput, def in threads",
@@ -41,8 +41,8 @@ def in_threads(environment: Environment) -> Iterator[Result]:
 
 
 def large(environment: Environment) -> Iterator[Result]:
-    """Drain tasks that carry 10 kB which cannot be compressed."""
-    # Hexadecimal has no repetitions for PostgreSQL's compression to find, which knows no shorter letters.
+    """Run tasks with 10 kB that do not compress."""
+    # pglz and lz4 compress repetitions only, and random hexadecimal digits have none.
     payload = f'{{"text": "{os.urandom(5_000).hex()}"}}'
     yield worked_off(
         environment, "throughput, 10 kB payloads", "bench.large", environment.sizes.large, payload=payload
@@ -58,7 +58,7 @@ def worked_off(
     size: int = 1,
     payload: str = "{}",
 ) -> Result:
-    """Drain in rounds, ours and the floor by turns, with the same workers throughout."""
+    """Work in rounds, ours and the floor by turns, with the same workers in all rounds."""
     connection = environment.connection
 
     def ours() -> Round:
@@ -68,12 +68,12 @@ def worked_off(
 
     def floor() -> Round:
         floors.fill(connection, tasks, payload)
-        # Its own clock counts for what it cost; its rate is told by the clock of the database, like ours.
+        # The cost is measured with our own clock, the rate with the clock of the database, like ours.
         took = timed(environment, tasks, lambda: rates.append(floors.work_off(connection)))
         return replace(took, figure=rates[-1])
 
     rates = list[float]()
-    backlog.shut(connection)
+    backlog.pause(connection)
     with Workers(environment, size=size) as workers:
         own, least = by_turns(environment, line, ours, floor)
     backlog.clear(connection)

@@ -1,20 +1,17 @@
 """`orchestrator tasks requeue | cancel | delete | priority`: on the tasks that are named, or on all that match."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from orchestrator import operate
-from orchestrator.cli.database import connected, database_option, reason_option
+from orchestrator.cli.database import Command, connected, database_option, reason_option
 from orchestrator.cli.error_messages import say
 from orchestrator.cli.tasks.bulk import WORDS, Many, do, many_options
 from orchestrator.cli.tasks.filters import Asked, asked, filter_options, typed
 from orchestrator.errors import OperationRefused, TaskExpired
 from orchestrator.operate import Action, bulk
 from orchestrator.operate.filters import priority as level_of
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def action_options(command: Command) -> Command:

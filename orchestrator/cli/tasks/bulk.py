@@ -7,9 +7,8 @@ continue. It prints that before it begins as well, because a killed process prin
 
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import psycopg
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from orchestrator.cli import formats
+from orchestrator.cli.database import Command
 from orchestrator.cli.signals import sigterm_as_interrupt
 from orchestrator.cli.table import table
 from orchestrator.cli.tasks import no_matches
@@ -30,8 +30,6 @@ WORDS = {
     Action.DELETE: ("be deleted, and cannot be had back", "deleted"),
     Action.PRIORITY: ("get another priority", "changed"),
 }
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,13 +1,14 @@
 """The flags that select tasks, the same for every command below `tasks`. They are checked before the connection."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import psycopg
 
+from orchestrator.cli.database import Command
 from orchestrator.operate import Search, filters, find
 
 WORDS = "[ID | payload.PATH=VALUE]..."
@@ -33,8 +34,6 @@ OPTIONS = (
     ),
     click.option("--newer-than", metavar="AGE", help="Ended, or else created, since."),
 )
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)

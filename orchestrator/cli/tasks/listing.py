@@ -84,5 +84,5 @@ def lines(tasks: Sequence[Found], now: datetime) -> list[dict[str, Any]]:
 def fault(task: Found) -> str | None:
     if task.error_class is None and task.error_message is None:
         return None
-    said = " ".join(observe.masked_text(task.error_message or "").split())
-    return f"{task.error_class or 'error'}: {said[:200]}" if said else task.error_class
+    text = " ".join(observe.masked_text(task.error_message or "").split())
+    return f"{task.error_class or 'error'}: {text[:200]}" if text else task.error_class

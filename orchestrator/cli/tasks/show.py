@@ -102,9 +102,9 @@ def json_field(name: str, task: Task, *, full: bool, unmasked: bool) -> None:
 
 
 def error(failed: Task | Attempt, *, full: bool, unmasked: bool) -> None:
-    said = f"{failed.error_class or 'no error class'}: {failed.error_message or ''}"
-    said = failed.error_traceback or said
-    shown(said if unmasked else masked_json.hidden_text(said), full=full)
+    text = f"{failed.error_class or 'no error class'}: {failed.error_message or ''}"
+    text = failed.error_traceback or text
+    shown(text if unmasked else masked_json.hidden_text(text), full=full)
 
 
 def repeated(detail: Detail) -> bool:

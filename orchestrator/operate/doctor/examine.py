@@ -49,21 +49,21 @@ CHECKS: tuple[Check, ...] = (
 )
 
 
-def examine(patient: Examination) -> list[Finding]:
+def examine(database: Examination) -> list[Finding]:
     """Make every check; a check comes after those that it relies on."""
-    return [make(check, patient) for check in CHECKS]
+    return [make(check, database) for check in CHECKS]
 
 
-def make(check: Check, patient: Examination) -> Finding:
+def make(check: Check, database: Examination) -> Finding:
     """Make one check. A check that cannot be made is skipped, with the reason."""
     try:
-        with patient.connection.transaction(force_rollback=True):
-            patient.connection.execute(BOUNDS)
-            found = check(patient)
+        with database.connection.transaction(force_rollback=True):
+            database.connection.execute(BOUNDS)
+            found = check(database)
     except OrchestratorError as error:
         found = skipped(str(error))
     except psycopg.Error as error:
-        if patient.connection.closed:
+        if database.connection.closed:
             raise
         found = skipped(reason(error))
     return replace(found, name=name_of(check))
@@ -76,18 +76,18 @@ def name_of(check: Check) -> str:
 
 def reason(error: psycopg.Error) -> str:
     """Say why a check could not be made."""
-    said = error.diag.message_primary or str(error).strip()
+    message = error.diag.message_primary or str(error).strip()
     match error:
         case errors.InsufficientPrivilege():
-            return f"this role may not look: {said}"
+            return f"this role may not read it: {message}"
         case (
             errors.UndefinedTable()
             | errors.UndefinedFunction()
             | errors.UndefinedColumn()
             | errors.InvalidSchemaName()
         ):
-            return f"the schema is not there, or not this version's: {said}"
+            return f"the schema is missing, or of another version: {message}"
         case errors.QueryCanceled() | errors.LockNotAvailable():
-            return f"the server took too long: {said}"
+            return f"the server took too long: {message}"
         case _:
-            return f"it could not be asked: {said}"
+            return f"the statement failed: {message}"

@@ -8,8 +8,8 @@ from psycopg import pq
 from orchestrator.operate.doctor.finding import Examination, Finding, fail, named, ok, skipped, warn
 from orchestrator.postgres import statement
 
-CONNECTIONS = statement.load(__file__, "connections.sql")
-CLOCK = statement.load(__file__, "clock.sql")
+CONNECTIONS = statement.load(__file__, "sessions.sql", "connections")
+CLOCK = statement.load(__file__, "sessions.sql", "clock")
 SEARCH_PATH = statement.load(__file__, "search_path.sql")
 HORIZON = statement.load(__file__, "horizon.sql")
 
@@ -25,9 +25,9 @@ HORIZON_WARN_TRANSACTIONS = 1_000_000
 UNVERIFIED = ("disable", "allow", "prefer", "require")
 
 
-def connections(patient: Examination) -> Finding:
+def connections(database: Examination) -> Finding:
     """There is room for more workers, and for an operator's session."""
-    used, at_most, who = patient.row(CONNECTIONS)
+    used, at_most, who = database.row(CONNECTIONS)
     free = at_most - used
     says = f"{used} of {at_most} sessions are in use"
     advice = "Raise max_connections (needs a restart), or put a pooler before the producers (workers listen directly)."
@@ -38,13 +38,16 @@ def connections(patient: Examination) -> Finding:
     return ok(says)
 
 
-def tls(patient: Examination) -> Finding:
+def tls(database: Examination) -> Finding:
     """Connections that leave this machine are encrypted, and the server is verified."""
-    link = patient.connection.pgconn
+    link = database.connection.pgconn
     options = {option.keyword: option.val for option in link.info}
     mode = (options.get(b"sslmode") or b"prefer").decode()
     return judged(
-        patient.connection.info.host, patient.connection.info.hostaddr, mode, encrypted=bool(link.ssl_in_use)
+        database.connection.info.host,
+        database.connection.info.hostaddr,
+        mode,
+        encrypted=bool(link.ssl_in_use),
     )
 
 
@@ -52,17 +55,17 @@ def judged(host: str, address: str, mode: str, *, encrypted: bool) -> Finding:
     """Judge the connection to a host."""
     if is_here(host, address):
         return ok("the server is on this machine")
-    advice = "Say sslmode=verify-full and sslrootcert=FILE in the URL: docs/howto/tls.md."
+    advice = "Use sslmode=verify-full and sslrootcert=FILE in the URL: docs/howto/tls.md."
     if not encrypted:
         return warn(
-            f"sessions to {host} are not encrypted: passwords and payloads can be read on the way", advice
+            f"sessions to {host} are not encrypted: the network can read passwords and payloads", advice
         )
     if mode in UNVERIFIED:
         return warn(
-            f"sessions to {host} are encrypted, but with sslmode={mode} another server may answer in its place",
+            f"sessions to {host} are encrypted, but with sslmode={mode} another server could answer in its place",
             advice,
         )
-    return ok(f"encrypted, and the server is known by its certificate (sslmode={mode})")
+    return ok(f"encrypted, and the certificate of the server is verified (sslmode={mode})")
 
 
 def is_here(host: str, address: str) -> bool:
@@ -72,36 +75,36 @@ def is_here(host: str, address: str) -> bool:
     return ip_address(address.partition("%")[0]).is_loopback
 
 
-def search_path(patient: Examination) -> Finding:
-    """Our sessions call PostgreSQL's own functions, and none that another role has put into a schema of their path."""
-    backend, schemas, cure = patient.row(SEARCH_PATH)
-    if backend == patient.connection.info.backend_pid:
-        return ok("our sessions look functions up in pg_catalog alone")
+def search_path(database: Examination) -> Finding:
+    """Our sessions call PostgreSQL's own functions, and no function of another role in a schema of their path."""
+    backend, schemas, cure = database.row(SEARCH_PATH)
+    if backend == database.connection.info.backend_pid:
+        return ok("our sessions find functions in pg_catalog only")
     if not schemas:
         return ok(
-            "through this pooler the role's own search_path holds, and only its owners may create in it"
+            "through this pooler the role's own search_path applies, and only its owners may create in its schemas"
         )
     return warn(
-        f"through this pooler the role's own search_path holds, and others may create functions in {named(schemas)}: a "
-        "worker or a command may call them with its rights",
-        "Give workers and operators a role of their own with a safe path, or a URL that leads to the server itself:",
+        f"through this pooler the role's own search_path applies, and other roles may create functions in "
+        f"{named(schemas)}: a worker or a command could call them with its own rights",
+        "Give workers and operators a role of their own with a safe path, or the URL of the server itself:",
         cure,
     )
 
 
-def clock(patient: Examination) -> Finding:
+def clock(database: Examination) -> Finding:
     """This host and the server agree on the time."""
-    before = patient.now()
-    (servers,) = patient.row(CLOCK)
-    after = patient.now()
+    before = database.now()
+    (servers,) = database.row(CLOCK)
+    after = database.now()
     skew = float(servers) - (before + after) / 2
     # The time of the round trip may have passed all before the server read its clock, or all after.
     certain = max(0.0, abs(skew) - (after - before) / 2)
     if certain >= SKEW_SECONDS:
         return warn(
             f"this host's clock is {abs(skew):.1f} s {'behind' if skew > 0 else 'ahead of'} the server's",
-            "Let both follow a time server (chrony). Tasks run by the server's clock alone; log lines and rows will "
-            "not agree.",
+            "Let both use a time server (chrony). Tasks use the server's clock only, but the times in log lines and "
+            "rows differ.",
         )
     return ok(f"this host and the server agree to {max(abs(skew), 0.001):.3f} s")
 
@@ -110,34 +113,32 @@ def driver(_patient: Examination) -> Finding:
     """The driver is the compiled one."""
     if pq.__impl__ == "python":
         return warn(
-            "psycopg runs without its compiled part, at a fraction of its speed",
+            "psycopg runs without its compiled part, which is much slower",
             'Install it: pip install "psycopg[binary]", or psycopg[c].',
         )
     return ok(f"psycopg's compiled part ({pq.__impl__}), libpq {pq.version() // 10_000}")
 
 
-def horizon(patient: Examination) -> Finding:
+def horizon(database: Examination) -> Finding:
     """No transaction stops vacuum from removing the rows of finished tasks."""
-    rows = patient.rows(HORIZON)
+    rows = database.rows(HORIZON)
     blind = bool(rows) and rows[0][0] == "blind"
     holders = [row for row in rows if row[0] != "blind"]
     worst = max(holders, key=lambda row: (weight(row), row[4] or 0), default=None)
     if worst is None or not weight(worst):
         if blind:
             return skipped(
-                "this role sees the snapshots of its own sessions only",
-                "Let it see all:",
+                "this role sees only the snapshots of its own sessions",
+                "Let it see all snapshots:",
                 rows[0][6],
             )
         return ok("no snapshot is held for long")
     kind, name, who, state, transactions, seconds, cure = worst
     says = f"{kind} {name} ({who}{', ' + state if state else ''}) holds a snapshot"
     says += f" for {seconds:,.0f} s" if seconds is not None else ""
-    says += (
-        f", {transactions:,} transactions old: dead rows pile up in the tables of tasks, and every claim pays"
-    )
+    says += f", {transactions:,} transactions old: dead rows stay in the tables of tasks, and claims become slower"
     found = fail if weight(worst) > 1 else warn
-    return found(says, "End it, if it is not needed:", cure)
+    return found(says, "End it if it is not needed:", cure)
 
 
 def weight(row: Any) -> int:

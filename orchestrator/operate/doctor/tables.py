@@ -5,13 +5,13 @@ from orchestrator.operate.doctor.finding import Examination, Finding, fail, ok, 
 from orchestrator.postgres import statement
 from orchestrator.schema import compatibility, migrate
 
-REVISION = statement.load(__file__, "revision.sql")
-ROLES = statement.load(__file__, "roles.sql")
+REVISION = statement.load(__file__, "tables.sql", "revision")
+ROLES = statement.load(__file__, "tables.sql", "roles")
 INDEXES = statement.load(__file__, "indexes.sql")
 AUTOVACUUM = statement.load(__file__, "autovacuum.sql")
-DEAD_ROWS = statement.load(__file__, "dead_rows.sql")
-INDEX_BLOAT = statement.load(__file__, "index_bloat.sql")
-DAY_LEAVES = statement.load(__file__, "day_leaves.sql")
+DEAD_ROWS = statement.load(__file__, "tables.sql", "dead_rows")
+INDEX_BLOAT = statement.load(__file__, "tables.sql", "index_bloat")
+DAY_LEAVES = statement.load(__file__, "tables.sql", "day_leaves")
 
 # A busy hour leaves so many dead rows between two vacuums. Claims become slow only if the dead rows stay.
 DEAD_ROWS_WARN = 100_000
@@ -23,71 +23,71 @@ ENTRY_BYTES = 64
 LEAVES_AHEAD_WARN = 2
 
 
-def schema(patient: Examination) -> Finding:
+def schema(database: Examination) -> Finding:
     """The schema is at the revision of this version."""
     try:
-        compatibility.require_revision(patient.connection)
+        compatibility.require_revision(database.connection)
     except SchemaError as error:
-        return fail(str(error), "Without it there is nothing to examine but the server.")
-    (revision,) = patient.row(REVISION)
+        return fail(str(error), "Without it only the server can be checked.")
+    (revision,) = database.row(REVISION)
     if migrate.is_behind(revision):
         return warn(
             f"the schema is at revision {revision}; this version brings {migrate.head()}",
-            "Run `orchestrator migrate`; workers of both go on meanwhile.",
+            "Run `orchestrator migrate`. Workers of both versions can run meanwhile.",
         )
     return ok(f"at revision {revision}")
 
 
-def roles(patient: Examination) -> Finding:
+def roles(database: Examination) -> Finding:
     """The roles that get the grants exist."""
-    missing, cure = patient.row(ROLES)
+    missing, cure = database.row(ROLES)
     if missing:
         return warn(
-            f"this server has no role {', '.join(missing)}: no role can be given those rights",
+            f"this server has no role {', '.join(missing)}: its rights cannot be granted",
             "Create it as a superuser, then run `orchestrator migrate` again for the grants.",
             cure,
         )
-    return ok("all four are there")
+    return ok("all four exist")
 
 
-def copy(patient: Examination) -> Finding:
+def copy(database: Examination) -> Finding:
     """The database is not a copy that has not been resumed."""
-    if (came_from := compatibility.origins(patient.connection)) is not None:
+    if (came_from := compatibility.origins(database.connection)) is not None:
         return fail(
-            f"this database is a copy ({came_from}): nothing runs here before a person says so",
+            f"this database is a copy ({came_from}): no task runs here until an operator resumes it",
             "Make sure that no worker runs these tasks in the original, then: orchestrator resume --after-restore",
         )
-    return ok("none: the tasks are at home here")
+    return ok("no: the tasks are at home here")
 
 
-def indexes(patient: Examination) -> Finding:
+def indexes(database: Examination) -> Finding:
     """Every index exists and is valid."""
-    rows = patient.rows(INDEXES)
+    rows = database.rows(INDEXES)
     if not rows:
-        return ok("all are there, and valid")
+        return ok("all exist and are valid")
     says = ", ".join(f"{name} is {'not valid' if there else 'missing'}" for name, there, _ in rows)
     cures = "\n".join(cure for *_, cure in rows)
-    return fail(says, "Build it, which takes a while; workers go on meanwhile:", cures)
+    return fail(says, "Build it. That takes a while, and workers go on meanwhile:", cures)
 
 
-def claim_plan(patient: Examination) -> Finding:
+def claim_plan(database: Examination) -> Finding:
     """Claims find ready tasks by their index."""
-    faults = patient.faults_of_claim(patient.connection)
+    faults = database.faults_of_claim(database.connection)
     if faults:
         return fail(
-            f"a claim does not take its path: {', '.join(faults)}",
-            "See `indexes`. If all are there, let the statistics be made anew: ANALYZE orchestrator.tasks_live;",
+            f"a claim does not use its index: {', '.join(faults)}",
+            "See `indexes`. If all of them exist, renew the statistics: ANALYZE orchestrator.tasks_live;",
         )
     return ok("a claim finds its tasks by tasks_live_claim_idx")
 
 
-def autovacuum(patient: Examination) -> Finding:
+def autovacuum(database: Examination) -> Finding:
     """Autovacuum removes dead rows."""
-    is_on, counts, turned_off, tuned, turn_on, tune = patient.row(AUTOVACUUM)
+    is_on, counts, turned_off, tuned, turn_on, tune = database.row(AUTOVACUUM)
     if not (is_on and counts):
         name = "track_counts" if is_on else "autovacuum"
         return fail(
-            f"{name} is off: dead rows stay, and claims become slower by the hour",
+            f"{name} is off: dead rows stay, and claims become slower and slower",
             "Turn it on:",
             f"ALTER SYSTEM SET {name} = on; SELECT pg_reload_conf();",
         )
@@ -99,16 +99,16 @@ def autovacuum(patient: Examination) -> Finding:
         )
     if not tuned:
         return warn(
-            "tasks_live has lost its own settings: it would be vacuumed when a fifth of it is dead, far too late",
-            "Give them back:",
+            "tasks_live has lost its own settings: a vacuum starts when a fifth of it is dead, which is far too late",
+            "Set them again:",
             tune,
         )
     return ok("on for all tables")
 
 
-def dead_rows(patient: Examination) -> Finding:
+def dead_rows(database: Examination) -> Finding:
     """Dead rows are few, or a vacuum has just removed them."""
-    rows = patient.rows(DEAD_ROWS)
+    rows = database.rows(DEAD_ROWS)
     piles = [
         (table, dead, cure)
         for table, dead, live, seconds, cure in rows
@@ -117,16 +117,16 @@ def dead_rows(patient: Examination) -> Finding:
     if piles:
         says = ", ".join(f"{table} has {dead:,}" for table, dead, _ in piles)
         return warn(
-            f"dead rows pile up: {says}, and no vacuum has ended in the last {VACUUMED_SECONDS // 60} minutes",
-            "See who holds them (horizon), then:",
+            f"there are many dead rows: {says}, and no vacuum has ended in the last {VACUUMED_SECONDS // 60} minutes",
+            "See what holds them (horizon), then:",
             "\n".join(cure for *_, cure in piles),
         )
-    return ok(f"{sum(dead for _, dead, *_ in rows):,} in all, and vacuums come by")
+    return ok(f"{sum(dead for _, dead, *_ in rows):,} in all, and vacuums remove them")
 
 
-def index_bloat(patient: Examination) -> Finding:
+def index_bloat(database: Examination) -> Finding:
     """The indexes are not much larger than their entries need."""
-    rows = patient.rows(INDEX_BLOAT)
+    rows = database.rows(INDEX_BLOAT)
     bloated = [
         (name, size, cure)
         for name, size, entries, cure in rows
@@ -135,20 +135,21 @@ def index_bloat(patient: Examination) -> Finding:
     if bloated:
         says = ", ".join(f"{name} has {size // 2**20:,} MB" for name, size, _ in bloated)
         return warn(
-            f"mostly air: {says}",
-            "The room is used again by the next backlog. To have it back:",
+            f"mostly empty: {says}",
+            "The next backlog uses the space again. To return it to the system:",
             "\n".join(cure for *_, cure in bloated),
         )
-    return ok(f"{sum(size for _, size, *_ in rows) // 2**20:,} MB in all, none mostly air")
+    return ok(f"{sum(size for _, size, *_ in rows) // 2**20:,} MB in all, none mostly empty")
 
 
-def day_leaves(patient: Examination) -> Finding:
+def day_leaves(database: Examination) -> Finding:
     """The day leaves for today and the next days exist."""
-    today, ahead, manually = patient.row(DAY_LEAVES)
-    advice = "The leader makes them; see `leader`. By hand, for today and tomorrow:"
+    today, ahead, manually = database.row(DAY_LEAVES)
+    advice = "The leader makes them; see `leader`. To make those of today and tomorrow yourself:"
     if not today:
         return fail(
-            "tasks_done has no leaf for today: hands cannot cancel, workers make it themselves",
+            "tasks_done has no leaf for today: a manual cancel fails; workers make the leaf when they "
+            "finish a task",
             advice,
             manually,
         )

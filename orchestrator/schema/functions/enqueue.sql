@@ -106,8 +106,8 @@ BEGIN
     PERFORM orchestrator.insert_task(new_id, enqueue.payload, due, jsonb_build_object(
         'type', enqueue.type, 'queue', enqueue.queue, 'key', enqueue.key,
         -- generated: item of enqueue
-        'priority', enqueue.priority, 'max_attempts', enqueue.max_attempts, 'timeout', enqueue.timeout, 'tags',
-        enqueue.tags, 'metadata', enqueue.metadata, 'trace_context', enqueue.trace_context
+        'priority', enqueue.priority, 'max_attempts', enqueue.max_attempts, 'timeout', enqueue.timeout,
+        'tags', enqueue.tags, 'metadata', enqueue.metadata, 'trace_context', enqueue.trace_context
         -- end
     ));
     RETURN new_id;

@@ -135,7 +135,7 @@ BEGIN
         WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
             THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
         WHEN array_ndims(NEW.tags) > 1
-            THEN 'the tags are lists of their own; each must be a text'
+            THEN 'a tag is a list; each tag must be a text'
         WHEN cardinality(NEW.tags) > 100
             THEN format('there are %s tags; at most 100 are allowed', cardinality(NEW.tags))
         WHEN EXISTS (SELECT FROM unnest(NEW.tags) AS t (tag) WHERE t.tag IS NULL OR char_length(t.tag) > 200)

@@ -71,7 +71,7 @@ BEGIN
         END;
         RAISE EXCEPTION USING
             ERRCODE = 'OR001',
-            MESSAGE = format('task %s is %s and cannot become %s by hand', OLD.id, OLD.status, trim(orchestrator.quote_short(NEW.status), '''')),
+            MESSAGE = format('task %s is %s, and a manual change cannot make it %s', OLD.id, OLD.status, trim(orchestrator.quote_short(NEW.status), '''')),
             HINT = advice;
     END IF;
 
@@ -83,6 +83,16 @@ BEGIN
         NEW.error := NULL;
         NEW.result := NULL;
         NEW.progress := NULL;
+    END IF;
+    -- The finish takes a task for plain if `holds` is NULL, as it is on every ended row, and does not tell its gates. An
+    -- empty array: a waiting task holds no permit.
+    IF num_nonnulls(
+        NEW.holds,
+        -- generated: only of guests of NEW
+        NEW.workflow_id, NEW.tenant, NEW.limits, NEW.requires, NEW.gates
+        -- end
+    ) > 0 THEN
+        NEW.holds := '{}';
     END IF;
     NEW.lease := NULL;
     NEW.worker_id := NULL;

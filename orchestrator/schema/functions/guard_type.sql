@@ -10,10 +10,14 @@ DECLARE
         orchestrator.name_fault('name of the type', NEW.name),
         orchestrator.name_fault('queue', NEW.queue),
         CASE
-            WHEN NEW.priority NOT BETWEEN 0 AND 100 THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
-            WHEN NEW.max_attempts < 1 THEN format('max_attempts is %s; it must be at least 1', NEW.max_attempts)
+            -- generated: default faults of NEW
+            WHEN NEW.priority NOT BETWEEN 0 AND 100
+                THEN format('the priority is %s; it must lie between 0 and 100', NEW.priority)
+            WHEN NEW.max_attempts NOT BETWEEN 1 AND 32767
+                THEN format('max_attempts is %s; it must lie between 1 and 32767', NEW.max_attempts)
             WHEN NEW.timeout NOT BETWEEN interval '0' AND interval '100 years'
                 THEN format('the timeout is %s; it must lie between 0 (none) and 100 years', NEW.timeout)
+            -- end
             WHEN NEW.backoff_base NOT BETWEEN interval '0' AND interval '100 years'
                 THEN format('backoff_base is %s; it must lie between 0 and 100 years', NEW.backoff_base)
             WHEN NEW.backoff_factor NOT BETWEEN 1 AND 1000

@@ -14,8 +14,8 @@ BEGIN
     FROM jsonb_to_record(insert_task.item) AS a (
         type text, key text,
         -- generated: record
-        queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer, timeout interval, tags
-        text[], metadata jsonb, trace_context jsonb
+        queue text, priority integer, run_at timestamptz, delay interval, max_attempts integer, timeout interval,
+        tags text[], metadata jsonb, trace_context jsonb
         -- end
     );
     fault := CASE

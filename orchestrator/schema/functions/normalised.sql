@@ -7,16 +7,16 @@ LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE
 SET search_path = pg_catalog, orchestrator, pg_temp
 AS $$
 DECLARE
-    said text := left(coalesce(normalised.message, ''), 500);
+    cleaned text := left(coalesce(normalised.message, ''), 500);
 BEGIN
     -- An apostrophe inside a word is not a quote.
-    said := regexp_replace(said, '"[^"]*"|`[^`]*`|(?<!\w)''[^'']*''(?!\w)', '<text>', 'g');
-    IF said ~ '[0-9/\\]' THEN
-        said := regexp_replace(said, '\m[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\M', '<uuid>', 'gi');
-        said := regexp_replace(said, '(?<![\w<])(?:[a-z]:\\|~?/)[^\s"''`()<>,;:]+', '<path>', 'gi');
-        said := regexp_replace(said, '\m0x[0-9a-f]+\M|\m(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\M', '<hex>', 'gi');
-        said := regexp_replace(said, '[0-9]+(?:[.,:][0-9]+)*', '<n>', 'g');
+    cleaned := regexp_replace(cleaned, '"[^"]*"|`[^`]*`|(?<!\w)''[^'']*''(?!\w)', '<text>', 'g');
+    IF cleaned ~ '[0-9/\\]' THEN
+        cleaned := regexp_replace(cleaned, '\m[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\M', '<uuid>', 'gi');
+        cleaned := regexp_replace(cleaned, '(?<![\w<])(?:[a-z]:\\|~?/)[^\s"''`()<>,;:]+', '<path>', 'gi');
+        cleaned := regexp_replace(cleaned, '\m0x[0-9a-f]+\M|\m(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{8,}\M', '<hex>', 'gi');
+        cleaned := regexp_replace(cleaned, '[0-9]+(?:[.,:][0-9]+)*', '<n>', 'g');
     END IF;
-    RETURN left(btrim(regexp_replace(said, '\s+', ' ', 'g')), 200);
+    RETURN left(btrim(regexp_replace(cleaned, '\s+', ' ', 'g')), 200);
 END
 $$;

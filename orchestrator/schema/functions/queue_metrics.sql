@@ -8,6 +8,7 @@ CREATE OR REPLACE FUNCTION orchestrator.queue_metrics(
     INOUT queue text DEFAULT NULL,
     "window" interval DEFAULT interval '1 hour',
     OUT type text,
+    -- generated: outcomes returned
     OUT completed bigint,
     OUT failed bigint,
     OUT timed_out bigint,
@@ -17,6 +18,7 @@ CREATE OR REPLACE FUNCTION orchestrator.queue_metrics(
     OUT put_back bigint,
     OUT released bigint,
     OUT lost bigint,
+    -- end
     OUT per_second double precision,
     OUT error_rate double precision,
     OUT wait_p50_seconds double precision,
@@ -36,15 +38,21 @@ AS $$
     ),
     part AS MATERIALIZED (
         SELECT
-            s.queue, s.type, s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back,
-            s.released, s.lost, s.wait, s.run
+            s.queue, s.type,
+            -- generated: outcomes of s
+            s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back, s.released, s.lost,
+            -- end
+            s.wait, s.run
         FROM span AS n
         JOIN orchestrator.statistics AS s ON s.minute >= n.since
         WHERE n.unit = 'minute' AND (queue_metrics.queue IS NULL OR s.queue = queue_metrics.queue)
         UNION ALL
         SELECT
-            s.queue, s.type, s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back,
-            s.released, s.lost, s.wait, s.run
+            s.queue, s.type,
+            -- generated: outcomes of s
+            s.completed, s.failed, s.timed_out, s.dead_lettered, s.cancelled, s.snoozed, s.put_back, s.released, s.lost,
+            -- end
+            s.wait, s.run
         FROM span AS n
         JOIN orchestrator.statistics_by_hour AS s ON s.hour >= n.since
         WHERE n.unit = 'hour' AND (queue_metrics.queue IS NULL OR s.queue = queue_metrics.queue)
@@ -52,12 +60,14 @@ AS $$
     counted AS (
         SELECT
             p.queue, p.type,
+            -- generated: outcomes summed of p
             sum(p.completed)::bigint AS completed, sum(p.failed)::bigint AS failed,
             sum(p.timed_out)::bigint AS timed_out, sum(p.dead_lettered)::bigint AS dead_lettered,
             sum(p.cancelled)::bigint AS cancelled, sum(p.snoozed)::bigint AS snoozed,
             sum(p.put_back)::bigint AS put_back, sum(p.released)::bigint AS released, sum(p.lost)::bigint AS lost,
             sum(p.failed + p.timed_out + p.dead_lettered + p.lost) AS errors,
             sum(p.completed + p.cancelled + p.failed + p.timed_out + p.dead_lettered + p.lost) AS ended
+            -- end
         FROM part AS p
         GROUP BY GROUPING SETS ((p.queue), (p.queue, p.type))
     ),
@@ -107,7 +117,9 @@ AS $$
     )
     SELECT
         c.queue, c.type,
+        -- generated: outcomes of c
         c.completed, c.failed, c.timed_out, c.dead_lettered, c.cancelled, c.snoozed, c.put_back, c.released, c.lost,
+        -- end
         c.completed / nullif(date_part('epoch', orchestrator.clock() - (SELECT n.since FROM span AS n)), 0) AS per_second,
         (c.errors / nullif(c.ended, 0))::double precision AS error_rate,
         p.wait_p50, p.wait_p95, p.wait_p99, p.run_p50, p.run_p95, p.run_p99

@@ -24,7 +24,7 @@ BEGIN
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
         jsonb_build_object(
-            'class', 'LeaseLost', 'message', format('worker %s ran this when it was deleted by hand', b.worker_id), 'traceback', ''
+            'class', 'LeaseLost', 'message', format('a manual change deleted this task while worker %s ran it', b.worker_id), 'traceback', ''
         ),
         b.lease, b.worker_id, b.started_at
     FROM old_tasks AS b

@@ -76,7 +76,7 @@ BEGIN
     SELECT
         b.id, b.attempt, 'lost', b.queue, b.type,
         jsonb_build_object(
-            'class', 'LeaseLost', 'message', format('worker %s ran this when it was made %s by hand', b.worker_id, a.status),
+            'class', 'LeaseLost', 'message', format('a manual change made this task %s while worker %s ran it', a.status, b.worker_id),
             'traceback', ''
         ),
         b.lease, b.worker_id, b.started_at

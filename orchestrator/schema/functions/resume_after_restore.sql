@@ -17,7 +17,7 @@ BEGIN
     IF orchestrator.at_home() THEN
         RAISE NOTICE USING
             MESSAGE = 'this database is at home: nothing was changed',
-            HINT = 'Of a copy made file by file the database knows nothing; there, SELECT orchestrator.hold_after_restore() comes first.';
+            HINT = 'The database cannot recognise a copy made file by file. In such a copy, run SELECT orchestrator.hold_after_restore() first.';
         RETURN QUERY SELECT 0::bigint, 0::bigint, 0::bigint;
         RETURN;
     END IF;

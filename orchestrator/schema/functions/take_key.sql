@@ -69,7 +69,7 @@ BEGIN
     END LOOP;
     RAISE EXCEPTION USING
         ERRCODE = '40001',
-        MESSAGE = 'the idempotency key kept changing hands while it was being taken',
+        MESSAGE = 'other transactions took and released this idempotency key again and again',
         HINT = 'Try again.';
 END
 $$;

@@ -1,4 +1,4 @@
-"""The list. Each names first the tests that need the least time; `tests/` is left out."""
+"""The list of faults. Each names first the tests that need the least time; `tests/` is left out."""
 
 from tests.mutants.faults import (
     claiming,

@@ -1,4 +1,4 @@
-"""Claims that take what is not theirs to take, or under a lease that is none."""
+"""Claims that take another worker's tasks, or that use an invalid lease."""
 
 from tests.mutants.mutant import mutant
 

@@ -1,4 +1,4 @@
-"""Statistics that count twice, forget, wait for each other, or mean something else."""
+"""Statistics that count twice, lose counts, wait for each other, or have a wrong meaning."""
 
 from tests.mutants.mutant import mutant
 
@@ -25,7 +25,7 @@ MUTANTS = (
     mutant(
         "count-and-forget-what-is-refused",
         STATISTICS,
-        "                    sum_of(self._waiting, key).add(known.counts, wait, run)\n",
+        "                    sum_of(self._waiting, key).add(known)\n",
         "                    pass\n",
         why="A report locks the table for a moment, and an interval of every worker is gone.",
         suites=COUNTED,

@@ -1,4 +1,4 @@
-"""Workers that lose what they hold, outlive their leases, or die of a handler."""
+"""Workers that lose their tasks, go on after their leases, or die of a handler."""
 
 from tests.mutants.mutant import mutant
 
@@ -13,7 +13,7 @@ MUTANTS = (
         "                self._spawn_loss_record(slot, reason)\n",
         "",
         why="A handler whose task was cancelled or taken goes on to its end, and its effects with it.",
-        suites=("worker/test_notified.py::test_a_hand_reaches_a_running_coroutine",),
+        suites=("worker/test_notified.py::test_a_manual_change_reaches_a_running_coroutine",),
     ),
     mutant(
         "declared-dead-and-goes-on",
@@ -87,7 +87,7 @@ MUTANTS = (
         "        self._intake.give_back()\n",
         "",
         why="What was claimed ahead waits for the grace to end, or is begun by who stops.",
-        suites=("worker/test_stopping.py::test_what_was_claimed_ahead_does_not_begin_any_more",),
+        suites=("worker/test_stopping.py::test_a_stopping_worker_begins_no_task_that_it_claimed_ahead",),
     ),
     mutant(
         "running-is-never-marked",
@@ -96,7 +96,7 @@ MUTANTS = (
         "return False",
         why="No loss is ever counted, and nobody sees what runs.",
         suites=(
-            "worker/test_notified.py::test_a_task_that_cost_two_workers_runs_alone",
+            "worker/test_notified.py::test_a_suspect_runs_alone",
             "worker/test_processes.py",
         ),
     ),

@@ -1,4 +1,4 @@
-"""Answers that are wrong: to whoever asks why a task does not run, or whether the server is well."""
+"""Wrong answers about why a task does not run, or about the state of the server."""
 
 from tests.mutants.mutant import mutant
 

@@ -1,4 +1,4 @@
-"""Outcomes that are written without a right to it, twice, for the wrong price, or not at all."""
+"""Outcomes that are written without a valid lease, twice, with a wrong charge, or not at all."""
 
 from tests.mutants.mutant import mutant
 
@@ -79,9 +79,7 @@ MUTANTS = (
         "WITH given AS (\n    SELECT g.id",
         "WITH given AS (\n    SELECT set_config('synchronous_commit', 'off', true) AS setting, g.id",
         why="An outcome that was told is forgotten by a server that crashes, and its task runs again.",
-        suites=(
-            "worker/test_restarted_server.py::test_a_restart_in_the_middle_of_a_drain_undoes_nothing_that_was_confirmed",
-        ),
+        suites=("worker/test_restarted_server.py::test_a_restart_under_load_undoes_no_confirmed_outcome",),
     ),
     mutant(
         "complete-in-a-transaction-whatever-the-lease",
@@ -89,7 +87,9 @@ MUTANTS = (
         "            return True\n    return False\n",
         "            return True\n    return True\n",
         why="The writes of a handler whose lease is void are committed: two effects of one task.",
-        suites=("worker/test_transaction_lost.py::test_a_hand_in_the_middle_undoes_what_was_written",),
+        suites=(
+            "worker/test_transaction_lost.py::test_a_manual_change_during_the_transaction_undoes_its_writes",
+        ),
     ),
     mutant(
         "commit-that-broke-taken-for-done",

@@ -1,4 +1,4 @@
-"""Leaders beside one another, and duties without a leader."""
+"""Two leaders at the same time, and duties without a leader."""
 
 from tests.mutants.mutant import mutant
 
@@ -69,7 +69,7 @@ MUTANTS = (
         "time.monotonic() >= self._trusted_until:",
         "time.monotonic() >= self._trusted_until + 3600:",
         why="A leader without a database goes on believing.",
-        suites=("lead/test_leader.py::test_a_reign_is_not_believed_for_longer_than_a_term",),
+        suites=("lead/test_leader.py::test_a_leader_stops_after_a_term_by_its_own_clock",),
     ),
     mutant(
         "duties-without-a-fence",

@@ -1,4 +1,4 @@
-"""A hand's plain SQL that does half of what it says, or what it should not."""
+"""Manual changes that are done by half, or that should be refused."""
 
 from tests.mutants.mutant import mutant
 

@@ -1,4 +1,4 @@
-"""Migrations that leave something out, or say what they should not."""
+"""Migrations that leave something out, or print what they should not."""
 
 from tests.mutants.mutant import mutant
 

@@ -1,4 +1,4 @@
-"""Recoveries that take from the living, forget the dead, or charge the wrong one."""
+"""Recoveries that take tasks from live workers, miss dead ones, or charge the wrong task."""
 
 from tests.mutants.mutant import mutant
 
@@ -178,7 +178,7 @@ MUTANTS = (
         "elif task.losses >= SUSPECT_LOSSES:",
         "elif task.losses > 3 * SUSPECT_LOSSES:",
         why="A poison takes its neighbours along a third time.",
-        suites=("worker/test_notified.py::test_a_task_that_cost_two_workers_runs_alone",),
+        suites=("worker/test_notified.py::test_a_suspect_runs_alone",),
     ),
     mutant(
         "past-not-marked-before-its-start",
@@ -186,6 +186,8 @@ MUTANTS = (
         "elif not task.is_marked_first:",
         "elif task.losses < SUSPECT_LOSSES:",
         why="A task that kills at once is found claimed each time, is charged nothing, and kills for ever.",
-        suites=("worker/test_notified.py::test_a_task_with_a_past_is_marked_running_before_it_starts",),
+        suites=(
+            "worker/test_notified.py::test_a_task_with_an_error_or_a_loss_is_marked_running_before_it_starts",
+        ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Traces that break off, and tracing that costs a task; helpers for users' tests that let everything pass."""
+"""Traces that break off, and tracing that costs a task; helpers for users' tests that accept everything."""
 
 from tests.mutants.mutant import mutant
 
@@ -24,10 +24,10 @@ MUTANTS = (
     mutant(
         "stranger-stops-the-tracing",
         SPANS,
-        "    if not isinstance(said, dict):\n        return Context()\n",
+        "    if not isinstance(headers, dict):\n        return Context()\n",
         "",
         why="One row with a list for a trace context fails its attempt, again and again.",
-        suites=("observe/test_tracing.py::test_what_a_hand_writes_costs_no_task",),
+        suites=("observe/test_tracing.py::test_a_manually_written_trace_context_costs_no_task",),
     ),
     mutant(
         "tracer-costs-a-task",

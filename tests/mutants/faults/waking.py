@@ -1,4 +1,4 @@
-"""Workers that sleep while there is work, or are woken for nothing."""
+"""Workers that sleep while there are tasks, or that are woken for nothing."""
 
 from tests.mutants.mutant import mutant
 
@@ -78,7 +78,10 @@ MUTANTS = (
         "            if not self._heard:\n                self._heard, self._deaf = True, False\n",
         "            if self._heard:\n                self._heard, self._deaf = True, False\n",
         why="A worker that hears takes itself for deaf, polls each second, and lights no beacon.",
-        suites=("recovery/test_killed.py", "worker/test_serving.py::test_a_ring_wakes_an_idle_worker"),
+        suites=(
+            "recovery/test_killed.py",
+            "worker/test_serving.py::test_a_notification_wakes_an_idle_worker",
+        ),
     ),
     mutant(
         "swept-for-others-and-nobody-told",
@@ -86,6 +89,6 @@ MUTANTS = (
         "        if rings := bool(foreign) or swept.moved > self._slots.free:",
         "        if rings := bool(foreign) and swept.moved < 0:",
         why="Of a thousand tasks that fall due at once, one worker runs all; and other queues' wait for their polls.",
-        suites=("worker/test_serving.py::test_what_falls_due_for_others_is_rung_for",),
+        suites=("worker/test_serving.py::test_tasks_that_become_due_for_others_wake_them",),
     ),
 )

@@ -1,3 +1,4 @@
+-- name: one
 -- Enqueue one task without a key. In: all parameters as text, or NULL for an option that is left out. Out: its id.
 SELECT orchestrator.enqueue(
     CAST(%(type)s AS pg_catalog.text),
@@ -11,3 +12,13 @@ SELECT orchestrator.enqueue(
     timeout => CAST(CAST(%(timeout)s AS pg_catalog.text) AS interval)
     -- end
 )
+
+-- name: alike
+-- Enqueue a set of tasks that differ only in their payloads, and have no keys. In: payloads, a JSON array of objects;
+-- alike, the type and options of all, as the members of one object. Out: one id for each item, in order.
+SELECT pg_catalog.unnest(orchestrator.enqueue_alike(CAST(%(payloads)s AS pg_catalog.jsonb), CAST(%(alike)s AS pg_catalog.jsonb)))
+
+-- name: many
+-- Enqueue a set of any tasks. In: tasks, a JSON array of objects. Out: one row for each item, in order.
+SELECT e.id, e.created
+FROM orchestrator.enqueue_many(CAST(%(tasks)s AS pg_catalog.jsonb)) AS e

@@ -1,3 +1,4 @@
+-- name: copy
 -- The contents of a copied database. Out: one row: claimed and running tasks, workers that count as alive there, the
 -- leader, pending and scheduled tasks.
 SELECT
@@ -8,3 +9,7 @@ SELECT
     count(*) FILTER (WHERE t.status = 'pending') AS pending,
     count(*) FILTER (WHERE t.status = 'scheduled') AS scheduled
 FROM orchestrator.tasks_live AS t
+
+-- name: resume
+-- Let tasks run in a copied database. In: reason. Out: one row, that of orchestrator.resume_after_restore().
+SELECT r.claimed, r.running, r.workers FROM orchestrator.resume_after_restore(%(reason)s) AS r

@@ -1,3 +1,16 @@
+-- name: listen
+-- Listen for the notification that `ring` sends.
+LISTEN orchestrator_doctor
+
+-- name: ring
+-- Send one notification. In: word: what it carries.
+SELECT pg_notify('orchestrator_doctor', %(word)s)
+
+-- name: backend
+-- The process that serves this session. Out: one row.
+SELECT pg_backend_pid()
+
+-- name: queue
 -- Out: one row: how full the queue of notifications is, from 0 to 1; and, if there is one, the session with the oldest
 -- transaction, as its name and the statement that ends it. This session may be the one that fills the queue: a
 -- listening session receives no notifications while its transaction is open.

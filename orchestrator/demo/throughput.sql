@@ -1,5 +1,0 @@
--- How fast the fast tasks were run, with the others among them. Out: one row: how many, and the seconds from the
--- first start to the last end.
-SELECT count(*), extract(epoch FROM max(t.finished_at) - min(t.started_at))::float8
-FROM orchestrator.tasks AS t
-WHERE t.type = 'demo.fast' AND t.status = 'completed'

@@ -1,4 +1,0 @@
--- Hold the beacon of a worker for as long as this session lasts. Its key: the worker's id, and a random number that
--- only readers of the worker's row know; any login may take an advisory lock, but cannot guess this one.
--- One at a time: this first releases an older beacon of this session, under another number.
-SELECT pg_advisory_unlock_all(), pg_advisory_lock(hashtextextended(%(worker_id)s::uuid::text, %(beacon)s))

@@ -1,2 +1,0 @@
--- Listen for the notification that ring.sql sends.
-LISTEN orchestrator_doctor

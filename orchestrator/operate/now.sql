@@ -1,2 +1,0 @@
--- The database's time. Out: one row.
-SELECT orchestrator.clock()

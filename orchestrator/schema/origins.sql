@@ -1,6 +1,0 @@
--- Where these tasks are at home. Out: at least one row: whether that is here; the database and the time, one row for
--- each recorded place that is not here.
-SELECT orchestrator.at_home(), i.database, i.since
-FROM (SELECT) AS always
-LEFT JOIN orchestrator.installation AS i ON NOT i.at_home
-ORDER BY i.since

@@ -1,2 +1,0 @@
--- Drop the table of the stopped clock: clock() is the schema's own again, and no longer reads it.
-DROP TABLE IF EXISTS orchestrator.test_clock

@@ -1,2 +1,0 @@
--- The time that every statement sees. Out: one moment.
-SELECT orchestrator.clock()

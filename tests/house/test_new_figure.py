@@ -1,0 +1,85 @@
+"""A new metric is one edit by hand, and a new outcome of attempts is an edit in two files; all else follows from them.
+
+Both are added to a copy of the code, which counts, writes and serves them.
+"""
+
+import json
+from pathlib import Path
+
+import psycopg
+
+from tests.house.edited_copy import edit_a_copy, run
+
+METRIC = {
+    # Counted and served to Prometheus, row of the reference.
+    "orchestrator/observe/metric_definitions.py": [
+        (
+            "    SAMPLE_AGE,\n",
+            '    SAMPLE_AGE,\n    counter("leaves_dropped", "Days that are dropped", on(events.LeafDropped)),\n',
+        )
+    ],
+}
+OUTCOME = {
+    # The argument of record_statistics, the result of queue_metrics, the part of error_rate, the column for SQLAlchemy,
+    # rows of the reference.
+    "orchestrator/task/tally.py": [
+        ('"released", "lost",', '"released", "lost", "eaten",'),
+        ("\n}\n", '\n    "eaten": "was eaten",\n}\n'),
+        ('"dead_lettered", "lost")', '"dead_lettered", "lost", "eaten")'),
+    ],
+    # The columns of the minute and of the hour.
+    "migrations/versions/0001_foundation/1_tables.sql": [
+        (f"    PRIMARY KEY ({unit},", f"    eaten bigint NOT NULL DEFAULT 0,\n    PRIMARY KEY ({unit},")
+        for unit in ("minute", "hour")
+    ],
+}  # fmt: skip
+
+# Run in the copy: migrate, count, and say what came of it.
+PROGRAM = """
+import json, sys
+import psycopg
+from prometheus_client import CollectorRegistry
+from orchestrator import events, observe
+from orchestrator.schema import migrate
+from orchestrator.schema.tables import metadata
+from tests.docs.reference import metrics_table, outcomes_table
+
+url = sys.argv[1]
+migrate.upgrade(url)
+registry = CollectorRegistry()
+observe.count(registry)
+events.emit(events.LeafDropped("tasks_done_20260101"))
+with psycopg.connect(url, autocommit=True) as connection:
+    rows = [{"queue": "q", "type": "t", "completed": 1, "eaten": 3}]
+    for _ in range(2):
+        connection.execute("SELECT orchestrator.record_statistics(%s)", [json.dumps(rows)])
+    query = "SELECT eaten, error_rate FROM orchestrator.queue_metrics('q', %s::interval) WHERE type = 't'"
+    found = [connection.execute(query, [window]).fetchone() for window in ("1 hour", "1 day")]
+for_sqlalchemy = [name for name, table in metadata.tables.items() if "eaten" in table.columns]
+print(json.dumps([
+    registry.get_sample_value("orchestrator_leaves_dropped_total"),
+    "| `orchestrator_leaves_dropped_total` | counter |" in metrics_table(),
+    found,
+    sorted(for_sqlalchemy),
+    "| `eaten` | was eaten | as an error |" in outcomes_table(),
+]))
+"""
+
+
+def test_a_figure_is_added_by_few_edits(
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
+) -> None:
+    """One file for a metric, two for an outcome."""
+    edit_a_copy(tmp_path, METRIC | OUTCOME)
+    connection.execute("DROP SCHEMA orchestrator CASCADE")
+
+    served, is_metric_in_reference, rates, columns, is_outcome_in_reference = json.loads(
+        run(tmp_path, "-c", PROGRAM, database_url).splitlines()[-1]
+    )
+
+    assert 1.0 == served
+    assert [[6, 0.75], [6, 0.75]] == rates
+    assert ["orchestrator.statistics", "orchestrator.statistics_by_hour"] == columns
+    assert is_metric_in_reference
+    assert is_outcome_in_reference
+    assert (1, 2) == (len(METRIC), len(OUTCOME))
