@@ -4,7 +4,7 @@
 | -------------------- | ------------------------------------------------------ | -------------------------------- |
 | tests/races          | every order of two or three sessions' statements       | I1-I8, I10, I11, I15, I16        |
 | tests/stateful       | random histories, beside a reference                   | I1, I3, I5, I8, I10, I11, I16    |
-| tests/crashpoints    | one task's life, cut at each message                   | I1, I3-I7, I10, I16              |
+| tests/crashpoints    | one task's execution, with a fault at each message     | I1, I3-I7, I10, I16              |
 | tests/chaos          | minutes of faults on real processes                    | all                              |
 | tests/model          | every state of a model of leases and terms             | I3-I5, I7, I8, I10               |
 
