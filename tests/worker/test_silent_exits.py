@@ -7,6 +7,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.tiers import long
 from tests.worker.processes import eventually, run, worker
 from tests.worker.running import attempts, status, task, value
 from tests.worker.test_parent import children, serving
@@ -23,8 +24,9 @@ def enqueue(connection: psycopg.Connection, kind: str, **payload: object) -> int
     )
 
 
-@pytest.mark.parametrize("kind", ["exit", "exit_in_thread"])
-@pytest.mark.parametrize("code", [0, 75])
+@pytest.mark.parametrize(
+    ("kind", "code"), [("exit", 0), long("exit_in_thread", 75), long("exit", 75), long("exit_in_thread", 0)]
+)
 def test_a_child_that_ends_without_announcing_it_is_replaced(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str, code: int
 ) -> None:
