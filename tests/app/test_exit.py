@@ -189,13 +189,14 @@ def test_pytest_exits_quietly_after_tests_that_enqueue(database_url: str, tmp_pa
     assert (0, "") == (ended.returncode, ended.stderr), ended.stdout
 
 
+@pytest.mark.parametrize("tasks", [50, long(300)])
 def test_a_pool_closed_by_another_thread_refuses_no_task(
-    database_url: str, connection: psycopg.Connection
+    database_url: str, connection: psycopg.Connection, tasks: int
 ) -> None:
     """A concurrent enqueue gets another connection."""
     body = """
 def enqueue():
-    for _ in range(300):
+    for _ in range(int(sys.argv[2])):
         note.enqueue()
 
 thread = threading.Thread(target=enqueue)
@@ -203,10 +204,10 @@ thread.start()
 while thread.is_alive():
     app.close()
 """
-    ended = run("-c", HEAD + body, database_url)
+    ended = run("-c", HEAD + body, database_url, str(tasks))
 
     assert (0, "") == (ended.returncode, ended.stderr)
-    assert 300 == value(connection, "SELECT count(*) FROM orchestrator.tasks")
+    assert tasks == value(connection, "SELECT count(*) FROM orchestrator.tasks")
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -13,7 +13,7 @@ from tests.bench.conftest import TINY, Take
 
 BY_NAME = {measure.name: measure for measure in bench.MEASURES}
 # Of each kind of measure one; the others need some seconds each.
-SHORT = {"enqueue", "throughput", "throughput-10kb", "pickup", "snapshot", "idle"}
+SHORT = {"enqueue", "throughput", "pickup", "snapshot", "idle"}
 # Those whose lines stand for themselves: there is nothing below them.
 WITHOUT_FLOOR = {"statements", "pickup-steady", "idle", "memory"}
 # Those whose lines hold the cost of tasks.

@@ -11,6 +11,7 @@ import pytest
 
 from tests.forked import REPOSITORY, Birth, Forked, refuse_what_is_read_at_start
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.tiers import long
 from tests.worker.processes import command, ran, run, surroundings
 
 
@@ -26,7 +27,9 @@ def sleep(started: str) -> None:
     time.sleep(PATIENCE_SECONDS)
 
 
-@pytest.mark.parametrize("words", [["--version"], ["bench", "--list"], ["nonsense"], ["status", "--watch"]])
+@pytest.mark.parametrize(
+    "words", [["bench", "--list"], ["nonsense"], long(["--version"]), long(["status", "--watch"])]
+)
 def test_a_forked_command_has_the_same_output_and_status(words: list[str]) -> None:
     """Status, output and errors."""
     fresh = subprocess.run(

@@ -106,7 +106,7 @@ def test_a_second_run_is_as_clean_as_the_first(here: Path) -> None:
 
 @pytest.mark.parametrize(
     "moment",
-    ["Making the tables", "/790", *map(long, ("Starting PostgreSQL", "Starting 2 workers", "Enqueueing"))],
+    ["/790", *map(long, ("Starting PostgreSQL", "Making the tables", "Starting 2 workers", "Enqueueing"))],
 )
 def test_ctrl_c_leaves_nothing_behind(here: Path, moment: str) -> None:
     """While the server starts, the tables are made, the workers start, tasks are enqueued, and run."""

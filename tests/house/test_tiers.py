@@ -9,7 +9,8 @@ LISTS = ("SQL_TESTS", "COMMAND_TESTS", "SERVERLESS_TESTS")
 
 def listed(makefile: str) -> list[str]:
     """Return what the Makefile's lists of tests name; a file of a folder that another list names stands for itself."""
-    found = [re.search(rf"^{name} := (.*)$", makefile, re.MULTILINE) for name in LISTS]
+    text = makefile.replace("\\\n", " ")
+    found = [re.search(rf"^{name} := (.*)$", text, re.MULTILINE) for name in LISTS]
     return [word for match in found if match is not None for word in match[1].split()]
 
 
@@ -33,6 +34,8 @@ def test_a_misplaced_folder_is_found(tmp_path: Path) -> None:
     for name in ("twice", "none", "once"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "test_it.py").touch()
-    makefile = "SQL_TESTS := twice once gone\nCOMMAND_TESTS := twice\nSERVERLESS_TESTS := once/test_it.py\n"
+    makefile = (
+        "SQL_TESTS := twice once \\\n\tgone\nCOMMAND_TESTS := twice\nSERVERLESS_TESTS := once/test_it.py\n"
+    )
 
     assert ["gone", "none", "twice"] == misplaced(tmp_path, makefile)

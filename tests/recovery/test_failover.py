@@ -60,6 +60,7 @@ def test_a_failover_to_a_synchronous_standby_loses_nothing(both: Pair, here: Env
     assert [None, None] == [process.popen.poll() for process in workers]
 
 
+@pytest.mark.long
 def test_a_failover_to_an_asynchronous_standby_loses_only_postgres_own_loss(
     both: Pair, here: Environment, tmp_path: Path
 ) -> None:

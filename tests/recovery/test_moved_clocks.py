@@ -1,7 +1,7 @@
 """Real clocks that move by an hour, in both directions: the server's, while it runs, and that of a worker's host.
 
-tests/recovery/test_clocks.py moves only the product's clock; here everything that depends on a clock moves: the
-server's own timers, its statistics, the time of its start.
+tests/recovery/test_clocks.py moves what the product asks for the time; here everything is moved that a clock may reach:
+the server's own timers, its statistics, the time of its start. Long: test_clocks.py has the same promises.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ SELECT id FROM orchestrator.tasks
 WHERE id = ANY (%s) AND NOT finished_at - created_at BETWEEN interval '1 s' AND interval '30 s'
 """
 
-pytestmark = pytest.mark.skipif(faketime.LIBRARY is None, reason=faketime.MISSING)
+pytestmark = [pytest.mark.long, pytest.mark.skipif(faketime.LIBRARY is None, reason=faketime.MISSING)]
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import pytest
 import orchestrator
 from tests.races import statements
 from tests.schema.rows import one, put, read, refusal, sleeping_worker
+from tests.tiers import long
 
 LOCK_TIMEOUT, MOVED = "55P03", "40001"
 EVERYWHERE = statements.everywhere(["default"])
@@ -69,7 +70,10 @@ def four_workers(connection: psycopg.Connection, database_url: str) -> Iterator[
 @pytest.mark.parametrize(
     "statement",
     [
-        "UPDATE orchestrator.tasks SET priority = 60 - priority % 20 WHERE queue = 'default' AND finished_at IS NULL",
+        long(
+            "UPDATE orchestrator.tasks SET priority = 60 - priority % 20"
+            " WHERE queue = 'default' AND finished_at IS NULL"
+        ),
         "UPDATE orchestrator.tasks SET status = 'pending' WHERE queue = 'default' AND finished_at IS NULL",
         "DELETE FROM orchestrator.tasks WHERE id % 10 = 0 AND status = 'pending'",
     ],

@@ -8,7 +8,8 @@ import psycopg
 import pytest
 
 from orchestrator import events
-from orchestrator.finish import Outbox
+from orchestrator.finish import Outbox, outbox
+from orchestrator.finish.outbox import BYTES_MAX
 from orchestrator.postgres import connect
 from orchestrator.postgres.session import Session
 from orchestrator.task.claimed import Claimed
@@ -136,12 +137,25 @@ def is_waiting_for_a_lock(connection: psycopg.Connection) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("count", "result"), [(2, None), (1, '"' + "x" * 70_000_000 + '"')], ids=["in number", "in bytes"]
+    ("count", "size", "bytes_max"),
+    [
+        pytest.param(2, 0, BYTES_MAX, id="in number"),
+        pytest.param(1, 1_100_000, 1_000_000, id="in bytes"),
+        pytest.param(1, 70_000_000, BYTES_MAX, id="in as many bytes as it may have", marks=pytest.mark.long),
+    ],
 )
 def test_an_outbox_is_full(
-    connection: psycopg.Connection, database_url: str, worker: Mate, count: int, result: str | None
+    connection: psycopg.Connection,
+    database_url: str,
+    worker: Mate,
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    size: int,
+    bytes_max: int,
 ) -> None:
     """It refuses nothing, but the worker begins no new task. After a write there is room again."""
+    monkeypatch.setattr(outbox, "BYTES_MAX", bytes_max)
+    result = f'"{"x" * size}"' if size else None
     tasks = taken(connection, worker, count)
     session = Session(connect.conninfo(database_url), purpose="outcomes")
     rooms = []

@@ -12,6 +12,7 @@ import pytest
 
 from tests.forked import REPOSITORY
 from tests.patience import PATIENCE_SECONDS, eventually
+from tests.tiers import long
 from tests.worker.processes import surroundings, worker
 from tests.worker.running import status, statuses, task, value
 from tests.worker.test_parent import children, is_gone, serving
@@ -41,7 +42,7 @@ def sessions(connection: psycopg.Connection) -> int:
 
 
 @pytest.mark.parametrize("kind", FORKS)
-@pytest.mark.parametrize(("how", "code"), [("return", 0), ("raise", 1), ("exit", 3), ("await", 0)])
+@pytest.mark.parametrize(("how", "code"), [("return", 0), ("raise", 1), long("exit", 3), long("await", 0)])
 def test_a_forked_copy_ends_where_its_handler_ends(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str, how: str, code: int
 ) -> None:
@@ -58,7 +59,7 @@ def test_a_forked_copy_ends_where_its_handler_ends(
     assert not process.has_logged("stale outcome")
 
 
-@pytest.mark.parametrize("kind", FORKS)
+@pytest.mark.parametrize("kind", ["fork", long("fork_in_thread"), "fork_in_process"])
 def test_a_forked_copy_that_lives_on_keeps_nothing_of_a_worker_that_ends(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str
 ) -> None:
@@ -113,8 +114,8 @@ def test_a_forked_copy_does_not_keep_a_worker_from_ending(
     ("kind", "payload"),
     [
         ("close", {"wait": False}),
-        ("close", {"wait": True}),
-        ("close_in_thread", {"wait": False}),
+        long("close", {"wait": True}),
+        long("close_in_thread", {"wait": False}),
         ("close_in_thread", {"wait": True}),
         ("close_all_but_loop", {}),
     ],

@@ -94,29 +94,35 @@ def test_a_child_runs_one_handler_after_another_in_its_main_thread(
     assert os.getpid() != results[0]["pid"]
 
 
-@pytest.mark.parametrize(
-    ("how", "message"),
-    [
-        ("exit 3", "the handler's process ended with exit code 3"),
-        ("exit 0", "the handler's process ended with exit code 0"),
-        ("segfault", "the handler's process was killed by signal 11 (SIGSEGV)"),
-        ("kill", "the handler's process was killed by signal 9 (SIGKILL); the kernel's OOM killer does that"),
-        ("close", "the handler's process closed its line to the worker, and was killed"),
-    ],
-)
-def test_a_process_that_dies_costs_one_attempt(
-    database_url: str, connection: psycopg.Connection, how: str, message: str
-) -> None:
+DEATHS = {
+    "exit 3": "the handler's process ended with exit code 3",
+    "exit 0": "the handler's process ended with exit code 0",
+    "segfault": "the handler's process was killed by signal 11 (SIGSEGV)",
+    "kill": "the handler's process was killed by signal 9 (SIGKILL); the kernel's OOM killer does that",
+    "close": "the handler's process closed its line to the worker, and was killed",
+}
+
+
+def test_a_process_that_dies_costs_one_attempt(database_url: str, connection: psycopg.Connection) -> None:
     """Each death is a failed attempt with the reason. The worker goes on with the next task in its one slot."""
-    first = enqueue(connection, "process.end", payload={"how": how})
-    second = enqueue(connection, "process.give", payload={"what": ""})
+    # One worker for all, and one attempt for most: each start of an interpreter takes 0.3 s of CPU.
+    attempts_of = dict.fromkeys(DEATHS, 1) | {"exit 3": 2}
+    ids = {
+        how: enqueue(connection, "process.end", payload={"how": how}, max_attempts=attempts_of[how])
+        for how in DEATHS
+    }
+    after = enqueue(connection, "process.give", payload={"what": ""})
     run(database_url, concurrency=1)
 
-    row = task(connection, first)
-    assert ("dead_letter", 0) == (row.status, row.losses)
-    assert ("ExecutorCrashed", message) == (row.error["class"], row.error["message"])
-    assert [(1, "failed"), (2, "failed")] == attempts(connection, first)
-    assert "completed" == status(connection, second)
+    rows = {how: task(connection, task_id) for how, task_id in ids.items()}
+    assert {("dead_letter", 0)} == {(row.status, row.losses) for row in rows.values()}
+    assert {how: ("ExecutorCrashed", message) for how, message in DEATHS.items()} == {
+        how: (row.error["class"], row.error["message"]) for how, row in rows.items()
+    }
+    assert {how: [(n, "failed") for n in range(1, most + 1)] for how, most in attempts_of.items()} == {
+        how: attempts(connection, task_id) for how, task_id in ids.items()
+    }
+    assert "completed" == status(connection, after)
 
 
 async def test_the_death_of_a_child_harms_no_other(
@@ -377,15 +383,21 @@ def test_arguments_are_built_in_the_child(database_url: str, connection: psycopg
     assert [{"name": "lamp", "price": 12.0}, "date", "2026-02-03T03:05:06Z", True] == row.result
 
 
-@pytest.mark.parametrize("payload", [{}, {"what": "x", "more": 1}, {"what": 5}])
 def test_a_payload_that_does_not_fit_is_a_dead_letter_at_once(
-    database_url: str, connection: psycopg.Connection, payload: dict[str, Any]
+    database_url: str, connection: psycopg.Connection
 ) -> None:
     """Like with any other handler."""
-    row = result(connection, database_url, "process.give", payload=payload, max_attempts=3)
+    payloads: list[dict[str, Any]] = [{}, {"what": "x", "more": 1}, {"what": 5}]
+    ids = [enqueue(connection, "process.give", payload=payload, max_attempts=3) for payload in payloads]
+    run(database_url, concurrency=1)
 
-    assert ("dead_letter", "TypeError", 1) == (row.status, row.error["class"], row.attempt)
-    assert row.error["message"].startswith("the payload does not fit the handler process.give: ")
+    rows = [task(connection, task_id) for task_id in ids]
+    assert [("dead_letter", "TypeError", 1)] * len(ids) == [
+        (row.status, row.error["class"], row.attempt) for row in rows
+    ]
+    assert all(
+        row.error["message"].startswith("the payload does not fit the handler process.give: ") for row in rows
+    )
 
 
 def test_a_child_knows_its_attempt(database_url: str, connection: psycopg.Connection) -> None:
@@ -409,68 +421,68 @@ def test_a_child_knows_its_attempt(database_url: str, connection: psycopg.Connec
     } == row.result
 
 
-@pytest.mark.parametrize(
-    ("what", "ending"),
-    [
-        ("Retry", ("completed", "attempt 2", None)),
-        ("Snooze", ("completed", "attempt 1", None)),
-        ("Snooze nonsense", ("dead_letter", None, "ValueError")),
-        ("Cancel", ("cancelled", None, "Cancelled")),
-        ("Discard", ("dead_letter", None, "Discard")),
-        ("SystemExit", ("dead_letter", None, "SystemExit")),
-        ("Stubborn", ("dead_letter", None, "tests.worker.processing.Stubborn")),
-        ("Endless", ("dead_letter", None, "tests.worker.processing.Endless")),
-    ],
-)
+ENDINGS: dict[str, tuple[str, object, str | None]] = {
+    "Retry": ("completed", "attempt 2", None),
+    "Snooze": ("completed", "attempt 1", None),
+    "Snooze nonsense": ("dead_letter", None, "ValueError"),
+    "Cancel": ("cancelled", None, "Cancelled"),
+    "Discard": ("dead_letter", None, "Discard"),
+    "SystemExit": ("dead_letter", None, "SystemExit"),
+    "Stubborn": ("dead_letter", None, "tests.worker.processing.Stubborn"),
+    "Endless": ("dead_letter", None, "tests.worker.processing.Endless"),
+}
+
+
 def test_exceptions_and_signals_of_a_handler_come_back(
-    database_url: str,
-    connection: psycopg.Connection,
-    tmp_path: Path,
-    what: str,
-    ending: tuple[str, object, str | None],
+    database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
     """Signals keep their type and values. Exceptions come back as text, so none has to be pickled."""
-    metadata = Jsonb({"marker": str(tmp_path / "marker")})
-    row = result(connection, database_url, "process.throw", payload={"what": what}, metadata=metadata)
+    ids = {
+        what: enqueue(
+            connection,
+            "process.throw",
+            payload={"what": what},
+            metadata=Jsonb({"marker": str(tmp_path / what)}),
+        )
+        for what in ENDINGS
+    }
+    run(database_url, concurrency=2)
 
-    assert ending == (row.status, row.result, None if row.status == "completed" else row.error["class"])
-    if what == "Stubborn":
-        assert "first" == row.error["message"]
-        assert 'raise Stubborn("first", "second")' in row.error["traceback"]
-        assert "orchestrator/execute" not in row.error["traceback"]
-    if what == "Endless":
-        assert "(its text could not be made within 2 s)" == row.error["message"]
+    rows = {what: task(connection, task_id) for what, task_id in ids.items()}
+    assert ENDINGS == {
+        what: (row.status, row.result, None if row.status == "completed" else row.error["class"])
+        for what, row in rows.items()
+    }
+    stubborn = rows["Stubborn"].error
+    assert "first" == stubborn["message"]
+    assert 'raise Stubborn("first", "second")' in stubborn["traceback"]
+    assert "orchestrator/execute" not in stubborn["traceback"]
+    assert "(its text could not be made within 2 s)" == rows["Endless"].error["message"]
 
 
-@pytest.mark.parametrize(
-    ("what", "expected"),
-    [
-        ("", {"a": [1, 2.5, None, "\U0001f600"]}),
-        ("None", None),
-        ("much", "é\n" * 200_000),
-    ],
-)
-def test_results_come_back_as_they_are(
-    database_url: str, connection: psycopg.Connection, what: str, expected: object
-) -> None:
+def test_results_come_back_as_they_are(database_url: str, connection: psycopg.Connection) -> None:
     """Small results, large ones, none."""
-    row = result(connection, database_url, "process.give", payload={"what": what})
+    expected = {"": {"a": [1, 2.5, None, "\U0001f600"]}, "None": None, "much": "é\n" * 200_000}
+    ids = {what: enqueue(connection, "process.give", payload={"what": what}) for what in expected}
+    run(database_url, concurrency=1)
 
-    assert ("completed", expected) == (row.status, row.result)
+    rows = {what: task(connection, task_id) for what, task_id in ids.items()}
+    assert {"completed"} == {row.status for row in rows.values()}
+    assert expected == {what: row.result for what, row in rows.items()}
 
 
-@pytest.mark.parametrize(
-    ("what", "reason"),
-    [("ten megabytes", "result takes more than 10,000,000 bytes"), ("a set", "result is a set")],
-)
 def test_a_result_that_cannot_be_stored_is_a_failed_attempt(
-    database_url: str, connection: psycopg.Connection, what: str, reason: str
+    database_url: str, connection: psycopg.Connection
 ) -> None:
     """The child refuses it, and sends only the reason."""
-    row = result(connection, database_url, "process.give", payload={"what": what})
+    reasons = {"ten megabytes": "result takes more than 10,000,000 bytes", "a set": "result is a set"}
+    ids = {what: enqueue(connection, "process.give", payload={"what": what}) for what in reasons}
+    run(database_url, concurrency=1)
 
-    assert ("dead_letter", "orchestrator.errors.PayloadRefused") == (row.status, row.error["class"])
-    assert row.error["message"].startswith(reason)
+    for what, reason in reasons.items():
+        row = task(connection, ids[what])
+        assert ("dead_letter", "orchestrator.errors.PayloadRefused") == (row.status, row.error["class"])
+        assert row.error["message"].startswith(reason)
 
 
 def test_a_child_has_no_access_to_the_workers_database(

@@ -21,7 +21,6 @@ from tests.worker.processes import worker
 from tests.worker.running import value
 
 TOTAL = 600
-KILLS = 4
 ENQUEUE = """
     INSERT INTO orchestrator.tasks (type, max_attempts)
     SELECT CASE n %% 2 WHEN 0 THEN 'shop.book' ELSE 'shop.book_in_thread' END, 1000 FROM generate_series(1, %s) AS n
@@ -33,22 +32,23 @@ def booked(connection: psycopg.Connection) -> int:
     return int(value(connection, "SELECT count(*) FROM ledger"))
 
 
+@pytest.mark.parametrize(("kills", "total"), [(2, TOTAL // 2), long(4, TOTAL)])
 def test_kill_9_leaves_one_entry_a_task(
-    database_url: str, connection: psycopg.Connection, tmp_path: Path
+    database_url: str, connection: psycopg.Connection, tmp_path: Path, kills: int, total: int
 ) -> None:
     """At any point: before the entry, between entry and completion, and during the commit."""
     connection.execute(TABLE)
-    connection.execute(ENQUEUE, [TOTAL])
-    for number in range(1, KILLS + 1):
+    connection.execute(ENQUEUE, [total])
+    for number in range(1, kills + 1):
         with worker(database_url, tmp_path / f"{number}.log", **HAVE) as victim:
-            enough = number * TOTAL // (KILLS + 2)
+            enough = number * total // (kills + 2)
             eventually(lambda enough=enough: booked(connection) >= enough, "some are booked")  # type: ignore[misc]
             victim.signal(signal.SIGKILL)
             victim.wait()
     with worker(database_url, tmp_path / "last.log", "--until-empty", **HAVE) as last:
         assert 0 == last.wait(), last.log
 
-    assert one_each(connection, TOTAL)
+    assert one_each(connection, total)
     assert 0 < value(connection, "SELECT count(*) FROM orchestrator.attempts WHERE outcome = 'lost'")
 
 

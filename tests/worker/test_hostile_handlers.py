@@ -4,7 +4,7 @@ import asyncio
 import concurrent.futures
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import NoReturn
@@ -113,33 +113,42 @@ ZOO: dict[str, tuple[Callable[[], NoReturn], str, str]] = {
 }
 
 
-@pytest.mark.parametrize("colour", ["async", "def"])
-@pytest.mark.parametrize("animal", ZOO)
-def test_any_exception_of_a_handler_ends_only_its_attempt(
-    app: Orchestrator, connection: psycopg.Connection, colour: str, animal: str
-) -> None:
-    """Class and message are on record, and the same worker goes on with the next task."""
-    raiser, class_name, message = ZOO[animal]
-
-    async def on_loop() -> None:
+def on_loop(raiser: Callable[[], NoReturn]) -> Callable[[], Awaitable[None]]:
+    async def handler() -> None:
         raiser()
 
-    hostile = app.task(name="hostile", max_attempts=1)(on_loop if colour == "async" else raiser)
+    return handler
+
+
+@pytest.mark.parametrize("colour", ["async", "def"])
+def test_any_exception_of_a_handler_ends_only_its_attempt(
+    app: Orchestrator, connection: psycopg.Connection, colour: str
+) -> None:
+    """Class and message are on record, and the same worker goes on with the next task."""
 
     @app.task(name="civil")
     async def civil() -> str:
         return "served"
 
-    first, second = hostile.enqueue(), civil.enqueue()
+    hostile, served = {}, []
+    for animal, (raiser, _, _) in ZOO.items():
+        handler = on_loop(raiser) if colour == "async" else raiser
+        hostile[animal] = app.task(name=f"hostile.{animal.replace(' ', '_')}", max_attempts=1)(
+            handler
+        ).enqueue()
+        served.append(civil.enqueue())
     run_until_empty(app, concurrency=1)
 
-    row = task(connection, first.id)
-    assert (row.status, row.result) in [("dead_letter", None), ("cancelled", None)]
-    assert class_name.lower() in row.error["class"].lower()
-    assert message in row.error["message"]
-    assert len(row.error["message"]) <= 2_100
-    assert len(row.error["traceback"]) <= 16_100
-    assert ("completed", "served") == (status(connection, second.id), task(connection, second.id).result)
+    for animal, (_, class_name, message) in ZOO.items():
+        row = task(connection, hostile[animal].id)
+        assert (row.status, row.result) in [("dead_letter", None), ("cancelled", None)], animal
+        assert class_name.lower() in row.error["class"].lower()
+        assert message in row.error["message"], animal
+        assert len(row.error["message"]) <= 2_100, animal
+        assert len(row.error["traceback"]) <= 16_100, animal
+    assert [("completed", "served")] * len(ZOO) == [
+        (status(connection, handle.id), task(connection, handle.id).result) for handle in served
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import psycopg
 import pytest
 
 from tests.patience import eventually
+from tests.tiers import long
 from tests.worker.processes import run, worker
 from tests.worker.running import attempts, status, task, value
 from tests.worker.test_parent import children, serving
@@ -24,8 +25,9 @@ def enqueue(connection: psycopg.Connection, kind: str, **payload: object) -> int
     )
 
 
-@pytest.mark.parametrize("kind", ["exit", "exit_in_thread"])
-@pytest.mark.parametrize("code", [0, 75])
+@pytest.mark.parametrize(
+    ("kind", "code"), [("exit", 0), long("exit_in_thread", 75), long("exit", 75), long("exit_in_thread", 0)]
+)
 def test_a_child_that_ends_without_announcing_it_is_replaced(
     database_url: str, connection: psycopg.Connection, tmp_path: Path, kind: str, code: int
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from orchestrator.postgres import embedded_folder
 from tests import servers
 from tests.patience import eventually
+from tests.tiers import long
 from tests.worker.processes import worker
 
 PROCESSES = pytest.mark.parametrize("processes", ["1", "2"])
@@ -52,8 +53,10 @@ def test_the_wait_has_a_limit(server: servers.Server, tmp_path: Path, processes:
     assert "Traceback" not in process.log
 
 
-@PROCESSES
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("processes", "number"),
+    [("1", signal.SIGTERM), ("2", signal.SIGINT), long("1", signal.SIGINT), long("2", signal.SIGTERM)],
+)
 def test_a_worker_that_waits_can_be_stopped(
     server: servers.Server, tmp_path: Path, processes: str, number: signal.Signals
 ) -> None:

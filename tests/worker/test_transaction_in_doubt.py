@@ -16,6 +16,7 @@ from orchestrator.worker import transaction
 from orchestrator.worker.transaction import Transaction
 from tests import bouncer
 from tests.proxy import Proxy
+from tests.tiers import long
 from tests.worker.ledger import SLOW_COMMIT, both_colours, entries, led_through, one_each, writing
 from tests.worker.outage import Outage
 from tests.worker.running import (
@@ -237,7 +238,7 @@ async def test_a_transaction_while_the_database_is_away_is_refused_soon(
     assert task(connection, handle.id).attempt >= 2
 
 
-@both_colours
+@pytest.mark.parametrize("colour", ["def", long("async")])
 def test_backends_that_are_ended_again_and_again_double_nothing(
     database_url: str, connection: psycopg.Connection, colour: str
 ) -> None:
