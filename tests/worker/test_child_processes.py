@@ -37,7 +37,7 @@ def is_alive(pid: int) -> bool:
     """Return whether a process runs. A zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
