@@ -131,7 +131,7 @@ def test_a_failed_login_shows_the_reason_and_no_password(
 ) -> None:
     """The address and the error; the password is in no message, no cause, no repr."""
     url = where(guarded_server)
-    app = Orchestrator(url, pool_timeout_seconds=0.5)
+    app = Orchestrator(url, pool_timeout_seconds=0.5, start_wait_seconds=0.5)
     note = app.task(name="note")(lambda: None)
 
     async def on_loop() -> None:
