@@ -6,7 +6,8 @@
     lost descriptors               a handler has closed all of them (os.closerange without the exec after it). The
                                    process cannot use its database, its parent or its event loop
     a lost interpreter             C code keeps the interpreter's lock, so no thread runs. faulthandler has a thread
-                                   that needs no lock; it prints where
+                                   that needs no lock; it prints where. A process that was stopped (SIGSTOP) for as
+                                   long looks the same to that thread, and ends when it goes on
 
 The process then ends with status 1, without running more Python code. Its parent or its service manager starts another,
 and its tasks are recovered like those of a killed process. Only `orchestrator worker` uses this: the worker must not
