@@ -120,7 +120,7 @@ MUTANTS = (
         "no-reconcile",
         WORKER,
         "        if report.ghosts:\n",
-        "        if report.ghosts and self._stopping:\n",
+        "        if report.ghosts and self._stopping.is_set():\n",
         why="What was claimed by a statement whose answer was lost is held by a living worker for ever.",
         suites=(
             "worker/test_connections.py::test_a_claim_whose_answer_was_lost_is_given_back",
