@@ -16,6 +16,7 @@ from click.testing import CliRunner
 from orchestrator import cli
 from orchestrator.cli.group import walked
 from orchestrator.worker import watchdog
+from tests import observers
 
 UNKNOWN_ID = "999999999"
 NOTHING = click.Command("nothing")
@@ -38,6 +39,7 @@ def run(*words: str, url: str | None = None, width: int | None = None, given: st
     """Run `orchestrator WORDS`; with a width at a terminal with this many columns, else in a pipe."""
     env = surroundings(url, width, more)
     with (
+        observers.restored(),
         CliRunner().isolation(given, env) as (out, err, _),
         mock.patch.object(sys, "argv", ["orchestrator", *words]),
         mock.patch.object(formatting, "FORCED_WIDTH", None),

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from psycopg.types.json import Jsonb
 
+from orchestrator.events import bus
 from orchestrator.schema import migrate
 from tests.cli.in_process import UNKNOWN_ID, Ran, ended, leaves, names_task, run, words_for
 from tests.conftest import migrated_database
@@ -291,3 +292,17 @@ def test_json_is_json(words: str, command: click.Command, hostile_url: str) -> N
     assert ran.code in (0, 1), ran
     if ran.out:
         json.loads(ran.out)
+
+
+def test_a_worker_command_in_this_process_leaves_no_subscriber() -> None:
+    """Else each later test of this process would log its events, once more for each such command."""
+    before = bus._subscribers[:]
+    done = run(
+        "worker",
+        "tests.worker.tasks:app",
+        url="postgresql://127.0.0.1:1/x",
+        ORCHESTRATOR_START_WAIT_SECONDS="0",
+    )
+
+    assert (1, True) == (done.code, "cannot connect to 127.0.0.1:1/x" in done.err)
+    assert before == bus._subscribers
