@@ -63,7 +63,7 @@ BARS = {
 
 def worker_killed(environment: Environment, rounds: int, note: Note) -> None:
     """A worker with full slots is killed, while another one leads; its successor is the next victim."""
-    leader = environment.hire("-q", "nobody's")
+    leader = environment.hire("-q", "unused")
     environment.until(lambda: environment.leads(leader), "it leads")
     victim = environment.hire("-q", "default")
     for _ in range(rounds):
@@ -72,7 +72,7 @@ def worker_killed(environment: Environment, rounds: int, note: Note) -> None:
 
 def worker_without_beacon(environment: Environment, rounds: int, note: Note) -> None:
     """The same, with the victim behind PgBouncer, so that it holds no beacon."""
-    leader = environment.hire("-q", "nobody's")
+    leader = environment.hire("-q", "unused")
     environment.until(lambda: environment.leads(leader), "it leads")
     with bouncer.bouncing(environment.url, environment.folder("bouncer"), pool_size=20) as url:
         victim = environment.hire("-q", "default", url=url, lit=False)
@@ -206,7 +206,7 @@ def leader_resigns(environment: Environment, rounds: int, note: Note) -> None:
 
 def worker_frozen(environment: Environment, rounds: int, note: Note) -> None:
     """A worker with full slots is frozen for a minute. Its tasks run elsewhere, then it goes on."""
-    leader = environment.hire("-q", "nobody's")
+    leader = environment.hire("-q", "unused")
     environment.until(lambda: environment.leads(leader), "it leads")
     victim = environment.hire("-q", "default,own")
     for _ in range(rounds):
@@ -278,7 +278,7 @@ def leaderless(environment: Environment, since: float, note: Note) -> None:
 
 def black_holed(environment: Environment, rounds: int, note: Note) -> None:
     """Every packet of a worker is dropped. It notices, stops its handlers, and comes back as a new worker."""
-    leader = environment.hire("-q", "nobody's")
+    leader = environment.hire("-q", "unused")
     environment.until(lambda: environment.leads(leader), "it leads")
     with Gate(environment.url) as gate:
         for _ in range(rounds):

@@ -44,7 +44,7 @@ def test_a_jump_of_the_clock_voids_no_live_lease(quick: Environment) -> None:
     """An hour ahead, and back: although a live worker cannot beat before the first look with the new time. A worker
     that dies later is found as usual."""
     quick.ask(JUMPING)
-    workers = [quick.start("-q", queue, settings=CALM) for queue in ("nobody's", "nobody's")]
+    workers = [quick.start("-q", queue, settings=CALM) for queue in ("unused", "unused")]
     victim = quick.start("-q", "default", "-c", str(HELD), settings=CALM)
     for process in (*workers, victim):
         quick.wait_for_ready(process)
@@ -95,7 +95,7 @@ def test_two_leaders_whose_clocks_are_an_hour_apart_never_act_in_one_term(quick:
     its own."""
     quick.ask(DISAGREEING)
     workers = {
-        ahead: quick.start("-q", "nobody's", url=make_conninfo(quick.url, options=f"-c test.ahead={ahead}"))
+        ahead: quick.start("-q", "unused", url=make_conninfo(quick.url, options=f"-c test.ahead={ahead}"))
         for ahead in ("0s", "3600s")
     }
 

@@ -43,7 +43,7 @@ def is_dead(environment: Environment, worker_id: UUID) -> bool:
 
 def test_a_worker_in_a_black_hole_stops_its_handlers_and_comes_back_as_a_new_one(quick: Environment) -> None:
     """For longer than its dead_after: it logs that, and other workers have its tasks."""
-    leader = quick.hire("-q", "nobody's")
+    leader = quick.hire("-q", "unused")
     quick.until(lambda: quick.leads(leader), "it leads")
     with Gate(quick.url) as gate:
         victim = quick.hire("-q", "default,own", "-c", str(HELD), url=gate.url)
@@ -87,7 +87,7 @@ def test_a_ghost_claim_is_given_back_uncharged(quick: Environment) -> None:
 def test_sigterm_while_the_database_is_away(quick: Environment) -> None:
     """Nothing in hand: it ends at once, with 0. With an outcome in hand: it is written when the database is back."""
     with Gate(quick.url) as gate:
-        idle, busy = (quick.start("-q", queue, url=gate.url) for queue in ("nobody's", "default"))
+        idle, busy = (quick.start("-q", queue, url=gate.url) for queue in ("unused", "default"))
         for process in (idle, busy):
             quick.wait_for_ready(process)
         ids = quick.run_all("drill.hold", 1, seconds=0.3)

@@ -87,7 +87,7 @@ def test_a_failover_to_an_asynchronous_standby_loses_only_postgres_own_loss(
         both.standby.promote()
         again = 0
         while again < late:
-            again, *_ = here.enqueue("drill.stamp", queue="nobody's")
+            again, *_ = here.enqueue("drill.stamp", queue="unused")
         way.open()
         here.until(lambda: said(worker, "stale outcome"), "what comes late is refused", of=worker)
         here.until(lambda: failover.is_drained(here), "all is done")

@@ -9,7 +9,7 @@ HELD = 3
 
 def test_a_killed_worker_is_missed_long_before_its_beat_is_late(patient: Environment) -> None:
     """Its beacon goes out with it: what it ran runs again, charged; what it had only claimed is not."""
-    leader = patient.hire("-q", "nobody's")
+    leader = patient.hire("-q", "unused")
     patient.until(lambda: patient.leads(leader), "it leads")
     victim = patient.hire("-q", "default", "-c", str(HELD))
     begun = patient.run_all("drill.hold", HELD)

@@ -10,7 +10,7 @@ from tests.worker.processes import Process
 def test_no_notification_for_a_worker_that_was_declared_dead(quick: Environment) -> None:
     """A NOTIFY makes its producer wait for every other: until the verdict they ring for nobody, after it no
     more, though the mark was good for longer."""
-    leader = quick.hire("-q", "nobody's")
+    leader = quick.hire("-q", "unused")
     quick.until(lambda: quick.leads(leader), "it leads")
     victim = quick.hire("-q", "default")
     quick.until(lambda: asks_to_be_rung(quick, victim), "it sleeps")

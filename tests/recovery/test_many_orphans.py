@@ -34,7 +34,7 @@ def test_orphans_come_back_in_rounds_while_others_go_on_claiming(quick: Environm
     longest = 0.0
     with closing(Mate(quick.url)) as mate:
         # Nobody else is to be declared dead: who claims here does not beat. A round may take half a term.
-        leader = quick.start("-q", "nobody's", settings=ALONE)
+        leader = quick.start("-q", "unused", settings=ALONE)
 
         def all_are_back() -> bool:
             nonlocal longest

@@ -58,7 +58,7 @@ def here(clock: faketime.Jumping, directory: Path, tmp_path: Path) -> Iterator[E
 
 def test_the_servers_clock_is_moved_by_an_hour_both_ways(here: Environment, clock: faketime.Jumping) -> None:
     """Who holds tasks keeps them, what comes is done once, and who dies after that is missed as ever."""
-    leader = here.hire("-q", "nobody's")
+    leader = here.hire("-q", "unused")
     holder = here.hire("-q", "held")
     worker = here.hire()
     held = here.enqueue("drill.hold", HELD, queue="held")
