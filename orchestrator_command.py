@@ -3,6 +3,7 @@
 A module beside the package, because a module in the package loads the package first, which takes most of a second.
 """
 
+import gc
 import importlib
 import os
 import signal
@@ -21,6 +22,9 @@ def main() -> None:
     usual = signal.getsignal(signal.SIGINT)
     if usual is signal.default_int_handler:  # otherwise it is ignored, as under nohup, and stays so
         signal.signal(signal.SIGINT, leave)
+    # Loading makes hardly any garbage, and to look for it takes a tenth of the time: 0.28 s of CPU, 0.25 without.
+    gc.disable()
     command = importlib.import_module("orchestrator.cli")
+    gc.enable()
     signal.signal(signal.SIGINT, usual)
     command.main()
