@@ -1,7 +1,7 @@
-"""The documents, run: the blocks of a page run in page order on a real database, and their output is compared.
+"""The tests of the documentation: run the code of each page on a real database, and compare its output with the page.
 
-pages.py      reads a page: its blocks of code, their expected output, which of them do not run and why
-session.py    runs the blocks of one page, which share a folder, a database and a Python namespace
-terminal.py   runs a command as at a terminal
+pages.py      reads a page: its blocks of code, their expected output, and the blocks that do not run, with the reason
+session.py    runs the blocks of one page in page order, with one folder, one database and one Python namespace
+commands.py   runs a command as at a terminal
 reference.py  writes the generated parts of docs/reference/; `python -m tests.docs.reference` renews them
 """

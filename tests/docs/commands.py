@@ -1,4 +1,4 @@
-"""Run a page's command as at a terminal. A plain `orchestrator …` is forked; the shell runs anything else."""
+"""Run a page's command as at a terminal. A plain `orchestrator …` runs in a forked process; bash runs the others."""
 
 import os
 import re
@@ -11,14 +11,14 @@ from tests.forked import Birth, Forked, command_line
 from tests.terminal import Process, shown
 
 SHELL = re.compile(r"[|&;<>$`*?]")
-# The command's environment and folder are the next one's: `export` and `cd` last, as at a prompt.
+# The next command gets the environment and folder of this one, so `export` and `cd` work as at a prompt.
 SCRIPT = '{command}\nstatus=$?\nenv -0 >"$1"\nexit $status'
 
 
 def run(
     command: str, *, folder: Path, environment: Mapping[str, str], kept: Path
 ) -> tuple[int, str, dict[str, str]]:
-    """Return the exit status, what was printed, and the environment afterwards."""
+    """Return the exit status, the output, and the environment after the command."""
     if command.startswith("orchestrator ") and not SHELL.search(command):
         _, *words = shlex.split(command.replace("\\\n", " "))
 

@@ -1,4 +1,4 @@
-"""A page runs in our own process; changes that it makes for its own process are undone."""
+"""A page runs in the process of the tests, so each test undoes the changes that the page makes to the process."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests import observers
 
 @pytest.fixture(autouse=True)
 def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Logging, structlog, OpenTelemetry's provider, and who subscribed to events."""
+    """Restore logging, structlog, OpenTelemetry's provider, and the subscribers of events."""
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
     monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
     with observers.restored():

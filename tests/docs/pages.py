@@ -1,13 +1,13 @@
-"""Read a page: its blocks of code in order, and the notes about each.
+"""Read a page: its blocks of code in order, and the notes about each block.
 
-    ```python     run in the page's namespace; written to a file when the line above names one: "Save as `shop.py`:"
-    ```sql        run statement by statement, as psql does
-    ```console    lines that begin with `$ ` are run, the lines below each are what it prints
-    ```text       what the block right above prints; anywhere else it is a drawing
+    ```python     runs in the page's namespace; saved to a file if the line above names one: "Save as `shop.py`:"
+    ```sql        runs statement by statement, as in psql
+    ```console    each line that begins with `$ ` is a command; the lines below it are its output
+    ```text       the output of the block right above; anywhere else it is a drawing
 
-A comment right above a block, `<!-- not run: reason -->`, exempts it, and one test lists all of these. In expected
-output, `…` stands for anything on its line, and alone on a line for any lines. The output of several processes has no
-order: with `--processes` each line of the page must be somewhere in the output.
+The comment `<!-- not run: reason -->` right above a block exempts it. test_pages.py lists all exempt blocks. In
+expected output, `…` stands for any text in a line; alone on a line it stands for any number of lines. The output of
+several processes has no order: with `--processes` each line of the page must be somewhere in the output.
 """
 
 import re
@@ -28,12 +28,12 @@ MASKS = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d(?::\d\d)?)?"), "<time>"),
     (re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "<uuid>"),
 )
-"""What differs from run to run, on both sides of a comparison."""
+"""Parts that differ from run to run. A comparison masks them on both sides."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block. `output` is what it is said to print, `file` the file it is to be saved as."""
+    """A fenced block. `output` is its expected output; `file` is the file to save it as."""
 
     line: int
     language: str
@@ -44,12 +44,12 @@ class Block:
 
 
 def pages(root: Path = REPOSITORY) -> list[Path]:
-    """Return every page that a user reads: the README and all below docs/."""
+    """Return every page for users: the README and all pages in docs/."""
     return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
 
 
 def blocks(text: str) -> list[Block]:
-    """Return the blocks of a page; a ```text right below another block is that block's output."""
+    """Return the blocks of a page. A ```text right below a Python or SQL block becomes its output."""
     found: list[Block] = []
     adjacent = False
     for block, follows in fenced(text):
@@ -62,7 +62,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def fenced(text: str) -> Iterator[tuple[Block, bool]]:
-    """Yield each block, and whether nothing but blank lines lies between it and the one before."""
+    """Yield each block, and whether only blank lines separate it from the block before."""
     above = ""
     lines = iter(enumerate(text.splitlines(), start=1))
     for number, line in lines:
@@ -90,7 +90,7 @@ def fenced(text: str) -> Iterator[tuple[Block, bool]]:
 
 
 def commands(text: str) -> list[tuple[str, str]]:
-    """Split a console block into commands and what each is said to print."""
+    """Split a console block into commands and their expected output."""
     found: list[tuple[list[str], list[str]]] = []
     for line in text.splitlines():
         if line.startswith("$ "):
@@ -105,13 +105,13 @@ def commands(text: str) -> list[tuple[str, str]]:
 
 
 def statements(text: str) -> list[str]:
-    """Split a block of SQL where a line ends with a semicolon; comments alone are no statement."""
+    """Split a block of SQL at each semicolon that ends a line. Comments alone are no statement."""
     parts = re.split(r";[ \t]*(?:--[^\n]*)?\n", text)
     return [part.strip() for part in parts if re.sub(r"--[^\n]*", "", part).strip()]
 
 
 def agrees(expected: str, printed: str, *, in_any_order: bool = False) -> bool:
-    """Tell whether a page says what was printed, up to white space, rulers, times and ids."""
+    """Return whether expected and actual output are equal, except for white space, rulers, times and ids."""
     lines = stable(printed)
     if in_any_order:
         shown = [line for line in stable(expected) if line != "…"]
@@ -128,7 +128,7 @@ def as_pattern(line: str) -> str:
 
 
 def stable(text: str) -> list[str]:
-    """Return the lines that say something, the same in every run."""
+    """Return the lines without blank lines and rulers, with times and ids masked."""
     for pattern, mask in MASKS:
         text = pattern.sub(mask, text)
     lines = (" ".join(line.split()) for line in text.splitlines())

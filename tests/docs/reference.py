@@ -5,9 +5,9 @@ A part stands between two comments:
     <!-- generated: view dead_letters -->
     <!-- end -->
 
-Facts come from the code. The last column of a table is prose, which authors write; it belongs to the row's first cell
-and is kept. `python -m tests.docs.reference` renews all parts in place, on an embedded server of its own, and a test
-compares.
+Facts come from the code. The last column of a table is prose, which authors write. The program keeps the prose of a
+row as long as the first cell stays the same. `python -m tests.docs.reference` renews all parts in place, with its own
+embedded server. tests/docs/test_reference.py checks that the pages are up to date.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ PART = re.compile(
 SQLSTATE = re.compile(r"ERRCODE = '(\w{5})'")
 WIDTH = 80
 
-# Called by the schema's own functions and triggers, or by the leader, and hardly by anybody else.
+# The schema's own functions and triggers, or the leader, call these. Users rarely do.
 INNER = (
     "add_histograms", "beacon_is_lost", "notify_workers", "check_payload", "checked_span", "enqueue_alike",
     "enqueue_each", "ensure_queue", "explain_absent", "explain_ended", "explain_held", "explain_ready",
@@ -79,12 +79,12 @@ COLUMNS: LiteralString = """
     ORDER BY c.relname, a.attnum
 """
 
-# Takes the part as it stands, and returns it as it should.
+# Takes the text of a part and returns its new text.
 Writer = Callable[[str], str]
 
 
 def renewed(text: str, writers: dict[str, Writer]) -> str:
-    """Return a page with every generated part written anew; an unknown part is an error."""
+    """Return a page with all generated parts renewed. An unknown part is an error."""
 
     def anew(part: re.Match[str]) -> str:
         return part["opening"] + writers[part["name"]](part["body"]) + part["closing"]
@@ -98,7 +98,7 @@ def parts(text: str) -> list[str]:
 
 
 def all_writers(connection: psycopg.Connection[Any]) -> dict[str, dict[str, Writer]]:
-    """Return, for each reference page, what must be on it and who writes it."""
+    """Return, for each reference page, the names of its parts and their writers."""
     return {
         "docs/reference/sql.md": sql_writers(connection),
         "docs/reference/python.md": python_writers(),
@@ -164,7 +164,7 @@ def python_writers() -> dict[str, Writer]:
 
 
 def events_table() -> str:
-    """Write down every event: its docstring is when it happens."""
+    """Return the table of events. The docstring of an event tells when it happens."""
     made = (kind for kind in vars(events).values() if isinstance(kind, type) and kind in events.kinds())
     rows = [
         [
@@ -180,7 +180,7 @@ def events_table() -> str:
 
 
 def metrics_table() -> str:
-    """Write down every metric, from the list that all are made from."""
+    """Return the table of metrics."""
     rows = [
         [f"`{one.full_name}`", one.kind, ", ".join(f"`{name}`" for name in one.labels) or "–", one.what]
         for one in METRICS
@@ -190,7 +190,7 @@ def metrics_table() -> str:
 
 
 def outcomes_table() -> str:
-    """Write down how an attempt can end."""
+    """Return the table of the outcomes of an attempt."""
     counts = {word: "as an error" if word in ERRORS else "yes" if word in ENDS else "–" for word in WORDS}
     header = ["Column", "The attempt", "Counts for `error_rate`"]
     rows = [[f"`{word}`", MEANINGS[word], counts[word]] for word in WORDS]
@@ -198,7 +198,7 @@ def outcomes_table() -> str:
 
 
 def sqlalchemy_tables() -> str:
-    """Write down every table for SQLAlchemy, with its columns."""
+    """Return the table of the SQLAlchemy tables, with their columns."""
     rows = [
         [f"`tables.{one.name}`", ", ".join(f"`{column.name}`" for column in one.columns)]
         for one in sorted(tables.metadata.tables.values(), key=lambda one: str(one.name))
@@ -219,14 +219,14 @@ def settings(body: str) -> str:
 
 
 def all_commands() -> Iterator[tuple[str, click.Command]]:
-    """Yield the command and its subcommands, as one types them."""
+    """Yield the command and its subcommands, with the words that call them."""
     yield "orchestrator", command_line
     for name, command in walked(command_line):
         yield f"orchestrator {name}", command
 
 
 def helper(command: click.Command, name: str) -> Writer:
-    """Return who writes down what --help prints, on a terminal of a fixed width."""
+    """Return a writer for the output of --help on a terminal of a fixed width."""
     context = click.Context(
         command, info_name=name, terminal_width=WIDTH, max_content_width=WIDTH,
         help_option_names=["-h", "--help"],
@@ -235,7 +235,7 @@ def helper(command: click.Command, name: str) -> Writer:
 
 
 def transitions() -> str:
-    """Draw TRANSITIONS, which a test holds equal to what the database allows."""
+    """Return the table of TRANSITIONS. Another test compares TRANSITIONS with the database."""
     header = ["from ＼ to", *(f"`{status}`" for status in Status)]
     rows = [[f"`{old}`", *(who(TRANSITIONS[old].get(new, ChangedBy(0))) for new in Status)] for old in Status]
     return lines_of([header, ["---"] * len(header), *rows])
@@ -259,15 +259,15 @@ def in_order(pair: tuple[str, list[str]]) -> tuple[bool, str]:
 
 
 def signature(name: str, arguments: str, result: str) -> str:
-    """Write a function's head, one argument a line where there are many."""
-    # A comma inside numeric(…) or a default would be no separator; there is none, or the page shows it.
+    """Write a function's signature; if it is long, with one argument per line."""
+    # A comma inside numeric(…) or a default would split wrongly. No signature has one; the page would show it.
     split = arguments.split(", ")
     inside = arguments if len(arguments) <= WIDTH else "\n    " + ",\n    ".join(split) + "\n"
     return f"```text\norchestrator.{name}({inside}) → {result}\n```\n"
 
 
 def short(text: str) -> str:
-    """Say types in their short names, and defaults without their casts."""
+    """Shorten the names of types, and remove the casts of defaults."""
     return re.sub(
         r"(DEFAULT [^,:]+)::[a-z ]+(?:\[\])?", r"\1", text.replace("timestamp with time zone", "timestamptz")
     )
@@ -282,7 +282,7 @@ def table_writer(
 def table(
     body: str, header: Sequence[str], rows: Sequence[Sequence[str]], known: Mapping[str, str] | None = None
 ) -> str:
-    """Write a table, its last column kept from the old one where the first cell is the same; else what is known."""
+    """Write a table. The prose of a row comes from the old row with the same first cell, else from `known`."""
     prose = {cells[0]: cells[-1] for line in body.splitlines() if len(cells := cells_of(line)) > 1}
     full = [
         row if len(row) == len(header) else [*row, prose.get(row[0]) or (known or {}).get(row[0], "")]
@@ -300,7 +300,7 @@ def lines_of(rows: Sequence[Sequence[str]]) -> str:
 
 
 def empty_cells(text: str) -> list[str]:
-    """Return the rows of generated tables whose prose nobody has written yet."""
+    """Return the rows of generated tables without prose."""
     return [
         line
         for part in PART.finditer(text)
@@ -327,7 +327,7 @@ def properties_of(kind: type) -> list[list[str]]:
 
 
 def annotation(kind: object) -> str:
-    """Write a type as one would in code that imports its names; a bar would end the table's cell."""
+    """Write a type without module names. Escape the bar, because it would end the cell of the table."""
     return re.sub(r"\b(?:\w+\.)+", "", inspect.formatannotation(kind)).replace("|", "\\|")
 
 
@@ -362,7 +362,7 @@ def kind_of(value: object) -> str:
 
 
 def drawing() -> str:
-    """Return the tree that stands in the docstring of errors.py."""
+    """Return the tree of exceptions from the docstring of errors.py."""
     lines = (inspect.getdoc(inspect.getmodule(orchestrator.OrchestratorError)) or "").splitlines()
     drawn = [line[4:] for line in lines if line.startswith("    ") or not line]
     return "```text\n" + "\n".join(drawn).strip("\n") + "\n```\n"

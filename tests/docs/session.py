@@ -1,4 +1,4 @@
-"""Run the blocks of one page. They share a folder, a database, a Python namespace and a shell's environment."""
+"""Run the blocks of one page. They share a folder, a database, a Python namespace and the environment of the shell."""
 
 import ast
 import asyncio
@@ -20,11 +20,11 @@ from tests.docs import commands as shell
 from tests.docs.pages import Block, commands, statements
 
 NUMBERS = {20, 21, 23, 700, 701, 1700}
-"""The types that psql prints at the right of their column."""
+"""The types that psql aligns to the right of their column."""
 
 
 class Session:
-    """A reader who does what the page says, from the top to the bottom."""
+    """Runs the blocks of a page as a reader does, from the top to the bottom."""
 
     def __init__(self, url: str, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder = folder
@@ -37,7 +37,7 @@ class Session:
         self._environment |= {"ORCHESTRATOR_DATABASE_URL": url, "COLUMNS": "100", "PWD": str(folder)}
 
     def run(self, block: Block) -> list[tuple[str | None, str]]:
-        """Run a block; return what it is said to print (None: nothing is said), and what it printed, pairwise."""
+        """Run a block; return pairs of the output that the page shows (None if it shows none) and the actual output."""
         match block:
             case Block(language="python", file=str(name)):
                 path = self._folder / name
@@ -54,7 +54,7 @@ class Session:
                 return []
 
     def close(self) -> None:
-        """Close what the page opened, and drop the roles it made: they belong to the whole server."""
+        """Close the connections of the page, and drop its roles, because roles belong to the whole server."""
         for value in list(self._namespace.values()):
             if isinstance(value, Orchestrator):
                 self._runner.run(value.aclose())
@@ -77,7 +77,7 @@ class Session:
 
     @property
     def _connection(self) -> psycopg.Connection:
-        """The session for ```sql, on the database that the page has named by the time it first asks."""
+        """The session for ```sql blocks. The first block opens it on the database of the environment."""
         if self._opened is None:
             url = self._environment["ORCHESTRATOR_DATABASE_URL"]
             if url.startswith("embedded:"):
@@ -94,7 +94,7 @@ class Session:
         return Path(self._environment["PWD"], path)
 
     def _python(self, block: Block) -> str:
-        """Run a block as a module would be, except that it may await."""
+        """Run a block like a module, except that it may use await."""
         code = compile(block.text, f"line {block.line}", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         with redirect_stdout(io.StringIO()) as printed:
             if code.co_flags & inspect.CO_COROUTINE:
@@ -119,7 +119,7 @@ class Session:
         return "\n".join(printed)
 
     def _console(self, command: str) -> str:
-        # A worker would serve for ever; the page's reader stops it, we let it end.
+        # A worker would run until the reader stops it, so we add --until-empty.
         if "orchestrator worker " in command and "--until-empty" not in command:
             command += " --until-empty"
         kept = self._folder / ".environment"
@@ -137,7 +137,7 @@ class Session:
 
 
 def roles(connection: psycopg.Connection) -> set[str]:
-    """Return the server's roles, ours apart: grants in other databases hold those."""
+    """Return the server's roles without the roles of our schema: grants in other databases depend on those."""
     names = connection.execute("SELECT rolname FROM pg_roles WHERE rolname NOT LIKE 'orchestrator\\_%'")
     return {name for (name,) in names.fetchall()}
 
@@ -147,12 +147,12 @@ async def awaited(coroutine: Any) -> None:
 
 
 def bare_environment() -> dict[str, str]:
-    """Return the environment without what concerns us: a page says itself what it sets."""
+    """Return the environment without our variables: each page sets its own."""
     return {name: value for name, value in os.environ.items() if not name.startswith("ORCHESTRATOR_")}
 
 
 def refusal(diagnostic: psycopg.errors.Diagnostic) -> str:
-    """Show an error as psql does with VERBOSITY verbose: the SQLSTATE before the message."""
+    """Format an error as psql does with VERBOSITY verbose: the SQLSTATE before the message."""
     lines = [f"ERROR:  {diagnostic.sqlstate}: {diagnostic.message_primary}"]
     if diagnostic.message_hint:
         lines.append(f"HINT:  {diagnostic.message_hint}")
@@ -160,7 +160,7 @@ def refusal(diagnostic: psycopg.errors.Diagnostic) -> str:
 
 
 def table(cursor: psycopg.Cursor[Any]) -> str:
-    """Show a result as psql does."""
+    """Format a result as psql does."""
     result = cursor.pgresult
     assert result is not None
     if result.status != pq.ExecStatus.TUPLES_OK:

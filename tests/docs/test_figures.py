@@ -1,4 +1,4 @@
-"""Figures in the explanations equal those in the code: a change of one is a change of its page."""
+"""Figures in the explanations are equal to the figures in the code: a change in the code changes the page too."""
 
 import pytest
 
@@ -39,5 +39,5 @@ FIGURES = [
 
 @pytest.mark.parametrize(("page", "words"), FIGURES)
 def test_a_page_has_the_figure_of_the_code(page: str, words: str) -> None:
-    """In the words around it, however the lines are broken."""
+    """The page has the figure in this sentence, wherever the lines break."""
     assert words in " ".join((REPOSITORY / page).read_text().split())

@@ -1,4 +1,4 @@
-"""Alerts and dashboard use existing metrics with existing labels, and link to the advice."""
+"""Alerts and dashboard use existing metrics with existing labels. Alerts link to existing advice."""
 
 import json
 import re
@@ -19,7 +19,7 @@ SERVED = {name: metric for metric in METRICS for name in (
     [f"{metric.full_name}_{part}" for part in ("bucket", "sum", "count")]
     if metric.kind == "histogram" else [metric.full_name]
 )}  # fmt: skip
-# Prometheus gives these to whatever it scrapes.
+# Prometheus adds these labels to each target that it scrapes.
 OF_SCRAPES = {"instance", "job"}
 SELECTOR = re.compile(r"\b(?P<name>(?:orchestrator_\w+|up))\b(?:\{(?P<labels>[^}]*)\})?")
 BY = re.compile(r"\bby \(([^)]*)\)")
@@ -38,7 +38,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def expressions() -> Iterator[tuple[str, str]]:
-    """Yield every expression, and the text that shows its labels."""
+    """Yield each expression with the text that shows its labels."""
     for rule in rules():
         yield rule["expr"], rule["annotations"]["summary"]
     for panel in dashboard()["panels"]:
@@ -51,7 +51,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 
 def faults(expression: str, shown: str = "") -> list[str]:
-    """Say what is asked for that is not there."""
+    """Name each metric and each label that an expression uses but that does not exist."""
     found: list[str] = []
     metrics: list[Metric] = []
     for selector in SELECTOR.finditer(expression):
@@ -77,7 +77,7 @@ def faults(expression: str, shown: str = "") -> list[str]:
 
 @pytest.mark.parametrize(("expression", "shown"), list(expressions()))
 def test_every_metric_in_a_query_exists(expression: str, shown: str) -> None:
-    """Every metric and every label."""
+    """Each metric and each label of a query exists."""
     assert [] == faults(expression, shown)
     assert expression.count("(") == expression.count(")")
     assert SELECTOR.search(expression)
@@ -97,14 +97,14 @@ def test_every_metric_in_a_query_exists(expression: str, shown: str) -> None:
         ),
     ],
 )
-def test_a_slip_is_found(expression: str, shown: str, fault: str) -> None:
-    """A name that is none would make an alert that never fires."""
+def test_a_wrong_name_is_found(expression: str, shown: str, fault: str) -> None:
+    """An alert with a wrong name would never fire."""
     assert [fault] == faults(expression, shown)
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
 def test_an_alert_names_the_problem_and_links_to_the_advice(rule: dict[str, Any]) -> None:
-    """A summary, a severity, and a section of a page that is there."""
+    """An alert has a summary and a severity. The section of the page that it links to exists."""
     page, _, anchor = rule["annotations"]["runbook"].partition("#")
     headings = re.findall(r"^#+ (.+)$", (REPOSITORY / page).read_text(), re.MULTILINE)
 
@@ -124,7 +124,7 @@ def test_the_rate_of_errors_is_that_of_the_statistics() -> None:
 
 
 def test_every_urgent_condition_has_an_alert() -> None:
-    """None of them twice."""
+    """No alert exists twice."""
     names = [rule["alert"].removeprefix("Orchestrator") for rule in rules()]
 
     assert len(names) == len(set(names))
@@ -134,8 +134,8 @@ def test_every_urgent_condition_has_an_alert() -> None:
     } <= set(names)  # fmt: skip
 
 
-def test_the_dashboard_has_no_panel_without_a_place() -> None:
-    """Nor two in the same one."""
+def test_no_two_panels_of_the_dashboard_share_a_place() -> None:
+    """No two panels share an id either."""
     places = [tuple(panel["gridPos"].values()) for panel in dashboard()["panels"]]
 
     assert len(places) == len(set(places))

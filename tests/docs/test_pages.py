@@ -1,4 +1,4 @@
-"""Every block of code in the README and below docs/ runs, in page order, and prints what the page shows."""
+"""Each block of code in the README and in docs/ runs, in page order, and prints the output that the page shows."""
 
 import os
 import re
@@ -31,10 +31,10 @@ NOT_RUN: dict[str, list[str]] = {
     "docs/howto/tls.md": ["tests/security/test_tls.py does, with a server that speaks TLS"] * 2,
     "docs/tutorial/first-task.md": [INSTALLING],
 }
-"""All blocks that no test runs, by page, with the reason that the page gives. Keep it short."""
+"""All blocks that no test runs, by page, with the reason that the page gives. Keep this list short."""
 
 
-# Their commands are run by other tests too: of Django, of `orchestrator.testing`, of processes, of the README.
+# Other tests run the commands of these pages too: for Django, `orchestrator.testing`, processes and the README.
 LONG = {
     "docs/howto/enqueue-with-django.md",
     "docs/howto/run-in-processes.md",
@@ -45,7 +45,7 @@ LONG = {
 
 @pytest.fixture
 def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, page: str) -> Iterator[Session]:
-    """A reader with an empty folder and a database: migrated, unless migrating is on the page."""
+    """A session with an empty folder and a database. The database is migrated, unless the page itself migrates it."""
     migrates = any("orchestrator migrate" in b.text for b in blocks(PAGES[page]) if b.language == "console")
     url = request.getfixturevalue("empty_database_url" if migrates else "database_url")
     with servers.temporary_directory() as folder:
@@ -59,8 +59,8 @@ def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, pag
             yield reader
         finally:
             reader.close()
-            # A page may have used an embedded server; the folder is removed when it is gone.
-            # Not rglob, which fails where a server that just stops takes its socket's folder away.
+            # A page may have started an embedded server: wait for its end before the folder is removed.
+            # os.walk, not rglob: rglob fails if a stopping server removes its socket's folder meanwhile.
             for place, _, names in os.walk(folder):
                 if "server.lock" in names:
                     servers.wait_until_free(Path(place, "server.lock"))
@@ -68,18 +68,18 @@ def session(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, pag
 
 @pytest.mark.parametrize("page", [long(page) if page in LONG else page for page in PAGES])
 def test_the_examples_of_a_page_work(page: str, session: Session) -> None:
-    """A reader who follows it from the top sees what is printed there."""
+    """The output of each block is the output that the page shows."""
     for block in blocks(PAGES[page]):
         if block.not_run is None:
             for shown_output, printed in session.run(block):
                 of_several = block.language == "console" and "--processes" in block.text
                 assert shown_output is None or agrees(shown_output, printed, in_any_order=of_several), (
-                    f"{page}:{block.line}: the page says\n{shown_output}\nand it printed\n{printed}"
+                    f"{page}:{block.line}: the page shows\n{shown_output}\nand the block printed\n{printed}"
                 )
 
 
 def test_every_block_that_does_not_run_is_listed_here() -> None:
-    """A reviewer of this file sees each exemption."""
+    """A new exemption needs an edit of this file, so a reviewer sees it."""
     exempt = {
         page: [block.not_run for block in blocks(text) if block.not_run is not None]
         for page, text in PAGES.items()
@@ -90,22 +90,22 @@ def test_every_block_that_does_not_run_is_listed_here() -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_block_has_a_language(page: str) -> None:
-    """A block without a language, or in one that nobody runs, would never be checked."""
+    """No test would check a block without a language, or in an unknown one."""
     assert [] == [
         f"{page}:{b.line}: {b.language!r}" for b in blocks(PAGES[page]) if b.language not in LANGUAGES
     ]
 
 
-def test_the_index_leads_to_every_page() -> None:
-    """A page that docs/README.md does not name is found by nobody."""
+def test_the_index_links_to_every_page() -> None:
+    """Readers would not find a page that docs/README.md does not link to."""
     index = PAGES["docs/README.md"]
     missing = [page for page in PAGES if page.startswith("docs/") and f"({page[5:]})" not in index]
 
     assert ["docs/README.md"] == missing
 
 
-def test_a_page_is_read_as_meant() -> None:
-    """Blocks with their outputs, files and exemptions."""
+def test_a_page_is_split_into_blocks() -> None:
+    """Each block has its output, its file and its exemption."""
     text = (
         "# A page\n\n```sql\nSELECT 1;\n```\n\n```text\n1\n```\n\nSave this as `shop.py`:\n\n```python\nx = 1\n```\n\n"
         "A drawing:\n\n```text\n--->\n```\n\n<!-- not run: it is long -->\n```console\n$ sleep 9\n```\n"
@@ -120,8 +120,8 @@ def test_a_page_is_read_as_meant() -> None:
     assert expected == blocks(text)
 
 
-def test_commands_and_statements_are_taken_apart() -> None:
-    """Each with what belongs to it."""
+def test_blocks_are_split_into_commands_and_statements() -> None:
+    """A command comes with its output, a statement with the comment above it."""
     assert [("a \\\n  b", "1\n2"), ("c", "")] == commands("$ a \\\n  b\n1\n2\n$ c\n")
     assert ["SELECT 1", "-- two\nSELECT 2"] == statements("SELECT 1;\n-- two\nSELECT 2;\n-- the end\n")
 
@@ -151,8 +151,8 @@ def test_lines_of_several_processes_may_be_in_any_order() -> None:
     assert not agrees(shown_output, "a worker started\nmore\n", in_any_order=True)
 
 
-def test_pages_promise_no_block_in_disguise() -> None:
-    """Code that is fenced as ```text would not be run."""
+def test_no_text_block_contains_code() -> None:
+    """No test would run code in a ```text block."""
     looks_like_code = re.compile(
         r"^(?:\$ |(?:SELECT|INSERT|UPDATE|DELETE) |import |from \w+ import )", re.MULTILINE
     )
@@ -166,7 +166,7 @@ def test_pages_promise_no_block_in_disguise() -> None:
 
 
 def test_a_wrong_page_is_found(database_url: str, tmp_path: Path) -> None:
-    """Python, SQL and a command that print something else than is said."""
+    """The page shows wrong output for Python, for SQL and for a command."""
     text = (
         "```python\nprint(1)\n```\n\n```text\n2\n```\n\n```sql\nSELECT 1 AS n;\n```\n\n```text\nn\n2\n(1 row)\n```\n\n"
         "```console\n$ echo 1\n2\n```\n"

@@ -1,4 +1,4 @@
-"""The reference equals the code: names, arguments, types, defaults, options, SQLSTATEs, transitions."""
+"""The reference pages are equal to the code: names, arguments, types, defaults, options, SQLSTATEs, transitions."""
 
 import re
 
@@ -19,16 +19,16 @@ PAGES = (
     "docs/howto/statistics.md",
 )
 ACTION = "| `action` | `text` | "
-# What the first column of a new row of audit is: a text, or one chosen by a CASE.
+# The first value of a new row of audit: a literal, or a CASE.
 RECORDED = re.compile(
     r"INSERT INTO orchestrator\.audit \(action[^)]*\)\s+(?:VALUES \(|SELECT)\s*('\w+'|CASE.*?END)", re.DOTALL
 )
-RENEW = "run `python -m tests.docs.reference`, and write what is new about it"
+RENEW = "run `python -m tests.docs.reference`, and write the prose of the new rows"
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_the_reference_is_up_to_date(page: str, connection: psycopg.Connection) -> None:
-    """Every function, view, table, option, setting and command is on its page, as it is now."""
+    """Each page shows its functions, views, tables, options, settings and commands as the code defines them."""
     text = (REPOSITORY / page).read_text()
     writers = reference.all_writers(connection)[page]
 
@@ -38,12 +38,12 @@ def test_the_reference_is_up_to_date(page: str, connection: psycopg.Connection) 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_everything_in_the_reference_is_explained(page: str) -> None:
-    """A generated row without a word of prose is a name, not a reference."""
+    """Each generated row has prose, because a name alone explains nothing."""
     assert [] == reference.empty_cells((REPOSITORY / page).read_text())
 
 
-def test_prose_is_kept_and_facts_are_not() -> None:
-    """A changed type is written anew, a row that is gone goes, one that is new waits for its words."""
+def test_renewing_a_page_keeps_prose_and_replaces_facts() -> None:
+    """It writes a changed type, deletes a row that the code no longer has, and adds a new row with empty prose."""
     old = "| Column | Type | Meaning |\n| --- | --- | --- |\n| `a` | `int` | the first |\n| `b` | `int` | second |\n"
     text = f"<!-- generated: view v -->\n{old}<!-- end -->\n"
     writer = reference.table_writer(["Column", "Type", "Meaning"], [["`a`", "`bigint`"], ["`c`", "`text`"]])
@@ -55,7 +55,7 @@ def test_prose_is_kept_and_facts_are_not() -> None:
     assert ["| `c` | `text` |  |"] == reference.empty_cells(new)
 
 
-def test_the_actions_on_record_are_listed() -> None:
+def test_the_reference_lists_the_actions_of_the_audit() -> None:
     """The row of `audit.action` names each action that a function or trigger writes, and no other."""
     row = next(
         line for line in (REPOSITORY / "docs/reference/sql.md").read_text().splitlines() if ACTION in line

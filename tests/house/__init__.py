@@ -1,1 +1,1 @@
-"""The rules of this code base, each a function over a path, tested with a planted fault."""
+"""The rules of this code base. Each rule is a function over a path, and has a test with a deliberate fault."""

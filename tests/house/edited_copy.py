@@ -1,4 +1,4 @@
-"""A copy of the code with some edits by hand, and all rendered from them."""
+"""Make a copy of the code with some edits, and render its generated parts."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ COPIED = ("orchestrator", "migrations", "tests")
 
 
 def edit_a_copy(folder: Path, edits: Mapping[str, Sequence[tuple[str, str]]]) -> None:
-    """Copy the code to a folder, replace texts in its files, and render the rest."""
+    """Copy the code to a folder, replace texts in its files, and render the generated parts."""
     for name in COPIED:
         shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name, replaced in edits.items():
@@ -27,7 +27,7 @@ def edit_a_copy(folder: Path, edits: Mapping[str, Sequence[tuple[str, str]]]) ->
 
 
 def run(folder: Path, *words: str) -> str:
-    """Run Python in the copy, with the copy's code."""
+    """Run Python in the copy, with the code of the copy."""
     done = subprocess.run(
         [sys.executable, *words],
         cwd=folder,

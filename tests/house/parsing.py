@@ -5,9 +5,9 @@ from pathlib import Path
 
 
 def parsed(path: Path) -> ast.Module:
-    """Parse a module, and again when the interpreter says that it lost count of its own depth.
+    """Parse a module; repeat if the interpreter raises SystemError because its recursion counter is wrong.
 
-    CPython 3.11 raises that SystemError now and then after a test that ran into the recursion limit.
+    CPython 3.11 sometimes raises it after a test that reached the recursion limit.
     """
     for _ in range(3):
         try:

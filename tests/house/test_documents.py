@@ -1,4 +1,4 @@
-"""The rules for every text: links that work, nothing unfinished, no paths of a machine."""
+"""The rules for all texts: links work, nothing is unfinished, no path of a machine and no registry appears."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).parents[2]
 FINISHED = ("orchestrator", "migrations", "docs", "README.md")
 UNFINISHED = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
 
-# Written in halves, for this file is read by its own rule.
+# Each name is split, because the rule reads this file too.
 HOSTS = re.compile(
     "|".join(re.escape(host) for host in ("pypi" + ".org", "debian" + ".org", "registry" + ".npmjs"))
 )
@@ -24,9 +24,9 @@ ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*:|//|#", re.IGNORECASE)
 
 
 def repository_files(root: Path) -> list[Path]:
-    """Return every file that is, or is about to be, tracked."""
+    """Return every file that git tracks, or would add."""
     listed = subprocess.run(
-        # A clone may belong to somebody else than who tests it, in a container for instance.
+        # The owner of a clone may be another user than the user who runs the tests, for example in a container.
         ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
         cwd=root,
         check=True,
@@ -37,7 +37,7 @@ def repository_files(root: Path) -> list[Path]:
 
 
 def broken_links(root: Path, files: Iterable[Path]) -> list[str]:
-    """Name the relative links of Markdown files that lead to no file or folder."""
+    """Name the relative links of Markdown files whose target does not exist."""
     return [
         f"{path.relative_to(root)}: {target}"
         for path in files
@@ -48,13 +48,13 @@ def broken_links(root: Path, files: Iterable[Path]) -> list[str]:
 
 
 def leads_somewhere(root: Path, path: Path, target: str) -> bool:
-    """Say whether a relative link, seen from the file that holds it, has an end inside the repository."""
+    """Return whether a relative link leads to a file or folder inside the repository."""
     end = (path.parent / target.partition("#")[0]).resolve()
     return end.exists() and end.is_relative_to(root.resolve())
 
 
 def lines_matching(root: Path, files: Iterable[Path], pattern: re.Pattern[str]) -> list[str]:
-    """Name every line of these files that the pattern finds something in."""
+    """Name every line of these files that matches the pattern."""
     return [
         f"{path.relative_to(root)}:{number}: {found.group()}"
         for path in files
@@ -64,24 +64,24 @@ def lines_matching(root: Path, files: Iterable[Path], pattern: re.Pattern[str]) 
 
 
 def finished_files(root: Path, files: Iterable[Path]) -> list[Path]:
-    """Return the files that a user may read, and that are finished or not there."""
+    """Return the files of the product and its documentation. They must not contain unfinished lines."""
     return [path for path in files if path.relative_to(root).parts[0] in FINISHED]
 
 
 def test_every_link_leads_somewhere() -> None:
-    """A document that is renamed takes the links to it along."""
+    """After a document is renamed, update the links to it."""
     assert [] == broken_links(REPOSITORY, repository_files(REPOSITORY))
 
 
 def test_nothing_unfinished_is_left() -> None:
-    """What is still to do stands in the tracker, not in the product."""
+    """Open work belongs in the tracker, not in the product."""
     files = finished_files(REPOSITORY, repository_files(REPOSITORY))
 
     assert [] == lines_matching(REPOSITORY, files, UNFINISHED)
 
 
 def test_no_registry_host_is_named() -> None:
-    """Where packages come from is the business of the machine that installs them."""
+    """The machine that installs packages decides where they come from."""
     assert [] == lines_matching(REPOSITORY, repository_files(REPOSITORY), HOSTS)
 
 
@@ -90,8 +90,8 @@ def test_no_path_of_a_machine_is_named() -> None:
     assert [] == lines_matching(REPOSITORY, repository_files(REPOSITORY), MACHINE_PATH)
 
 
-def test_files_about_to_be_tracked_are_looked_at(tmp_path: Path) -> None:
-    """A fault is found before it is committed; what git ignores is nobody's business."""
+def test_the_rules_read_new_files_too(tmp_path: Path) -> None:
+    """A rule finds a fault before its commit. It skips the files that git ignores."""
     subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
     (tmp_path / ".gitignore").write_text("ignored.txt\n")
     (tmp_path / "ignored.txt").touch()
@@ -101,7 +101,7 @@ def test_files_about_to_be_tracked_are_looked_at(tmp_path: Path) -> None:
 
 
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
-    """Links inside code are examples, links to elsewhere are not ours to promise."""
+    """The rule skips links inside code, because they are examples, and links to other sites."""
     page = tmp_path / "docs" / "page.md"
     page.parent.mkdir()
     page.write_text(
@@ -116,7 +116,7 @@ def test_a_broken_link_is_found(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_line_is_found(tmp_path: Path) -> None:
-    """Tests and build files may speak of the word; the product may not hold it."""
+    """Tests and build files may contain the word; the product may not."""
     module, test = tmp_path / "orchestrator" / "claim.py", tmp_path / "tests" / "test_claim.py"
     for path in (module, test):
         path.parent.mkdir()
@@ -129,7 +129,7 @@ def test_an_unfinished_line_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("host", ["pypi" + ".org", "deb.debian" + ".org", "registry" + ".npmjs.org"])
 def test_a_registry_host_is_found(tmp_path: Path, host: str) -> None:
-    """With or without the rest of an address."""
+    """The name may be a part of a longer host name."""
     path = tmp_path / "lock.txt"
     path.write_text(f"--index-url https://{host}/simple\n")
 
@@ -148,15 +148,15 @@ def test_a_registry_host_is_found(tmp_path: Path, host: str) -> None:
     ],
 )
 def test_a_path_of_a_machine_is_found(tmp_path: Path, line: str, count: int) -> None:
-    """Part of a relative path or an address is not the start of an absolute one."""
+    """A part of a relative path, or of a URL, is no absolute path."""
     path = tmp_path / "notes.md"
     path.write_text(line)
 
     assert count == len(lines_matching(tmp_path, [path], MACHINE_PATH))
 
 
-def test_the_tests_that_a_page_names_are_there() -> None:
-    """What a document says is held by a test is held by one of that name."""
+def test_the_tests_that_a_page_names_exist() -> None:
+    """If a document names a test, a test of that name exists."""
     tests = "\n".join(path.read_text() for path in sorted((REPOSITORY / "tests").rglob("test_*.py")))
     missing = [
         f"{page.relative_to(REPOSITORY)}: {name}"

@@ -18,7 +18,7 @@ from tests.house.parsing import parsed
 VERSIONS = Path(__file__).parents[2] / "migrations" / "versions"
 FOUNDATION = "0001"
 
-# All else that alembic offers would hide from this page what it does; and SQL is what a person reviews.
+# These tests cannot read other operations of alembic, and reviewers read SQL.
 FROM_ALEMBIC = {"get_bind", "get_context", "execute"}
 COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 BODY = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)
@@ -36,25 +36,25 @@ ADDED_COLUMN = re.compile(
 )
 CONSTANT = r"(?:NULL|TRUE|FALSE|''|[\d.]+|orchestrator\.clock\(\)|now\(\)|current_\w+|session_user)"
 
-GONE = "takes away what older code uses"
+GONE = "removes what older code uses"
 BREAKS = [
     (r"\bDROP\s+(?:TABLE|VIEW|SEQUENCE|COLUMN|FUNCTION|SCHEMA|TYPE)\b", GONE),
-    # A column, the word COLUMN left out.
+    # A column, without the word COLUMN.
     (r"\bALTER\s+TABLE\b.*\bDROP\s+(?!CONSTRAINT\b|DEFAULT\b|NOT\b|EXPRESSION\b|IDENTITY\b)\w", GONE),
     (r"\bTRUNCATE\b", GONE),
-    (r"\bRENAME\b", "renames what older code knows by its old name"),
-    (r"\bALTER\s+(?:COLUMN\s+)?\w+\s+(?:SET\s+DATA\s+)?TYPE\b", "changes a type under older code"),
+    (r"\bRENAME\b", "renames what older code uses by its old name"),
+    (r"\bALTER\s+(?:COLUMN\s+)?\w+\s+(?:SET\s+DATA\s+)?TYPE\b", "changes a type that older code uses"),
     (
         r"\bADD\s+CONSTRAINT\b(?!.*\bNOT\s+VALID\b)",
-        "reads the whole table under a lock, for want of NOT VALID",
+        "reads the whole table under a lock, because NOT VALID is missing",
     ),
 ]
-"""A statement that does this, and why it may not. Statements are looked at without comments, strings and bodies."""
+"""Patterns of forbidden statements, with the reason. They match statements without comments, strings and bodies."""
 
 
 @dataclass(frozen=True)
 class Revision:
-    """One step of the schema, and the SQL that it runs on the way up."""
+    """One revision of the schema, and the SQL of its upgrade."""
 
     name: str
     sql: str
@@ -81,7 +81,7 @@ class Revision:
 
 
 def revisions(versions: Path) -> list[Revision]:
-    """Read every revision: its module, and the SQL in the folder of the same name, without what leads down."""
+    """Read every revision: its module, and the SQL in the folder of the same name, without the downgrade."""
     found = []
     for module in sorted(versions.glob("[0-9]*.py")):
         files = sorted(versions.glob(f"{module.stem}/[0-9]*.sql"))
@@ -92,7 +92,7 @@ def revisions(versions: Path) -> list[Revision]:
 
 
 def calls(module: Path, function: str, names: set[str]) -> list[str]:
-    """Return the strings that a function of the module gives to these functions of alembic's."""
+    """Return the strings that a function of the module passes to these functions of alembic."""
     return [
         argument.value
         for node in parsed(module).body
@@ -105,7 +105,7 @@ def calls(module: Path, function: str, names: set[str]) -> list[str]:
 
 
 def called(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
-    """Yield the calls of `op.…` below a node."""
+    """Yield the calls of `op.…` inside a node."""
     for node in ast.walk(tree):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Name(id="op"), attr=name)):
@@ -113,7 +113,7 @@ def called(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
 
 
 def faults(versions: Path) -> list[str]:
-    """Name what revisions after the foundation do that older code, or a busy database, does not survive."""
+    """Name the statements of later revisions that break older code or harm a busy database."""
     found: list[str] = []
     known: dict[str, str] = {}
     for revision in revisions(versions):
@@ -130,21 +130,21 @@ def faults(versions: Path) -> list[str]:
 
 
 def always(revision: Revision) -> Iterator[str]:
-    """What not even a contraction may do."""
+    """Yield the faults that are forbidden even in a contraction."""
     yield from (f"op.{name}: write SQL in the folder of the same name" for name in revision.other_calls)
     if not revision.statements or not LOCK_TIMEOUT.match(revision.statements[0]):
-        yield "does not begin with SET LOCAL lock_timeout: what waits for a lock has everybody wait behind it"
+        yield "does not begin with SET LOCAL lock_timeout: a wait for a lock would block all later statements"
     new = set(CREATED_TABLE.findall(" ".join(revision.statements)))
     for statement in revision.statements:
         index = re.search(
             rf"\bCREATE\s+(?:UNIQUE\s+)?INDEX\b(?!\s+CONCURRENTLY).*?\bON\s+{LARGE}", statement, re.IGNORECASE
         )
         if index and index["table"] not in new:
-            yield f"{short(statement)}: writers of a large table wait while it is built"
+            yield f"{short(statement)}: writers of a large table wait during the build of the index"
         table = re.search(rf"\bALTER\s+TABLE\s+(?:IF\s+EXISTS\s+)?{LARGE}", statement, re.IGNORECASE)
         home = re.search(r"\bALTER\s+TABLE\s+orchestrator\.home\b", statement, re.IGNORECASE)
         if (home or (table and table["table"] not in new)) and rewrites(statement):
-            yield f"{short(statement)}: writes every row of the table anew"
+            yield f"{short(statement)}: rewrites every row of the table"
 
 
 def rewrites(statement: str) -> bool:
@@ -156,7 +156,7 @@ def rewrites(statement: str) -> bool:
 
 
 def breaking(revision: Revision) -> Iterator[str]:
-    """What only a contraction may do."""
+    """Yield the faults that only a contraction may contain."""
     text = " ; ".join(revision.statements)
     for statement in revision.statements:
         for pattern, why in BREAKS:
@@ -176,17 +176,17 @@ def breaking(revision: Revision) -> Iterator[str]:
 
 
 def overloads(revision: Revision, known: dict[str, str]) -> Iterator[str]:
-    """A second function of a known name: a call that leaves arguments out is ambiguous then."""
+    """Yield each second function of a known name: it makes calls without optional arguments ambiguous."""
     for name, arguments in revision.signatures.items():
         if known.get(name, arguments) != arguments:
             yield f"{name}({arguments}): has other arguments than ({known[name]}); give it another name"
 
 
 def added_columns(statement: str) -> list[str]:
-    """Return the columns that a statement adds to a table that is there, one text each."""
+    """Return the clauses of a statement that add a column to an existing table."""
     if not re.match(r"ALTER\s+TABLE\b", statement, re.IGNORECASE):
         return []
-    # Behind each ADD that adds no constraint; what follows a comma belongs to the next action.
+    # Split at each comma that begins a new action, and keep the actions that add a column.
     clauses = re.split(r",\s*(?=(?:ADD|ALTER|DROP|SET|VALIDATE)\b)", statement, flags=re.IGNORECASE)
     return [clause for clause in clauses if ADDED_COLUMN.search(clause)]
 
@@ -196,7 +196,7 @@ def short(statement: str) -> str:
 
 
 def test_old_code_survives_every_revision() -> None:
-    """Expand first; contract when nobody runs the old code any more, and say so."""
+    """First a revision adds. A later, declared contraction removes, when no worker runs the old code any more."""
     assert [] == faults(VERSIONS)
 
 
@@ -217,15 +217,15 @@ SURVIVED = [
     "CREATE FUNCTION orchestrator.enqueue_later(type text, delay interval DEFAULT '1 s') RETURNS int AS $$ $$",
     "-- DROP TABLE orchestrator.tasks\nCOMMENT ON TABLE orchestrator.tasks IS 'do not RENAME; it''s ours'",
 ]
-"""What a revision may do."""
+"""Statements that each revision may contain."""
 
 BROKEN = {
-    "DROP TABLE orchestrator.audit": "takes away",
-    "DROP VIEW orchestrator.leader": "takes away",
-    "DROP FUNCTION orchestrator.cancel(bigint, text)": "takes away",
-    "TRUNCATE orchestrator.attempts": "takes away",
-    "ALTER TABLE orchestrator.workers DROP COLUMN beacon": "takes away",
-    "ALTER TABLE orchestrator.workers DROP beacon": "takes away",
+    "DROP TABLE orchestrator.audit": "removes what",
+    "DROP VIEW orchestrator.leader": "removes what",
+    "DROP FUNCTION orchestrator.cancel(bigint, text)": "removes what",
+    "TRUNCATE orchestrator.attempts": "removes what",
+    "ALTER TABLE orchestrator.workers DROP COLUMN beacon": "removes what",
+    "ALTER TABLE orchestrator.workers DROP beacon": "removes what",
     "ALTER TABLE orchestrator.workers RENAME COLUMN beacon TO light": "renames",
     "ALTER TABLE orchestrator.workers RENAME TO laborers": "renames",
     "ALTER FUNCTION orchestrator.cancel(bigint, text) RENAME TO stop": "renames",
@@ -234,20 +234,20 @@ BROKEN = {
     "ALTER TABLE orchestrator.workers ALTER COLUMN beacon SET NOT NULL": "older code may leave it out",
     "ALTER TABLE orchestrator.tasks ADD COLUMN deadline timestamptz NOT NULL": "older code leaves the new column",
     "ALTER TABLE orchestrator.types ADD COLUMN a int DEFAULT 1, ADD b int NOT NULL": "older code leaves the new",
-    "ALTER TABLE orchestrator.tasks_live ADD CONSTRAINT positive CHECK (id > 0)": "for want of NOT VALID",
+    "ALTER TABLE orchestrator.tasks_live ADD CONSTRAINT positive CHECK (id > 0)": "NOT VALID is missing",
     "CREATE OR REPLACE FUNCTION orchestrator.enqueue(type text, payload jsonb, why text DEFAULT NULL)"
     " RETURNS int AS $$ $$": "give it another name",
 }  # fmt: skip
-"""What only a contraction may do."""
+"""Statements that only a contraction may contain, with a part of the message."""
 
 BUSY = {
     "CREATE INDEX tags_idx ON orchestrator.tasks_live USING gin (tags)": "writers of a large table wait",
     "CREATE UNIQUE INDEX IF NOT EXISTS tags_idx ON ONLY orchestrator.attempts (id)": "writers of a large table wait",
-    "ALTER TABLE orchestrator.tasks ADD COLUMN tag uuid DEFAULT gen_random_uuid()": "writes every row",
-    "ALTER TABLE orchestrator.tasks ADD COLUMN size int GENERATED ALWAYS AS (length(type)) STORED": "writes every row",
-    "ALTER TABLE orchestrator.home ADD COLUMN tag uuid DEFAULT gen_random_uuid()": "writes every row",
+    "ALTER TABLE orchestrator.tasks ADD COLUMN tag uuid DEFAULT gen_random_uuid()": "rewrites every",
+    "ALTER TABLE orchestrator.tasks ADD COLUMN size int GENERATED ALWAYS AS (length(type)) STORED": "rewrites every",
+    "ALTER TABLE orchestrator.home ADD COLUMN tag uuid DEFAULT gen_random_uuid()": "rewrites every",
 }
-"""What not even a contraction may do."""
+"""Statements that are forbidden even in a contraction, with a part of the message."""
 
 CONTRACTION = "UPDATE orchestrator.settings SET oldest_code = {}"
 PATIENT = "SET LOCAL lock_timeout = '2s'"
@@ -255,7 +255,7 @@ PATIENT = "SET LOCAL lock_timeout = '2s'"
 
 @pytest.fixture
 def versions(tmp_path: Path) -> Path:
-    """A folder with a foundation, which may do as it likes."""
+    """A folder with a first revision, for which no rule holds."""
     (tmp_path / "0001_foundation").mkdir()
     (tmp_path / "0001_foundation.py").write_text("def upgrade() -> None: ...\n")
     (tmp_path / "0001_foundation" / "1_tables.sql").write_text(
@@ -265,7 +265,7 @@ def versions(tmp_path: Path) -> Path:
 
 
 def add(versions: Path, *statements: str, module: str = "def upgrade() -> None: ...\n") -> None:
-    """Add the second revision; what it does on its way down is its own affair."""
+    """Add the second revision. The rules do not check its downgrade."""
     (versions / "0002_growth").mkdir()
     (versions / "0002_growth.py").write_text(module)
     (versions / "0002_growth" / "1_tables.sql").write_text(";\n".join(statements) + ";\n")
@@ -274,7 +274,7 @@ def add(versions: Path, *statements: str, module: str = "def upgrade() -> None: 
 
 @pytest.mark.parametrize("statement", SURVIVED)
 def test_additions_pass(versions: Path, statement: str) -> None:
-    """Changes that older code does not see, or need not fill in."""
+    """Older code does not notice these changes, or need not fill in the new columns."""
     add(versions, PATIENT, statement)
 
     assert [] == faults(versions)
@@ -292,8 +292,8 @@ def test_a_change_that_breaks_older_code_is_found(versions: Path, statement: str
 
 
 @pytest.mark.parametrize("statement", BROKEN)
-def test_a_contraction_may_do_it(versions: Path, statement: str) -> None:
-    """When no older code starts any more."""
+def test_a_contraction_may_break_older_code(versions: Path, statement: str) -> None:
+    """Older code no longer starts after a contraction."""
     add(versions, PATIENT, CONTRACTION.format(2), statement)
 
     assert [] == faults(versions)
@@ -304,7 +304,7 @@ def test_a_contraction_may_do_it(versions: Path, statement: str) -> None:
 def test_a_statement_that_harms_a_busy_database_is_found(
     versions: Path, statement: str, declared: list[str]
 ) -> None:
-    """For example one with a long exclusive lock."""
+    """The rule finds it even in a contraction."""
     add(versions, PATIENT, *declared, statement)
 
     (found_here,) = faults(versions)
@@ -314,7 +314,7 @@ def test_a_statement_that_harms_a_busy_database_is_found(
 
 @pytest.mark.parametrize("first", ["SELECT 1", "SET lock_timeout = '2s'", "-- SET LOCAL lock_timeout = '2s'"])
 def test_a_revision_without_a_lock_timeout_is_found(versions: Path, first: str) -> None:
-    """Of the transaction, and before all else."""
+    """The revision sets it for the transaction, in its first statement."""
     add(versions, first, PATIENT if "--" not in first else "SELECT 1")
 
     (found_here,) = faults(versions)
@@ -323,8 +323,8 @@ def test_a_revision_without_a_lock_timeout_is_found(versions: Path, first: str) 
 
 
 @pytest.mark.parametrize("number", [1, 3])
-def test_a_contraction_names_a_revision_that_is_there(versions: Path, number: int) -> None:
-    """Not the first, on which nothing is older, and none of the future."""
+def test_a_contraction_names_an_existing_revision(versions: Path, number: int) -> None:
+    """It cannot name the first revision, because no code is older, or a later one than itself."""
     add(versions, PATIENT, CONTRACTION.format(number))
 
     assert [
@@ -332,8 +332,8 @@ def test_a_contraction_names_a_revision_that_is_there(versions: Path, number: in
     ] == faults(versions)  # fmt: skip
 
 
-def test_a_module_hides_nothing(versions: Path) -> None:
-    """SQL that Python runs is looked at; alembic's own operations are not used."""
+def test_the_rules_read_the_module_of_a_revision(versions: Path) -> None:
+    """They read the SQL that Python runs, and forbid alembic's own operations."""
     lines = [
         "def upgrade() -> None:",
         "    op.execute('SET LOCAL lock_timeout = 1')",
@@ -346,5 +346,5 @@ def test_a_module_hides_nothing(versions: Path) -> None:
 
     assert [
         "0002_growth: op.drop_column: write SQL in the folder of the same name",
-        "0002_growth: DROP TABLE orchestrator.x: takes away what older code uses",
+        "0002_growth: DROP TABLE orchestrator.x: removes what older code uses",
     ] == faults(versions)  # fmt: skip

@@ -1,6 +1,6 @@
-"""A new metric is one edit by hand, and a new outcome of attempts is an edit in two files; all else follows from them.
+"""A new metric needs an edit in one file, and a new outcome of attempts in two; the rest is derived from them.
 
-Both are added to a copy of the code, which counts, writes and serves them.
+The test adds both to a copy of the code. The copy counts, writes and serves them.
 """
 
 import json
@@ -11,7 +11,7 @@ import psycopg
 from tests.house.edited_copy import edit_a_copy, run
 
 METRIC = {
-    # Counted and served to Prometheus, row of the reference.
+    # For the count, the value for Prometheus, and the row of the reference.
     "orchestrator/observe/metric_definitions.py": [
         (
             "    SAMPLE_AGE,\n",
@@ -20,21 +20,21 @@ METRIC = {
     ],
 }
 OUTCOME = {
-    # The argument of record_statistics, the result of queue_metrics, the part of error_rate, the column for SQLAlchemy,
-    # rows of the reference.
+    # For the argument of record_statistics, the result of queue_metrics, the share in error_rate, the column for
+    # SQLAlchemy, and the rows of the reference.
     "orchestrator/task/tally.py": [
         ('"released", "lost",', '"released", "lost", "eaten",'),
         ("\n}\n", '\n    "eaten": "was eaten",\n}\n'),
         ('"dead_lettered", "lost")', '"dead_lettered", "lost", "eaten")'),
     ],
-    # The columns of the minute and of the hour.
+    # The columns in the tables by minute and by hour.
     "migrations/versions/0001_foundation/1_tables.sql": [
         (f"    PRIMARY KEY ({unit},", f"    eaten bigint NOT NULL DEFAULT 0,\n    PRIMARY KEY ({unit},")
         for unit in ("minute", "hour")
     ],
 }  # fmt: skip
 
-# Run in the copy: migrate, count, and say what came of it.
+# Runs in the copy: it migrates, counts, and prints the results as JSON.
 PROGRAM = """
 import json, sys
 import psycopg
@@ -69,7 +69,7 @@ print(json.dumps([
 def test_a_figure_is_added_by_few_edits(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """One file for a metric, two for an outcome."""
+    """A metric needs an edit in one file, an outcome in two."""
     edit_a_copy(tmp_path, METRIC | OUTCOME)
     connection.execute("DROP SCHEMA orchestrator CASCADE")
 

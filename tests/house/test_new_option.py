@@ -1,6 +1,6 @@
-"""A new option of a task needs four edits; everything else is rendered from them.
+"""A new option of a task needs edits in four files; the rest is rendered from them.
 
-The test adds an option to a copy of the code, and the copy enqueues with it in every way.
+The test adds an option to a copy of the code. The copy enqueues with the option in every way.
 """
 
 import json
@@ -21,7 +21,7 @@ OPTIONS += (
 )
 """
 EDITS = {
-    # SQL argument, member of a set's item, default, bounds, flag of the command line, row of the reference.
+    # The argument in SQL, the member in the JSON of a set, default, bounds, command-line flag, row of the reference.
     "orchestrator/task/columns.py": [
         ("BY_NAME = {", f"{OPTION}\nBY_NAME = {{"),
         ('"trace_context", "tenant"', '"trace_context", "colour", "tenant"'),
@@ -41,7 +41,7 @@ EDITS = {
     ],
 }  # fmt: skip
 
-# Run in the copy: migrate, enqueue in every way, and say what came of it.
+# Runs in the copy: it migrates, enqueues in every way, and prints the results as JSON.
 PROGRAM = """
 import json, sys
 import psycopg
@@ -94,7 +94,7 @@ print(json.dumps([colours, sorted(refusals), "| how it is painted |" in python_w
 def test_an_option_is_added_by_few_edits(
     database_url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Argument of Python and of SQL, member of a set, flag, column, default, bound, and row of the reference."""
+    """Python, SQL, sets and the command line take the new option; column, default, bound and reference row exist."""
     edit_a_copy(tmp_path, EDITS)
     connection.execute("DROP SCHEMA orchestrator CASCADE")
 

@@ -1,4 +1,4 @@
-"""Lists that several statements need are written once, in task/columns.py, and rendered from there."""
+"""task/columns.py defines each list that several statements need, and `render` writes it into their files."""
 
 import re
 from pathlib import Path
@@ -13,29 +13,29 @@ TARGET = re.compile(r"INSERT INTO orchestrator\.tasks_(?:done|dead) \((?P<column
 COMMENT = re.compile(r"--[^\n]*")
 COLUMNS = {column.name for column in tables.tasks.columns}
 
-# What a finished task has no use for: its place in the order follows from the rest; the lane orders what waits; permits
-# are given back as it ends.
+# Columns that a finished task does not need. Its position follows from other columns. The lane orders only waiting
+# tasks. A task gives its permits back when it ends.
 LEFT_BEHIND = {"position", "lane", "holds"}
-# What some ends have, and others have not: a success clears the error of an earlier attempt; what the leader timed out
-# keeps no lease (maintain/timeouts.sql says why); only a success has a result.
+# Columns that only some outcomes keep. A success clears the error of an earlier attempt. A task that the leader ends
+# for its timeout keeps no lease (maintain/timeouts.sql gives the reason). Only a success has a result.
 NOT_OF_ALL = {"error", "lease", "result"}
 
 
-def test_the_files_are_what_the_columns_make_of_them() -> None:
-    """After a change of task/columns.py: `make render`."""
+def test_the_generated_parts_are_up_to_date() -> None:
+    """After a change of task/columns.py run `make render`."""
     stale = [str(path) for path in render.files() if path.read_text() != render.rendered(path.read_text())]
 
     assert [] == stale
 
 
-def test_a_part_of_an_unknown_name_is_an_error() -> None:
-    """A slip in a marker must not leave its part as it stands."""
+def test_a_part_with_an_unknown_name_is_an_error() -> None:
+    """Otherwise a part with a wrong marker would silently stay old."""
     with pytest.raises(KeyError, match="keept"):
         render.rendered("-- generated: keept of t\n-- end\n")
 
 
-def test_a_list_is_written_anew() -> None:
-    """With the indentation of its marker."""
+def test_a_list_is_replaced() -> None:
+    """The new list has the indentation of its marker."""
     opening, closing = "SELECT\n    -- generated: defaulted columns of t\n", "    -- end\n    t.id\n"
 
     anew = render.rendered(f"{opening}    nothing\n{closing}")
@@ -44,7 +44,7 @@ def test_a_list_is_written_anew() -> None:
 
 
 def test_every_end_of_a_task_keeps_every_column() -> None:
-    """A column that is new stands in KEPT, or here with the reason why a finished task goes without it."""
+    """A new column is in KEPT, or in this file with the reason why a finished task does not keep it."""
     ends = {}
     for path in sorted((REPOSITORY / "orchestrator").rglob("*.sql")):
         if path.is_relative_to(REPOSITORY / "orchestrator" / "bench"):
@@ -60,6 +60,6 @@ def test_every_end_of_a_task_keeps_every_column() -> None:
 
 
 def test_each_kept_name_is_a_column() -> None:
-    """No list may name a column that does not exist."""
+    """Each list names only existing columns."""
     assert set(KEPT) <= COLUMNS
     assert set(KEPT) >= ONLY_OF_FEATURES

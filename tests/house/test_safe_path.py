@@ -16,19 +16,19 @@ from tests.house.parsing import parsed
 REPOSITORY = Path(__file__).parents[2]
 PACKAGE = REPOSITORY / "orchestrator"
 
-# What runs in sessions with a path that is not ours, and why.
+# The statements that run in sessions with a foreign path, and the reason.
 IN_A_USERS_SESSION = {
-    "enqueue/*.sql": "enqueues on what the user holds, and through poolers",
+    "enqueue/*.sql": "enqueues in the user's session, and through poolers",
     "finish/own_transaction.sql": "ends a handler's own transaction",
     "finish/complete.sql": "ends a handler's own transaction",
     "finish/complete_all.sql": "ends a handler's own transaction",
-    "operate/state.sql": "what a handle asks, through a pooler too",
-    "postgres/reset_session.sql": "readies a connection for the next handler",
+    "operate/state.sql": "reads for a handle, through a pooler too",
+    "postgres/reset_session.sql": "prepares a connection for the next handler",
     "postgres/safe_path.sql": "runs before the path is safe",
-    "operate/doctor/search_path.sql": "looks at a path that is not safe",
+    "operate/doctor/search_path.sql": "checks a path that is not safe",
 }
 PINNED = "SET search_path = pg_catalog, orchestrator, pg_temp"
-# Modules that open connections, and set the path of each.
+# The modules that open connections. They set the path of each.
 OPENERS = {"orchestrator/postgres/connect.py", "orchestrator/schema/engine.py"}
 
 COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
@@ -38,10 +38,10 @@ QUALIFIED_OPERATOR = re.compile(r"OPERATOR\(pg_catalog\.[-+*/<>=~!@#%^&|?]+\)")
 PLACEHOLDER = re.compile(r"%\(\w+\)s")
 NO_OPERATOR = re.compile(r"=>|::|\(\*\)|\bSELECT \*")
 OPERATOR = re.compile(r"[-+*/<>=~!@#%^&|?]+")
-# These look their operator up by its name, and cannot say whose.
+# These look up an operator by its name, and cannot name its schema.
 HIDDEN = re.compile(r"\b(?:IN|BETWEEN|I?LIKE|SIMILAR|NULLIF|DISTINCT\s+FROM|USING\s*\(|CASE(?!\s+WHEN))\b")
 CALL = re.compile(r"(?<![.\w])(\w+)\s*\(")
-# Not functions: clauses, and what the grammar itself turns into something of pg_catalog.
+# No functions: these are clauses, or the grammar itself maps them to objects of pg_catalog.
 SYNTAX = {
     "all", "and", "any", "array", "as", "by", "case", "cast", "coalesce", "else", "exists", "extract", "filter", "from",
     "greatest", "in", "lateral", "least", "not", "on", "operator", "or", "over", "row", "select", "then", "values",
@@ -50,12 +50,12 @@ SYNTAX = {
 NAMED_COLUMNS = re.compile(r"\b(?:AS|INTO)\s+[\w.]+\s*\(", re.IGNORECASE)
 CAST = re.compile(r"::\s*([\w.]+)|\bCAST\((?:[^()]|\([^()]*\))*?\bAS\s+([\w.]+)")
 TYPED_LITERAL = re.compile(r"\b(?:date|text|jsonb?|uuid|timestamptz|oid|name|regclass)\s+''")
-# Words of the grammar, and so always PostgreSQL's own.
+# Words of the grammar. They always mean PostgreSQL's own types.
 OF_THE_GRAMMAR = {"bigint", "integer", "smallint", "interval", "boolean", "numeric", "double", "real"}
 
 
 def unqualified(statement: str) -> list[str]:
-    """Return what a statement looks up in the search_path."""
+    """Return the names and operators that a statement looks up in search_path."""
     text = LITERAL.sub("''", COMMENT.sub("", statement))
     text = SETTING.sub("", PLACEHOLDER.sub("given", text))
     text = QUALIFIED_OPERATOR.sub("", text)
@@ -75,14 +75,14 @@ def unqualified(statement: str) -> list[str]:
 
 
 def body_of(function: str) -> str:
-    """Return what stands between the dollars."""
+    """Return the body of a function, between its `$$`."""
     found = re.search(r"AS \$\$(.*)\$\$", function, re.DOTALL)
     assert found is not None
     return found[1]
 
 
 def openings(path: Path) -> Iterator[str]:
-    """Yield the calls of a module that open a connection whose path nobody sets."""
+    """Yield the calls of a module that open a connection without setting its path."""
     for node in ast.walk(parsed(path)):
         if not isinstance(node, ast.Call):
             continue
@@ -97,7 +97,7 @@ def openings(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("pattern", IN_A_USERS_SESSION)
 def test_sql_in_a_users_session_is_qualified(pattern: str) -> None:
-    """In such a session a function of another role may come first in the path, or fit the types better."""
+    """In such a session another role's function may come first in the path, or fit the types better."""
     paths = sorted(PACKAGE.glob(pattern))
 
     assert paths != []
@@ -105,7 +105,7 @@ def test_sql_in_a_users_session_is_qualified(pattern: str) -> None:
 
 
 def test_a_function_sets_its_path_or_qualifies_all() -> None:
-    """clock() is inlined, which a function with a setting is not; so it qualifies what it calls."""
+    """PostgreSQL inlines clock(), but no function with a setting. So clock() qualifies all names instead."""
     faults = {
         path.name: found
         for path in sorted((PACKAGE / "schema" / "functions").glob("*.sql"))
@@ -117,7 +117,7 @@ def test_a_function_sets_its_path_or_qualifies_all() -> None:
 
 
 def test_only_one_module_opens_connections() -> None:
-    """It sets the path of each; a pool does so through the same functions."""
+    """This module sets the path of each connection. The pools use the same functions."""
     found = {
         name: list(openings(path))
         for path in sorted(PACKAGE.rglob("*.py"))
@@ -143,7 +143,7 @@ def test_only_one_module_opens_connections() -> None:
     ],
 )
 def test_each_unqualified_name_is_found(statement: str, expected: list[str]) -> None:
-    """Each kind of name."""
+    """The rule finds functions, types and operators."""
     assert expected == unqualified(statement)
 
 
@@ -158,12 +158,12 @@ def test_each_unqualified_name_is_found(statement: str, expected: list[str]) -> 
     ],
 )
 def test_qualified_names_pass(statement: str) -> None:
-    """Also strings, comments, keywords and settings."""
+    """Strings, comments, keywords and settings pass too."""
     assert [] == unqualified(statement)
 
 
-def test_a_connection_that_is_opened_elsewhere_is_found(tmp_path: Path) -> None:
-    """A connection, an engine, a pool that configures nothing, a path that is left to the user."""
+def test_a_connection_that_another_module_opens_is_found(tmp_path: Path) -> None:
+    """The rule finds a connection, an engine, a pool without `configure`, and a call with safe_path."""
     module = tmp_path / "planted.py"
     module.write_text(
         "psycopg.connect(info)\nawait_ = psycopg.AsyncConnection.connect(info)\ncreate_engine(url)\n"

@@ -1,4 +1,4 @@
-"""The form of the code: small modules, small functions, a docstring at each package, names with a meaning."""
+"""The form of the code: short modules, short functions, docstrings in modules and packages, names with a meaning."""
 
 import ast
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def modules(root: Path, folders: tuple[str, ...] = PRODUCT) -> Iterator[Path]:
 
 
 def long_modules(root: Path) -> list[str]:
-    """Name the modules that no longer fit in the head."""
+    """Name the modules that are longer than the limit."""
     return [
         f"{path.relative_to(root)}: {length} lines"
         for path in modules(root)
@@ -32,7 +32,7 @@ def long_modules(root: Path) -> list[str]:
 
 
 def long_functions(root: Path) -> list[str]:
-    """Name the functions that no longer fit on a screen; decorators do not count, docstrings do."""
+    """Name the functions that are longer than the limit. Docstrings count, decorators do not."""
     return [
         f"{path.relative_to(root)}:{node.lineno} {node.name}: {length} lines"
         for path in modules(root)
@@ -43,18 +43,18 @@ def long_functions(root: Path) -> list[str]:
 
 
 def modules_without_essay(root: Path) -> list[str]:
-    """Name the modules, and the packages through their `__init__`, that do not open with a docstring."""
+    """Name the modules and the `__init__` of packages that do not begin with a docstring."""
     return [str(path.relative_to(root)) for path in modules(root) if not ast.get_docstring(parsed(path))]
 
 
-def rooms_without_door(root: Path) -> list[str]:
-    """Name the folders of the package that hold modules and no `__init__`, where their essay would stand."""
+def folders_without_init(root: Path) -> list[str]:
+    """Name the folders of the product that contain modules but no `__init__`, the place for their essay."""
     rooms = {path.parent for path in modules(root, ("orchestrator",))}
     return [str(room.relative_to(root)) for room in sorted(rooms) if not (room / "__init__.py").exists()]
 
 
 def empty_names(root: Path) -> list[str]:
-    """Name the modules and packages whose name only says that their contents have not met their room yet."""
+    """Name the modules and packages whose name does not describe their contents."""
     return [
         str(path.relative_to(root))
         for path in modules(root, (*PRODUCT, "tests"))
@@ -63,45 +63,45 @@ def empty_names(root: Path) -> list[str]:
 
 
 def test_no_module_is_longer_than_three_hundred_lines() -> None:
-    """A module that outgrew its limit is two modules."""
+    """Split a longer module into two."""
     assert [] == long_modules(REPOSITORY)
 
 
 def test_no_function_is_longer_than_fifty_lines() -> None:
-    """A function that outgrew its limit is a pipeline of named steps."""
+    """Split a longer function into named steps."""
     assert [] == long_functions(REPOSITORY)
 
 
-def test_every_module_opens_with_its_essay() -> None:
-    """Who opens a file is told first what it owns and why."""
+def test_every_module_begins_with_its_essay() -> None:
+    """The reader of a file learns first what the module owns and why."""
     assert [] == modules_without_essay(REPOSITORY)
 
 
-def test_every_room_has_a_door() -> None:
-    """A folder with modules is a package, so that its essay has a place and the walls see it."""
-    assert [] == rooms_without_door(REPOSITORY)
+def test_every_folder_with_modules_has_an_init() -> None:
+    """A folder with modules is a package, so its essay has a place and import-linter checks it."""
+    assert [] == folders_without_init(REPOSITORY)
 
 
 def test_no_module_is_called_utils() -> None:
-    """A module is found by its name in two guesses; `utils` would be everybody's third."""
+    """Readers find a module by its name, and `utils` describes nothing."""
     assert [] == empty_names(REPOSITORY)
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """A house in good order, for a fault to be planted in."""
+    """A small package without faults. Tests add a fault to it."""
     (tmp_path / "orchestrator").mkdir()
     (tmp_path / "orchestrator" / "__init__.py").write_text('"""What it is."""\n')
     return tmp_path
 
 
-def test_a_house_in_order_passes(house: Path) -> None:
-    """The rules find nothing where nothing is wrong."""
+def test_a_package_without_faults_passes(house: Path) -> None:
+    """The rules report nothing."""
     found = [
         *long_modules(house),
         *long_functions(house),
         *modules_without_essay(house),
-        *rooms_without_door(house),
+        *folders_without_init(house),
         *empty_names(house),
     ]
 
@@ -109,14 +109,14 @@ def test_a_house_in_order_passes(house: Path) -> None:
 
 
 def test_a_long_module_is_found(house: Path) -> None:
-    """One line over the limit is over the limit."""
+    """One line over the limit is too long."""
     (house / "orchestrator" / "claim.py").write_text('"""Why."""\n' + "x = 1\n" * MODULE_LINES_MAX)
 
     assert ["orchestrator/claim.py: 301 lines"] == long_modules(house)
 
 
 def test_a_long_function_is_found(house: Path) -> None:
-    """Coroutines and methods are functions too."""
+    """The limit holds for coroutines and methods too."""
     body = "        x = 1\n" * FUNCTION_LINES_MAX
     (house / "orchestrator" / "claim.py").write_text(
         f"class A:\n    @final\n    async def batch(self):\n{body}"
@@ -126,24 +126,24 @@ def test_a_long_function_is_found(house: Path) -> None:
 
 
 def test_a_missing_essay_is_found(house: Path) -> None:
-    """An empty `__init__` is a door without a sign."""
+    """An empty `__init__` has no essay."""
     (house / "orchestrator" / "claim").mkdir()
     (house / "orchestrator" / "claim" / "__init__.py").touch()
 
     assert ["orchestrator/claim/__init__.py"] == modules_without_essay(house)
 
 
-def test_a_missing_door_is_found(house: Path) -> None:
-    """A folder that is no package would be invisible to the walls."""
+def test_a_missing_init_is_found(house: Path) -> None:
+    """import-linter would not check a folder that is no package."""
     (house / "orchestrator" / "claim").mkdir()
     (house / "orchestrator" / "claim" / "batch.py").write_text('"""Why."""\n')
 
-    assert ["orchestrator/claim"] == rooms_without_door(house)
+    assert ["orchestrator/claim"] == folders_without_init(house)
 
 
 @pytest.mark.parametrize("name", ["utils.py", "misc/sets.py"])
 def test_an_empty_name_is_found(house: Path, name: str) -> None:
-    """The name of a package counts like that of a module."""
+    """The rule checks the names of packages as well as of modules."""
     path = house / "orchestrator" / name
     path.parent.mkdir(exist_ok=True)
     path.touch()

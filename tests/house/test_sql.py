@@ -1,6 +1,6 @@
 """SQL has four places: beside its one caller, in schema/, in a migration, and in operate/search.py.
 
-operate/search.py composes statements. The others are files that both people and databases can read as SQL.
+operate/search.py composes statements in Python. All other SQL is in .sql files, which tools can read and format.
 """
 
 import ast
@@ -15,13 +15,13 @@ from tests.house.parsing import parsed
 
 REPOSITORY = Path(__file__).parents[2]
 
-# Modules that may hold SQL, each with its reason. Anything else goes into a .sql file.
+# The modules that may contain SQL, each with its reason. All other SQL is in .sql files.
 COMPOSERS = {
-    "orchestrator/operate/search.py",  # puts a statement together from the filters that a person gave
+    "orchestrator/operate/search.py",  # composes a statement from the filters of an operator
 }
 
-# A string is taken for a statement by how it opens. Words that prose opens with as well need more of the
-# statement's shape: "Update the schema" and "select a queue" are sentences.
+# The rule recognises a statement by its beginning. Prose may begin with some of these words too, as in "Update the
+# schema" and "select a queue", so for them the pattern needs more of the statement.
 STATEMENT = re.compile(
     r"""\s*(?:
         SELECT\s | INSERT\s+INTO\s | DELETE\s+FROM\s | NOTIFY\s | LISTEN\s | UNLISTEN\s | TRUNCATE\s | GRANT\s
@@ -48,7 +48,7 @@ CREATED = re.compile(
 
 
 def statements_in_python(root: Path) -> list[str]:
-    """Name every string in a Python module that opens like an SQL statement."""
+    """Name every string in a Python module that begins like an SQL statement."""
     return [
         f"{path.relative_to(root)}:{line}: {text.split()[0]} …"
         for path in sorted((root / "orchestrator").rglob("*.py"))
@@ -59,7 +59,7 @@ def statements_in_python(root: Path) -> list[str]:
 
 
 def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield every string that is not a docstring; an f-string as the text before and between its holes."""
+    """Yield every string that is not a docstring. An f-string has `{}` in place of each expression."""
     docstrings = {
         id(node.body[0].value)
         for node in ast.walk(tree)
@@ -89,7 +89,7 @@ def sql_files(root: Path) -> list[Path]:
 
 
 def files_without_one_caller(root: Path) -> list[str]:
-    """Name the .sql files, those of schema/ apart, that are not loaded by exactly one module beside them."""
+    """Name the .sql files outside schema/ that are not loaded by exactly one module of their folder."""
     wrong = []
     folders = {path.parent for path in sql_files(root)}
     for folder in sorted(folders):
@@ -104,9 +104,9 @@ def files_without_one_caller(root: Path) -> list[str]:
 
 
 def stray_sections(root: Path) -> list[str]:
-    """Name the sections that the caller of their file does not name, and those that it looks up in vain.
+    """Name the sections that the caller of their file does not use, and the missing sections that it looks up.
 
-    load() itself refuses a section that is missing or stands twice, as soon as the module is imported.
+    load() itself refuses a section that is missing or exists twice, as soon as the module is imported.
     """
     wrong = []
     for path in sql_files(root):
@@ -131,12 +131,12 @@ def stray_sections(root: Path) -> list[str]:
 
 
 def files_without_contract(root: Path) -> list[str]:
-    """Name the .sql files that do not open with a comment: what goes in and out, which locks are taken."""
+    """Name the .sql files that do not begin with a comment. It describes parameters, results and locks."""
     return [str(path.relative_to(root)) for path in sql_files(root) if not has_contract(path)]
 
 
 def has_contract(path: Path) -> bool:
-    """Whether a file opens with a comment; if it opens with a section, whether each section does."""
+    """Return whether a file, or each of its sections if it begins with a section, begins with a comment."""
     text = path.read_text().lstrip()
     if not text.startswith("-- name: "):
         return text.startswith(("--", "/*"))
@@ -144,9 +144,9 @@ def has_contract(path: Path) -> bool:
 
 
 def misnamed_objects(root: Path) -> list[str]:
-    """Name the files of schema/ that do not create exactly what their name promises.
+    """Name the files of schema/ that do not create exactly the object of their name.
 
-    Overloads share a name, and so may a trigger and its function; they are one object to who looks for it.
+    Overloads of a function share a file, and so may a trigger and its function, because they have the same name.
     """
     schema = root / "orchestrator" / "schema"
     return [
@@ -158,37 +158,37 @@ def misnamed_objects(root: Path) -> list[str]:
 
 
 def created_names(text: str) -> set[str]:
-    """Return the names of what a script creates, without looking into comments and function bodies."""
+    """Return the names of the objects that a script creates. Comments and function bodies do not count."""
     return set(CREATED.findall(QUOTED_BODY.sub("", COMMENT.sub("", text))))
 
 
 def test_no_module_holds_sql() -> None:
-    """SQL is read, formatted and reviewed in .sql files."""
+    """SQL is in .sql files, so that tools can format it and reviewers can read it."""
     assert [] == statements_in_python(REPOSITORY)
 
 
 def test_every_statement_has_one_caller_beside_it() -> None:
-    """A statement without a caller is dead, one with two is a function of the schema."""
+    """Delete a statement without a caller. Make a statement with two callers a function of the schema."""
     assert [] == files_without_one_caller(REPOSITORY)
 
 
 def test_every_section_has_a_use() -> None:
-    """A section without a use is dead, and a use without its section fails when it runs."""
+    """Delete a section without a use. A use of a missing section fails at run time."""
     assert [] == stray_sections(REPOSITORY)
 
 
-def test_every_sql_file_opens_with_its_contract() -> None:
-    """Who calls a statement is told first what it takes, gives and locks."""
+def test_every_sql_file_begins_with_its_contract() -> None:
+    """The reader learns first what a statement takes, returns and locks."""
     assert [] == files_without_contract(REPOSITORY)
 
 
 def test_every_object_of_the_schema_has_a_file_of_its_name() -> None:
-    """A name seen in psql is a file name here."""
+    """Readers find the file of an object by the name that psql shows."""
     assert [] == misnamed_objects(REPOSITORY)
 
 
 def test_every_exception_is_still_needed() -> None:
-    """An exception for a module that is not there, or holds no SQL any more, is an open door."""
+    """Delete an exception for a module that is gone, or that contains no SQL any more."""
     stale = [
         name
         for name in sorted(COMPOSERS)
@@ -224,8 +224,8 @@ def test_every_exception_is_still_needed() -> None:
         "DO $$ BEGIN END $$",
     ],
 )
-def test_a_statement_is_known_by_its_opening(text: str) -> None:
-    """Every kind of statement is found, in capitals or not."""
+def test_a_statement_is_recognised_by_its_beginning(text: str) -> None:
+    """The rule finds every kind of statement, in upper and lower case."""
     assert STATEMENT.match(text)
 
 
@@ -245,13 +245,13 @@ def test_a_statement_is_known_by_its_opening(text: str) -> None:
     ],
 )
 def test_prose_is_not_taken_for_a_statement(text: str) -> None:
-    """A help text may open with a word that SQL knows as well."""
+    """A help text may begin with a word of SQL."""
     assert not STATEMENT.match(text)
 
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """A house in good order, for a fault to be planted in."""
+    """A small package without faults. Tests add a fault to it."""
     claim, functions = tmp_path / "orchestrator" / "claim", tmp_path / "orchestrator" / "schema" / "functions"
     claim.mkdir(parents=True)
     functions.mkdir(parents=True)
@@ -266,8 +266,8 @@ def house(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_house_in_order_passes(house: Path) -> None:
-    """The rules find nothing where nothing is wrong."""
+def test_a_package_without_faults_passes(house: Path) -> None:
+    """The rules report nothing."""
     found = [
         *statements_in_python(house),
         *files_without_one_caller(house),
@@ -280,7 +280,7 @@ def test_a_house_in_order_passes(house: Path) -> None:
 
 
 def test_a_statement_in_python_is_found(house: Path) -> None:
-    """An f-string hides nothing."""
+    """The rule reads f-strings too."""
     (house / "orchestrator" / "claim" / "count.py").write_text(
         '"""Why."""\nrun("SELECT 1")\nrun(f"DELETE FROM {table}")\n'
     )
@@ -289,8 +289,8 @@ def test_a_statement_in_python_is_found(house: Path) -> None:
     assert expected == statements_in_python(house)
 
 
-def test_an_orphan_statement_is_found(house: Path) -> None:
-    """A module of another room is no caller."""
+def test_a_statement_without_a_caller_is_found(house: Path) -> None:
+    """A module of another folder does not count as a caller."""
     (house / "orchestrator" / "claim" / "release.sql").write_text("-- Releases.\n")
     (house / "orchestrator" / "release.py").write_text('load(__file__, "release.sql")\n')
 
@@ -298,7 +298,7 @@ def test_an_orphan_statement_is_found(house: Path) -> None:
 
 
 def test_a_shared_statement_is_found(house: Path) -> None:
-    """Two callers would change one statement for two reasons."""
+    """With two callers a statement would change for two reasons."""
     (house / "orchestrator" / "claim" / "again.py").write_text('load(__file__, "batch.sql")\n')
 
     assert ["orchestrator/claim/batch.sql: loaded by ['again.py', 'batch.py']"] == files_without_one_caller(
@@ -307,7 +307,7 @@ def test_a_shared_statement_is_found(house: Path) -> None:
 
 
 def test_a_stray_section_is_found(house: Path) -> None:
-    """Beside one that is used: one without a use, and one that is not there."""
+    """One section has no use, and one use has no section."""
     (house / "orchestrator" / "claim" / "gate.sql").write_text(
         "-- The gate.\n\n-- name: open\nSELECT 1\n\n-- name: shut\nSELECT 2\n"
     )
@@ -323,7 +323,7 @@ def test_a_stray_section_is_found(house: Path) -> None:
 
 
 def test_a_missing_contract_is_found(house: Path) -> None:
-    """A comment below the first line comes too late; the comment of one section is none of the next."""
+    """The comment must come first. The comment of one section does not count for the next."""
     (house / "orchestrator" / "claim" / "batch.sql").write_text("SELECT 1\n-- Claims a batch.\n")
     (house / "orchestrator" / "claim" / "gate.sql").write_text(
         "-- name: open\n-- Opens.\nSELECT 1\n-- name: shut\nSELECT 2\n"
@@ -333,7 +333,7 @@ def test_a_missing_contract_is_found(house: Path) -> None:
 
 
 def test_a_misnamed_object_is_found(house: Path) -> None:
-    """A second object in the file and a name that differs are the same fault."""
+    """The file creates a second object, or an object of another name."""
     views = house / "orchestrator" / "schema" / "views"
     views.mkdir()
     (views / "leader.sql").write_text(
@@ -351,7 +351,7 @@ def test_a_misnamed_object_is_found(house: Path) -> None:
 
 
 def test_a_session_that_forbids_a_plan_forbids_jit_too() -> None:
-    """A plan used all the same has a price at which jit starts: a hand's UPDATE of one row took 53 ms, not 0.6."""
+    """Such a plan may still run, at a cost that starts jit: an operator's UPDATE of one row took 53 ms, not 0.6."""
     missing = [
         path.name
         for path in sorted((REPOSITORY / "orchestrator").rglob("*.sql"))

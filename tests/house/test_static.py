@@ -1,7 +1,7 @@
 """Our code never runs data, and each exception to the linters' security rules is narrow and has a reason.
 
-There is no pickle, no eval, and no import of a module that a row names. No rule of ruff's S or of bandit is off for
-the whole product. The locked development environment names versions and hashes, and no source of the packages.
+The code uses no pickle and no eval, and imports no module that a row names. No rule of ruff's S or of bandit is off for
+the whole product. The lock of the development environment has versions and hashes, but no sources of the packages.
 """
 
 import ast
@@ -18,7 +18,7 @@ REPOSITORY = Path(__file__).parents[2]
 LOCK = REPOSITORY / "requirements" / "dev.txt"
 PRODUCT = ("orchestrator", "migrations", "examples", ".ci")
 
-# Modules that make code or objects out of bytes.
+# Modules that can create code or objects from bytes.
 READS_OBJECTS = {
     "pickle",
     "cPickle",
@@ -31,13 +31,13 @@ READS_OBJECTS = {
     "joblib",
 }
 RUNS_TEXT = {"eval", "exec", "compile", "__import__", "execfile"}
-# Who imports a module by its name, and whose name that is.
+# The modules that import a module by name, and the origin of that name.
 IMPORTERS = {
     "orchestrator/cli/load_application.py": "the application that a command line names",
-    "orchestrator/cli/lazy_commands.py": "our own commands, whose names stand in the code",
+    "orchestrator/cli/lazy_commands.py": "our own commands, whose names are in the code",
     "orchestrator/execute/registry.py": "the function that the worker's own registry holds, in its child process",
-    "orchestrator/observe/tracing.py": "our own module that needs OpenTelemetry, where that is set up",
-    "orchestrator/worker/loop.py": "uvloop, if it is there",
+    "orchestrator/observe/tracing.py": "our own module that needs OpenTelemetry, if the application uses OpenTelemetry",
+    "orchestrator/worker/loop.py": "uvloop, if it is installed",
 }
 IMPORTS_BY_NAME = {
     "import_module",
@@ -48,9 +48,9 @@ IMPORTS_BY_NAME = {
     "entry_points",
 }
 
-# What tests may do besides; SIM300, FBT and T20 are no security rules.
+# The security rules that are off for some folders; SIM300, FBT and T20 are no security rules.
 ALLOWED = {
-    "tests/**": {"S101", "S603", "S607"},  # assert, and start our own programs
+    "tests/**": {"S101", "S603", "S607"},  # tests use assert, and start our own programs
     ".ci/**": {"S603", "S607"},
 }
 EXCEPTION = re.compile(r"#\s*(noqa|nosec)\b([^#]*)")
@@ -66,14 +66,14 @@ HASH = re.compile(r"    --hash=sha256:[0-9a-f]{64}(?: \\)?")
 
 
 def modules(root: Path, folders: tuple[str, ...]) -> Iterator[tuple[str, Path]]:
-    """Yield every Python file below these folders, and what it is called."""
+    """Yield every Python file in these folders, with its name."""
     for folder in folders:
         for path in sorted((root / folder).rglob("*.py")):
             yield str(path.relative_to(root)), path
 
 
 def runs_data(root: Path) -> list[str]:
-    """Name each place where the product could make code or objects out of data."""
+    """Name each place where the product could create code or objects from data."""
     return [
         f"{name}:{line}: {what}"
         for name, path in modules(root, PRODUCT)
@@ -83,7 +83,7 @@ def runs_data(root: Path) -> list[str]:
 
 
 def dangers(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield what a module imports or calls that could run data."""
+    """Yield each import and each call of a module that could run data."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, a.name) for a in node.names if a.name.split(".")[0] in READS_OBJECTS)
@@ -98,7 +98,7 @@ def dangers(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def blanket_exceptions(root: Path) -> list[str]:
-    """Name each exception in a comment that names no rule, or is one to a security rule and does not say why."""
+    """Name each `noqa` or `nosec` without a rule, and each exception to a security rule without a reason."""
     return [
         f"{name}:{number}: {fault}"
         for name, path in modules(root, (*PRODUCT, "tests"))
@@ -108,7 +108,7 @@ def blanket_exceptions(root: Path) -> list[str]:
 
 
 def fault_of(line: str) -> str | None:
-    """Judge the exceptions that a line ends with."""
+    """Return the fault of the exceptions at the end of a line, or None."""
     exceptions = list(EXCEPTION.finditer(line))
     if not exceptions:
         return None
@@ -120,7 +120,7 @@ def fault_of(line: str) -> str | None:
 
 
 def switched_off(pyproject: str) -> list[str]:
-    """Name what ruff's security rules are switched off by, beyond what is allowed."""
+    """Name each setting that switches off a security rule of ruff, except the allowed ones."""
     lint = tomllib.loads(pyproject)["tool"]["ruff"]["lint"]
     found = [] if "S" in lint["select"] else ["S is not selected"]
     found += [
@@ -133,7 +133,7 @@ def switched_off(pyproject: str) -> list[str]:
 
 
 def lock_faults(text: str) -> list[str]:
-    """Name each line of a lock that is neither a pinned name nor a hash nor a comment, and each name without a hash."""
+    """Name each line of a lock that is no pinned name, no hash and no comment, and each name without a hash."""
     found, without = [], ""
     for number, line in enumerate(text.splitlines(), start=1):
         if pin := PIN.fullmatch(line):
@@ -147,12 +147,12 @@ def lock_faults(text: str) -> list[str]:
 
 
 def test_no_code_runs_its_input() -> None:
-    """Whoever may write a row, a payload or a result must not thereby run code."""
+    """A role that may write a row, a payload or a result must not be able to run code by that."""
     assert [] == runs_data(REPOSITORY)
 
 
 def test_the_modules_that_import_by_name_still_do() -> None:
-    """An exception that nobody needs is an open door."""
+    """An exception that is not needed any more could hide a later fault."""
     assert sorted(IMPORTERS) == [
         name
         for name, path in modules(REPOSITORY, PRODUCT)
@@ -161,17 +161,17 @@ def test_the_modules_that_import_by_name_still_do() -> None:
 
 
 def test_every_exception_names_its_rule_and_its_reason() -> None:
-    """One line, one rule, one reason: each can be judged where it stands."""
+    """So a reviewer can judge each exception from its own line."""
     assert [] == blanket_exceptions(REPOSITORY)
 
 
 def test_no_security_rule_is_switched_off() -> None:
-    """Neither for everything, nor for the product."""
+    """Each rule is on for the product. Only tests and .ci have a few exceptions."""
     assert [] == switched_off((REPOSITORY / "pyproject.toml").read_text())
 
 
-def test_the_lock_pins_hashes_and_names_no_place() -> None:
-    """What is installed is what was locked, wherever it is fetched from."""
+def test_the_lock_pins_hashes_and_names_no_source() -> None:
+    """pip installs exactly the locked packages, from any source."""
     assert [] == lock_faults(LOCK.read_text())
 
 
@@ -190,7 +190,7 @@ def test_the_lock_pins_hashes_and_names_no_place() -> None:
     ],
 )
 def test_code_that_runs_data_is_found(tmp_path: Path, text: str) -> None:
-    """Each of the known ways to attack a job queue."""
+    """These are the known ways to attack a job queue."""
     (tmp_path / "orchestrator").mkdir()
     (tmp_path / "orchestrator" / "claim.py").write_text(text)
 
@@ -210,12 +210,12 @@ def test_code_that_runs_data_is_found(tmp_path: Path, text: str) -> None:
     ],
 )
 def test_a_blanket_exception_is_found(line: str, fault: str | None) -> None:
-    """Without a rule, or to a security rule without a reason."""
+    """It names no rule, or it names a security rule and gives no reason."""
     assert fault == fault_of(line)
 
 
 def test_a_switched_off_rule_is_found() -> None:
-    """For everything, for the product, and one too many for the tests."""
+    """A rule is off everywhere, for the product, or for the tests without need."""
     text = (
         '[tool.ruff.lint]\nselect = ["E"]\nignore = ["S608", "SIM300"]\n'
         '[tool.ruff.lint.per-file-ignores]\n"orchestrator/**" = ["S"]\n"tests/**" = ["S101", "S301", "T20"]\n'
@@ -228,7 +228,7 @@ def test_a_switched_off_rule_is_found() -> None:
 
 
 def test_a_loose_lock_is_found() -> None:
-    """No hash, no version, a place of its own."""
+    """A line has no hash, no exact version, or a source."""
     pinned = f"a==1.0 \\\n    --hash=sha256:{'0' * 64}\n    # via b\n"
 
     assert [] == lock_faults(pinned)

@@ -1,4 +1,4 @@
-"""The selection of tests for each run is written down: no test is forgotten on the oldest server, or on any server."""
+"""The Makefile lists each folder of tests once, so no run on the oldest server or on any server forgets tests."""
 
 import re
 from pathlib import Path
@@ -8,7 +8,7 @@ LISTS = ("SQL_TESTS", "COMMAND_TESTS", "SERVERLESS_TESTS")
 
 
 def listed(makefile: str) -> list[str]:
-    """Return what the Makefile's lists of tests name; a file of a folder that another list names stands for itself."""
+    """Return the folders and files in the Makefile's lists of tests. A file does not count as its folder."""
     text = makefile.replace("\\\n", " ")
     found = [re.search(rf"^{name} := (.*)$", text, re.MULTILINE) for name in LISTS]
     return [word for match in found if match is not None for word in match[1].split()]
@@ -25,12 +25,12 @@ def misplaced(tests: Path, makefile: str) -> list[str]:
 
 
 def test_each_folder_of_tests_is_in_one_list() -> None:
-    """A new one runs nowhere but on the embedded server until its list is chosen."""
+    """A folder that is in no list runs on the embedded server only."""
     assert [] == misplaced(REPOSITORY / "tests", (REPOSITORY / "Makefile").read_text())
 
 
 def test_a_misplaced_folder_is_found(tmp_path: Path) -> None:
-    """One in two lists, one in none, one that is gone."""
+    """One folder is in two lists, one is in none, and one does not exist."""
     for name in ("twice", "none", "once"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "test_it.py").touch()

@@ -1,4 +1,4 @@
-"""The import rules between packages, checked by import-linter: they exist, and a violation is found."""
+"""import-linter checks the import rules between packages, and finds each violation."""
 
 import shutil
 import subprocess
@@ -12,12 +12,12 @@ LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
 
 
 def lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
-    """Run import-linter on the package below this folder, by the contracts that stand there."""
+    """Run import-linter on the package in this folder, with the contracts of its pyproject.toml."""
     return subprocess.run([LINT_IMPORTS, "--no-cache"], cwd=root, capture_output=True, text=True, check=False)
 
 
-def test_every_wall_stands() -> None:
-    """A room imports only the rooms below it."""
+def test_the_product_keeps_the_import_rules() -> None:
+    """A package imports only the packages below it."""
     linted = lint_imports(REPOSITORY)
 
     assert 0 == linted.returncode, linted.stdout
@@ -25,7 +25,7 @@ def test_every_wall_stands() -> None:
 
 @pytest.fixture
 def house(tmp_path: Path) -> Path:
-    """A house of three rooms under the real contracts, for a wall to be broken in."""
+    """A small product with the real contracts. Tests add a forbidden import to it."""
     shutil.copy(REPOSITORY / "pyproject.toml", tmp_path)
     package = tmp_path / "orchestrator"
     package.mkdir()
@@ -36,8 +36,8 @@ def house(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_house_in_order_passes(house: Path) -> None:
-    """The conductor may know a station, and through `observe` the logging library."""
+def test_allowed_imports_pass(house: Path) -> None:
+    """`worker` may import `claim`, and through `observe` the logging library."""
     linted = lint_imports(house)
 
     assert 0 == linted.returncode, linted.stdout
@@ -53,15 +53,15 @@ def test_a_house_in_order_passes(house: Path) -> None:
         ("attic", "", "orchestrator.attic"),
     ],
     ids=[
-        "upwards",
-        "to the conductor",
-        "station to station",
+        "import of a higher package",
+        "import of the worker",
+        "import between stations",
         "logging outside observe",
-        "a room without a place",
+        "package without a contract",
     ],
 )
-def test_a_broken_wall_is_found(house: Path, module: str, text: str, complaint: str) -> None:
-    """Each kind of trespass is refused, and named."""
+def test_a_forbidden_import_is_found(house: Path, module: str, text: str, complaint: str) -> None:
+    """import-linter refuses each kind of forbidden import, and names it."""
     (house / "orchestrator" / f"{module}.py").write_text(text)
 
     linted = lint_imports(house)

@@ -2,8 +2,9 @@
 
     rights.py     the matrix of role × object × verb, from the catalog and from real attempts
     dynamic.py    finds SQL that a function builds from text
-    canary.py     secrets, and the search for them in all places where they must not be
+    canary.py     makes secrets and searches for them in all places where they must not be
     authority.py  a certificate authority of our own, and servers with TLS
+    traps.py      objects in `public` that raise an error if our SQL calls them
 
-A login that is a member of one role and of no other tries what the role may not do.
+The tests of rights log in as a member of exactly one role and try what the role may not do.
 """

@@ -1,6 +1,6 @@
-"""A certificate authority of our own, and a server that presents one certificate or another.
+"""A certificate authority of our own, and a server whose certificate the tests can replace.
 
-The commands are those of docs/howto/tls.md, with the name of this machine instead of the page's.
+The commands are those of docs/howto/tls.md, with the name of this machine instead of the name on the page.
 """
 
 import os
@@ -19,17 +19,17 @@ NAME = "localhost"
 
 
 def page_commands() -> list[str]:
-    """Return what the page types to make the authority and the certificate."""
+    """Return the page's commands that make the authority and the certificate."""
     block = next(b for b in blocks(PAGE.read_text()) if b.language == "console")
     return [command for command, _ in commands(block.text)]
 
 
 def certify(folder: Path, *, name: str = NAME, days: str = "365") -> Path:
-    """Make an authority and a certificate in a folder, as the page does; another name or another term if asked for."""
+    """Make an authority and a certificate in a folder, as the page does, for this name and this number of days."""
     folder.mkdir()
     for command in page_commands():
         line = command.replace("db.example.com", name).replace("-days 365", f"-days {days}")
-        # A kind of key that is made at once: its strength is not what is tested.
+        # This kind of key is fast to make. The tests do not depend on its strength.
         line = line.replace("rsa:3072", "ec -pkeyopt ec_paramgen_curve:P-256")
         done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False)
         assert done.returncode == 0 or days.startswith("-"), done.stderr
@@ -37,7 +37,7 @@ def certify(folder: Path, *, name: str = NAME, days: str = "365") -> Path:
 
 
 class Shown:
-    """The certificate that a server shows; another one can be put in its place while it runs."""
+    """The certificate that a server shows. The tests can replace it while the server runs."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -47,7 +47,7 @@ class Shown:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the server is started with."""
+        """The settings with which the server starts."""
         return {
             "ssl": "on",
             "ssl_cert_file": str(self._place / "server.crt"),
@@ -55,7 +55,7 @@ class Shown:
         }
 
     def put(self, folder: Path) -> None:
-        """Put the certificate of a folder in place."""
+        """Copy the certificate of a folder to the place from which the server reads it."""
         for name, mode in (("server.crt", 0o644), ("server.key", 0o600)):
             new = self._place / f"{name}.new"
             shutil.copy(folder / name, new)
@@ -65,7 +65,7 @@ class Shown:
             new.rename(self._place / name)
 
     def show(self, server: Server, folder: Path) -> None:
-        """Do so while the server runs."""
+        """Replace the certificate and make the running server load it."""
         self.put(folder)
         with psycopg.connect(server.url(), sslmode="disable") as connection:
             connection.execute("SELECT pg_reload_conf()")

@@ -1,6 +1,6 @@
-"""Secrets, and the search for them in all places where they must not be.
+"""Make secrets, and search for them in all places where they must not be.
 
-Each part of a task gets a unique word, so a word that is found shows what leaked.
+Each part of a task gets a unique word. So a word in the wrong place shows which part leaked.
 """
 
 import secrets
@@ -16,12 +16,12 @@ LEAVES = "tasks_done_YYYYMMDD"
 
 
 def hatch() -> dict[str, str]:
-    """Return a word for each kind of secret."""
+    """Return a new word for each kind of secret."""
     return {kind: f"canary{kind}{secrets.token_hex(6)}" for kind in KINDS}
 
 
 def columns_with(connection: psycopg.Connection, word: str) -> set[str]:
-    """Return each column of the schema, tables and views, in which a word stands; leaves go by their root."""
+    """Return each column of a table or view that contains a word. The daily partitions count as tasks_done."""
     found = set()
     for thing in objects(connection):
         if thing.kind != "column" or thing.name == LEAVES:
@@ -38,7 +38,7 @@ def columns_with(connection: psycopg.Connection, word: str) -> set[str]:
 def leaked(
     places: Mapping[str, str], words: Mapping[str, str], *, allowed: Iterable[tuple[str, str]] = ()
 ) -> list[str]:
-    """Name each place where a word stands that has no business there."""
+    """Name each place that contains a word, except the allowed pairs of place and kind."""
     known = set(allowed)
     return [
         f"{kind} in {place}"

@@ -1,6 +1,6 @@
 """An application that handles secrets badly: it returns, raises and reports its input, or fails on it.
 
-Its own texts come from its environment, so that payload and result can be distinguished later.
+Its own texts come from the environment. So the tests can distinguish the payload from the result.
 """
 
 import os
@@ -22,7 +22,7 @@ app = Orchestrator()
 
 @app.task(name="vault.keep")
 async def keep(secret: str, context: Context) -> str:
-    """Report, and return."""
+    """Report progress, then return."""
     context.progress(PROGRESS)
     context.log.info("kept", length=len(secret))
     return RESULT
@@ -30,7 +30,7 @@ async def keep(secret: str, context: Context) -> str:
 
 @app.task(name="vault.compute", executor="process")
 def compute(secret: str) -> str:
-    """Return, in a child process."""
+    """Return from a child process."""
     return RESULT
 
 
@@ -44,7 +44,7 @@ async def book(secret: str, context: Context) -> None:
 
 @app.task(name="vault.break", backoff=AT_ONCE, max_attempts=2)
 def break_down(how: str, secret: str) -> Any:
-    """End badly."""
+    """End the attempt in the way that `how` names."""
     match how:
         case "raise":
             raise ValueError(EXCEPTION)
@@ -63,18 +63,18 @@ def break_down(how: str, secret: str) -> Any:
 
 @app.task(name="vault.crash", executor="process", max_attempts=1)
 def crash(secret: str) -> None:
-    """Take the child process along."""
+    """End the child process."""
     os._exit(3)
 
 
 @app.task(name="vault.typed", max_attempts=1)
 def typed(on: date, number: int) -> None:
-    """Take what is none of its types."""
+    """Accept only a date and a number; the tests give other types."""
 
 
 @app.task(name="vault.query", max_attempts=1)
 async def query(table: str, secret: str) -> None:
-    """Run into a constraint that prints the row."""
+    """Violate a constraint whose error message contains the row."""
     async with await psycopg.AsyncConnection.connect(
         app.config.database_url, options="-c log_min_messages=panic"
     ) as connection:

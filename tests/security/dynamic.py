@@ -1,16 +1,16 @@
 """Find SQL that a PL/pgSQL function builds from text.
 
-EXECUTE may run a constant, or a format() with %I and %L, or with %s for a value that was declared as a regclass or a
-number, which PostgreSQL itself writes.
+EXECUTE may run a constant, or a format() with %I and %L. It may use %s only for a value that is declared as a regclass
+or a number, because PostgreSQL itself writes such a value as text.
 
-This reads the source and is no SQL parser: it reports everything that it does not understand.
+This module reads the source and is no SQL parser: it reports everything that it does not understand.
 """
 
 import re
 from collections.abc import Iterator
 
 COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
-# Not the clause of a trigger, nor the privilege.
+# The pattern skips EXECUTE FUNCTION of a trigger and the privilege EXECUTE ON.
 EXECUTE = re.compile(r"\bEXECUTE\b(?!\s+(?:FUNCTION|PROCEDURE|ON)\b)\s*")
 LITERAL = re.compile(r"\s*'((?:[^']|'')*)'|\s*\$(\w*)\$(.*?)\$\2\$", re.DOTALL)
 NAME = re.compile(r"\w+")
@@ -19,13 +19,13 @@ WRITTEN_BY_THE_SERVER = ("regclass", "oid", "integer", "bigint")
 
 
 def found(source: str) -> list[str]:
-    """Return what is wrong with each EXECUTE of a function's source."""
+    """Return the fault of each unsafe EXECUTE in a function's source."""
     text = COMMENT.sub("", source)
     return [fault for place in EXECUTE.finditer(text) if (fault := judged(text, place.end()))]
 
 
 def judged(text: str, start: int) -> str | None:
-    """Judge the expression that begins here."""
+    """Return the fault of the expression that begins at `start`, or None."""
     rest = text[start:]
     if rest.startswith("format("):
         return judged_format(text, arguments(rest[len("format(") :]))
@@ -39,7 +39,7 @@ def judged(text: str, start: int) -> str | None:
 
 
 def judged_format(text: str, given: list[str]) -> str | None:
-    """Judge a format(): its template, then what goes into its holes."""
+    """Return the fault of a format(), or None: check its template, then the value for each placeholder."""
     template, end = joined(given[0])
     if not template or given[0][end:].strip():
         return f"its format {given[0][:40]!r} is no constant"
@@ -56,7 +56,7 @@ def judged_format(text: str, given: list[str]) -> str | None:
 
 
 def joined(text: str) -> tuple[str, int]:
-    """Read a literal, or several that stand below one another; return it and where it ends."""
+    """Read a literal, or several adjacent literals; return the joined text and the end position."""
     pieces, end = [], 0
     while piece := LITERAL.match(text, end):
         pieces.append(piece[1] if piece[1] is not None else piece[3] or "")
@@ -65,12 +65,12 @@ def joined(text: str) -> tuple[str, int]:
 
 
 def ends(rest: str) -> bool:
-    """Say whether an expression is over here."""
+    """Return whether an expression ends here."""
     return re.match(r"\s*(?:;|\)|USING\b|INTO\b|LOOP\b)", rest) is not None
 
 
 def is_constant(text: str, name: str) -> bool:
-    """Say whether a name was declared as a text that never changes, and is a literal."""
+    """Return whether a name is declared as CONSTANT text with a literal as its value."""
     declared = re.search(rf"\b{name}\s+CONSTANT\s+text\s*:=\s*", text)
     if declared is None:
         return False
@@ -80,13 +80,13 @@ def is_constant(text: str, name: str) -> bool:
 
 
 def is_declared(text: str, name: str) -> bool:
-    """Say whether a name was declared as a type that the server itself writes as text."""
+    """Return whether a name is declared with a type whose text form the server itself writes."""
     kinds = "|".join(WRITTEN_BY_THE_SERVER)
     return bool(name) and re.search(rf"\b{re.escape(name)}\s+(?:CONSTANT\s+)?(?:{kinds})\b", text) is not None
 
 
 def arguments(text: str) -> list[str]:
-    """Split what stands between a call's parentheses."""
+    """Return the arguments of a call; the text begins after its opening parenthesis."""
     return list(split(text))
 
 

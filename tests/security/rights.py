@@ -1,11 +1,11 @@
 """The rights: role × object × verb, from the catalog and from real attempts.
 
-`granted` asks the server what it allows (has_…_privilege). `tried` does each thing with a login that is a member of one
-role only, and rolls it back. The two must be equal, and both must equal docs/reference/rights.md, so that a new object,
-or a new right, is a line in a review.
+`granted` asks the server what it allows (has_…_privilege). `tried` does each action with a login that is a member of
+one role only, and rolls it back. Both must be equal to docs/reference/rights.md. So the reviewer of a change sees each
+new object and each new right as a line of that page.
 
-Some things cannot be tried: no role can write a generated column, or a view with a join, and the server checks
-REFERENCES only after the key that it needs. MAINTAIN exists from PostgreSQL 17 on. For these only the catalog is asked.
+Some actions cannot be tried. No role can write a generated column, or a view with a join. The server checks REFERENCES
+only after the key that it needs. MAINTAIN exists from PostgreSQL 17 on. For these the tests ask only the catalog.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ LETTERS = {
 DENIED = "42501"
 DONE = "OK000"
 
-# A leaf's name holds its day; all of them are one line.
+# The name of a partition contains its day. All these partitions share one line.
 OBJECTS: LiteralString = """
     SELECT 'schema' AS kind, n.nspname::text AS name, ''::text AS part, n.oid AS oid, '' AS column,
         ARRAY['USAGE', 'CREATE'] AS verbs, false AS fixed, false AS definer, 0 AS place
@@ -64,7 +64,7 @@ ASKED: LiteralString = """
         ELSE has_table_privilege(r.role, %(oid)s::oid, %(verb)s)
     END
 """
-# Each in a subtransaction that is undone, whatever came of it.
+# Each statement runs in a subtransaction, which is always rolled back.
 VERDICT: LiteralString = """
     CREATE FUNCTION pg_temp.verdict(statement text) RETURNS text LANGUAGE plpgsql AS $$
     BEGIN
@@ -78,7 +78,7 @@ VERDICT: LiteralString = """
 
 
 class Object(NamedTuple):
-    """Something that a right can be had on."""
+    """A schema, relation, column or function: the object of a right."""
 
     kind: str
     name: str
@@ -86,19 +86,19 @@ class Object(NamedTuple):
     oid: int
     column: str
     verbs: tuple[str, ...]
-    fixed: bool  # takes no value from anybody
+    fixed: bool  # no role can write it
     definer: bool
     place: int
 
     @property
     def title(self) -> str:
-        """What the matrix calls it."""
+        """Its name in the matrix."""
         if self.kind == "column":
             return f"  .{self.part}"
         return f"{self.kind} {self.name}{f'({self.part})' if self.part else ''}{' °' if self.definer else ''}"
 
 
-# What does a thing, on no row at all.
+# The statement for each verb on each kind of object. `tried` rolls them back.
 ATTEMPTS: Mapping[tuple[str, str], LiteralString] = {
     ("schema", "USAGE"): (
         "DO $$ BEGIN PERFORM 'orchestrator.nothing'::regclass; EXCEPTION WHEN undefined_table THEN NULL; END $$"
@@ -124,7 +124,7 @@ Rights = Mapping[tuple[Object, str], frozenset[str]]
 
 
 def objects(connection: psycopg.Connection) -> list[Object]:
-    """Return all that is in the schema, columns behind their tables."""
+    """Return all objects of the schema. The columns follow their table."""
     rows = connection.execute(OBJECTS).fetchall()
     found = [Object._make((*row[:5], tuple(row[5]), *row[6:])) for row in rows]
     views = {thing.oid for thing in found if thing.kind == "view"}
@@ -150,7 +150,7 @@ def granted(connection: psycopg.Connection) -> Rights:
 
 
 def tried(session: psycopg.Connection, things: Iterable[Object]) -> dict[tuple[Object, str], bool]:
-    """Do each thing that can be tried, and say whether it was allowed; nothing of it stays."""
+    """Do each action that can be tried, roll it back, and return whether the server allowed it."""
     columns: dict[int, list[str]] = {}
     things = list(things)
     for thing in things:
@@ -167,15 +167,15 @@ def tried(session: psycopg.Connection, things: Iterable[Object]) -> dict[tuple[O
         "SELECT pg_temp.verdict(s) FROM unnest(%s::text[]) WITH ORDINALITY AS t (s, n) ORDER BY n",
         [list(attempts.values())],
     ).fetchall()
-    session.execute("DROP FUNCTION pg_temp.verdict")  # it would keep the role
+    session.execute("DROP FUNCTION pg_temp.verdict")  # otherwise the role could not be dropped
     verdicts = {text: sqlstate for text, (sqlstate,) in zip(attempts.values(), rows, strict=True)}
-    # Whatever else goes wrong is no verdict on the right.
+    # Any other error would leave the right unknown.
     assert {} == {text: verdict for text, verdict in verdicts.items() if verdict not in (DONE, DENIED)}
     return {key: verdicts[text] == DONE for key, text in attempts.items()}
 
 
 def attempt(session: psycopg.Connection, thing: Object, verb: str, columns: list[str]) -> str | None:
-    """Write the statement that does it, on no row at all; None for what cannot be tried."""
+    """Write the statement for a verb on an object; None if it cannot be tried."""
     kind = "table" if thing.kind in ("view", "column") else thing.kind
     template = ATTEMPTS.get((kind, verb))
     if (
@@ -199,13 +199,13 @@ def attempt(session: psycopg.Connection, thing: Object, verb: str, columns: list
 
 
 def relation(session: psycopg.Connection, thing: Object) -> str:
-    """Return its name in the catalog: that of a leaf has its day."""
+    """Return its name in the catalog. The name of a partition contains its day."""
     row = session.execute("SELECT c.relname FROM pg_class AS c WHERE c.oid = %s", [thing.oid]).fetchone()
     return row[0] if row else thing.name
 
 
 def call(session: psycopg.Connection, thing: Object) -> str:
-    """Write a call of a function, each argument NULL."""
+    """Write a call of a function with NULL for each argument."""
     row = session.execute(
         "SELECT format('orchestrator.%%I(%%s)', p.proname, (SELECT string_agg('NULL::' || format_type(t, NULL), ', ')"
         " FROM unnest(p.proargtypes) AS t)) FROM pg_proc AS p WHERE p.oid = %s",
@@ -215,7 +215,7 @@ def call(session: psycopg.Connection, thing: Object) -> str:
 
 
 def matrix(rights: Rights) -> str:
-    """Draw them: a line an object, and one for each column on which somebody has more than on its table."""
+    """Draw the matrix: a line for each object, and for each column with a right that its table does not have."""
     lines: dict[tuple[str, str, str], str] = {}
     of_table: dict[int, dict[str, frozenset[str]]] = {}
     for thing in dict.fromkeys(thing for thing, _ in rights):

@@ -1,8 +1,8 @@
-"""A secret goes through every part of a task, and is found only where it was put.
+"""A secret goes through every part of a task, and the tests find it only in its own columns.
 
-Payloads and results, exceptions, keys, metadata, tags, progress, and the password of the database: each is searched
-in every column of every table and view, in the workers' logs, in the output of commands, in the server's log, in
-notifications, in the metrics, and on the command lines of our processes.
+The secrets are payloads, results, exceptions, keys, metadata, tags, progress, and the password of the database. The
+tests search for each of them in every column of every table and view, in the workers' logs, in the output of commands,
+in the server's log, in notifications, in the metrics, and on the command lines of our processes.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ VAULT = "tests.security.careless_tasks:app"
 WORDS = hatch()
 SAID = {f"CANARY_{kind.upper()}": WORDS[kind] for kind in ("result", "exception", "progress")}
 
-# Where each may stand, besides the leaves.
+# The columns that may contain each secret. The daily partitions count as tasks_done.
 MAY_STAND = {
     "payload": {"tasks.payload", "tasks_live.payload", "tasks_done.payload", "tasks_dead.payload"},
     "result": {"tasks.result", "tasks_done.result"},
@@ -64,7 +64,7 @@ MAY_STAND = {
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    """A server that asks jane for her password; its superuser comes in without."""
+    """A server that requires a password from jane, and none from its superuser."""
     with servers.private(embedded_folder.binaries(), rules=servers.ASKING_JANE, migrated=False) as server:
         with psycopg.connect(server.url(), autocommit=True) as connection:
             connection.execute(
@@ -78,7 +78,7 @@ def server() -> Iterator[Server]:
 
 @pytest.fixture(scope="module")
 def url(server: Server) -> str:
-    """The URL of the database, as jane, with her password in it; migrated by the command."""
+    """The URL of the database for jane, with her password. The command `migrate` has migrated it."""
     url = f"postgresql://jane:{WORDS['password']}@127.0.0.1:{server.port}/vault"
     migrated = run("migrate", VAULT, url=url)
     assert 0 == migrated.returncode, migrated.stderr
@@ -88,7 +88,7 @@ def url(server: Server) -> str:
 
 @pytest.fixture
 def connection(server: Server, url: str) -> Iterator[psycopg.Connection]:
-    """A superuser's session on it, with no task left from before."""
+    """A superuser's session on this database, after all earlier tasks are deleted."""
     with psycopg.connect(server.url("vault"), autocommit=True) as connection:
         connection.execute(
             "TRUNCATE orchestrator.tasks, orchestrator.attempts, orchestrator.audit, orchestrator.idempotency_keys"
@@ -97,7 +97,7 @@ def connection(server: Server, url: str) -> Iterator[psycopg.Connection]:
 
 
 def enqueue_all(url: str) -> None:
-    """Enqueue a task of every kind, all of them with everything that a task can carry."""
+    """Enqueue a task of each type, with a key, metadata and tags."""
     app = Orchestrator(url)
     secret = WORDS["payload"]
     carried: Arguments = {"metadata": {"who": WORDS["metadata"]}, "tags": [WORDS["tag"]]}
@@ -115,14 +115,14 @@ def enqueue_all(url: str) -> None:
     app.close()
 
 
-def test_a_secret_stands_only_where_it_was_put(
+def test_a_secret_stays_in_its_own_columns(
     server: Server, url: str, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """All of the lives that a task can have, then hands at work: in no column but its own, in no line of any log, an
-    exception's own text apart, and in nothing that was notified."""
+    """Tasks end in every way, then an operator changes them. No other column, no notification and no log contains a
+    secret, except the exception's text in the worker's log."""
     connection.execute("CREATE TABLE picky (word text CHECK (length(word) < 3))")
     connection.execute("GRANT ALL ON picky TO jane")
-    # For the handler that fails: what its server writes down is its own business.
+    # The failing handler turns off the server's log for its own statement: our code does not control that log line.
     connection.execute("GRANT SET ON PARAMETER log_min_messages TO jane")
     with psycopg.connect(server.url("vault"), autocommit=True) as ear:
         ear.execute("LISTEN orchestrator")
@@ -173,7 +173,7 @@ def test_a_secret_stands_only_where_it_was_put(
 
 @contextmanager
 def looked_at(url: str, log: Path) -> Iterator[Process]:
-    """Run a worker beside the block, in an interpreter of its own, for its command line is looked at."""
+    """Run a worker during the block, in a new interpreter, because the test reads its command line."""
     settings = {**QUICK, **SAID}
     process = begin_worker(url, log, "--log-level", "debug", settings=settings, app=VAULT, fresh=True)
     try:
@@ -183,7 +183,7 @@ def looked_at(url: str, log: Path) -> Iterator[Process]:
 
 
 def command_lines(pid: int) -> str:
-    """Return what everybody may read of a process and of its children."""
+    """Return the command lines of a process and of its children, which all users of the machine can read."""
     children = subprocess.run(
         ["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False
     ).stdout.split()
@@ -193,7 +193,7 @@ def command_lines(pid: int) -> str:
 def test_refused_statements_leave_no_values_in_the_servers_log(
     server: Server, url: str, connection: psycopg.Connection
 ) -> None:
-    """Our refusals and those of the schema show neither the row nor the parameters."""
+    """The refusals of our code and of the schema show neither the row nor the parameters."""
     connection.execute("INSERT INTO orchestrator.queues (name, state) VALUES ('drained', 'draining')")
     app = Orchestrator(url, payload_bytes_max=10_000_000)
     secret = WORDS["payload"]
@@ -236,7 +236,7 @@ WAYS_IN = {
 def test_no_command_shows_the_password(
     server: Server, url: str, way: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Neither where it gets in nor where it does not."""
+    """The output contains no password, whether the connection succeeds or fails."""
     monkeypatch.setenv(
         "ORCHESTRATOR_DATABASE_URL", WAYS_IN[way].format(word=WORDS["password"], port=server.port)
     )
@@ -258,7 +258,7 @@ def test_no_command_shows_the_password(
 
 
 def test_no_worker_shows_the_password(server: Server) -> None:
-    """Nor does the parent of several."""
+    """The parent of several workers does not show it either."""
     there = WAYS_IN["wrong password"].format(word=WORDS["password"], port=server.port)
 
     done = run("worker", VAULT, "-p", "2", "--log-level", "debug", url=there)
@@ -268,7 +268,7 @@ def test_no_worker_shows_the_password(server: Server) -> None:
 
 
 def test_no_help_shows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not even where an option has its default from there."""
+    """This includes options whose default comes from the environment."""
     monkeypatch.setenv("ORCHESTRATOR_DATABASE_URL", WAYS_IN["right"].format(word=WORDS["password"], port=1))
     places = {
         name: CliRunner().invoke(cli.orchestrator, [*name.split(), "--help"]).output
@@ -279,14 +279,14 @@ def test_no_help_shows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [] == leaked(places, WORDS)
 
 
-def test_the_metrics_and_the_pools_say_nothing(
+def test_metrics_logs_and_reprs_contain_no_secret(
     url: str,
     connection: psycopg.Connection,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """In this process: what Prometheus is told, what a pool logs that cannot connect, what our objects say of
-    themselves."""
+    """In this process: the metrics for Prometheus, the log of a pool that cannot connect, and the repr of our
+    objects."""
     caplog.set_level(logging.DEBUG)
     registry = CollectorRegistry()
     uncount = observe.count(registry)
@@ -327,5 +327,5 @@ def test_the_metrics_and_the_pools_say_nothing(
 
 
 def numbers(registry: CollectorRegistry) -> str:
-    """Return what Prometheus reads."""
+    """Return the text that Prometheus reads."""
     return generate_latest(registry).decode()

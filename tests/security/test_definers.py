@@ -1,6 +1,7 @@
-"""Functions that run with their owner's rights: no caller can make them run other code.
+"""No caller can make a function that runs with its owner's rights (SECURITY DEFINER) run foreign code.
 
-Such a function must find its names in our schema, with any search_path of the caller, and must not run text.
+Such a function must find its names in our schema, whatever search_path the caller sets. It must not run SQL that it
+builds from unquoted text.
 """
 
 from collections.abc import Iterator
@@ -24,8 +25,8 @@ from tests.worker.running import run_until_empty, status
 SOURCES = sorted((REPOSITORY / "orchestrator" / "schema" / "functions").glob("*.sql"))
 PINNED = "search_path=pg_catalog, orchestrator, pg_temp"
 
-# For each function and operator of PostgreSQL that our functions name: one of the same signature, in a schema of the
-# caller's, that tells who it runs as.
+# For each function and operator of PostgreSQL that our functions name: one with the same signature in a schema of the
+# caller. It raises a warning with the role that it runs as.
 SHADOWS = r"""
     DO $do$
     DECLARE
@@ -81,7 +82,7 @@ SHADOWS = r"""
     END
     $do$
 """
-# Tables of ours and of the catalog, as the caller would have them.
+# Temporary tables of the caller with the names of our tables and of the catalog.
 TEMPORARY = """
     DO $$
     DECLARE
@@ -102,13 +103,13 @@ PATHS = ("evil, pg_temp, pg_catalog, orchestrator", "pg_temp, evil, orchestrator
 
 @pytest.fixture
 def login(administrator: psycopg.Connection, database_url: str) -> Iterator[Login]:
-    """Log in as a fresh member of one of the roles."""
+    """Log in as a new member of one of the roles."""
     with logins(administrator, database_url) as log_in:
         yield log_in
 
 
-def test_every_function_is_pinned_as_the_house_has_it(connection: psycopg.Connection) -> None:
-    """All but the clock, which is inlined into the statements that ask it, and names in full what it calls."""
+def test_every_function_sets_our_search_path(connection: psycopg.Connection) -> None:
+    """Only clock() sets none: PostgreSQL inlines it into the calling statement, and it calls by full names."""
     rows = connection.execute(
         "SELECT p.proname, p.prosecdef,"
         " coalesce((SELECT c FROM unnest(p.proconfig) AS c WHERE c LIKE 'search_path=%'), '')"
@@ -120,7 +121,7 @@ def test_every_function_is_pinned_as_the_house_has_it(connection: psycopg.Connec
 
 
 def test_every_view_reads_with_the_rights_of_its_reader(connection: psycopg.Connection) -> None:
-    """A view that read with its owner's would show a producer what others have enqueued."""
+    """A view with its owner's rights would show a producer the tasks of other producers."""
     rows = connection.execute(
         "SELECT c.relname FROM pg_class AS c WHERE c.relnamespace = 'orchestrator'::regnamespace"
         " AND c.relkind IN ('v', 'm') AND NOT coalesce('security_invoker=true' = ANY (c.reloptions), false)"
@@ -130,8 +131,8 @@ def test_every_view_reads_with_the_rights_of_its_reader(connection: psycopg.Conn
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.name))
-def test_no_function_runs_text(path: Path) -> None:
-    """What is executed is a constant, or a format() whose holes quote."""
+def test_no_function_runs_unquoted_text(path: Path) -> None:
+    """EXECUTE runs a constant, or a format() whose placeholders quote."""
     assert [] == dynamic.found(path.read_text())
 
 
@@ -148,8 +149,8 @@ def test_no_function_runs_text(path: Path) -> None:
         "FOR x IN EXECUTE concat('SELECT ', leaf) LOOP",
     ],
 )
-def test_text_that_is_run_is_found(planted: str) -> None:
-    """Joined, given, or put into a hole that does not quote."""
+def test_the_search_finds_an_execute_of_unquoted_text(planted: str) -> None:
+    """The text is concatenated, comes from a variable, or fills a placeholder that does not quote."""
     assert [] != dynamic.found(f"DECLARE leaf text; BEGIN {planted} END")
 
 
@@ -165,12 +166,12 @@ def test_text_that_is_run_is_found(planted: str) -> None:
     ],
 )
 def test_harmless_functions_pass(harmless: str) -> None:
-    """Otherwise the rule would be switched off."""
+    """The search reports no fault in safe code."""
     assert [] == dynamic.found(f"DECLARE leaf text; place CONSTANT regclass := x; BEGIN {harmless} END")
 
 
 def attacked(session: psycopg.Connection, person: str, connection: psycopg.Connection) -> list[str]:
-    """Do every role's work with a search_path full of traps; return what ran as somebody else than who called."""
+    """Do the work of every role with traps first in search_path; return the traps that ran as another role."""
     connection.execute(sql.SQL("CREATE SCHEMA evil AUTHORIZATION {}").format(sql.Identifier(person)))
     session.execute(SHADOWS)
     session.execute(TEMPORARY)
@@ -191,15 +192,15 @@ def attacked(session: psycopg.Connection, person: str, connection: psycopg.Conne
 def test_a_callers_own_functions_never_run_as_the_owner(
     login: Login, connection: psycopg.Connection, role: str
 ) -> None:
-    """Functions, operators and tables of the same names, before ours and PostgreSQL's in the caller's path."""
+    """The caller's functions, operators and tables have the same names, and come first in the caller's path."""
     session = login(role)
     put(connection)
 
     assert [] == attacked(session, session.info.user, connection)
 
 
-def test_an_unpinned_function_is_a_hole_that_is_found(login: Login, connection: psycopg.Connection) -> None:
-    """The traps work: without its path the same function runs them, as the superuser who owns it here."""
+def test_the_traps_find_a_function_without_search_path(login: Login, connection: psycopg.Connection) -> None:
+    """Without its own search_path the function calls the traps as its owner, here a superuser."""
     session = login("producer")
     connection.execute("ALTER FUNCTION orchestrator.enqueue_many(jsonb) RESET search_path")
 
@@ -208,8 +209,8 @@ def test_an_unpinned_function_is_a_hole_that_is_found(login: Login, connection: 
     assert f"jsonb_typeof ran as {connection.info.user}" in found
 
 
-def test_a_producer_cannot_say_when_its_task_was_made(login: Login, connection: psycopg.Connection) -> None:
-    """The clock asks PostgreSQL's, not one that lies in the caller's path."""
+def test_a_producer_cannot_forge_created_at(login: Login, connection: psycopg.Connection) -> None:
+    """clock() calls PostgreSQL's function, not one of the same name in the caller's path."""
     session = login("producer")
     connection.execute(
         sql.SQL("CREATE SCHEMA evil AUTHORIZATION {}").format(sql.Identifier(session.info.user))
@@ -225,11 +226,11 @@ def test_a_producer_cannot_say_when_its_task_was_made(login: Login, connection: 
     assert 1999 != one(connection, "SELECT date_part('year', created_at)::integer FROM orchestrator.tasks")
 
 
-def test_an_owner_needs_no_power(
+def test_an_owner_needs_only_create_on_the_database(
     administrator: psycopg.Connection, template_database: str, empty_database_url: str
 ) -> None:
-    """Somebody who may create in this one database migrates it, and owns it all: the rights are the same, and a task
-    goes from a producer's login to a worker's, which leads, and to an operator's."""
+    """A role with CREATE on this one database migrates it and owns all objects. The rights are the same. A producer
+    enqueues a task, a worker runs it and leads, and an operator requeues it."""
     with logins(administrator, empty_database_url) as log_in:
         owner = log_in("public").info.user
         with psycopg.connect(empty_database_url, autocommit=True) as superuser:
@@ -251,7 +252,7 @@ def test_an_owner_needs_no_power(
 
 
 def serve(administrator: psycopg.Connection, url: str) -> list[str]:
-    """Enqueue as a producer, work as a worker, requeue as an operator; return how the task stood."""
+    """Enqueue as a producer, run as a worker, requeue as an operator; return both statuses of the task."""
     with logins(administrator, url) as log_in:
         task_id = one(log_in("producer"), "SELECT orchestrator.enqueue('mail', key => 'k')")
     with logins(administrator, url) as log_in:

@@ -1,6 +1,6 @@
-"""Untrusted text does no harm: in names, keys, tags, payloads, results and errors, at each way in and each way out.
+"""Untrusted text does no harm in names, keys, tags, payloads, results and errors, for each input and each output.
 
-Text that can be stored comes back unchanged, other text is refused by name, and a terminal shows only plain text.
+Text that can be stored comes back unchanged. Other text is refused with an error. A terminal shows only plain text.
 """
 
 import dataclasses
@@ -50,12 +50,12 @@ CONTROL = {
 UNSTORABLE = {"NUL": "a\x00b", "surrogate": "a\ud800b"}
 LONG = {"64 KB": "x" * 65_536}
 HOSTILE = STORABLE | CONTROL | UNSTORABLE | LONG
-# Where a stranger's words may stand, and which of them are taken there.
+# The places of a task that take untrusted text, and the texts that each place accepts.
 SLOTS = {
     "type": STORABLE, "queue": STORABLE, "key": STORABLE | CONTROL, "tag": STORABLE | CONTROL,
     "metadata": STORABLE | CONTROL | LONG, "member": STORABLE | CONTROL | LONG, "value": STORABLE | CONTROL | LONG,
 }  # fmt: skip
-# NUL and what is no character: PostgreSQL has no such text.
+# PostgreSQL's errors for NUL and for bytes that are no character: it cannot store them.
 NO_TEXT = ("22021", "22P05", "22P02")
 FOUND = """
     SELECT jsonb_build_object(
@@ -65,7 +65,7 @@ FOUND = """
     FROM orchestrator.tasks
 """
 SHOWN = re.compile(r"\x1b\[[0-9;]*m")
-"""Colours, which are ours."""
+"""Escape sequences for colours. Our own output contains them."""
 
 
 def row_of(slot: str, text: str) -> dict[str, Any]:
@@ -108,7 +108,7 @@ def by_set(connection: psycopg.Connection, app: Orchestrator, row: dict[str, Any
 
 
 def by_insert(connection: psycopg.Connection, app: Orchestrator, row: dict[str, Any]) -> None:
-    """Insert the bare row."""
+    """Insert the row with a plain INSERT."""
     insert(connection, **row | {"payload": Jsonb(row["payload"]), "metadata": Jsonb(row["metadata"])})
 
 
@@ -119,11 +119,11 @@ WAYS: list[Callable[[psycopg.Connection, Orchestrator, dict[str, Any]], None]] =
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("slot", SLOTS)
-def test_words_are_stored_as_they_are_or_refused_by_name(
+def test_text_is_stored_unchanged_or_refused(
     connection: psycopg.Connection, make_app: MakeApp, slot: str, way: Callable[..., None]
 ) -> None:
-    """On each way in, in each place. A refusal is ours, or PostgreSQL's for text that is none, and not as long as what
-    it refuses."""
+    """This holds for each way to enqueue and each place. The refusal is our error, or PostgreSQL's error for text that
+    it cannot store. It is short even if the refused text is long."""
     app = make_app()
     for name, text in HOSTILE.items():
         row = row_of(slot, text)
@@ -143,8 +143,10 @@ def test_words_are_stored_as_they_are_or_refused_by_name(
 
 
 @pytest.mark.parametrize("name", [*STORABLE, *CONTROL])
-def test_words_go_through_a_whole_life(connection: psycopg.Connection, make_app: MakeApp, name: str) -> None:
-    """Claimed, raised, retried, returned, listed, requeued with a reason, cancelled; each time the same words."""
+def test_text_stays_unchanged_through_all_states_of_a_task(
+    connection: psycopg.Connection, make_app: MakeApp, name: str
+) -> None:
+    """The handler receives, raises and returns it; it is the reason of a cancel, a requeue and a pause."""
     text = HOSTILE[name]
     kind, queue = (text, text) if name in STORABLE else ("mail", "default")
     app = make_app()
@@ -178,16 +180,16 @@ def test_words_go_through_a_whole_life(connection: psycopg.Connection, make_app:
 
 
 class Terminal(io.StringIO):
-    """Standard error that says it is a terminal."""
+    """A file in place of standard error that claims to be a terminal."""
 
     def isatty(self) -> bool:
-        """Say so."""
+        """Return True."""
         return True
 
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    """Standard error at a terminal, with lines for all events on it."""
+    """Standard error as a terminal. It gets a line for each event."""
     file = Terminal()
     monkeypatch.setattr(sys, "stderr", file)
     monkeypatch.setattr(log_output, "logging_is_configured", lambda: False)
@@ -199,13 +201,13 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
 
 
 def is_text(shown: str) -> bool:
-    """Say whether a terminal is given letters, lines and our colours, and nothing else to obey."""
+    """Return whether a text contains only printable characters, line ends and our colours."""
     return all(line.isprintable() for line in SHOWN.sub("", shown).split("\n"))
 
 
 @pytest.mark.parametrize("name", sorted(STORABLE | CONTROL))
 def test_an_event_cannot_command_the_terminal(terminal: Terminal, name: str) -> None:
-    """Whichever of its fields holds a stranger's words; one line each."""
+    """Each field of each event may hold untrusted text. Each event is one line."""
     text = HOSTILE[name]
     for kind in filter(has_line, events.kinds()):
         terminal.seek(0)
@@ -218,7 +220,7 @@ def test_an_event_cannot_command_the_terminal(terminal: Terminal, name: str) -> 
 
 
 def filled(annotation: str, text: str) -> Any:
-    """Return a value for a field, with the text where text may be."""
+    """Return a value for a field; it contains the text if the field's type allows text."""
     if "tuple[str" in annotation:
         return (text,)
     if annotation.startswith("tuple"):
@@ -228,8 +230,8 @@ def filled(annotation: str, text: str) -> Any:
     return UUID(int=7) if "UUID" in annotation else 7
 
 
-def test_a_log_of_the_handlers_shows_no_variable(terminal: Terminal) -> None:
-    """A traceback at a terminal has its lines, and not what the frames held: payloads, connections, passwords."""
+def test_a_traceback_at_a_terminal_shows_no_variable(terminal: Terminal) -> None:
+    """It shows no value of a frame's variables, because they may be payloads, connections or passwords."""
 
     def connect(password: str) -> None:
         raise ValueError("no\x1b[2J such\nhost")
@@ -249,7 +251,7 @@ def test_a_log_of_the_handlers_shows_no_variable(terminal: Terminal) -> None:
 
 
 def test_a_log_in_json_has_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As one value of one line, letters beyond ASCII escaped."""
+    """The traceback is one value of one line. Characters beyond ASCII are escaped."""
     file = io.StringIO()
     monkeypatch.setattr(sys, "stderr", file)
     monkeypatch.setattr(log_output, "logging_is_configured", lambda: False)
@@ -271,9 +273,9 @@ def test_a_log_in_json_has_the_traceback(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_worker_at_a_terminal_and_psql_show_text(
     connection: psycopg.Connection, database_url: str, tmp_path: Path
 ) -> None:
-    """A real one, with tasks that say such things, of types that nobody knows; then the views, in psql."""
+    """A real worker runs tasks that log and raise such text, and puts back an unknown type. psql shows the views."""
     for text in (STORABLE | CONTROL).values():
-        # Nobody has declared them yet.
+        # No worker has declared these types yet, so the rows need max_attempts.
         insert(connection, type="stranger.repeat", payload=Jsonb({"text": text}), max_attempts=2)
         insert(connection, type="stranger.give_up", payload=Jsonb({"text": text}), max_attempts=1)
     insert(connection, type=f"unknown {STORABLE['right to left']}", payload=Jsonb({}))
@@ -299,13 +301,13 @@ def test_a_worker_at_a_terminal_and_psql_show_text(
     assert is_text(process.raw.replace("\r\n", "\n"))
     assert "\\x1b]0;owned" in process.shown
     assert len(STORABLE | CONTROL) == one(connection, "SELECT count(*) FROM orchestrator.dead_letters")
-    # psql lets a right-to-left mark through; what commands a terminal it does not.
+    # psql prints a right-to-left mark unchanged, but it escapes control codes.
     assert 0 == listed.returncode
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", listed.stdout)
 
 
 def test_a_failed_command_prints_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
-    """What PostgreSQL, or a host, answered is a stranger's word."""
+    """The answer of PostgreSQL, or of another host, is untrusted text."""
     code = report_error(DatabaseUnavailable("cannot connect to \x1b[2J\u202e:\nserver said no"))
 
     assert 1 == code
@@ -313,7 +315,7 @@ def test_a_failed_command_prints_plain_text(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_hostile_reason_and_a_hostile_address_are_shown_as_text(database_url: str) -> None:
-    """On the command line of `resume`, and in a URL."""
+    """`resume` escapes control codes in the URL that it prints."""
     done = run("resume", "--after-restore", "--yes", url="postgresql://\x1b[2J@127.0.0.1:1/\x1b]0;owned\x07")
 
     assert 1 == done.returncode

@@ -1,7 +1,7 @@
-"""A URL whose password contains characters that should be percent-encoded: no part of the password is ever shown.
+"""No output shows a part of a password, even if the password lacks the percent-encoding that the URL needs.
 
-Each reserved character is at each place of a word, so that a piece of the word is what libpq, SQLAlchemy or click
-would take for a host, a port, a database or an argument. No piece of five letters may appear anywhere.
+The tests put each reserved character at each place of the password. So libpq, SQLAlchemy or click take a piece of the
+password for a host, a port, a database or an argument. No piece of five letters may appear in any output.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ FORMS = (
     "host=127.0.0.1 port=1 password='{}' user=jane",
     "host=127.0.0.1 port=1 dbname=postgresql://jane:{}@127.0.0.1:1/shop",
 )
-# What a person makes of a password with one of these in its middle, for what is slow to ask.
+# A few URLs for the slow tests: the password has one of these characters in its middle or at its start.
 MIDDLE = [FORMS[0].format(WORD[:9] + sign + WORD[9:]) for sign in "@/:#?% "]
 MIDDLE += [FORMS[0].format(sign + WORD) for sign in "@/?#"]
 COMMANDS = (
@@ -69,12 +69,12 @@ def mistyped(step: int) -> Iterator[str]:
 
 
 def pieces(text: str) -> list[str]:
-    """Return the pieces of the word that stand in a text."""
+    """Return the pieces of the word that a text contains."""
     return [piece for at in range(len(WORD) - PIECE + 1) if (piece := WORD[at : at + PIECE]) in text]
 
 
 def shown(error: BaseException) -> str:
-    """Return all that a log or a terminal could show of an exception, and of those behind it."""
+    """Return all that a log or a terminal could show of an exception, its causes and its contexts."""
     texts, link = ["".join(traceback.format_exception(error))], [error]
     while link:
         one = link.pop()
@@ -84,7 +84,7 @@ def shown(error: BaseException) -> str:
 
 
 def refusal(act: Callable[[], object]) -> BaseException | None:
-    """Return what an act raises."""
+    """Return the exception that a call raises, or None."""
     try:
         act()
     except Exception as error:
@@ -93,7 +93,7 @@ def refusal(act: Callable[[], object]) -> BaseException | None:
 
 
 def test_the_search_would_find_a_leak() -> None:
-    """In an exception, in its causes, in its attributes."""
+    """The search reads the text, the causes and the attributes of an exception."""
     error = ValueError("no")
     error.__context__ = KeyError(f"host {WORD[9:]}@127.0.0.1")
 
@@ -102,8 +102,8 @@ def test_the_search_would_find_a_leak() -> None:
 
 
 @pytest.mark.parametrize("step", [3, long(1)])
-def test_no_url_that_cannot_be_read_is_repeated(step: int) -> None:
-    """By what resolves it, nor by Config, whether it is given or in the environment."""
+def test_no_error_repeats_an_unreadable_url(step: int) -> None:
+    """Neither `conninfo` nor Config repeats it, as an argument or from the environment."""
     leaks = {}
     read = 0
     for url in mistyped(step):
@@ -112,7 +112,7 @@ def test_no_url_that_cannot_be_read_is_repeated(step: int) -> None:
             refusal(lambda url=url: Config.load({}, database_url=url)),  # type: ignore[misc]
             refusal(lambda url=url: Config.load({"ORCHESTRATOR_DATABASE_URL": url})),  # type: ignore[misc]
         ]
-        # Where they are read, this is what errors and logs name.
+        # For a URL that is readable, errors and logs show this description.
         shown_text = "".join(shown(error) for error in found if error)
         if found == [None] * 3:
             read += 1
@@ -138,7 +138,7 @@ def test_no_url_that_cannot_be_read_is_repeated(step: int) -> None:
     ],
 )
 def test_the_error_names_the_fault_its_place_and_the_remedy(url: str, says: str) -> None:
-    """The setting or the argument, the kind of the part that is wrong, and how it is written."""
+    """It names the setting or the argument, the part of the URL that is wrong, and the correct form."""
     with pytest.raises(ConfigError) as in_environment:
         Config.load({"ORCHESTRATOR_DATABASE_URL": url})
     with pytest.raises(ConfigError) as in_code:
@@ -155,7 +155,7 @@ def test_the_error_names_the_fault_its_place_and_the_remedy(url: str, says: str)
 
 @pytest.mark.parametrize("sign", RESERVED)
 def test_an_encoded_password_is_accepted(sign: str) -> None:
-    """So the advice to encode it is right."""
+    """The advice of the error, to percent-encode the password, works."""
     password = WORD[:9] + sign + WORD[9:]
 
     read = conninfo_to_dict(connect.conninfo(f"postgresql://jane:{quote(password, safe='')}@db:5432/shop"))
@@ -173,15 +173,15 @@ def test_an_encoded_password_is_accepted(sign: str) -> None:
     ],
 )  # fmt: skip
 def test_valid_urls_are_accepted(url: str) -> None:
-    """Several hosts, addresses, sockets, names with an @."""
+    """Several hosts, addresses, sockets and names with an @ are valid."""
     assert "application_name=orchestrator" in connect.conninfo(url)
 
 
 @pytest.mark.parametrize("url", MIDDLE)
-def test_no_application_repeats_it(
+def test_no_application_repeats_the_password(
     url: str, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Enqueueing from threads and coroutines, working, migrating, testing; its pools and their logs."""
+    """This holds for sync and async enqueue, the worker, migrations, the test helpers, and the logs of the pools."""
     caplog.set_level(logging.DEBUG)
     app = Orchestrator(url, pool_timeout_seconds=0.2, start_wait_seconds=0)
     found = [
@@ -201,8 +201,8 @@ def test_no_application_repeats_it(
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_no_command_repeats_it(words: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """By the environment, and as --url."""
+def test_no_command_repeats_the_password(words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """The URL comes from the environment or from --url."""
     leaks = {}
     for url in MIDDLE:
         ran = [
@@ -216,8 +216,8 @@ def test_no_command_repeats_it(words: str, capfd: pytest.CaptureFixture[str]) ->
     assert {} == leaks
 
 
-def test_no_parent_of_several_workers_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
-    """Nor do its children."""
+def test_no_parent_of_several_workers_repeats_the_password(capfd: pytest.CaptureFixture[str]) -> None:
+    """Its workers do not repeat it either."""
     ran = in_process.run(
         "worker", "tests.worker.tasks:app", "-p", "2", url=MIDDLE[0], ORCHESTRATOR_START_WAIT_SECONDS="0"
     )
@@ -226,8 +226,8 @@ def test_no_parent_of_several_workers_repeats_it(capfd: pytest.CaptureFixture[st
     assert [] == pieces(ran.output + "".join(capfd.readouterr()))
 
 
-def test_no_measurement_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
-    """`bench` takes a database as --url alone."""
+def test_bench_does_not_repeat_the_password(capfd: pytest.CaptureFixture[str]) -> None:
+    """`bench` takes the database from --url only."""
     ran = [in_process.run("bench", "--only", "throughput", "--quick", "--url", url) for url in MIDDLE]
 
     assert [1] * len(MIDDLE) == [one.code for one in ran]
@@ -247,8 +247,8 @@ def test_no_measurement_repeats_it(capfd: pytest.CaptureFixture[str]) -> None:
         ("tasks", "show", f"postgresql://jane:{WORD}@db/shop"),
     ],
 )
-def test_no_command_line_that_cannot_be_read_repeats_it(words: tuple[str, ...]) -> None:
-    """A space that the shell has split at; a URL where something else belongs."""
+def test_no_usage_error_repeats_the_password(words: tuple[str, ...]) -> None:
+    """The shell split the URL at a space, or the URL stands in the place of another argument."""
     ran = in_process.run(*words, url="postgresql://127.0.0.1:1/shop")
 
     assert 0 != ran.code
@@ -256,8 +256,8 @@ def test_no_command_line_that_cannot_be_read_repeats_it(words: tuple[str, ...]) 
 
 
 @pytest.mark.parametrize("url", [MIDDLE[0], *map(long, MIDDLE[1:6])])
-def test_alembic_does_not_repeat_it(url: str) -> None:
-    """The bare command, on the top-level ini."""
+def test_alembic_does_not_repeat_the_password(url: str) -> None:
+    """The test runs the plain `alembic` command with the top-level alembic.ini."""
     done = subprocess.run(
         [sys.executable, "-m", "alembic", "current"],
         cwd=REPOSITORY, env=surroundings(url), capture_output=True, text=True, check=False,
@@ -275,8 +275,8 @@ def test_alembic_does_not_repeat_it(url: str) -> None:
         ("PGDATABASE", f"postgresql://jane:{WORD}@127.0.0.1/shop"),
     ],
 )
-def test_no_variable_of_libpq_is_repeated(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
-    """A URL, or a part of one, in a variable that takes none."""
+def test_no_error_repeats_a_variable_of_libpq(monkeypatch: pytest.MonkeyPatch, name: str, text: str) -> None:
+    """The variable holds a URL, or a part of one, but libpq expects none there."""
     monkeypatch.setenv(name, text)
 
     error = refusal(lambda: connect.open_sync(connect.conninfo("user=jane")))
@@ -287,10 +287,10 @@ def test_no_variable_of_libpq_is_repeated(monkeypatch: pytest.MonkeyPatch, name:
 
 
 @pytest.mark.parametrize("name", ["PGPASSWORD", "PGPASSFILE"])
-def test_no_password_from_elsewhere_is_repeated(
+def test_no_error_repeats_a_password_from_libpqs_variables(
     monkeypatch: pytest.MonkeyPatch, name: str, capfd: pytest.CaptureFixture[str], tmp_path: os.PathLike[str]
 ) -> None:
-    """From a variable, or from a file."""
+    """The password comes from PGPASSWORD, or from the file that PGPASSFILE names."""
     text = WORD
     if name == "PGPASSFILE":
         text = os.path.join(tmp_path, "pgpass")

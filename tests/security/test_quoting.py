@@ -1,4 +1,4 @@
-"""Values that PostgreSQL quotes from a row in an error are removed from recorded failures, with any driver."""
+"""A recorded failure contains no value of a row, although PostgreSQL's errors quote rows. This holds for any driver."""
 
 import asyncio
 import importlib
@@ -12,7 +12,7 @@ import sqlalchemy
 from orchestrator.execute import error_text
 from tests.security.canary import hatch
 
-# By name: they bring no types.
+# importlib, because these packages have no types.
 asyncpg = importlib.import_module("asyncpg")
 psycopg2 = importlib.import_module("psycopg2")
 
@@ -21,37 +21,37 @@ PICKY = "CREATE TABLE picky (word text CONSTRAINT shortness CHECK (length(word) 
 
 
 def by_psycopg(url: str) -> None:
-    """Break the constraint."""
+    """Violate the constraint."""
     with psycopg.connect(url) as connection:
         connection.execute("INSERT INTO picky VALUES (%s)", [WORD])
 
 
 def by_psycopg2(url: str, statement: str = "INSERT INTO picky VALUES (%s)") -> None:
-    """Break the constraint."""
+    """Violate the constraint."""
     with closing(psycopg2.connect(url)) as connection:
         connection.cursor().execute(statement, [WORD])
 
 
 def bound_by_the_client(url: str) -> None:
-    """Break the statement itself, with the parameter in it, as Django's cursors send it."""
+    """Send a wrong statement that contains the parameter's value, as Django's cursors send it."""
     with psycopg.connect(url, cursor_factory=psycopg.ClientCursor) as connection:
         connection.execute("INSERT INTO picky SELECT %s AS word, shortness", [WORD])
 
 
 def bound_by_psycopg2(url: str) -> None:
-    """The same."""
+    """Send a wrong statement that contains the parameter's value."""
     by_psycopg2(url, "INSERT INTO picky SELECT %s AS word, shortness")
 
 
 def in_a_function(url: str) -> None:
-    """Break a statement that a function puts together."""
+    """Run a wrong statement that a function builds."""
     words = psycopg.sql.SQL("SELECT {}, shortness FROM picky").format(WORD).as_string()
     with psycopg.connect(url) as connection:
         connection.execute(psycopg.sql.SQL("DO $$ BEGIN EXECUTE {}; END $$").format(words))
 
 
 def by_sqlalchemy(url: str) -> None:
-    """Break the constraint."""
+    """Violate the constraint."""
     engine = sqlalchemy.create_engine("postgresql+psycopg://", creator=lambda: psycopg.connect(url))
     try:
         with engine.connect() as connection:
@@ -61,7 +61,7 @@ def by_sqlalchemy(url: str) -> None:
 
 
 def by_asyncpg(url: str) -> None:
-    """Break the constraint."""
+    """Violate the constraint."""
 
     async def insert() -> None:
         connection = await asyncpg.connect(url)
@@ -74,7 +74,7 @@ def by_asyncpg(url: str) -> None:
 
 
 def wrapped(url: str) -> None:
-    """Raise something else because of it."""
+    """Raise another exception from the database's error."""
     try:
         by_psycopg(url)
     except psycopg.Error as error:
@@ -82,7 +82,7 @@ def wrapped(url: str) -> None:
 
 
 def beside(url: str) -> None:
-    """Raise something else while it is dealt with."""
+    """Raise another exception while the database's error is handled."""
     try:
         by_psycopg(url)
     except psycopg.Error:
@@ -90,7 +90,7 @@ def beside(url: str) -> None:
 
 
 def in_a_group(url: str) -> None:
-    """Raise it among others."""
+    """Raise the database's error in an exception group."""
     try:
         by_psycopg(url)
     except psycopg.Error as error:
@@ -98,16 +98,16 @@ def in_a_group(url: str) -> None:
 
 
 class Stubborn(Exception):
-    """Has an attribute that cannot be set."""
+    """An exception with an attribute that cannot be set."""
 
     @property
     def hide_parameters(self) -> bool:
-        """Say no."""
+        """Return False."""
         return False
 
 
 def stubborn(url: str) -> None:
-    """Raise it because of the constraint."""
+    """Raise `Stubborn` from the database's error."""
     try:
         by_psycopg(url)
     except psycopg.Error as error:
@@ -133,7 +133,7 @@ def stubborn(url: str) -> None:
 def test_a_failure_shows_no_row(
     way: Callable[[str], None], connection: psycopg.Connection, database_url: str
 ) -> None:
-    """The constraint is named, the row is not: neither in the message nor in the traceback."""
+    """Message and traceback do not contain the row. The traceback names the constraint."""
     connection.execute(PICKY)
     with pytest.raises(Exception) as caught:
         way(database_url)
@@ -145,14 +145,14 @@ def test_a_failure_shows_no_row(
 
 
 def test_text_that_quotes_nothing_stays() -> None:
-    """The handler's own text may be the reader's only clue."""
+    """The handler's own text stays, because it may be the operator's only clue."""
     error = ValueError("two\nlines: DETAIL and CONTEXT, and\n  DETAIL of them")
 
     assert str(error) == error_text.of(error).message
 
 
 class Declined(Exception):
-    """As web frameworks have them: what is to be told stands in `detail`."""
+    """An exception as in web frameworks: the message is in `detail`."""
 
     def __init__(self, detail: str) -> None:
         self.detail = detail

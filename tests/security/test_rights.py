@@ -1,4 +1,4 @@
-"""The matrix of role × object × verb: the committed one, the catalog's, and the result of real attempts are equal."""
+"""The matrix of role × object × verb is the same in the reference page, in the catalog and in real attempts."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from tests.security.rights import ROLES, granted, matrix, objects, tried
 
 PAGE = REPOSITORY / "docs" / "reference" / "rights.md"
 
-# Every grant in the schema that is not the owner's, and whether it may be handed on.
+# Every grant in the schema to a role other than the owner, and whether it has the grant option.
 GRANTS = """
     SELECT DISTINCT coalesce(r.rolname, 'PUBLIC'), x.is_grantable
     FROM (
@@ -33,7 +33,7 @@ GRANTS = """
     WHERE x.grantee <> o.owner
     ORDER BY 1
 """
-# What a role can have besides grants.
+# Attributes and memberships of our roles: powers that are not grants.
 POWERS = """
     SELECT r.rolname
     FROM pg_roles AS r
@@ -48,7 +48,7 @@ POWERS = """
 
 @pytest.fixture
 def login(administrator: psycopg.Connection, database_url: str) -> Iterator[Login]:
-    """Log in as a fresh member of one of the roles, and of nothing else; of none for the name `public`."""
+    """Log in as a new member of exactly one role; the name `public` makes a member of no role."""
     with logins(administrator, database_url) as log_in:
         yield log_in
 
@@ -57,8 +57,8 @@ def login(administrator: psycopg.Connection, database_url: str) -> Iterator[Logi
 def test_the_granted_rights_are_exactly_the_usable_ones(
     login: Login, connection: psycopg.Connection, role: str
 ) -> None:
-    """A member of one role does each verb on each object and rolls it back. It works where the matrix has a letter,
-    and nowhere else."""
+    """A member of one role tries each verb on each object and rolls it back. The server allows exactly what the matrix
+    lists."""
     rights = granted(connection)
     leaves = [thing for thing in objects(connection) if thing.name == "tasks_done_YYYYMMDD"]
     alike = {thing.oid for thing in leaves} - {leaves[0].oid}
@@ -72,7 +72,7 @@ def test_the_granted_rights_are_exactly_the_usable_ones(
 
 
 def test_every_object_has_its_line(connection: psycopg.Connection) -> None:
-    """A new table, column, function or right is seen in a review; nothing in the schema is of a kind without lines."""
+    """The page lists each table, column, function and right. The schema has no object of another kind."""
     kinds = connection.execute(
         "SELECT DISTINCT d.classid::regclass::text FROM pg_depend AS d"
         " WHERE d.refclassid = 'pg_namespace'::regclass AND d.refobjid = 'orchestrator'::regnamespace ORDER BY 1"
@@ -85,7 +85,7 @@ def test_every_object_has_its_line(connection: psycopg.Connection) -> None:
 
 
 def test_a_new_object_and_a_new_right_are_found(connection: psycopg.Connection) -> None:
-    """Each changes the matrix; so does a right on a single column, and one to PUBLIC."""
+    """A new table, a right on one column and a right of PUBLIC each change the matrix."""
     before = matrix(granted(connection)).splitlines()
 
     connection.execute("CREATE TABLE orchestrator.extra (n integer)")
@@ -103,7 +103,7 @@ def test_a_new_object_and_a_new_right_are_found(connection: psycopg.Connection) 
 
 
 def test_a_leaf_that_differs_from_the_others_is_found(connection: psycopg.Connection) -> None:
-    """They share a line, so they must be alike."""
+    """All partitions of tasks_done share a line, so their rights must be equal."""
     connection.execute(
         "DO $$ BEGIN EXECUTE format('GRANT SELECT ON orchestrator.%I TO orchestrator_producer',"
         " (SELECT min(leaf) FROM orchestrator.day_leaves)); END $$"
@@ -114,12 +114,12 @@ def test_a_leaf_that_differs_from_the_others_is_found(connection: psycopg.Connec
 
 
 def test_no_other_role_has_a_right_and_no_role_can_grant_one(connection: psycopg.Connection) -> None:
-    """Neither PUBLIC nor a stranger, and no grant has the grant option."""
+    """Only our four roles have rights, and no grant has the grant option."""
     four = [(f"orchestrator_{role}", False) for role in sorted(ROLES) if role != "public"]
 
     assert four == connection.execute(GRANTS).fetchall()
 
 
 def test_the_roles_have_no_power_but_their_grants(connection: psycopg.Connection) -> None:
-    """They cannot log in, make roles or databases, replicate, or pass row security; and they are members of nothing."""
+    """They cannot log in, make roles or databases, replicate, or bypass row security. They are members of no role."""
     assert [] == connection.execute(POWERS).fetchall()

@@ -1,7 +1,7 @@
-"""Our sessions, and our statements in a user's session, call no object that others put into a schema of the path.
+"""Our statements call no foreign object of a schema in search_path, in our sessions and in a user's session.
 
-`public` comes first everywhere: in the path of the database, of the login, of the user's own session. It contains a
-trap for each function, operator, type and catalog table that our SQL names (traps.py).
+In these tests `public` comes first in the path of the database, of the login and of the user's own session. It contains
+a trap for each function, operator, type and catalog table that our SQL names (traps.py).
 """
 
 import asyncio
@@ -56,7 +56,7 @@ EXPIRED: tuple[LiteralString, ...] = (
 def templates(
     administrator: psycopg.Connection, server_url: str, template_database: str
 ) -> Iterator[dict[str, str | None]]:
-    """Two databases full of traps, to be cloned: without our schema, and migrated. What was called by the migration."""
+    """Two template databases with traps: one without our schema, and one migrated."""
     run_id = uuid4().hex[:8]
     names = {kind: f"{kind}_{run_id}" for kind in ("orchestrator_test_reference", PLANTED, READY)}
     reference, planted, ready = names.values()
@@ -79,7 +79,7 @@ def templates(
 def trapped(
     administrator: psycopg.Connection, server_url: str, template: str, *, hostile: bool = True
 ) -> Iterator[str]:
-    """Clone a database, with `public` first in its path; give its URL."""
+    """Clone a database and yield its URL; `public` comes first in its path if `hostile`."""
     name = f"orchestrator_test_{uuid4().hex}"
     create(administrator, name, like=template)
     try:
@@ -103,28 +103,28 @@ def create(administrator: psycopg.Connection, name: str, *, like: str) -> None:
 
 @contextmanager
 def looking(server_url: str, name: str) -> Iterator[psycopg.Connection]:
-    """A session of the test's own, which walks into no trap."""
+    """The test's own session, whose path is safe from the traps."""
     with psycopg.connect(make_conninfo(server_url, dbname=name, options=SAFE), autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
 def url(administrator: psycopg.Connection, server_url: str, templates: dict[str, str]) -> Iterator[str]:
-    """A migrated database with traps, `public` first in its path."""
+    """A migrated database with traps. `public` comes first in its path."""
     with trapped(administrator, server_url, templates[READY]) as url:
         yield url
 
 
 @pytest.fixture
 def look(url: str) -> Iterator[psycopg.Connection]:
-    """A session on it that walks into no trap."""
+    """A session on this database, whose path is safe from the traps."""
     with psycopg.connect(make_conninfo(url, options=SAFE), autocommit=True) as connection:
         yield connection
 
 
 @pytest.fixture
 def app(url: str) -> Iterator[Orchestrator]:
-    """An application on it."""
+    """An application on this database."""
     application = Orchestrator(
         url, heartbeat_seconds=0.2, dead_after_seconds=1.0, term_seconds=1.0, poll_seconds=0.2
     )
@@ -133,7 +133,7 @@ def app(url: str) -> Iterator[Orchestrator]:
 
 
 def test_the_traps_are_set(url: str, look: psycopg.Connection) -> None:
-    """A session that is not safe walks into them: exact types, operators, types, tables of the catalog."""
+    """An unsafe session calls them: functions with exact types, operators, types, and tables of the catalog."""
     with psycopg.connect(url, autocommit=True) as unsafe:
         for statement in (
             "SELECT format('%s', 'a'::pg_catalog.text)",
@@ -150,10 +150,10 @@ def test_the_traps_are_set(url: str, look: psycopg.Connection) -> None:
     assert 3000 < value(look, "SELECT count(*) FROM pg_proc WHERE pronamespace = 'public'::regnamespace")
 
 
-def test_a_migration_calls_nothing_of_others(
+def test_a_migration_calls_no_foreign_object(
     administrator: psycopg.Connection, server_url: str, templates: dict[str, str]
 ) -> None:
-    """Up, again, down, and as the script that somebody runs by hand; nor does it build anything of others in."""
+    """Upgrade, second upgrade, downgrade and manual script are safe. No table depends on a foreign object."""
     with trapped(administrator, server_url, templates[PLANTED]) as url:
         migrate.upgrade(url)
         migrate.upgrade(url)
@@ -187,10 +187,10 @@ def test_a_migration_calls_nothing_of_others(
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS)
-def test_an_enqueue_on_what_the_user_holds_calls_nothing_of_others(
+def test_an_enqueue_in_a_users_transaction_calls_no_foreign_object(
     administrator: psycopg.Connection, server_url: str, templates: dict[str, str], kind: str
 ) -> None:
-    """In the user's transaction, whatever his path: one, with a key, later, a set, a set of unlike ones."""
+    """The user's path is hostile: enqueue one task, one with a key and a delay, and sets of equal and unequal tasks."""
 
     async def act(producer: Orchestrator, holding: Holding) -> None:
         await holding.execute("SET search_path = public, pg_catalog")
@@ -207,7 +207,7 @@ def test_an_enqueue_on_what_the_user_holds_calls_nothing_of_others(
         async with ALL_KINDS[kind](url) as holding:
             await act(producer, holding)
 
-    # The drivers and frameworks ask things of their own when they connect; so the path turns hostile after that.
+    # Drivers and frameworks run their own statements when they connect. So the path becomes hostile after that.
     with trapped(administrator, server_url, templates[READY], hostile=False) as url:
         producer = Orchestrator(url)
         run_kind(kind, opened(producer, url))
@@ -220,10 +220,10 @@ def test_an_enqueue_on_what_the_user_holds_calls_nothing_of_others(
     assert 8 == tasks
 
 
-def test_the_functions_and_views_call_nothing_of_others(
+def test_the_functions_and_views_call_no_foreign_object(
     administrator: psycopg.Connection, url: str, look: psycopg.Connection
 ) -> None:
-    """Called by a login whose own path begins with `public`: every role's work, and each view."""
+    """A login whose own path begins with `public` does the work of every role and reads each view."""
     finished = put(look, "completed")
     waiting = put(look)
     statements = [
@@ -268,10 +268,10 @@ def test_the_functions_and_views_call_nothing_of_others(
     assert [] == traps.sprung(look)
 
 
-async def test_a_worker_calls_nothing_of_others(
+async def test_a_worker_calls_no_foreign_object(
     app: Orchestrator, look: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through its whole life: it serves, leads, takes back, times out and tidies up; every end that a task can have."""
+    """The worker runs tasks to every possible end, leads, recovers orphans, ends timeouts and deletes expired rows."""
     monkeypatch.setattr("orchestrator.worker.duties.TIMEOUTS_DELAY_SECONDS", 0.0)
     monkeypatch.setattr("orchestrator.worker.duties.TIMEOUTS_EVERY_SECONDS", 0.2)
     gate, snoozed = asyncio.Event(), list[int]()
@@ -348,12 +348,12 @@ async def test_a_worker_calls_nothing_of_others(
         "completed",
     )
     assert list(ended) == [status(look, n) for n in ids[: len(ended)]]
-    # Nor was an end refused because a trap has another kind or result, which would be tried again.
+    # A trap with another kind or result would refuse an outcome, and the attempt would be repeated: none was.
     assert [[], []] == [attempts(look, n) for n in ids[len(hows) - 1 : len(ended)]]
 
 
 def left_behind(look: psycopg.Connection) -> list[int]:
-    """Put what a dead worker has left, and what is past its time."""
+    """Insert expired rows, a dead worker, and two tasks that it held; return their ids."""
     gone = uuid4()
     look.execute(
         "INSERT INTO orchestrator.workers (id, host, pid, version, queues, capacity, beat_at)"
@@ -367,12 +367,12 @@ def left_behind(look: psycopg.Connection) -> list[int]:
 
 
 def tidied(seen: list[events.Event]) -> bool:
-    """Tell whether the last of the kinds that expire has been deleted."""
+    """Return whether the leader has deleted the expired statistics, the last kind of row that it deletes."""
     return any(isinstance(event, events.RowsExpired) and event.kind == "statistics" for event in seen)
 
 
 def hang(look: psycopg.Connection) -> int:
-    """Put a task that the worker holds, and ought to have ended long ago."""
+    """Insert a task that the worker holds and whose timeout is long past."""
     return put(
         look, "running", type="end", max_attempts=1, timeout=timedelta(seconds=1), started_at="2001-01-01",
         worker_id=value(look, "SELECT id FROM orchestrator.workers WHERE state = 'running'"), claimed_at="2001-01-01",
@@ -391,8 +391,8 @@ def hang(look: psycopg.Connection) -> int:
         "resume --after-restore --yes",
     ],
 )  # fmt: skip
-def test_no_command_calls_anything_of_others(url: str, look: psycopg.Connection, words: str) -> None:
-    """What a person types at a terminal."""
+def test_no_command_calls_a_foreign_object(url: str, look: psycopg.Connection, words: str) -> None:
+    """The commands run on the database with the hostile path."""
     task_id = put(look)
 
     ran = in_process.run(*words.format(id=task_id).split(), url=url)
@@ -405,7 +405,7 @@ def test_no_command_calls_anything_of_others(url: str, look: psycopg.Connection,
 def test_a_handlers_own_transaction_keeps_the_path_of_its_user(
     administrator: psycopg.Connection, server_url: str, templates: dict[str, str]
 ) -> None:
-    """It finds its tables without their schema, as everywhere else in the application; also after the task's end."""
+    """The handler finds its tables without a schema name, as the rest of the application does."""
     with trapped(administrator, server_url, templates[READY], hostile=False) as url:
         with psycopg.connect(url, autocommit=True) as owner:
             owner.execute("CREATE TABLE public.ledger (path text)")
@@ -426,7 +426,7 @@ def test_a_handlers_own_transaction_keeps_the_path_of_its_user(
 
 
 def test_a_safe_path_stays_out_of_a_pooler(url: str, tmp_path: Path) -> None:
-    """In transaction mode a setting would stay for the next client. An enqueue is safe there all the same."""
+    """In transaction mode a setting would stay for the next client, so we set none. An enqueue is safe without it."""
     if bouncer.PROGRAM is None:
         pytest.skip("pgbouncer is not installed; Debian: apt-get install pgbouncer")
     with bouncer.bouncing(url, tmp_path, pool_size=1) as through:

@@ -1,7 +1,7 @@
-"""TLS with verify-full, as in docs/howto/tls.md: the right server is accepted, and every other is refused.
+"""TLS with verify-full, as in docs/howto/tls.md: we accept the right server and refuse every other server.
 
-The server accepts plaintext too, so that the test would see a fallback. It is Debian's: the embedded server is built
-without TLS.
+The server accepts plaintext too, so the tests would see a fallback. It is Debian's PostgreSQL, because the embedded
+server is built without TLS.
 """
 
 import re
@@ -30,12 +30,14 @@ from tests.worker.processes import run, worker
 BINARIES = debian_binaries("15")
 pytestmark = [
     pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificates"),
-    pytest.mark.skipif(not BINARIES.exists(), reason="Debian's PostgreSQL 15 speaks TLS, and is not here"),
+    pytest.mark.skipif(
+        not BINARIES.exists(), reason="Debian's PostgreSQL 15 is needed for TLS, and is not installed"
+    ),
 ]
 
 SHOP = "tests.worker.tasks:app"
 SESSIONS = next(b.text for b in blocks(PAGE.read_text()) if b.language == "sql")
-# What each other server is refused with, by the page.
+# The message with which we refuse each wrong server, as the page gives it.
 REFUSALS = {
     "another name": "does not match host name",
     "another authority": "certificate verify failed",
@@ -45,7 +47,7 @@ NO_TLS = "server does not support SSL, but SSL was required"
 
 
 class Place:
-    """A server, the certificates it can show, and the address by which it is called."""
+    """A server, the certificates that it can show, and its URL."""
 
     def __init__(self, folder: Path) -> None:
         self.good = certify(folder / "good")
@@ -60,18 +62,18 @@ class Place:
         self.server = Server(BINARIES, folder / "server", settings=settings)
 
     def url(self, **more: str) -> str:
-        """Return the address, with verify-full."""
+        """Return the URL, with verify-full."""
         given = {"sslmode": "verify-full", "sslrootcert": str(self.good / "ca.crt"), **more}
         words = "&".join(f"{name}={value}" for name, value in given.items())
         return f"postgresql://jane@{NAME}:{self.server.port}/postgres?{words}"
 
     def shows(self, which: str) -> None:
-        """Show another certificate, and wait until it is shown."""
+        """Show another certificate, and wait until new connections get it."""
         self.shown.show(self.server, self.others.get(which, self.good))
         eventually(lambda: refusal_of(self.url()) == REFUSALS.get(which, ""), f"{which} is shown")
 
     def _signed(self, folder: Path, **how: str) -> Path:
-        # By the good authority: only the name, or the term, is wrong.
+        # The good authority signs it: only the name, or the period of validity, is wrong.
         folder.mkdir()
         for name in ("ca.crt", "ca.key"):
             shutil.copy(self.good / name, folder)
@@ -85,7 +87,7 @@ class Place:
 
 
 def refusal_of(url: str) -> str:
-    """Return which of the refusals a connection meets; nothing if it succeeds."""
+    """Return the refusal that a connection gets, or an empty text if it succeeds."""
     try:
         psycopg.connect(url).close()
     except psycopg.OperationalError as error:
@@ -95,7 +97,7 @@ def refusal_of(url: str) -> str:
 
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
-    """A migrated server that speaks TLS, and takes plaintext as well."""
+    """A migrated server that accepts TLS and plaintext."""
     with temporary_directory() as folder:
         folder.chmod(0o755)
         place = Place(folder)
@@ -111,7 +113,7 @@ def place() -> Iterator[Place]:
 
 @pytest.fixture
 def connection(place: Place) -> Iterator[psycopg.Connection]:
-    """A session beside it all, in plaintext; the good certificate is back afterwards."""
+    """The test's own session, in plaintext. After the test the server shows the good certificate again."""
     with psycopg.connect(place.server.url(), autocommit=True) as connection:
         yield connection
         connection.execute("TRUNCATE orchestrator.tasks")
@@ -119,14 +121,14 @@ def connection(place: Place) -> Iterator[psycopg.Connection]:
 
 
 def in_plaintext(server: Server) -> list[str]:
-    """Return the lines of the server's log that let jane in without TLS."""
+    """Return the lines of the server's log that report a connection of jane without TLS."""
     return re.findall(r"connection authorized: user=jane (?!.*SSL enabled).*", server.log)
 
 
 def test_all_our_connections_are_encrypted(
     place: Place, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """A producer's pool, a worker's sessions and lines: each is TLS, by the page's query."""
+    """The page's query shows TLS for the sessions of the producer's pool and for each session of the worker."""
     app = Orchestrator(place.url())
     app.enqueue("shop.add", {"first": 1, "second": 2})
     with worker(place.url(), tmp_path / "log") as process:
@@ -147,7 +149,7 @@ def test_all_our_connections_are_encrypted(
 
 @pytest.mark.parametrize("which", REFUSALS)
 def test_another_server_is_refused(place: Place, connection: psycopg.Connection, which: str) -> None:
-    """By producers, workers and commands, in the words of the page, and nobody goes on in plaintext."""
+    """Producers, workers and commands refuse it with the page's message. No connection falls back to plaintext."""
     place.shows(which)
     app = Orchestrator(place.url(), pool_timeout_seconds=0.3)
 
@@ -167,7 +169,7 @@ def test_another_server_is_refused(place: Place, connection: psycopg.Connection,
 
 
 def test_a_server_without_tls_is_refused(server_url: str) -> None:
-    """Where the default would have gone on in plaintext."""
+    """With verify-full the command fails. With libpq's default it connects in plaintext."""
     with servers.private(embedded_folder.binaries(), migrated=False) as server:
         plain = make_conninfo(server.url())
         done = run("migrate", url=make_conninfo(plain, sslmode="verify-full", sslrootcert=str(PAGE)))
@@ -178,10 +180,10 @@ def test_a_server_without_tls_is_refused(server_url: str) -> None:
     assert (None, migrate.head()) == by_default
 
 
-def test_a_worker_that_meets_a_wrong_server_waits_for_the_right_one(
+def test_a_worker_waits_for_the_right_server(
     place: Place, connection: psycopg.Connection, tmp_path: Path
 ) -> None:
-    """Cut off, and then answered by somebody else: it says so, claims nothing, and goes on with the right one."""
+    """Its connections end and it reaches a wrong server: it logs why, claims nothing, and resumes on the right one."""
     with worker(place.url(), tmp_path / "log") as process:
         eventually(lambda: process.has_logged("worker started"), "it serves")
         place.shows("another authority")
@@ -196,8 +198,10 @@ def test_a_worker_that_meets_a_wrong_server_waits_for_the_right_one(
     assert [] == in_plaintext(place.server)
 
 
-def test_the_fallback_that_is_looked_for_would_be_seen(place: Place, connection: psycopg.Connection) -> None:
-    """Without verify-full jane gets in, by plaintext, whatever the certificate; then the log says so."""
+def test_the_search_would_find_a_connection_in_plaintext(
+    place: Place, connection: psycopg.Connection
+) -> None:
+    """With sslmode=disable jane connects in plaintext, and the server's log shows it."""
     psycopg.connect(place.url(sslmode="disable")).close()
 
     seen = in_plaintext(place.server)

@@ -1,10 +1,10 @@
-"""Functions, operators, types and tables in `public` that stand in for PostgreSQL's own.
+"""Traps: functions, operators, types and tables in `public` with the names of PostgreSQL's own.
 
 The names and types come from our SQL files and from the catalog of a migrated database. A trap that is called advances
 a sequence of its name, which no ROLLBACK undoes, and raises an error.
 
-An exactly typed function is preferred to a polymorphic one of pg_catalog at any order of the path. So each polymorphic
-argument has a trap for each type that our tables and functions use.
+PostgreSQL prefers a function with exact types to a polymorphic one of pg_catalog, whatever the order of the path. So
+each polymorphic argument has a trap for each type that our tables and functions use.
 """
 
 import re
@@ -20,7 +20,7 @@ CALLED = re.compile(r"\b([a-z_][a-z0-9_]*)\s*\(")
 WORD = re.compile(r"\b[a-z_][a-z0-9_]*\b")
 OPERATOR = re.compile(r"[-+*/<>=~!@#%^&|?]+")
 
-# Every type of a column or an argument of ours, and of what our SQL calls, with their arrays.
+# Every type of our columns and arguments, and of the functions and tables that our SQL names, with its array type.
 TYPES = """
     WITH used AS (
         SELECT a.atttypid AS oid FROM pg_attribute AS a JOIN pg_class AS c ON c.oid = a.attrelid
@@ -53,7 +53,7 @@ OPERATORS = """
     FROM pg_operator AS o
     WHERE o.oprnamespace = 'pg_catalog'::regnamespace AND o.oprname = ANY (%(operators)s)
 """
-# What is compared without an operator of just these types: one side is converted, unless a trap fits better.
+# The implicit casts. Without an operator for a pair of types PostgreSQL converts one side, unless a trap fits better.
 CONVERTED = """
     SELECT format_type(k.castsource, NULL), format_type(k.casttarget, NULL) FROM pg_cast AS k WHERE k.castcontext = 'i'
 """
@@ -73,7 +73,7 @@ BATCH = 400
 
 
 class Function(NamedTuple):
-    """One signature to be planted; `kind` is function, set or aggregate."""
+    """The signature of one trap; `kind` is function, set or aggregate."""
 
     name: str
     arguments: tuple[str, ...]
@@ -82,7 +82,7 @@ class Function(NamedTuple):
 
 
 class Operator(NamedTuple):
-    """The same for an operator; an empty side is none."""
+    """The signature of one operator; `left` is empty for a prefix operator."""
 
     name: str
     left: str
@@ -91,7 +91,7 @@ class Operator(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What is to be planted."""
+    """All traps to create."""
 
     functions: list[Function]
     operators: list[Operator]
@@ -100,14 +100,14 @@ class Plan(NamedTuple):
 
 
 def sources() -> str:
-    """Return all SQL of ours, without its comments: the package's, the migrations', and what lies in Python."""
+    """Return all our SQL without comments: of the package, of the migrations, and of Python files that contain SQL."""
     paths = [*(ROOT / "orchestrator").rglob("*.sql"), *(ROOT / "migrations").rglob("*.sql")]
     paths += [ROOT / "migrations" / "env.py", *(ROOT / "orchestrator" / "operate").glob("*.py")]
     return "\n".join(re.sub(r"--[^\n]*", "", path.read_text()) for path in sorted(paths))
 
 
 def plan(reference: psycopg.Connection) -> Plan:
-    """Collect what our SQL names; `reference` is a session on a migrated database without traps."""
+    """Collect the names in our SQL; `reference` is a session on a migrated database without traps."""
     text = sources()
     given = {
         "called": sorted(set(CALLED.findall(text))),
@@ -133,7 +133,7 @@ def plan(reference: psycopg.Connection) -> Plan:
 def operators(
     reference: psycopg.Connection, given: dict[str, list[str]], arrays: dict[str, str | None], known: set[str]
 ) -> list[Operator]:
-    """Collect the operators, and those of two types of which one would be converted to the other."""
+    """Collect the operators, also for each pair of types of which PostgreSQL converts one to the other."""
     converted = reference.execute(CONVERTED).fetchall()
     found: set[Operator] = set()
     for name, left, right, returned in reference.execute(OPERATORS, given).fetchall():
@@ -149,7 +149,7 @@ def operators(
 def expanded(
     arguments: list[str], result: str, arrays: dict[str, str | None], *, variadic: bool
 ) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield a signature for each type that its polymorphic arguments may have; itself, if it has none."""
+    """Yield a signature for each type of the polymorphic arguments, or the given one if it has no such argument."""
     if not POLYMORPHIC.intersection(arguments):
         yield tuple(arguments), result
         return
@@ -167,7 +167,7 @@ def expanded(
 
 
 def plant(connection: psycopg.Connection, what: Plan) -> None:
-    """Plant it all; whoever works in this database may call it."""
+    """Create all traps. Every role may call them."""
     connection.execute("SET search_path = pg_catalog, pg_temp")
     connection.execute("CREATE SCHEMA trap; GRANT USAGE ON SCHEMA trap, public TO PUBLIC")
     names = sorted(
@@ -183,13 +183,13 @@ def plant(connection: psycopg.Connection, what: Plan) -> None:
     run(connection, (text for number, one in enumerate(what.functions) for text in planted(number, one)))
     run(connection, (text for number, one in enumerate(what.operators) for text in operator(number, one)))
     run(connection, (text for name in what.tables for text in table(name)))
-    # Last: from here on public.text is one of them.
+    # The types come last: after this statement public.text is a trap.
     run(connection, (text for name in what.types for text in domain(name)))
     connection.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO PUBLIC")
 
 
 def run(connection: psycopg.Connection, statements: Iterable[str]) -> None:
-    """Run many at once, each by itself where several do not go: some types only C functions take."""
+    """Run the statements in batches; skip each one that fails, because only C functions take some types."""
     waiting = list(statements)
     while waiting:
         batch, waiting = waiting[:BATCH], waiting[BATCH:]
@@ -198,7 +198,7 @@ def run(connection: psycopg.Connection, statements: Iterable[str]) -> None:
 
 
 def planted(number: int, one: Function) -> Iterator[str]:
-    """Yield what makes a function or an aggregate; of another result where its own is none that PL/pgSQL has."""
+    """Yield the statements for a function or an aggregate. The second function is for results that PL/pgSQL lacks."""
     called = f"public.{quoted(one.name)}"
     if one.kind == "aggregate":
         state = f"trap.state_{number}"
@@ -212,7 +212,7 @@ def planted(number: int, one: Function) -> Iterator[str]:
 
 
 def function(name: str, called: str, arguments: tuple[str, ...], result: str) -> str:
-    """Return what makes a function that tells of itself under a name."""
+    """Return the statement for a function that advances the sequence of a name and raises an error."""
     place = "trap." + quoted(name)
     says = literal("TRAP " + name.replace("%", "%%"))
     body = f"BEGIN PERFORM pg_catalog.nextval({literal(place)}); RAISE EXCEPTION {says}; END"
@@ -240,7 +240,7 @@ def domain(name: str) -> Iterator[str]:
 
 
 def sprung(connection: psycopg.Connection) -> list[str]:
-    """Return the names of the traps that were called."""
+    """Return the names of the traps that any session has called."""
     connection.execute("SET search_path = pg_catalog, pg_temp")
     rows = connection.execute(
         "SELECT s.sequencename FROM pg_sequences AS s"
@@ -258,7 +258,7 @@ def literal(text: str) -> str:
 
 
 def path_of(kind: str, name: str) -> sql.Composed:
-    """Return what puts `public` first in the path of a database or a role."""
+    """Return the statement that puts `public` first in the path of a database or a role."""
     return sql.SQL("ALTER {} {} SET search_path = public, pg_catalog").format(
         sql.SQL(kind), sql.Identifier(name)
     )
