@@ -13,13 +13,13 @@ TAKEN = "23505"
 # An error inside a function does not count, such as 22023, "cannot extract elements from an object".
 NO_VALUE = {
     "22003": "a number out of range",
-    "22007": "no time",
+    "22007": "not a time",
     "22008": "a time out of range",
-    "22009": "no time zone",
-    "22015": "a span of time out of range",
-    "22021": "no UTF-8",
+    "22009": "not a time zone",
+    "22015": "an interval out of range",
+    "22021": "not UTF-8",
     "2201W": "a limit below 0",
-    "22P02": "no text of its type",
+    "22P02": "text that is no value of its type",
     "22P05": "NUL in JSON",
     "54001": "nested deeper than PostgreSQL reads",
 }
@@ -40,7 +40,7 @@ def by_name(error: Exception) -> str | None:
                 return state
             return f"{state}, {NO_VALUE[state]}" if state in NO_VALUE else None
         case psycopg.DataError() | UnicodeEncodeError():
-            return "the driver's, no text"  # the client does not send NUL or a lone surrogate
+            return "by the driver: NUL or a lone surrogate, which it does not send"
         case TypeError() if "no option" in str(error) or "unexpected" in str(error):
             return "TypeError"
         case _:

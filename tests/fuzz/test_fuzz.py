@@ -77,7 +77,7 @@ def test_only_the_projects_own_errors_count_as_a_refusal(error: Exception, name:
     ("statement", "name"),
     [
         ("SELECT orchestrator.enqueue('')", "OR006"),
-        ("SELECT orchestrator.enqueue('mail', '{', '')", "22P02, no text of its type"),
+        ("SELECT orchestrator.enqueue('mail', '{', '')", "22P02, text that is no value of its type"),
         ("INSERT INTO orchestrator.settings (oldest_code, only_row) VALUES (1, false)", None),
         ("INSERT INTO orchestrator.types (name) VALUES ('mail')", None),
         ("SELECT orchestrator.nothing()", None),

@@ -51,7 +51,7 @@ def main() -> None:
 def verdict(walk: Walk) -> str:
     if walk.found is not None:
         return f"{walk.found.invariant}\n{walk.found}"
-    return "nothing is wrong" if walk.finished else "not finished"
+    return "no invariant is broken" if walk.finished else "not finished"
 
 
 def say(line: str) -> None:

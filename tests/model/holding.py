@@ -184,7 +184,7 @@ def beat(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules)
 
 
 def renewed(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules) -> object:
-    """Return the leading row as a beat leaves it."""
+    """Return the leader's row after a beat."""
     lead = server.now.lead
     if memory.term is None:
         return lead

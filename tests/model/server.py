@@ -86,7 +86,7 @@ class Server(NamedTuple):
         return self._replace(now=self.now._replace(**changes), disk=None)
 
     def lazy(self, **changes: Any) -> "list[Server]":
-        """Return the two servers after a commit that does not wait: it is on disk, or it is not."""
+        """Return the possible servers after a commit that does not wait: it is on disk, or it is not."""
         now = self.now._replace(**changes)
         if now == self.now:
             return [self]

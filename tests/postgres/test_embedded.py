@@ -26,7 +26,7 @@ from tests.tiers import long
 
 GOES_SECONDS = 60
 GONE_SECONDS = 5
-"""The promise is "a couple of seconds"; it takes 0.1 s, and this machine may be busy."""
+"""The server must stop within a few seconds of its last user. It takes 0.1 s, but the machine may be busy."""
 
 USER = """
 import sys
@@ -424,7 +424,7 @@ def test_no_other_user_can_reach_the_server(home: Path) -> None:
 
 
 def test_directory_of_another_user_is_refused(home: Path) -> None:
-    """So is a directory that every user may write to."""
+    """A directory that every user may write to counts as one."""
     home.mkdir()
     home.chmod(0o777)
 
