@@ -1,7 +1,7 @@
 """`python -m tests.fuzz`: 100,000 calls with any content, with any seed, and the counts.
 
-It runs in rounds, each with a seed of its own, because hypothesis remembers all its examples. For a failure it
-prints the smallest call that fails.
+It runs in rounds, each with its own seed, because hypothesis keeps all its examples in memory. For a failure it prints
+the smallest call that fails.
 """
 
 import argparse
@@ -21,13 +21,13 @@ from tests.fuzz.refusals import table
 from tests.fuzz.task_run import Shop, opened
 
 ROUND = 1000
-# Of five rounds, one calls functions, one edits tasks, and in three others are enqueued, and live their lives.
+# Of five rounds, one calls functions, one edits tasks, and three enqueue tasks and run them to their end.
 OTHERS = 5
 NOTE_CHARACTERS_MAX = 3000
 
 
 def main() -> int:
-    """Do what the command line asks for; 1 when a call came to something that must not be."""
+    """Run what the command line asks for. Return 1 if a call had a fault."""
     asked = arguments()
     began = time.monotonic()
     with servers.private(embedded_folder.binaries()) as server, opened(server.url()) as shop:
@@ -46,7 +46,7 @@ def arguments() -> argparse.Namespace:
 
 
 def rounds(shop: Shop, calls: int, first_seed: int) -> bool:
-    """Call on, until there were so many or one came to what must not be."""
+    """Run all calls, or stop at the first fault. Return whether there was none."""
     say(f"seed {first_seed}")
     others = functions.calls(functions.callable_ones(shop.hand), functions.shelf(shop.hand))
     began = time.monotonic()
@@ -69,7 +69,7 @@ def rounds(shop: Shop, calls: int, first_seed: int) -> bool:
 
 
 def tried(count: int, number: int, work: Callable[..., Any]) -> None:
-    """Let hypothesis call so often; raises what went wrong in the smallest call that did."""
+    """Let hypothesis make this many calls. It raises the error of the smallest call that fails."""
     limits = settings(
         max_examples=count,
         database=None,

@@ -39,12 +39,12 @@ SOUND = {
     "text[]": "{a}", "uuid": "00000000-0000-0000-0000-000000000000", "uuid[]": "{}",
 }  # fmt: skip
 INFINITE = {"interval": ("infinity", "-infinity")}
-# The one-line refusal of a name of a megabyte has no room for it.
+# A refusal is one line. It must not repeat a name of a megabyte.
 REFUSAL_CHARACTERS_MAX = 400
 
 
 def calls(function: Function, server_version: int) -> Iterator[FunctionCall]:
-    """Yield one call for each edge of each argument, and one without any but those that must be given."""
+    """Yield one call for each edge of each argument, and one with the required arguments only."""
     always = {name: SOUND[kind] for name, kind in function.arguments[: function.required]}
     yield FunctionCall(function, always)
     for name, kind in function.arguments:
@@ -53,7 +53,7 @@ def calls(function: Function, server_version: int) -> Iterator[FunctionCall]:
 
 
 def fault(call: FunctionCall, error: psycopg.Error) -> str | None:
-    """Say what is wrong with a refusal; None: nothing, it is one line of ours."""
+    """Return what is wrong with a refusal, or None: it is one line, with the project's own SQLSTATE or a taken key."""
     message = (error.diag.message_primary or "") + (error.diag.message_hint or "")
     given = {
         name: value if value is None or len(value) < 80 else f"{value[:60]}…"

@@ -21,7 +21,7 @@ ARGUMENTS = {
     "tags": "text[]", "metadata": "jsonb", "trace_context": "jsonb",
 }  # fmt: skip
 
-# All that a claim or an attempt reads, but the counters.
+# All columns that a claim or an attempt reads, except the counters.
 EDITABLE = {
     "payload": "jsonb", "metadata": "jsonb", "trace_context": "jsonb", "error": "jsonb", "progress": "jsonb",
     "result": "jsonb", "tags": "text[]", "timeout": "interval", "max_attempts": "smallint", "type": "text",
@@ -30,14 +30,14 @@ EDITABLE = {
 
 
 class Doors(NamedTuple):
-    """What a producer may hold: an application, and a session under the producer's role."""
+    """What a producer may use: an application, and a session under the producer's role."""
 
     app: Orchestrator
     session: psycopg.Connection
 
 
 class Way(NamedTuple):
-    """How something is enqueued, with what; `sent` are the payloads, where Python said them."""
+    """One way to enqueue, with its arguments. `sent`: the payloads, if Python enqueues them."""
 
     name: str
     enqueue: Callable[[Doors], list[int]]
@@ -79,14 +79,14 @@ def function_one(arguments: Mapping[str, str]) -> Way:
 
 
 def function_many(items: Any) -> Way:
-    """Call enqueue_many() with JSON that may be anything."""
+    """Call enqueue_many() with any JSON."""
     given = {"tasks": values.dumps(items)}
     query = "SELECT id FROM orchestrator.enqueue_many(%(tasks)s::jsonb)"
     return Way("enqueue_many()", lambda doors: ids(doors.session.execute(query, given)), None, items)
 
 
 def function_alike(payloads: Any, alike: Any) -> Way:
-    """Call enqueue_alike() likewise."""
+    """Call enqueue_alike() with any JSON."""
     given = {"payloads": values.dumps(payloads), "alike": values.dumps(alike)}
     query = "SELECT unnest(orchestrator.enqueue_alike(%(payloads)s::jsonb, %(alike)s::jsonb))"
     return Way(
@@ -106,7 +106,7 @@ def insert(columns: Mapping[str, str]) -> Way:
 def called(
     session: psycopg.Connection, name: str, arguments: Mapping[str, str], types: Mapping[str, str]
 ) -> list[int]:
-    """Call a function by its arguments' names; return what it answers first, where that are numbers."""
+    """Call a function with named arguments; return the ids that it returns."""
     query = sql.SQL("SELECT * FROM {}({}) AS answer").format(
         sql.Identifier("orchestrator", name),
         sql.SQL(", ").join(
@@ -124,13 +124,13 @@ def ids(cursor: psycopg.Cursor[tuple[Any, ...]]) -> list[int]:
 
 
 class Edit(NamedTuple):
-    """A column of a task, and what somebody writes into it."""
+    """A column of a task, and a new value for it."""
 
     column: str
     value: str
 
     def write(self, connection: psycopg.Connection, task_id: int) -> None:
-        """Write it into this task."""
+        """Write the value into this task."""
         query = sql.SQL("UPDATE orchestrator.tasks SET {} = %s::{} WHERE id = %s").format(
             sql.Identifier(self.column), sql.SQL(EDITABLE[self.column])
         )
@@ -138,7 +138,7 @@ class Edit(NamedTuple):
 
 
 def subset(types: Mapping[str, str], *, always: str) -> st.SearchStrategy[dict[str, str]]:
-    """Give some of these, each anything that its type may be."""
+    """Draw some of these arguments, each with any value for its type."""
     by_name = {name: values.BY_TYPE[kind] for name, kind in types.items()}
     return st.fixed_dictionaries({always: by_name.pop(always)}, optional=by_name)
 

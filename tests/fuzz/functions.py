@@ -1,4 +1,4 @@
-"""Every function that a role may call, from the catalog, called with any values of its arguments' types."""
+"""Every function in the catalog that a role may call, with any values of its arguments' types."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -28,7 +28,7 @@ CALLABLE = """
 
 
 class Function(NamedTuple):
-    """A function as one role may call it: its arguments and their types, the first so many of them always given."""
+    """A function that one role may call, with its arguments and their types. The first `required` are always given."""
 
     name: str
     role: str
@@ -37,13 +37,13 @@ class Function(NamedTuple):
 
 
 class FunctionCall(NamedTuple):
-    """A function, and what it is given."""
+    """A call of a function, with its arguments."""
 
     function: Function
     given: Mapping[str, str | None]
 
     def within(self, connection: psycopg.Connection) -> None:
-        """Make the call in the transaction that is open, under the role that may."""
+        """Make the call in the open transaction, under the function's role."""
         connection.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(self.function.role)))
         types = dict(self.function.arguments)
         arguments = [
@@ -57,13 +57,13 @@ class FunctionCall(NamedTuple):
 
 
 def callable_ones(connection: psycopg.Connection) -> list[Function]:
-    """Read from the catalog what may be called."""
+    """Read from the catalog the functions that the roles may call."""
     rows = connection.execute(CALLABLE.encode()).fetchall()
     return [Function(name, role, tuple(arguments), required) for name, role, arguments, required in rows]
 
 
 def calls(functions: list[Function], known: Mapping[str, str]) -> st.SearchStrategy[FunctionCall]:
-    """Call any of them; `known`: a text for each type that names something which is there."""
+    """Draw a call of any of them. `known`: for a type, the text of an existing task, queue or worker."""
     return st.sampled_from(functions).flatmap(lambda function: call_of(function, known))
 
 
@@ -78,7 +78,7 @@ def call_of(function: Function, known: Mapping[str, str]) -> st.SearchStrategy[F
 
 
 def shelf(connection: psycopg.Connection) -> dict[str, str]:
-    """Make something of each kind that calls may name: a task in a queue, and a worker."""
+    """Return a value of each kind that exists: the id of a new task, a queue, and the id of a worker."""
     with connection.transaction():
         (task_id,) = connection.execute(
             "SELECT orchestrator.enqueue('mail', %s, delay => '1 year')", [Jsonb({"a": 1})]

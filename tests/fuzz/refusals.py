@@ -1,4 +1,4 @@
-"""The refusals that count as refusals by name."""
+"""The errors that count as a refusal by name."""
 
 from collections import Counter
 
@@ -6,27 +6,27 @@ import psycopg
 
 from orchestrator.errors import EnqueueRefused
 
-# Ours (reference/sql.md), and the one that everybody knows: a unique violation, for a key that is taken.
+# The project's own SQLSTATEs (reference/sql.md), and the standard one of a unique violation, for a key that is taken.
 OURS = "OR"
 TAKEN = "23505"
-# What is no value of its type, or beyond it: PostgreSQL's own names, with the value in its words. Not what a function
-# gets wrong within itself, such as 22023, "cannot extract elements from an object".
+# PostgreSQL's own errors for a value that is no value of its type, or out of its range. Their message has the value.
+# An error inside a function does not count, such as 22023, "cannot extract elements from an object".
 NO_VALUE = {
     "22003": "a number out of range",
-    "22007": "no time",
+    "22007": "not a time",
     "22008": "a time out of range",
-    "22009": "no time zone",
-    "22015": "a span of time out of range",
-    "22021": "no UTF-8",
+    "22009": "not a time zone",
+    "22015": "an interval out of range",
+    "22021": "not UTF-8",
     "2201W": "a limit below 0",
-    "22P02": "no text of its type",
+    "22P02": "text that is no value of its type",
     "22P05": "NUL in JSON",
     "54001": "nested deeper than PostgreSQL reads",
 }
 
 
 def by_name(error: Exception) -> str | None:
-    """Say by which name a call was refused; None: by none, which must not be."""
+    """Return the name of a refusal, or None for an error that is a fault."""
     match error:
         case EnqueueRefused():
             state = error.sqlstate
@@ -40,7 +40,7 @@ def by_name(error: Exception) -> str | None:
                 return state
             return f"{state}, {NO_VALUE[state]}" if state in NO_VALUE else None
         case psycopg.DataError() | UnicodeEncodeError():
-            return "the driver's, no text"  # NUL or half a character never leaves the client
+            return "by the driver: NUL or a lone surrogate, which it does not send"
         case TypeError() if "no option" in str(error) or "unexpected" in str(error):
             return "TypeError"
         case _:
@@ -48,7 +48,7 @@ def by_name(error: Exception) -> str | None:
 
 
 def table(tally: Counter[str]) -> str:
-    """Return the counts, the commonest first."""
+    """Return the counts, the largest first."""
     return "\n".join(
         f"  {count:8,}  {what}" for what, count in sorted(tally.items(), key=lambda kv: (-kv[1], kv[0]))
     )

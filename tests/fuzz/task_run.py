@@ -1,4 +1,4 @@
-"""One call, and the life of its tasks: claimed, decoded, run, ended, read back, with a worker's own functions."""
+"""One call, and the run of its tasks with a worker's own functions: claimed, decoded, run, ended and read back."""
 
 import math
 from collections import Counter
@@ -25,7 +25,7 @@ from tests.fuzz.refusals import by_name
 from tests.stations.worker import Mate
 
 RESULT_BYTES_MAX = 1_048_576
-# Classes of SQLSTATE that nobody should be told: internal errors, and statements of ours that are wrong.
+# Classes of SQLSTATE that no caller may get: internal errors, and errors in the project's own statements.
 INTERNAL = ("XX", "42")
 DECLARED = """
     INSERT INTO orchestrator.queues (name, priority, timeout, aging, state) VALUES
@@ -44,7 +44,7 @@ STORED = """
 
 @dataclass(slots=True)
 class Seen:
-    """What a handler was given, and what it is to do; a stand-in for every handler there could be."""
+    """What the handler got, and what it must do: raise or return `does`. `beside`: its metadata and tags."""
 
     does: Any = None
     arguments: dict[str, Any] | None = None
@@ -53,7 +53,7 @@ class Seen:
 
 @dataclass
 class Shop:
-    """A database with a producer, a worker and a person."""
+    """A database with a producer, a worker and an operator. `hand` is the operator's session."""
 
     doors: Doors
     mate: Mate
@@ -73,7 +73,7 @@ class Shop:
         )  # fmt: skip
 
     def live(self, way: Way, does: Any) -> None:
-        """Enqueue; what gets in must come back equal, run, and end as it was meant to."""
+        """Enqueue. An accepted task must come back equal, run, and end as intended."""
         try:
             ids = way.enqueue(self.doors)
         except Exception as error:
@@ -100,7 +100,7 @@ class Shop:
             self.run(task, stored[task.id], does)
 
     def edit(self, edit: Edit, does: Any) -> None:
-        """Let the owner of the table write anything into a task: a worker can claim and end it all the same."""
+        """Let the table's owner write any value into a task. A worker must still be able to claim and end it."""
         (task_id,) = self.hand.execute(EDITED.encode()).fetchone() or (0,)
         with self.cleared([task_id]):
             self.edited(task_id, edit, does)
@@ -124,14 +124,14 @@ class Shop:
 
     @contextmanager
     def cleared(self, ids: list[int]) -> Iterator[None]:
-        """Leave nothing of a call for the next one to claim, least of all where it failed."""
+        """Delete the tasks of a call, also after a failure, so that the next call does not claim them."""
         try:
             yield
         finally:
             self.hand.execute("DELETE FROM orchestrator.tasks WHERE id = ANY (%s)", [ids])
 
     def call(self, call: FunctionCall) -> None:
-        """Call a function in a transaction that is taken back."""
+        """Call a function in a transaction that is rolled back."""
         try:
             with self.hand.transaction(force_rollback=True):
                 call.within(self.hand)
@@ -147,12 +147,12 @@ class Shop:
         return await answer.tasks()
 
     def run(self, task: Claimed, stored: tuple[Any, ...], does: Any) -> None:
-        """Run one attempt, end it, and compare what is there with what was meant."""
+        """Run one attempt, end it, and compare the stored end with the intended one."""
         self.seen.does, self.seen.arguments = does, None
         outcome = self.mate.call(lambda connection: self.ended(connection, task))
         end = outcome.end
         if self.seen.arguments is None:
-            # The one name that our own handler has taken.
+            # The only argument name that the handler above uses itself.
             assert "the_context_of_this" in task.payload, f"not run, but {end}"
             return
         assert alike(payload.decode(stored[2]), self.seen.arguments)
@@ -171,14 +171,14 @@ class Shop:
 
 
 def name_of(error: Exception) -> str:
-    """Return the name by which a call was refused; there must be one."""
+    """Return the name of a refusal; an error without a name fails the test."""
     name = by_name(error)
     assert name is not None, f"not refused by name, but {type(error).__name__}: {error}"
     return name
 
 
 def handled(seen: Seen, context: Context, arguments: dict[str, Any]) -> Any:
-    """Be the handler: look at everything, then do what is to be done."""
+    """Act as the handler: note the arguments, metadata and tags, then raise or return `does`."""
     seen.arguments = arguments
     seen.beside = (context.metadata, context.tags)
     if isinstance(seen.does, BaseException):
@@ -187,7 +187,7 @@ def handled(seen: Seen, context: Context, arguments: dict[str, Any]) -> Any:
 
 
 def agrees(end: Any, does: Any, state: TaskState) -> None:
-    """Compare what a person reads of a task with how its attempt ended."""
+    """Compare the state of a task, as an operator reads it, with the end of its attempt."""
     match end:
         case Completed():
             assert ("completed", True) == (state.status, alike(does, state.result))
@@ -201,14 +201,14 @@ def agrees(end: Any, does: Any, state: TaskState) -> None:
 
 
 def alike(left: Any, right: Any) -> bool:
-    """Say whether two values are equal, their types included; a tuple comes back as a list, bytes as text."""
+    """Return whether two values and their types are equal. A tuple comes back as a list, and bytes as text."""
     match left, right:
         case (dict(), dict()):
             return left.keys() == right.keys() and all(alike(left[key], right[key]) for key in left)
         case (list() | tuple(), list()):
             return len(left) == len(right) and all(map(alike, left, right))
         case (bytes() | memoryview(), str()):
-            return True  # base64, as tests/task has it
+            return True  # base64, which tests/task checks
         case (float(), float()):
             return left == right and not math.isnan(left)
         case _:
@@ -217,7 +217,7 @@ def alike(left: Any, right: Any) -> bool:
 
 @contextmanager
 def opened(url: str) -> Iterator[Shop]:
-    """Open the shop on a database that holds nothing."""
+    """Open the shop on an empty database."""
     with (
         psycopg.connect(url, autocommit=True) as hand,
         psycopg.connect(url, autocommit=True) as session,

@@ -1,4 +1,4 @@
-"""Each argument of each function at each edge of its type: an answer, or one line of ours."""
+"""Each argument of each function at each edge of its type gets an answer, or a refusal in one line."""
 
 import psycopg
 
@@ -9,7 +9,8 @@ from tests.fuzz.task_run import DECLARED
 def test_every_argument_at_every_edge_is_answered_or_refused_in_one_line(
     connection: psycopg.Connection,
 ) -> None:
-    """With an SQLSTATE of ours and no more of a value than a line holds, never in the server's own words."""
+    """A refusal has the project's own SQLSTATE, repeats only the beginning of a long value, and is never the server's
+    own message."""
     connection.execute(DECLARED.encode())
     connection.execute("SET client_min_messages = warning")
     faults: list[str] = []

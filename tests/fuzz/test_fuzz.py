@@ -13,7 +13,7 @@ from tests.fuzz.enqueue_ways import EDITS, WAYS, Edit, Way
 from tests.fuzz.refusals import by_name
 from tests.fuzz.task_run import Shop, opened
 
-# The same each time: a check must not turn red by luck (`make fuzz` is where luck is wanted).
+# The same calls in each run: a check must not fail at random. `make fuzz` makes random calls.
 SETTINGS = settings(
     max_examples=120,
     derandomize=True,
@@ -22,13 +22,13 @@ SETTINGS = settings(
     suppress_health_check=list(HealthCheck),
 )
 
-# Of a failing call with 200,000 characters in it.
+# Hypothesis gives this warning for a failing call that contains 200,000 characters.
 pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 
 
 @pytest.fixture
 def shop(database_url: str) -> Iterator[Shop]:
-    """A shop on the test's database, for one call after the other."""
+    """A shop on the test's database, for all calls of the test."""
     with opened(database_url) as shop:
         yield shop
 
@@ -38,12 +38,12 @@ def shop(database_url: str) -> Iterator[Shop]:
 def test_accepted_values_come_back_equal_and_others_are_refused_by_name(
     shop: Shop, way: Way, does: Any
 ) -> None:
-    """For each value, each way to enqueue, and each end of the attempt."""
+    """This holds for each value, each way to enqueue, and each end of the attempt."""
     shop.live(way, does)
 
 
 def test_each_function_answers_or_refuses_any_argument(shop: Shop) -> None:
-    """Each function that a role may call, with any value that its arguments' types allow, and more."""
+    """Each function that a role may call gets any values of its arguments' types, and invalid ones."""
     calls = functions.calls(functions.callable_ones(shop.hand), functions.shelf(shop.hand))
 
     SETTINGS(given(calls)(shop.call))()
@@ -52,7 +52,7 @@ def test_each_function_answers_or_refuses_any_argument(shop: Shop) -> None:
 @settings(SETTINGS, max_examples=60)
 @given(edit=EDITS, does=values.endings)
 def test_no_content_of_a_task_breaks_a_claim(shop: Shop, edit: Edit, does: Any) -> None:
-    """Not even an owner's UPDATE, which no grant and few checks stand in the way of."""
+    """This holds even after an UPDATE by the table's owner, which no grant and few checks restrict."""
     shop.edit(edit, does)
 
 
@@ -68,8 +68,8 @@ def test_no_content_of_a_task_breaks_a_claim(shop: Shop, edit: Edit, does: Any) 
         (KeyError("queue"), None),
     ],
 )
-def test_a_refusal_has_a_name_of_ours(error: Exception, name: str | None) -> None:
-    """Whatever else comes out of a call is a fault."""
+def test_only_the_projects_own_errors_count_as_a_refusal(error: Exception, name: str | None) -> None:
+    """Any other error of a call is a fault."""
     assert name == by_name(error)
 
 
@@ -77,14 +77,16 @@ def test_a_refusal_has_a_name_of_ours(error: Exception, name: str | None) -> Non
     ("statement", "name"),
     [
         ("SELECT orchestrator.enqueue('')", "OR006"),
-        ("SELECT orchestrator.enqueue('mail', '{', '')", "22P02, no text of its type"),
+        ("SELECT orchestrator.enqueue('mail', '{', '')", "22P02, text that is no value of its type"),
         ("INSERT INTO orchestrator.settings (oldest_code, only_row) VALUES (1, false)", None),
         ("INSERT INTO orchestrator.types (name) VALUES ('mail')", None),
         ("SELECT orchestrator.nothing()", None),
     ],
 )
-def test_a_constraint_or_an_unknown_function_is_no_name(shop: Shop, statement: str, name: str | None) -> None:
-    """The server's own words for a mistake of ours."""
+def test_a_constraint_or_an_unknown_function_is_no_refusal(
+    shop: Shop, statement: str, name: str | None
+) -> None:
+    """Such an error of the server shows a mistake in the project's code."""
     with pytest.raises(psycopg.Error) as caught:
         shop.hand.execute(statement.encode())
 

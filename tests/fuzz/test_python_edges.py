@@ -14,7 +14,7 @@ WRONG: tuple[Any, ...] = (
     None, "", LONG, b"x", b"x" * 10_000_000, "\x00", "a\nb", "\ud800", 0, -1, 2, 2**31, 2**63, -(2**63) - 1, 10**400,
     10**5000, math.nan, math.inf, -math.inf, 1e300, 0.5, True, [], [None], {}, {1}, object(), [LONG],
 )  # fmt: skip
-# A wrong argument is a mistake in the program: these, in one line that names it.
+# A wrong argument is a mistake in the user's program. It raises one of these, with one line that names the argument.
 REFUSALS = (OrchestratorError, ValueError, TypeError)
 LINE_CHARACTERS_MAX = 400
 
@@ -24,9 +24,9 @@ def handler(user_id: int = 0) -> None:
 
 
 def calls(app: Orchestrator) -> Iterator[tuple[str, Callable[[Any], object]]]:
-    """Yield each argument of what an application calls, by its name."""
+    """Yield each argument of each public call: its name, and a function that makes the call with a value for it."""
     for option in ("name", "queue", "priority", "max_attempts", "timeout", "backoff", "executor"):
-        # Else all but the first are refused for their name.
+        # A valid name, so that the default name is never the reason of a refusal.
         named = {} if option == "name" else {"name": "edge"}
         yield f"task({option}=)", given(declared, option, named)
     task = app.task(name="mail")(handler)
@@ -45,7 +45,7 @@ def calls(app: Orchestrator) -> Iterator[tuple[str, Callable[[Any], object]]]:
     yield "app.enqueue_many()", lambda value: app.enqueue_many(value)
     yield "app.enqueue_many([])", lambda value: app.enqueue_many([value])
     yield "handle()", lambda value: app.handle(value)
-    # A task that is not there: what is a timeout is not waited for.
+    # The task does not exist, so a valid timeout does not wait.
     yield "result(timeout=)", lambda value: app.handle(2**62).result(timeout=value)
     yield "cancel(reason=)", lambda value: task.enqueue().cancel(value)
     yield "on()", lambda value: app.on(value)
@@ -71,7 +71,7 @@ def loaded(**settings: Any) -> Config:
 
 
 def fault(error: BaseException) -> str | None:
-    """Say what is wrong with a refusal; None: it is one line."""
+    """Return what is wrong with a refusal, or None: it is one line."""
     message = str(error)
     if not isinstance(error, REFUSALS) or isinstance(error, UnicodeError):
         return f"{type(error).__name__}: {message[:200]}"
@@ -80,8 +80,8 @@ def fault(error: BaseException) -> str | None:
     return None
 
 
-def test_every_python_argument_is_taken_or_refused_in_one_line(database_url: str) -> None:
-    """By an error of ours, a TypeError or a ValueError that names it, and never with all of a long value in it."""
+def test_every_python_argument_is_accepted_or_refused_in_one_line(database_url: str) -> None:
+    """The refusal is an error of the project, a TypeError or a ValueError. It never contains all of a long value."""
     faults: list[str] = []
     with closing(Orchestrator(database_url)) as app:
         for name, call in calls(app):

@@ -14,7 +14,7 @@ NASTY = (
     "'; DROP TABLE tasks; --", '"', "\\", "\\u0000", "\u202e", "\u2028", "e\u0301", "\U0001d4b3", "null", "NaN",
     "default", "post", "shut", "held",
 )  # fmt: skip
-# Made when drawn: hypothesis prints what it draws from.
+# The long texts are made after the draw, because hypothesis prints what it draws from.
 REPEATED = (
     ("x", 200),
     ("x", 201),
@@ -33,7 +33,7 @@ NUMBERS = (
     0, -1, 2**31, 2**63 - 1, 2**63, -(2**63) - 1, 10**400, 0.1, -0.0, 1e23, 5e-324, 1.7976931348623157e308, math.nan,
     math.inf, -math.inf, True,
 )  # fmt: skip
-# Made when drawn: Python will not print some of them.
+# These are made after the draw, because Python refuses to print some of them.
 long_ones = st.sampled_from([(4299, 1), (4300, 1), (5000, 1), (4299, -1), (4300, -1)]).map(
     lambda drawn: drawn[1] * (10 ** drawn[0] - 1)
 )
@@ -79,14 +79,14 @@ payloads = st.one_of(
 
 
 def dumps(value: Any) -> str:
-    """Write JSON, of what Python can."""
+    """Write JSON, or a number that is too long if Python cannot write the value."""
     try:
         return json.dumps(value)
     except ValueError:
         return '{"n": ' + "9" * 4301 + "}"
 
 
-# As text, which PostgreSQL reads: more of JSON than Python can write, and what is none.
+# Text that PostgreSQL reads as JSON: JSON that Python cannot write, and text that is no JSON.
 NUMERALS = ("1e130000", "1e-16000", "-1e308", "1e309", "1E+2", "-0", "01", "NaN", "1e999999")
 LONG_NUMERALS = (("", "9", 4300), ("", "9", 4301), ("-", "9", 4300), ("9.", "9", 4300), ("0.", "1", 400))
 numerals = st.sampled_from(NUMERALS) | st.sampled_from(LONG_NUMERALS).map(
@@ -135,7 +135,7 @@ options = st.fixed_dictionaries(
     },
 )
 
-# What plain SQL may say, as text.
+# Values in plain SQL, as text.
 TIMES = (
     "now",
     "infinity",
@@ -214,25 +214,25 @@ members = st.fixed_dictionaries(
     },
 )  # fmt: skip
 
-# How an attempt may end.
+# The ends of an attempt.
 
 
 class Mute(Exception):
-    """Its text cannot be had."""
+    """An exception whose str() raises."""
 
     def __str__(self) -> str:
         raise ValueError("no words")
 
 
 class Liar(Exception):
-    """Its text is none."""
+    """An exception whose str() returns no text."""
 
     def __str__(self) -> Any:
         return 5
 
 
 def named(name: str, message: str) -> BaseException:
-    """Make an exception whose class has any name, as far as Python lets it."""
+    """Make an exception whose class has any name that Python allows."""
     try:
         kind: type[Exception] = type(name, (Exception,), {})
         return kind(message)
@@ -241,7 +241,7 @@ def named(name: str, message: str) -> BaseException:
 
 
 def chained(message: str) -> BaseException:
-    """Make an exception that is its own cause's cause."""
+    """Make an exception that is the cause of its own cause."""
     one, two = RuntimeError(message), ValueError(message)
     one.__cause__, two.__cause__ = two, one
     return one

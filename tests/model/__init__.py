@@ -1,1 +1,1 @@
-"""The coordination of workers as a model, and a search through all of its states. The description is in protocol.py."""
+"""A model of the coordination of workers, and a search through all of its states. protocol.py describes it."""

@@ -1,5 +1,5 @@
-"""The long searches and the table of variants: `python -m tests.model`. It needs a few minutes of one core and some
-gigabytes."""
+"""The long searches and the table of variants: `python -m tests.model`. It needs a few minutes of one core and a few
+gigabytes of memory."""
 
 import sys
 
@@ -15,14 +15,14 @@ LONG = {
         Bounds(housekeeping=False, term=2, dead_after=3, losses_of_replies=False),
         False,
     ),
-    "two workers, two tasks, nobody killed, no reply lost": (
+    "two workers, two tasks, no kill, no lost reply": (
         Bounds(
             tasks=2, attempts_max=1, losses_max=1, kills=False, housekeeping=False, losses_of_replies=False
         ),
         False,
     ),
     "three workers that lead and do not claim": (TRIO, True),
-    "three workers, one task of one attempt, nobody killed, no reply lost": (
+    "three workers, one task of one attempt, no kill, no lost reply": (
         Bounds(
             workers=3, attempts_max=1, losses_max=1, kills=False, housekeeping=False, losses_of_replies=False
         ),
@@ -32,7 +32,7 @@ LONG = {
 
 
 def main() -> None:
-    """Walk, and print what came of it."""
+    """Walk, and print the results."""
     say(f"{'correct protocol':70} {'states':>12} {'steps':>12} {'depth':>6} {'CPU s':>6}")
     for name, (bounds, to_the_goal) in LONG.items():
         walk = Explorer(Queue(bounds)).run(to_the_goal=to_the_goal)
@@ -51,7 +51,7 @@ def main() -> None:
 def verdict(walk: Walk) -> str:
     if walk.found is not None:
         return f"{walk.found.invariant}\n{walk.found}"
-    return "nothing is wrong" if walk.finished else "not finished"
+    return "no invariant is broken" if walk.finished else "not finished"
 
 
 def say(line: str) -> None:

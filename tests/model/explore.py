@@ -1,22 +1,22 @@
-"""Walk through every state that a system can reach, breadth first, and tell the shortest way to a wrong one.
+"""Walk through every state that a system can reach, breadth first, and report the shortest way to a wrong one.
 
-Knows nothing of queues. A system is one thing that all share, and a few processes with a memory each:
+This module knows nothing of queues. A system is one shared value and a few processes, each with a memory:
 
     state  =  shared · memory 0 · memory 1 · …
-    step   =  (shared, memory i)  →  (shared', memory i'), and what it makes of the others' memories
+    step   =  (shared, memory i)  →  (shared', memory i'), and its effect on the other memories
 
-That is what makes it fast. What a process may do depends on the shared thing and its own memory alone, so it is
-computed once for each such pair, by code written to be read, and then looked up for the many states that differ in
-the others' memories. Shared things and memories are numbered as they turn up; a state is those numbers side by side
-in one integer, and a step is an OR.
+This split makes the walk fast. The steps of a process depend only on the shared value and on its own memory. They are
+computed once for each such pair, by code written for reading. Then they are looked up for the many states that differ
+only in the other memories. Shared values and memories get a number when they first appear. A state is these numbers
+side by side in one integer, and a step is an OR.
 
-*What a step makes of others* is bookkeeping of the model, never a message: a memory may keep a number that is drawn
-once and never again as one bit, "it is still the one", and the step that makes it something else clears the bit
-everywhere. So no numbers are counted, and a walk over endlessly many draws ends.
+*The effect on other memories* is bookkeeping of the model, never a message. A memory may keep a number that is drawn
+only once as one bit: "this is still the current one". The step that changes the current one clears the bit in all
+memories. So the model counts no numbers, and a walk over unlimited draws ends.
 
-*Two kinds of wrong.* A step may be `broken`: it names the invariant, the walk stops, and since it went breadth first,
-there is no shorter way. Or a state may be stuck: no path without faults leads from it to the goal. In a finite system
-whose every state has such a path, every fair schedule ends at the goal.
+*Two kinds of errors.* A step may be `broken`: it names the invariant that it breaks, and the walk stops. The walk is
+breadth first, so there is no shorter way. Or a state may be stuck: no path without faults leads from it to the goal.
+If every state of a finite system has such a path, every fair schedule ends at the goal.
 """
 
 import gc
@@ -28,12 +28,12 @@ from typing import Any, NamedTuple, Protocol
 
 from tests.model.numbered import LOCAL, LOCAL_BITS, SHARED, SHARED_BITS, Elsewhere, Numbered
 
-# How many states of a level are looked at in one piece.
+# How many states of a level are expanded in one piece.
 PART = 50_000
 
 
 class Step(NamedTuple):
-    """One thing that may happen. A fault is what does not happen once faults have stopped."""
+    """One thing that may happen. A step with `fault` does not happen once faults have stopped."""
 
     name: str
     shared: Any
@@ -44,31 +44,31 @@ class Step(NamedTuple):
 
 
 class System(Protocol):
-    """What is explored. Shared things and memories are hashable values."""
+    """The system that a walk explores. Shared values and memories are hashable."""
 
     @property
     def goal(self) -> str:
         """The invariant that a stuck state breaks."""
 
     def start(self) -> tuple[Any, tuple[Any, ...]]:
-        """Return the shared thing and the memories to begin with."""
+        """Return the shared value and the memories at the start."""
 
     def shared_steps(self, shared: Any) -> Iterable[Step]:
-        """Yield what may happen without a process."""
+        """Yield the steps that need no process."""
 
     def local_steps(self, shared: Any, local: Any, who: int) -> Iterable[Step]:
-        """Yield what this process may do, and what may happen to it."""
+        """Yield the steps that this process may take, and those that may happen to it."""
 
     def touched(self, local: Any, others: Any) -> Any:
-        """Return what a step of somebody else makes of a memory."""
+        """Return a memory after a step of another process."""
 
     def is_goal(self, shared: Any) -> bool:
-        """Say whether everything has come to its end."""
+        """Return whether all work has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The way to a broken invariant: the names of the steps, the last of them the broken one."""
+    """The way to a broken invariant: the names of the steps. The last step breaks it."""
 
     invariant: str
     trace: tuple[str, ...]
@@ -80,7 +80,7 @@ class Found:
 
 @dataclass
 class Walk:
-    """What a walk saw. `situations` counts, for each step, the pairs of shared thing and memory it was taken in."""
+    """What a walk saw. `situations` counts, for each step, the pairs of shared value and memory that have it."""
 
     states: int = 0
     edges: int = 0
@@ -92,7 +92,7 @@ class Walk:
 
 
 class Broken(Exception):
-    """A step breaks an invariant; ends the walk."""
+    """A step breaks an invariant. It ends the walk."""
 
     def __init__(self, state: int, step: Step) -> None:
         super().__init__(step.name)
@@ -101,7 +101,8 @@ class Broken(Exception):
 
 
 class Targets(NamedTuple):
-    """Where the steps of one pair lead: all, those without a fault, and apart from both, those that touch others."""
+    """Where the steps of one pair lead. `every` has all of them and `calm` those without a fault, but neither has the
+    steps that change other memories: these are in `touching`."""
 
     every: list[int]
     calm: list[int]
@@ -120,20 +121,21 @@ class Explorer:
         self._first = self._shared.number(shared)
         for shift, memory in zip(self._shifts, memories, strict=True):
             self._first |= self._local.number(memory) << shift
-        # The part of a state that a place's steps depend on: process i, and at the end the shared thing alone.
+        # The part of a state that the steps of a place depend on. Place i is process i; the last place is the shared
+        # value alone.
         self._masks = [*(SHARED | LOCAL << shift for shift in self._shifts), SHARED]
         self._memo: list[dict[int, Targets]] = [{} for _ in self._masks]
         self._elsewhere: dict[Hashable, Elsewhere] = {}
-        # By the number of steps that it takes to get there.
+        # The states by the number of steps that lead to them.
         self._levels: list[list[int]] = [[self._first]]
         self._before: dict[int, list[int]] = {}
         self.walk = Walk()
 
     def run(self, *, states_max: int | None = None, to_the_goal: bool = False) -> Walk:
-        """Walk until nothing is new, an invariant breaks, or the limit is passed; then look for stuck states."""
+        """Walk until no state is new, an invariant breaks, or the limit is passed. Then look for stuck states."""
         began = time.process_time()
         collects = gc.isenabled()
-        # Nothing here goes in circles, and to look for some among millions takes a fifth of the time.
+        # There are no reference cycles here. To look for them among millions of objects takes a fifth of the time.
         gc.disable()
         try:
             self.walk.finished = self._wander(states_max, keep_calm=to_the_goal)
@@ -165,7 +167,7 @@ class Explorer:
         return True
 
     def _reached(self, states: Sequence[int], *, keep_calm: bool) -> list[int]:
-        """Return all states that one step leads to. The one hot loop, hence so flat."""
+        """Return all states that one step leads to. This is the only hot loop, so it is flat."""
         places = list(enumerate(zip(self._masks, self._memo, strict=True)))
         reached: list[int] = []
         for state in states:
@@ -184,7 +186,7 @@ class Explorer:
         return reached
 
     def _keep_calm(self, state: int, rest: int, known: Targets) -> None:
-        """Remember where the steps without a fault came from."""
+        """Note from which state each step without a fault came."""
         touching = (others[rest] | target for target, others, fault in known.touching if not fault)
         for there in (*(rest | target for target in known.calm), *touching):
             self._before.setdefault(there, []).append(state)
@@ -202,7 +204,7 @@ class Explorer:
                 touching.append((packed(step), self._others(step.others), step.fault))
             else:
                 (faults if step.fault else calm)[packed(step)] = None
-        # What changes nothing leads nowhere.
+        # A step that changes nothing leads to no other state.
         here = state & self._masks[place]
         every = [target for target in {**calm, **faults} if target != here]
         return Targets(every, [target for target in calm if target != here], touching)
@@ -227,7 +229,7 @@ class Explorer:
         return self._elsewhere[others]
 
     def _trace(self, state: int) -> tuple[str, ...]:
-        """Return the names of the steps of one shortest way, found backwards level by level."""
+        """Return the names of the steps of one shortest way, searched backwards level by level."""
         names: list[str] = []
         depth = next(depth for depth, level in enumerate(self._levels) if state in level)
         for level in reversed(self._levels[:depth]):
@@ -237,7 +239,7 @@ class Explorer:
         return tuple(reversed(names))
 
     def _named(self, state: int) -> Iterator[tuple[str, int]]:
-        """Yield every step out of a state with its name, and where it leads."""
+        """Yield the name of every step out of a state, and the state that it leads to."""
         for place, mask in enumerate(self._masks):
             packed = self._packing(place)
             for step in self._steps(state, place):
@@ -254,7 +256,7 @@ class Explorer:
             if self._system.is_goal(self._shared.values[state & SHARED])
         }
         waiting = list(hopeful)
-        # Ends: each state enters once.
+        # The loop ends because each state enters the list once.
         while waiting:
             for state in self._before.get(waiting.pop(), ()):
                 if state not in hopeful:
@@ -267,6 +269,6 @@ class Explorer:
 
 
 def parts(level: list[int]) -> Iterator[list[int]]:
-    """Cut a level into pieces, since all that one piece leads to is held at once."""
+    """Cut a level into pieces, because all states that one piece leads to are in memory at once."""
     for start in range(0, len(level), PART):
         yield level[start : start + PART]

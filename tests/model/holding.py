@@ -1,10 +1,10 @@
-"""What a worker does with tasks: claim, start, finish, and learn from its beat what is not as it thinks.
+"""What a worker does with tasks: claim, start, finish, and correct its memory from the reply to its beat.
 
     claim ──► on its way ──► held ──► started ──► outcome sent ──► forgotten
                   │                                    │
                   └─ reply lost: a ghost               └─ reply lost: kept, and sent again
 
-Each yields the steps of one worker, given the server and its memory.
+Each function yields the steps of one worker, given the server and the worker's memory.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ COMPLETED, RETRY, SNOOZED = "completed", "to be retried", "snoozed"
 
 
 class Hold(NamedTuple):
-    """A task in a worker's hands. `sent`: the outcome that may have arrived.
+    """A task that a worker holds. `sent`: the outcome that may have arrived.
 
-    `live`: the row still has the lease of this very claim. A random lease is not drawn twice, so comparing it *is*
-    asking that; where the product compares something else, `live` is the checker's, and so is `accepted`.
+    `live`: the row still has the lease of this claim. A random lease is not drawn twice, so to compare leases is to
+    read `live`. Where a variant compares something else, only the checker reads `live`. It alone reads `accepted`.
     """
 
     task: int
@@ -33,14 +33,14 @@ class Hold(NamedTuple):
     accepted: bool = False
 
     def stale(self) -> "Hold":
-        """Return what is left when the lease is gone; which outcome was sent no longer matters."""
+        """Return the hold after its lease was voided. Which outcome was sent no longer matters."""
         return self._replace(live=False, sent=self.sent and COMPLETED)
 
 
 class Memory(NamedTuple):
-    """What a process knows. `claim`: executed, its reply on the way. `ghost`: to be given back.
+    """What a process knows. `claim`: it is executed, and its reply is on the way. `ghost`: a task to release.
 
-    `term`: None, or whether the term it believes in is the latest that was drawn.
+    `term`: None without a term; otherwise whether the worker's term is the latest that was drawn.
     """
 
     term: bool | None = None
@@ -49,7 +49,7 @@ class Memory(NamedTuple):
     ghost: Hold | None = None
 
     def without_lease(self, tasks: tuple[int, ...]) -> "Memory":
-        """Return the same memory when these rows have lost the leases that they had."""
+        """Return the memory after the leases of these rows were voided."""
 
         def after(held: Hold | None) -> Hold | None:
             return held.stale() if held and held.task in tasks and held.live else held
@@ -57,12 +57,12 @@ class Memory(NamedTuple):
         return self._replace(claim=after(self.claim), hold=after(self.hold), ghost=after(self.ghost))
 
     def knows(self, task: int) -> bool:
-        """Say whether this worker has the present lease of a task, or a claim on its way has."""
+        """Return whether this worker, or a claim on its way to it, has the current lease of a task."""
         return any(held is not None and held.task == task and held.live for held in (self.claim, self.hold))
 
 
 def claim(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules) -> Iterator[Step]:
-    """Claim one task; commits asynchronously. Who was declared dead gets nothing."""
+    """Claim one task; commits asynchronously. A worker that was declared dead gets nothing."""
     if memory.claim or memory.hold or not server.now.members[who].alive:
         return
     if not rules.lease_is_random and server.now.sequence == bounds.sequence_max:
@@ -85,10 +85,12 @@ def claim(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules
 
 
 def claim_reply(server: Server, memory: Memory, who: int, bounds: Bounds) -> Iterator[Step]:
-    """The answer to a claim arrives, or never does. A crash in between changes nothing about that."""
+    """The reply to a claim arrives, or it is lost. A crash in between makes no difference."""
     if memory.claim:
         yield Step(
-            f"{letter(who)} is told what it claimed", server, memory._replace(claim=None, hold=memory.claim)
+            f"{letter(who)} reads the reply to its claim",
+            server,
+            memory._replace(claim=None, hold=memory.claim),
         )
         if bounds.losses_of_replies:
             yield Step(
@@ -100,7 +102,7 @@ def claim_reply(server: Server, memory: Memory, who: int, bounds: Bounds) -> Ite
 
 
 def start(server: Server, memory: Memory, who: int, rules: Rules) -> Iterator[Step]:
-    """Mark what is held as running; commits asynchronously. What is refused does not start."""
+    """Mark the held task as running; commits asynchronously. A task whose mark is refused does not start."""
     hold = memory.hold
     if not hold or hold.started or hold.sent or server.task_is_locked(hold.task):
         return
@@ -119,14 +121,14 @@ def start(server: Server, memory: Memory, who: int, rules: Rules) -> Iterator[St
 
 
 def finish(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules) -> Iterator[Step]:
-    """Send an outcome, durably; whose reply was lost is sent again as it was."""
+    """Send an outcome, durably. An outcome whose reply was lost is sent again unchanged."""
     hold = memory.hold
     if not hold or server.task_is_locked(hold.task):
         return
     row = server.now.tasks[hold.task]
     name = f"{letter(who)} sends its outcome of task {hold.task}" + (" again" if hold.sent else "")
     if not names_it(row, hold, rules):
-        # Should this reply be lost, all stays as it is: what was refused will be refused again.
+        # A loss of this reply needs no step of its own: an outcome that was refused is refused again.
         name += ": known already" if hold.accepted else ": refused as stale"
         yield Step(name, server, memory._replace(hold=None))
         return
@@ -141,7 +143,7 @@ def finish(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rule
 
 
 def names_it(row: Row, hold: Hold, rules: Rules) -> bool:
-    """Say whether the write of an outcome finds its row."""
+    """Return whether the write of an outcome finds its row."""
     if rules.outcome_names == "id":
         return row.status == WAITING or row.status in HELD
     if rules.outcome_names == "attempt" or not rules.lease_is_random:
@@ -167,7 +169,7 @@ def ended(row: Row, end: str, bounds: Bounds, rules: Rules) -> Row:
 
 
 def beat(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules) -> Iterator[Step]:
-    """Say that one lives, renew the term, and hear what was lost and what is a ghost. Commits asynchronously."""
+    """Show that the worker is alive, renew its term, and learn of lost tasks and ghosts. Commits asynchronously."""
     if server.member_is_locked(who):
         return
     if not server.now.members[who].alive:
@@ -182,19 +184,19 @@ def beat(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules)
 
 
 def renewed(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules) -> object:
-    """Return the leading row as a beat leaves it."""
+    """Return the leader's row after a beat."""
     lead = server.now.lead
     if memory.term is None:
         return lead
     if not rules.renewal_looks:
-        # The unique index on is_leader is set aside here: the last to write leads.
+        # This variant ignores the unique index on is_leader: the last writer leads.
         return Lead(who, bounds.term, memory.term)
     mine = lead is not None and (lead.holder, lead.latest) == (who, memory.term)
     return lead._replace(left=bounds.term) if mine and lead and lead.left else lead
 
 
 def heard(server: Server, memory: Memory, who: int, rules: Rules) -> tuple[Memory, str]:
-    """Return what a worker knows after the answer, and say what was new."""
+    """Return what a worker knows after the reply, and the news in words."""
     hold, ghost, what = memory.hold, memory.ghost, ""
     if hold and not hold.sent and not names_it(server.now.tasks[hold.task], hold, rules):
         what = f" and learns that it lost task {hold.task}"
@@ -209,7 +211,7 @@ def heard(server: Server, memory: Memory, who: int, rules: Rules) -> tuple[Memor
 
 
 def give_back(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules) -> Iterator[Step]:
-    """Release a ghost, as an outcome like any other: fenced, durable, uncharged."""
+    """Release a ghost. It is an outcome like any other: under the lease, durable, without a charge."""
     ghost = memory.ghost
     if not ghost or server.task_is_locked(ghost.task):
         return

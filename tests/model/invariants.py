@@ -1,6 +1,6 @@
-"""What each rule of the model forbids, and the invariant of tests/invariants that the rule belongs to.
+"""The rules of the model, each with the number of its invariant in tests/invariants.
 
-A state of the model has no rows and no history, so its rules are conditions on single steps.
+A state of the model has no rows and no history, so each rule is a condition on one step.
 """
 
 ONE_LEASE = "I4: an outcome is accepted only from the execution that holds the lease"

@@ -1,4 +1,4 @@
-"""What a worker does to lead, and as a leader: be elected, open fenced duties, resign.
+"""What a worker does to lead, and as the leader: be elected, open fenced duties, resign.
 
     vacant ──elect──► leads ──renewed by beats──► leads
                         │  │
@@ -7,9 +7,9 @@
 
     duty:  fence (own row FOR KEY SHARE) ──► statement (its rows locked) ──► commit
 
-Taking over and resigning lock the leading row FOR UPDATE, and so wait for an open duty; a beat does not. An election
-is one step: from its lock to its commit nobody can touch the row. A wait is a step that changes nothing, so that the
-walk can tell that it happened.
+Taking over and resigning lock the leader's row FOR UPDATE, so they wait for an open duty. A beat does not wait. An
+election is one step: no other transaction can touch the row between its lock and its commit. A wait is a step that
+changes nothing; it exists so that the walk counts it.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ from tests.model.server import (
 
 
 def elect(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules) -> Iterator[Step]:
-    """Lead, if nobody does or the leader's term has run out."""
+    """Become the leader, if there is none or the leader's term has run out."""
     if memory.term is not None or not server.now.members[who].alive:
         return
     lead = server.now.lead
@@ -60,7 +60,7 @@ def elect(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules
 
 
 def drawn(server: Server, lead: Lead, rules: Rules) -> Iterator[Server]:
-    """Yield the server after an election. The sequence of terms advances as the commit reaches the disk."""
+    """Yield the server after an election. The sequence of terms reaches the disk together with the commit."""
     led = server._replace(duties=tuple(duty and duty._replace(latest=False) for duty in server.duties))
     yield led.durable(lead=lead)
     if not rules.election_is_durable:
@@ -70,7 +70,7 @@ def drawn(server: Server, lead: Lead, rules: Rules) -> Iterator[Server]:
 
 
 def resign(server: Server, memory: Memory, who: int, rules: Rules) -> Iterator[Step]:
-    """Stop leading, durably."""
+    """Give up the term, durably."""
     if memory.term is None:
         return
     lead = server.now.lead
@@ -88,7 +88,7 @@ def resign(server: Server, memory: Memory, who: int, rules: Rules) -> Iterator[S
 
 
 def fence(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules) -> Iterator[Step]:
-    """Open a duty: look at the own term, and hold it."""
+    """Open a duty: check the worker's own term, and lock it."""
     if memory.term is None or server.duties[who] is not None:
         return
     lead = server.now.lead
@@ -107,27 +107,25 @@ def fence(server: Server, memory: Memory, who: int, bounds: Bounds, rules: Rules
             for task, row in enumerate(server.now.tasks):
                 if row.status in HELD and row.holder == target:
                     noted = duty._replace(target=target, picked=(task, row.status == RUNNING))
-                    name = (
-                        f"{letter(who)} opens a duty and notes that task {task} of {letter(target)} is lost"
-                    )
+                    name = f"{letter(who)} opens a duty and notes that task {task} of {letter(target)} is an orphan"
                     yield Step(name, server.with_duty(who, noted), memory)
 
 
 def statement(
     server: Server, memory: Memory | None, who: int, bounds: Bounds, rules: Rules
 ) -> Iterator[Step]:
-    """Run the duty's statement; what others have locked it skips."""
+    """Run the statement of a duty. It skips rows that other transactions have locked."""
     duty = server.duties[who]
     if duty is None or duty.written:
         return
     written = duty._replace(written=True)
     if duty.picked is not None:
         if not server.task_is_locked(duty.picked[0]):
-            name = f"{letter(who)} takes back what it noted, without looking again"
+            name = f"{letter(who)} takes back the task that it noted, without a second check"
             yield Step(name, server.with_duty(who, written), memory)
         return
     if bounds.housekeeping:
-        yield Step(f"{letter(who)} keeps house", server.with_duty(who, written), memory)
+        yield Step(f"{letter(who)} does housekeeping", server.with_duty(who, written), memory)
     if rules.recovery_repeats:
         for target in gone(server.now, bounds, rules):
             if not server.member_is_locked(target):
@@ -138,7 +136,7 @@ def statement(
 
 
 def gone(tables: Tables, bounds: Bounds, rules: Rules) -> list[int]:
-    """Return the workers that have not beaten for too long."""
+    """Return the workers whose last beat is too old."""
     ahead = 1 if rules.clients_clock_decides == "deaths" else 0
     return [who for who, m in enumerate(tables.members) if m.alive and m.age + ahead >= bounds.dead_after]
 
@@ -164,7 +162,7 @@ def commit(server: Server, memory: Memory | None, who: int, bounds: Bounds, rule
             )
             wrong = wrong or wrongly_taken(row, duty, charged=charged)
             tasks = put(tasks, task, recovered(row, bounds, charged=charged))
-    # Its age no longer matters.
+    # The age of a dead worker no longer matters.
     members = after.with_member(duty.target, Member(False, 0))
     name = f"{letter(who)} commits: {letter(duty.target)} is dead"
     lost = tuple(t for t, (row, old) in enumerate(zip(tasks, server.now.tasks, strict=True)) if row != old)
@@ -182,7 +180,7 @@ def wrongly_taken(row: Row, duty: Duty, *, charged: bool) -> str | None:
 
 
 def recovered(row: Row, bounds: Bounds, *, charged: bool) -> Row:
-    """Return an orphan as recovery leaves it: its attempt back, or a loss on its account."""
+    """Return an orphan after recovery: it gets its attempt back, or a loss is counted."""
     if not charged:
         return Row(WAITING, row.attempt - 1, row.losses)
     if row.attempt >= bounds.attempts_max or row.losses + 1 >= bounds.losses_max:

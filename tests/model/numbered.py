@@ -10,7 +10,7 @@ LOCAL = (1 << LOCAL_BITS) - 1
 
 
 class Numbered:
-    """Values by number and numbers by value. Number zero is None: no memory."""
+    """Values by number, and numbers by value. Number 0 is None: no memory."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -19,8 +19,8 @@ class Numbered:
         self.values: list[Any] = [None]
 
     def number(self, value: Any) -> int:
-        """Return the number of a value, a new one if it has none."""
-        # To hash a value is dear, and steps that differ in little come one after the other.
+        """Return the number of a value. A new value gets a new number."""
+        # Hashing a value is expensive, and successive steps often have the same one.
         last, found = self._last
         if value is not last:
             found = self._numbered(value)
@@ -38,7 +38,7 @@ class Numbered:
 
 
 class Elsewhere(dict[int, int]):
-    """What one kind of step makes of the memories of others: their part of a state, by what it was before."""
+    """The effect of one kind of step on other memories: their part of a state after the step, by their part before."""
 
     def __init__(
         self, touched: Callable[[Any, Any], Any], local: Numbered, shifts: Sequence[int], others: Hashable

@@ -1,39 +1,40 @@
-"""The coordination of workers as a system that can be walked through, state by state, to the last one.
+"""The coordination of workers as a system whose states a walk can visit, one by one, to the last.
 
-What is modelled, and where it is written:
+The parts of the model:
 
-    server.py    rows, clock, what a crash forgets; hands that requeue and cancel in the midst of everything
+    server.py    rows, clock, data lost in a crash; an operator's statements that requeue and cancel at any moment
     holding.py   claim, start, outcome, retry, snooze, beat, ghosts: the lease
     leading.py   election, renewal, resigning, duties, recovery: the term
-    rules.py     the ways to get it wrong, and how much of the world there is
-    variants.py  each of the ways, and the invariant that must catch it
+    rules.py     the possible mistakes, and the size of the system
+    variants.py  each mistake, and the invariant that must catch it
 
-*Nothing is counted that the world does not count.* Claims, leases, terms, beats, crashes, kills, lost replies and
-ticks are unbounded; only workers, tasks and attempts are few. What makes that finite: ages and terms stop where
-nothing more depends on them, and a lease or a term that is never drawn twice is kept as one bit, "still the one".
-When a walk ends, it has seen every world of that size, not every one up to some number of steps.
+*Only small things are bounded.* Claims, leases, terms, beats, crashes, kills, lost replies and ticks are unbounded.
+Only workers, tasks and attempts are few. Two rules make the states finite: ages and terms stop where nothing more
+depends on them, and a lease or a term, which is never drawn twice, is kept as one bit: "this is still the current
+one". A walk that ends has seen every state of a system of that size, not only those up to some number of steps.
 
-*One step is one statement*, or one reply, since a statement on a row sees that row before or after another one,
-never between. A duty is three: the fence, the statement and the commit, with its locks in between.
+*One step is one statement*, or one reply. A statement on a row sees that row before or after another statement, never
+in between. A duty is three steps: the fence, the statement and the commit. Its locks are held between them.
 
-*What needs no step of its own.* A frozen process (SIGSTOP) is one that takes no step while time passes: every state
-has such a continuation, also in the midst of a duty. A black hole is that, or a lost reply. A loss that is heard of
-late is a beat whose reply was lost: a lease that is gone never comes back, so the news does not grow wrong. For the
-same reason a ghost is judged when the reply is read, and not when the server wrote it: what is held by then, or has
-its claim on its way, is none. The worker has to do so as well, for its beat is a thread beside the claims.
+*Events without a step of their own.* A frozen process (SIGSTOP) is one that takes no step while time passes. Every
+state has such a continuation, also within a duty. A black hole is the same, or a lost reply. When a worker learns late
+that it lost a task, that is a beat whose reply was lost: a voided lease never becomes valid again, so the late news is
+still true. For the same reason the worker decides what is a ghost when it reads the reply, not when the server writes
+it. A task that it holds by then, or whose claim is on its way, is no ghost. The product must do this as well, because
+its beat runs in a thread beside the claims.
 
-*Who comes back* after it was declared dead, or is started after a kill, takes the place of the old worker in the
-model once no task and no running term is the old one's; in the product it has a new uuid at once.
+*A new worker* starts after a kill, or after its predecessor was declared dead. In the model it takes the predecessor's
+place once the predecessor has no task and no running term. In the product it has a new uuid at once.
 
-*Hopes.* A state is stuck if no path without faults leads to the end of all tasks. Without faults: nobody is killed,
-no reply is lost, no hand interferes, the server stays up, and no tick passes over a living worker twice without a beat.
+*Progress.* A state is stuck if no path without faults leads to the end of all tasks. Without faults means: no kill, no
+lost reply, no manual change, no crash of the server, and never two ticks without a beat of a living worker between.
 
 *Not modelled*: delays of retries and snoozes (due at once) · priorities, queues, batches, and so a batch that is
 accepted in part · the beacon, which only moves the moment of death forward · timeouts, retention and partitions
-(duties like any other: the fence is the same, and they are "keeping house") · the unique index on `is_leader` (an
-election is one step) · a worker with more than one task in its hands, beside a claim on its way and a ghost · failover
-to a standby that lost durable commits · the clock set back · deadlocks and serialization failures (retried whole) ·
-what the SQL really says: that is for races/ and for the tests with a database.
+(duties like any other: the fence is the same; "housekeeping" stands for them) · the unique index on `is_leader` (an
+election is one step) · a worker with more than one held task, one claim on its way and one ghost · failover to a
+standby that lost durable commits · a clock that is set back · deadlocks and serialization failures (retried whole) ·
+the text of the SQL: tests/races and the tests with a database check that.
 """
 
 from collections.abc import Iterable, Iterator
@@ -47,7 +48,7 @@ from tests.model.server import ENDED, HELD, Member, Row, Server, Tables, letter,
 
 
 class Queue:
-    """The system: one server, and workers that are all alike."""
+    """The system: one server and identical workers."""
 
     goal = invariants.LIVE
 
@@ -111,31 +112,31 @@ class Queue:
 
 
 def kill(shared: Server, who: int, bounds: Bounds) -> Iterator[Step]:
-    """kill -9: the memory is gone, and the server ends what was open. Somebody is left to go on."""
+    """kill -9: the memory is lost, and the server ends the open transaction. At least one worker stays alive."""
     if bounds.kills and sum(shared.up) > 1:
         after = shared.with_duty(who, None)._replace(up=put(shared.up, who, False))
         yield Step(f"{letter(who)} is killed", after, None, fault=True)
 
 
 def begin_anew(shared: Server, who: int) -> Iterator[Step]:
-    """Register as a new worker. It takes the place of the old one once nothing that counts names that any more."""
+    """Register as a new worker. It takes the old one's place once the old one has no task and no running term."""
     tables = [shared.now, *([shared.disk] if shared.disk else [])]
     if shared.now.members[who].alive or shared.duties[who] or any(named(t, who) for t in tables):
         return
-    # A term that has run out is as good as none.
+    # A term that has run out counts as none.
     lead = None if shared.now.lead and shared.now.lead.holder == who else shared.now.lead
     after = shared.durable(members=shared.with_member(who, Member(True, 0)), lead=lead)
     yield Step(f"a new worker {letter(who)} begins", after._replace(up=put(shared.up, who, True)), Memory())
 
 
 def named(tables: Tables, who: int) -> bool:
-    """Say whether a task or a term that runs is this worker's."""
+    """Return whether this worker holds a task or a running term."""
     held = any(row.status in HELD and row.holder == who for row in tables.tasks)
     return held or (tables.lead is not None and tables.lead.holder == who and tables.lead.left > 0)
 
 
 def is_true(shared: Server, memory: Memory, who: int) -> bool:
-    """Say whether the bits that stand for leases and terms tell what they should."""
+    """Return whether the bits that stand for leases and terms agree with the tables."""
     holds = [held for held in (memory.claim, memory.hold, memory.ghost) if held and held.live]
     rows = [shared.now.tasks[held.task] for held in holds]
     lead = shared.now.lead

@@ -1,4 +1,4 @@
-"""The ways to break the modelled protocol, and the size of the modelled world: two sets of plain values."""
+"""The ways to break the modelled protocol, and the size of a modelled system: two sets of plain values."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,36 +6,37 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The protocol's rules. The defaults are the product's; each other value is a known way to get it wrong."""
+    """The rules of the protocol. The defaults are the product's; each other value is a known mistake."""
 
-    # What the write of an outcome compares: the lease, the attempt's number, or only that the task is there.
+    # What the write of an outcome compares: the lease, the number of the attempt, or only the task's id.
     outcome_names: Literal["lease", "attempt", "id"] = "lease"
-    # A number from a sequence, whose advance a crash forgets together with the claim.
+    # False: the lease comes from a sequence. A crash forgets the sequence's advance together with the claim.
     lease_is_random: bool = True
-    # What opens a duty: a look at the own term under KEY SHARE, the look alone, or nothing.
+    # How a duty opens: it reads the own term under KEY SHARE, reads it without a lock, or does not read it.
     fence: Literal["locked", "read", "none"] = "locked"
-    # Resigning locks the own row FOR UPDATE, with the own term; or does not lock; or clears whoever leads.
+    # Resigning locks the own row with the own term FOR UPDATE; or it does not lock; or it clears any leader.
     resigning: Literal["fenced", "unlocked", "whoever leads"] = "fenced"
-    # Recovery asks again, in its write, whether the worker is gone and the task still its own.
+    # Recovery checks again, in its write, that the worker is dead and still holds the task.
     recovery_repeats: bool = True
-    # An orphan that had not started gets its attempt back.
+    # False: an orphan that had not started gets its attempt back.
     unstarted_are_charged: bool = False
-    # A retry looks whether attempts are left.
+    # A retry checks whether attempts are left.
     attempts_are_limited: bool = True
-    # A beat tells of ghosts, which are given back; a claim on its way is no ghost.
+    # A beat reports ghosts, and the worker releases them. A claim whose reply is on its way is no ghost.
     reconciles: bool = True
     claim_on_its_way_is_held: bool = True
-    # Who is dead and whose term has run out is asked of the server's clock; a client's may be ahead by a tick.
+    # The server's clock decides that a worker is dead or that a term has run out. A client's clock may be ahead by a
+    # tick.
     clients_clock_decides: Literal["nothing", "terms", "deaths"] = "nothing"
-    # A beat renews only a term that is still its own and has not run out.
+    # A beat renews only a term that is still the worker's own and has not run out.
     renewal_looks: bool = True
-    # The election waits for the disk.
+    # The commit of an election waits for the disk.
     election_is_durable: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How much of the world a walk sees. Claims, terms, crashes, kills and ticks are not bounded."""
+    """The size of the system that a walk sees. Claims, terms, crashes, kills and ticks are not bounded."""
 
     workers: int = 2
     tasks: int = 1
@@ -43,12 +44,13 @@ class Bounds:
     losses_max: int = 2
     dead_after: int = 2
     term: int = 1
+    # Manual changes: an operator's statements.
     hands: bool = True
     crashes: bool = True
     kills: bool = True
-    # Replies lost on their way from the server.
+    # Replies that are lost on their way from the server.
     losses_of_replies: bool = True
-    # Duties that touch no task, and so need nobody dead.
+    # Duties that touch no task, and so need no dead worker.
     housekeeping: bool = True
-    # Only for the variants that draw numbers from a sequence, which cannot use forgotten names again.
+    # Only for the variants whose leases come from a sequence: its numbers are counted and so need a bound.
     sequence_max: int = 4

@@ -1,20 +1,20 @@
-"""The database of the model: a few rows, what of them is on disk, who holds which lock, and the clock.
+"""The database of the model: a few rows, which of them are on disk, the locks, and the clock.
 
-    Server ── now     the tables as everybody sees them
+    Server ── now     the tables as every session sees them
            ├─ disk    the tables as a crash would leave them; None: the same
-           ├─ duties  the leaders' open transactions, one a worker
-           └─ up      which workers' processes live (their sessions are the server's to see)
+           ├─ duties  the open transactions of leaders, one for each worker
+           └─ up      which worker processes are alive (the server sees their sessions)
 
-*Commits.* The log is written in order. A durable commit takes everything before it to the disk. An asynchronous one
-may or may not be there when the server crashes: both are tried, at the commit, which equals every later moment, for
-nobody can see the difference before the crash. A tick of the clock (seconds) is longer than the log writer's pause
-(0.6 s at most), so it takes everything to the disk.
+*Commits.* The log is written in order. A durable commit flushes everything before it. An asynchronous commit may or
+may not be on disk when the server crashes. The model tries both at the moment of the commit. This covers every later
+moment, because no session can see the difference before the crash. A tick of the clock (seconds) is longer than the
+pause of the log writer (0.6 s at most), so a tick flushes everything.
 
-*Time* is kept as ages: since the last beat, until the end of the term. They stop where nothing more depends on them.
-The clock is the server's, and no crash sets it back.
+*Time* is kept as ages: since the last beat, and until the end of the term. An age stops where nothing more depends on
+it. The clock is the server's, and a crash does not set it back.
 
-*Locks* are a duty's: its KEY SHARE on the leading row, and from its statement on the worker row and the task rows
-that it writes. Every other statement commits at once.
+*Locks* are held only by a duty: KEY SHARE on the leader's row, and after its statement the worker row and the task
+rows that it writes. Every other statement commits at once.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ ENDED = (DONE, DEAD)
 
 
 class Row(NamedTuple):
-    """A task. `token` is what a write compares where the lease is no random number; else the holds' bits tell."""
+    """A task. A write compares `token` where a variant has no random lease. Otherwise it reads `Hold.live`."""
 
     status: str
     attempt: int = 0
@@ -39,14 +39,14 @@ class Row(NamedTuple):
 
 
 class Member(NamedTuple):
-    """A row of `workers`: not yet declared dead, and how long ago it last beat."""
+    """A row of `workers`. `alive`: not declared dead. `age`: the time since the last beat."""
 
     alive: bool
     age: int
 
 
 class Lead(NamedTuple):
-    """The row that leads. `latest`: its term is the last that was drawn."""
+    """The leader's row. `latest`: its term is the last that was drawn. `left`: the rest of the term."""
 
     holder: int
     left: int
@@ -54,7 +54,7 @@ class Lead(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """All that is written to the log. `behind`: how many drawn terms the sequence has forgotten."""
+    """All data that is written to the log. `behind`: how many drawn terms the sequence has forgotten."""
 
     tasks: tuple[Row, ...]
     members: tuple[Member, ...]
@@ -64,7 +64,7 @@ class Tables(NamedTuple):
 
 
 class Duty(NamedTuple):
-    """A leader's open transaction: fenced, and then its statement has run. `latest` is its term, as above."""
+    """A leader's open transaction. `written`: its statement has run. `latest`: as in `Lead`, for its term."""
 
     locks: bool
     latest: bool
@@ -74,7 +74,7 @@ class Duty(NamedTuple):
 
 
 class Server(NamedTuple):
-    """Everything that workers share."""
+    """All state that workers share."""
 
     now: Tables
     disk: Tables | None
@@ -82,11 +82,11 @@ class Server(NamedTuple):
     up: tuple[bool, ...]
 
     def durable(self, **changes: Any) -> "Server":
-        """Commit, and wait for the disk."""
+        """Return the server after a commit that waits for the disk."""
         return self._replace(now=self.now._replace(**changes), disk=None)
 
     def lazy(self, **changes: Any) -> "list[Server]":
-        """Commit without waiting: it is on the disk, or it is not."""
+        """Return the possible servers after a commit that does not wait: it is on disk, or it is not."""
         now = self.now._replace(**changes)
         if now == self.now:
             return [self]
@@ -106,15 +106,15 @@ class Server(NamedTuple):
         return self._replace(duties=put(self.duties, who, duty))
 
     def task_is_locked(self, task: int) -> bool:
-        """Say whether some duty's statement has locked this row."""
+        """Return whether the statement of a duty has locked this row."""
         return any(duty is not None and duty.written and self._covers(duty, task) for duty in self.duties)
 
     def member_is_locked(self, who: int) -> bool:
-        """Say whether some duty's statement has this worker's row FOR UPDATE. KEY SHARE does not stop a beat."""
+        """Return whether the statement of a duty has locked this worker's row FOR UPDATE. KEY SHARE stops no beat."""
         return any(duty is not None and duty.written and duty.target == who for duty in self.duties)
 
     def lead_is_shared(self) -> bool:
-        """Say whether the leading row is held FOR KEY SHARE, so that FOR UPDATE has to wait."""
+        """Return whether a duty has locked the leader's row FOR KEY SHARE, so that FOR UPDATE waits."""
         duty = self.duties[self.now.lead.holder] if self.now.lead else None
         return duty is not None and duty.locks
 
@@ -131,7 +131,7 @@ def put(values: tuple[Any, ...], place: int, value: object) -> tuple[Any, ...]:
 
 
 def steps(server: Server, bounds: Bounds) -> Iterator[Step]:
-    """Yield what happens without a worker."""
+    """Yield the steps that need no worker."""
     yield from tick(server, bounds)
     if bounds.crashes:
         yield from crash(server)
@@ -144,7 +144,7 @@ def steps(server: Server, bounds: Bounds) -> Iterator[Step]:
 
 
 def tick(server: Server, bounds: Bounds) -> Iterator[Step]:
-    """A second or ten pass. It counts as a fault when somebody who lives has not beaten since the last time."""
+    """One to ten seconds pass. The step is a fault if a living worker has not beaten since the last tick."""
     now = server.now
     members = tuple(m._replace(age=min(m.age + 1, bounds.dead_after)) if m.alive else m for m in now.members)
     lead = now.lead and now.lead._replace(left=max(now.lead.left - 1, 0))
@@ -155,7 +155,7 @@ def tick(server: Server, bounds: Bounds) -> Iterator[Step]:
 
 
 def crash(server: Server) -> Iterator[Step]:
-    """What is not on the disk is forgotten, and no transaction is open. Replies on their way may still arrive."""
+    """Lose all data that is not on disk, and all open transactions. Replies on their way may still arrive."""
     now, disk = server.now, server.disk
     if disk is None and not any(server.duties):
         return
@@ -173,7 +173,7 @@ def crash(server: Server) -> Iterator[Step]:
 
 
 def hands(server: Server) -> Iterator[Step]:
-    """Somebody writes plain SQL. The trigger clears the lease, and a requeue starts the counts afresh."""
+    """An operator writes plain SQL. The trigger clears the lease, and a requeue resets the counts."""
     for task, row in enumerate(server.now.tasks):
         if server.task_is_locked(task):
             continue
@@ -181,17 +181,23 @@ def hands(server: Server) -> Iterator[Step]:
         if row.status != WAITING:
             after = server.durable(tasks=server.with_task(task, Row(WAITING)))
             yield Step(
-                f"a hand requeues task {task}, which is {row.status}", after, others=fenced_off, fault=True
+                f"an operator requeues task {task}, which is {row.status}",
+                after,
+                others=fenced_off,
+                fault=True,
             )
         if row.status not in ENDED:
             after = server.durable(tasks=server.with_task(task, Row(DONE)))
             yield Step(
-                f"a hand cancels task {task}, which is {row.status}", after, others=fenced_off, fault=True
+                f"an operator cancels task {task}, which is {row.status}",
+                after,
+                others=fenced_off,
+                fault=True,
             )
 
 
 def forgotten(now: Tables, disk: Tables) -> str:
-    """Say what a crash takes away."""
+    """Return the writes that a crash loses, in words."""
     tasks = [(row, before) for row, before in zip(now.tasks, disk.tasks, strict=True) if row != before]
     lost = ["a claim" if before.status == WAITING else "a start" for _, before in tasks]
     if now.members != disk.members:
@@ -202,5 +208,5 @@ def forgotten(now: Tables, disk: Tables) -> str:
 
 
 def letter(who: int) -> str:
-    """Name a worker."""
+    """Return the name of a worker."""
     return "ABCDEFGH"[who]

@@ -6,7 +6,11 @@ from tests.model.explore import Explorer, Found, Step
 
 
 class Counter:
-    """Two processes add one each: they read, and write one more. The careful look again; others may be wiped."""
+    """Two processes add one each: they read a number, and write it plus one.
+
+    `careful`: they check the number again before they write. Otherwise, a wipe may send them back to the start.
+    `holes`: a process may fall into a state that it cannot leave.
+    """
 
     goal = "both arrive"
 
@@ -42,7 +46,7 @@ class Counter:
 
 
 def test_the_shortest_way_to_a_broken_invariant_is_reported() -> None:
-    """Both read, one writes, and the write of the other is the wrong one."""
+    """Both read, one writes, and then the other writes a wrong number."""
     found = Explorer(Counter(careful=False)).run().found
 
     assert found is not None
@@ -52,7 +56,8 @@ def test_the_shortest_way_to_a_broken_invariant_is_reported() -> None:
 
 
 def test_a_walk_without_a_fault_ends_and_counts_its_states() -> None:
-    """Counter and memories: (0: ready or read)², one done and the other not, in two ways, or stale, both done."""
+    """At 0, each process is ready or has read. At 1, one is done, and the other is ready, has read 0 or has read 1, in
+    two ways. At 2, both are done."""
     walk = Explorer(Counter(careful=True)).run(to_the_goal=True)
 
     assert walk.finished
@@ -61,7 +66,7 @@ def test_a_walk_without_a_fault_ends_and_counts_its_states() -> None:
 
 
 def test_a_state_without_a_way_to_the_goal_is_found() -> None:
-    """Who falls never arrives."""
+    """A process that falls never reaches the goal."""
     found = Explorer(Counter(careful=True, holes=True)).run(to_the_goal=True).found
 
     end = "from here, no path without a fault leads to the end"
@@ -69,7 +74,7 @@ def test_a_state_without_a_way_to_the_goal_is_found() -> None:
 
 
 def test_a_walk_stops_at_its_limit() -> None:
-    """It does not claim that it has seen all states."""
+    """The result says that it did not see all states."""
     walk = Explorer(Counter(careful=True)).run(states_max=3)
 
     assert not walk.finished

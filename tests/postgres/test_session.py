@@ -10,7 +10,7 @@ from orchestrator.postgres.session import Connection, Session
 
 
 def test_work_that_gets_no_answer_is_done_again(database_url: str) -> None:
-    """On another connection: the first one is hung up."""
+    """It runs again on another connection; the first one is closed."""
     tried: list[int] = []
 
     async def work(connection: Connection) -> int:
@@ -32,7 +32,7 @@ def test_work_that_gets_no_answer_is_done_again(database_url: str) -> None:
 
 
 def test_work_that_a_transaction_timeout_ends_is_done_again(database_url: str) -> None:
-    """PostgreSQL 17 has that setting, for a role or a database: it ends the session, and must not end the worker."""
+    """PostgreSQL 17 has this setting, for a role or a database. It ends the session, but it must not end the worker."""
     tried: list[int] = []
 
     async def work(connection: Connection) -> int:
@@ -56,7 +56,7 @@ def test_work_that_a_transaction_timeout_ends_is_done_again(database_url: str) -
 
 
 def test_locks_of_a_frozen_worker_are_released_before_it_counts_as_dead(database_url: str) -> None:
-    """The server ends a session of ours that is idle within a transaction, because others wait for its locks."""
+    """The server ends a worker's session that is idle in a transaction, because other workers wait for its locks."""
 
     async def ask(connection: Connection) -> int:
         cursor = await connection.execute(

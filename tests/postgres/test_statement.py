@@ -1,4 +1,4 @@
-"""A statement comes from a file, or from one section of it; a slip shows when the module is imported."""
+"""A statement comes from a file, or from one section of it. A wrong name fails when the module is imported."""
 
 from pathlib import Path
 
@@ -19,12 +19,12 @@ def caller(tmp_path: Path) -> str:
 
 
 def test_a_file_without_sections_is_one_statement(caller: str) -> None:
-    """As it stands."""
+    """The file is loaded unchanged."""
     assert b"-- Why.\nSELECT 1\n" == statement.load(caller, "whole.sql")
 
 
 def test_a_section_is_a_statement_with_its_comment(caller: str) -> None:
-    """Neither the comment of the file nor the next section belongs to it."""
+    """The comment of the file and the next section do not belong to it."""
     assert b"-- Why.\nSELECT 1" == statement.load(caller, "short.sql", "first")
     assert b"SELECT 2,\n    3" == statement.load(caller, "short.sql", "second")
 
@@ -32,8 +32,8 @@ def test_a_section_is_a_statement_with_its_comment(caller: str) -> None:
 @pytest.mark.parametrize(
     ("name", "section"), [("short.sql", "third"), ("short.sql", ""), ("whole.sql", "first")]
 )
-def test_a_section_that_is_not_there_is_refused(caller: str, name: str, section: str) -> None:
-    """So is a file of sections as a whole: it is no statement."""
+def test_a_missing_section_is_refused(caller: str, name: str, section: str) -> None:
+    """A file with sections is refused as a whole as well: it is not one statement."""
     with pytest.raises(
         LookupError, match=rf"^{name} beside .*caller.py has no section '{section}'; it has \["
     ):
@@ -41,6 +41,6 @@ def test_a_section_that_is_not_there_is_refused(caller: str, name: str, section:
 
 
 def test_a_section_that_stands_twice_is_refused(caller: str) -> None:
-    """Which of them is meant?"""
+    """It would not be clear which of them is meant."""
     with pytest.raises(ValueError, match=r"^twice.sql beside .* has a section twice: \['first', 'first'\]$"):
         statement.load(caller, "twice.sql", "first")

@@ -1,4 +1,4 @@
-"""The waiting time after a failure: growing, capped, spread."""
+"""The waiting time after a failure: it grows up to a cap, with jitter."""
 
 import math
 from typing import Any
@@ -11,12 +11,12 @@ from orchestrator.task.backoff import Backoff, delay_seconds
 
 
 def in_the_middle() -> float:
-    """Return the draw that moves a wait by nothing."""
+    """Return the random draw that does not change the wait."""
     return 0.5
 
 
 def test_waits_double_from_one_second() -> None:
-    """The first failure waits the base, each further one twice as long as the last."""
+    """The first wait is the base, and each next one is twice as long."""
     waits = [delay_seconds(Backoff(), attempt, in_the_middle) for attempt in (1, 2, 3, 4, 9)]
 
     assert [1.0, 2.0, 4.0, 8.0, 256.0] == waits
@@ -25,22 +25,22 @@ def test_waits_double_from_one_second() -> None:
 @pytest.mark.parametrize("attempt", [10, 1_025, 10_000, 2_000_000_000])
 @pytest.mark.parametrize("factor", [2.0, 2, 1.5, 1000])
 def test_waits_end_at_the_cap_and_never_overflow(attempt: int, factor: float) -> None:
-    """A task that may be tried for ever is tried for ever."""
+    """A task without a limit of attempts can be retried for ever."""
     assert 300.0 == delay_seconds(Backoff(base_seconds=8, factor=factor), attempt, in_the_middle)
 
 
 def test_a_factor_of_one_waits_the_same_each_time() -> None:
-    """However often it fails."""
+    """The number of failures makes no difference."""
     assert 5.0 == delay_seconds(Backoff(base_seconds=5.0, factor=1.0), 10_000, in_the_middle)
 
 
 def test_a_base_of_zero_never_waits() -> None:
-    """Zero grows to nothing, not even where the factor overflows."""
+    """Zero stays zero, also where the power of the factor overflows."""
     assert 0.0 == delay_seconds(Backoff(base_seconds=0.0), 10_000, in_the_middle)
 
 
 def test_jitter_moves_both_ways_and_past_the_cap() -> None:
-    """Tasks that failed together and have reached the cap would otherwise stay together for ever."""
+    """Otherwise tasks that failed together and have reached the cap would always be retried together."""
     policy = Backoff(cap_seconds=100.0, jitter=0.1)
     draws = iter([0.0, 0.5, 1.0])
     waits = [delay_seconds(policy, 50, draws.__next__) for _ in range(3)]
@@ -58,7 +58,7 @@ def test_jitter_moves_both_ways_and_past_the_cap() -> None:
 def test_every_wait_is_finite_and_within_the_jittered_cap(
     base: float, factor: float, cap: float, jitter: float, attempt: int
 ) -> None:
-    """With the real randomness, for every sound policy."""
+    """This holds for real random draws and every valid policy."""
     wait = delay_seconds(Backoff(base, factor, cap, jitter), attempt)
 
     assert 0 <= wait <= cap * (1 + jitter) * (1 + 1e-9)
@@ -79,20 +79,20 @@ def test_every_wait_is_finite_and_within_the_jittered_cap(
         ({"jitter": math.nan}, "jitter"),
     ],
 )
-def test_a_policy_that_makes_no_sense_is_refused(fields: dict[str, Any], named: str) -> None:
-    """At declaration, not at the first failure in the night."""
+def test_a_policy_out_of_range_is_refused(fields: dict[str, Any], named: str) -> None:
+    """It is refused at the declaration, not at the first failure."""
     with pytest.raises(ValueError, match=named):
         Backoff(**fields)
 
 
 def test_all_faults_of_a_policy_are_listed_together() -> None:
-    """Who mends one fault should not have to come back for the next."""
+    """The user can fix all of them at once."""
     with pytest.raises(ValueError, match=r"factor must lie .*; jitter must"):
         Backoff(factor=0, jitter=2)
 
 
 def test_attempts_are_counted_from_one() -> None:
-    """A zeroth attempt has not failed."""
+    """There is no attempt 0 that could fail."""
     with pytest.raises(ValueError, match="counted from 1"):
         delay_seconds(Backoff(), 0)
 

@@ -1,4 +1,4 @@
-"""The bucket of a time."""
+"""The buckets of times, and histograms of them."""
 
 import math
 from itertools import pairwise
@@ -13,14 +13,14 @@ times = st.floats(min_value=-1, max_value=1e9, allow_nan=False)
 
 @given(times)
 def test_a_time_lies_in_its_bucket(seconds: float) -> None:
-    """From where it begins to where it ends; what is less than nothing counts as nothing."""
+    """It is at least the bucket's begin and less than its end. A negative time counts as 0."""
     begin, end = bounds(bucket(seconds))
 
     assert begin <= max(0.0, seconds) < end
 
 
-def test_a_bucket_is_at_most_a_quarter_wider_than_where_it_begins() -> None:
-    """Between 64 µs and 25 days, so that whatever in it is taken for the time is right to a tenth or so."""
+def test_a_bucket_ends_at_most_a_quarter_above_its_begin() -> None:
+    """This holds from 64 µs to 25 days. So any value in the bucket is the time within about a tenth."""
     inner = list(pairwise(BOUNDS[1:]))
 
     assert all(1 < end / begin <= 1.25 + 1e-9 for begin, end in inner)
@@ -30,7 +30,7 @@ def test_a_bucket_is_at_most_a_quarter_wider_than_where_it_begins() -> None:
 
 @given(st.lists(times))
 def test_a_histogram_counts_each_time_once(some: list[float]) -> None:
-    """As if each had been looked up by itself."""
+    """It gives the same counts as a lookup of each time."""
     expected: dict[int, int] = {}
     for seconds in some:
         expected[bucket(seconds)] = expected.get(bucket(seconds), 0) + 1
@@ -42,8 +42,8 @@ def test_a_histogram_counts_each_time_once(some: list[float]) -> None:
 
 
 @given(st.lists(st.floats()))
-def test_any_floats_are_counted_and_come_to_something_finite(some: list[float]) -> None:
-    """Infinite ones and those that are no number, too: a task may be due at -infinity."""
+def test_any_floats_are_counted_and_their_sum_is_finite(some: list[float]) -> None:
+    """Infinity and NaN are counted too: a task may be due at -infinity."""
     found = histogram(some)
 
     assert len(some) == sum(found.buckets.values())

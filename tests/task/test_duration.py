@@ -1,4 +1,4 @@
-"""Spans of time in the forms that people write."""
+"""Durations in the forms that users write."""
 
 from datetime import timedelta
 from typing import Any
@@ -28,7 +28,7 @@ from orchestrator.task import duration
         (0.25, 0.25),
     ],
 )
-def test_a_duration_is_read_as_people_write_it(written: duration.Duration, seconds: float) -> None:
+def test_valid_forms_of_a_duration_are_read(written: duration.Duration, seconds: float) -> None:
     """Text, a timedelta, or a number of seconds."""
     assert seconds == duration.seconds("delay", written)
 
@@ -55,7 +55,7 @@ def test_a_duration_is_read_as_people_write_it(written: duration.Duration, secon
     ids=repr,
 )
 def test_an_invalid_duration_is_refused_with_the_valid_forms(written: Any) -> None:
-    """A number without a unit is invalid: half of the readers would take it for minutes."""
+    """Text without a unit is invalid: a reader may take it for minutes."""
     with pytest.raises(ValueError, match=r"^key_window is .*; it must be a timedelta, .*1h30m"):
         duration.seconds("key_window", written)
 
@@ -63,14 +63,14 @@ def test_an_invalid_duration_is_refused_with_the_valid_forms(written: Any) -> No
 @pytest.mark.parametrize(
     "written", [-1, -0.5, timedelta(-1), 1e300, 10**400, float("inf"), "9999w"], ids=repr
 )
-def test_a_duration_lies_between_nothing_and_a_hundred_years(written: duration.Duration) -> None:
-    """Beyond that it is a slip of the unit."""
+def test_a_duration_is_between_zero_and_a_hundred_years(written: duration.Duration) -> None:
+    """Beyond this, the unit is probably wrong."""
     with pytest.raises(ValueError, match="it must lie between 0 and 100 years"):
         duration.seconds("timeout", written)
 
 
 def test_a_refusal_stays_short() -> None:
-    """Whatever somebody passed."""
+    """The message shortens a long value."""
     with pytest.raises(ValueError, match="…") as refusal:
         duration.seconds("delay", "x" * 1_000_000)
 
@@ -79,7 +79,7 @@ def test_a_refusal_stays_short() -> None:
 
 @given(st.integers(0, 50_000_000))
 def test_parts_add_up(whole_seconds: int) -> None:
-    """Days, hours, minutes and seconds as divmod gives them are what they were."""
+    """Days, hours, minutes and seconds from divmod give the same number of seconds again."""
     minutes, seconds = divmod(whole_seconds, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)

@@ -1,4 +1,4 @@
-"""Valid payloads: a value comes back equal, or it is refused at the call, with its name and its path."""
+"""Payloads: a value comes back equal, or it is refused at the call, with its path."""
 
 import math
 import uuid
@@ -36,7 +36,7 @@ class Word(StrEnum):
 
 
 class Text(str):
-    """A str that lies about its text and about being equal."""
+    """A str whose str() is another text and that equals no other."""
 
     __slots__ = ()
     __hash__ = str.__hash__
@@ -49,7 +49,7 @@ class Text(str):
 
 
 class Number(int):
-    """An int that lies about its digits."""
+    """An int whose text has other digits."""
 
     def __repr__(self) -> str:
         return "a lie"
@@ -58,15 +58,15 @@ class Number(int):
 
 
 class Moment(datetime):
-    """A subclass, as pendulum and freezegun make them; msgspec refuses it."""
+    """A subclass of datetime, like those of pendulum and freezegun. msgspec refuses it."""
 
 
 class Duration(timedelta):
-    """Another."""
+    """A subclass of timedelta, which msgspec refuses too."""
 
 
 class Zone(tzinfo):
-    """A zone with summer time: without a date it has no offset, as with zoneinfo."""
+    """A zone with summer time. Without a date it has no offset, like a zone of zoneinfo."""
 
     def utcoffset(self, dt: datetime | None, /) -> timedelta | None:
         return timedelta(hours=2) if dt else None
@@ -78,11 +78,11 @@ class Zone(tzinfo):
 
 
 class Amount(Decimal):
-    """And another."""
+    """A subclass of Decimal, which msgspec refuses too."""
 
 
 class Model:
-    """What a pydantic model looks like from here."""
+    """An object with the interface of a pydantic model."""
 
     def __init__(self, dumped: object) -> None:
         self.dumped = dumped
@@ -92,14 +92,14 @@ class Model:
 
 
 class User(msgspec.Struct, rename="camel", tag="user"):
-    """Renamed, tagged, and with a field that may be absent."""
+    """A struct with renamed fields, a tag, and a field that may be absent."""
 
     user_name: str
     born_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class Pair(msgspec.Struct, array_like=True, tag=True):
-    """A struct that travels as an array."""
+    """A struct that is encoded as an array."""
 
     left: int
     right: object
@@ -107,13 +107,13 @@ class Pair(msgspec.Struct, array_like=True, tag=True):
 
 @dataclass
 class Order:
-    """A dataclass whose field may be anything."""
+    """A dataclass with a field of any type."""
 
     items: object
 
 
 class Raising:
-    """A model whose property raises."""
+    """A model with a property that raises."""
 
     @property
     def model_dump(self) -> object:
@@ -128,7 +128,7 @@ class Endless(UserDict[str, object]):
 
 
 class EndlessList(list[int]):
-    """A list that never stops to yield."""
+    """A list whose iterator never ends."""
 
     def __iter__(self) -> Iterator[int]:
         return iter(int, 1)
@@ -151,7 +151,7 @@ def refusal(value: object, **options: Any) -> PayloadRefused:
 
 
 def nested(levels: int) -> dict[str, Any]:
-    """Return a payload of so many containers, itself the first, arrays and objects by turns."""
+    """Return a payload of this many nested containers, by turns arrays and objects. The payload is the first."""
     value: Any = 1
     for level in range(levels - 1):
         value = [value] if level % 2 else {"a": value}
@@ -159,7 +159,7 @@ def nested(levels: int) -> dict[str, Any]:
 
 
 def test_text_is_written_as_jsonb_prints_it() -> None:
-    """Our size is then what `octet_length(payload::text)` says in the insert trigger."""
+    """So its size equals `octet_length(payload::text)` in the insert trigger."""
     text = payload.encode({"user_id": 1, "tags": ["a", 'b"\n\x7f', None], "more": {}, "none": [], "é": 1.5})
 
     expected = '{"user_id": 1, "tags": ["a", "b\\"\\n\x7f", null], "more": {}, "none": [], "é": 1.5}'
@@ -182,7 +182,7 @@ def test_text_is_written_as_jsonb_prints_it() -> None:
     ],
 )
 def test_numbers_keep_value_and_type_without_an_exponent(number: float) -> None:
-    """Numeric drops exponents: 1e23 would return as an integer that is not equal to it."""
+    """PostgreSQL's numeric drops exponents: 1e23 would come back as an integer that is not equal to it."""
     with localcontext() as context:
         context.prec, context.capitals = 3, 0
         text = payload.encode({"n": number})
@@ -226,13 +226,13 @@ def test_numbers_keep_value_and_type_without_an_exponent(number: float) -> None:
     ],
 )
 def test_other_types_are_stored_as_their_json(value: object, plain: object) -> None:
-    """Structs, dates, Enums and subclasses, as msgspec would write them."""
+    """Structs, dates, Enums and subclasses are written as msgspec writes them."""
     assert {"v": plain} == payload.decode(payload.encode({"v": value}))
 
 
 @pytest.mark.parametrize("name", ["datetime", "struct", "dataclass", "model"])
 def test_an_object_may_be_the_whole_payload(name: str) -> None:
-    """Whatever becomes a JSON object will do; a date will not."""
+    """A value that becomes a JSON object is accepted; a datetime is refused."""
     wholes = {"struct": User("ann"), "dataclass": Order(1), "model": Model(1)}
     if name in wholes:
         assert payload.encode(wholes[name]).startswith("{")
@@ -241,7 +241,7 @@ def test_an_object_may_be_the_whole_payload(name: str) -> None:
 
 
 def test_seconds_in_an_offset_do_not_shift_the_instant() -> None:
-    """Readers know no such offsets, and msgspec would round this one by 29 seconds."""
+    """Few readers accept such an offset, and msgspec would round this one by 29 seconds. So it is written in UTC."""
     moment = datetime(2024, 1, 1, tzinfo=timezone(timedelta(hours=1, seconds=31)))
 
     text = payload.decode(payload.encode({"at": moment}))["at"]
@@ -291,7 +291,7 @@ def test_seconds_in_an_offset_do_not_shift_the_instant() -> None:
 def test_a_value_that_would_not_come_back_equal_is_refused_by_name(
     value: object, path: str, words: str
 ) -> None:
-    """The refusal gives the path and the advice, before PostgreSQL or the handler fails."""
+    """The refusal has the path and advice. Otherwise PostgreSQL or the handler would fail later."""
     refused = refusal(value)
 
     assert path == refused.path
@@ -300,13 +300,13 @@ def test_a_value_that_would_not_come_back_equal_is_refused_by_name(
 
 
 def test_sixty_four_levels_are_the_limit() -> None:
-    """Far from where any reader gives up; the payload itself is the first level."""
+    """This is far below the limit of any reader. The payload itself is the first level."""
     assert nested(64) == payload.decode(payload.encode(nested(64)))
     assert "nested deeper than 64 levels" in refusal(nested(65)).reason
 
 
 def test_a_cycle_is_refused() -> None:
-    """Not with a RecursionError; the path, shortened, shows the cycle."""
+    """It raises no RecursionError. The shortened path shows the cycle."""
     loop: dict[str, Any] = {"me": []}
     loop["me"].append(loop)
     order = Order(None)
@@ -320,7 +320,7 @@ def test_a_cycle_is_refused() -> None:
 
 
 def test_the_size_limit_counts_bytes_of_text() -> None:
-    """Characters of several bytes, escapes and separators count as PostgreSQL will count them."""
+    """Characters of several bytes, escapes and separators count as in PostgreSQL."""
     value = {"a": "é" * 10, "b": ["\n"]}
     size = len(payload.encode(value).encode())
 
@@ -331,7 +331,7 @@ def test_the_size_limit_counts_bytes_of_text() -> None:
 
 
 def test_the_default_limit_is_256_kib() -> None:
-    """The message has the actual size and the limit, for who must shorten the payload."""
+    """The message has the actual size and the limit, so that the user knows how much to cut."""
     overhead = len('{"a": ""}')
 
     assert payload.encode({"a": "x" * (262_144 - overhead)})
@@ -352,7 +352,7 @@ def test_the_default_limit_is_256_kib() -> None:
     ids=["endless mapping", "endless list", "text", "key", "bytes", "a billion laughs"],
 )
 def test_the_walk_stops_soon_after_the_limit(value: object, path: str, size: str) -> None:
-    """A value that would print as a gigabyte is refused before it is printed. The message has the bytes counted so
+    """A value whose text has a gigabyte is refused before the text is written. The message has the bytes counted so
     far."""
     refused = refusal(value)
 
@@ -360,8 +360,8 @@ def test_the_walk_stops_soon_after_the_limit(value: object, path: str, size: str
     assert f"takes {size} bytes" in refused.reason
 
 
-def test_siblings_are_no_levels() -> None:
-    """A container that is left is forgotten: it counts for neither the depth nor the path."""
+def test_siblings_do_not_count_as_levels() -> None:
+    """A container that is complete no longer counts for the depth or the path."""
     siblings: list[object] = [{"a": []} for _ in range(100)]
 
     assert payload.encode({"siblings": siblings})
@@ -370,7 +370,7 @@ def test_siblings_are_no_levels() -> None:
 
 @pytest.mark.parametrize("value", [Raising(), Order(Raising()), [Raising()]], ids=["itself", "field", "item"])
 def test_an_error_of_the_callers_code_is_chained(value: object) -> None:
-    """Encoding runs properties and iterators. Their error is the cause, and its text is not repeated."""
+    """Encoding runs properties and iterators. Their error is the cause, and the refusal does not repeat its text."""
     refused = refusal({"a": value})
 
     assert refused.path.startswith("payload.a")
@@ -383,7 +383,7 @@ def test_an_error_of_the_callers_code_is_chained(value: object) -> None:
     "value", [SECRET + "\0", SECRET + "\ud800", SECRET.encode() * 300_000, Order({SECRET}), SECRET * 100_000]
 )
 def test_no_refusal_shows_a_value(value: object) -> None:
-    """A payload may hold secrets, and refusals end up in logs."""
+    """A payload may contain secrets, and refusals are logged."""
     assert SECRET not in str(refusal({"a": value}))
 
 
@@ -402,12 +402,12 @@ def test_no_refusal_shows_a_value(value: object) -> None:
     ],
 )
 def test_a_key_in_a_path_is_short_and_safe_to_print(key: str, shown: str) -> None:
-    """A hostile key must reach neither a terminal nor a log as it is."""
+    """A hostile key must not reach a terminal or a log unescaped."""
     assert f"payload{shown}" == refusal({key: math.nan}).path
 
 
 def test_a_result_may_be_any_json_value() -> None:
-    """A handler returns what it likes, under the same rules."""
+    """A handler may return any JSON value, under the same rules."""
     assert ["null", "[1, 2]", '"done"'] == [payload.encode_result(value) for value in (None, (1, 2), "done")]
     with pytest.raises(PayloadRefused, match=r"^result\[0\] is nan"):
         payload.encode_result([math.nan])
@@ -429,7 +429,7 @@ def test_a_result_may_be_any_json_value() -> None:
     ids=["digits", "infinity", "depth", "array", "not JSON", "cut", "surrogate"],
 )
 def test_stored_text_that_python_cannot_read_is_refused(text: str, words: str) -> None:
-    """Plain SQL stores it happily; it must cost its own task and no other."""
+    """Plain SQL can store it. It must fail its own task and no other."""
     with pytest.raises(PayloadRefused, match=words) as caught:
         payload.decode(text)
 
@@ -437,7 +437,7 @@ def test_stored_text_that_python_cannot_read_is_refused(text: str, words: str) -
 
 
 def test_any_stored_value_is_read() -> None:
-    """Results are not always objects, and integers stay exact up to the longest that may travel."""
+    """A result may be other than an object. Integers stay exact up to the longest that is allowed."""
     values = [None, [1], 10**4300 - 1, -(10**4299) + 1]
 
     assert values == [payload.decode_any(payload.encode_result(value)) for value in values]
@@ -463,7 +463,7 @@ payloads = st.dictionaries(names, values, max_size=4)
 
 
 def hostile(value: object) -> bool:
-    """Say, by other means than the codec, whether jsonb cannot hold this."""
+    """Return whether jsonb cannot store this, without the help of the codec."""
     match value:
         case dict():
             return any(hostile(key) or hostile(item) for key, item in value.items())
@@ -478,7 +478,7 @@ def hostile(value: object) -> bool:
 
 
 def alike(left: object, right: object) -> bool:
-    """Say whether two values are equal, their types included: 1, 1.0 and True are three."""
+    """Return whether two values and their types are equal: 1, 1.0 and True are three different values."""
     match left, right:
         case dict(), dict():
             return left.keys() == right.keys() and all(alike(left[key], right[key]) for key in left)
@@ -488,13 +488,13 @@ def alike(left: object, right: object) -> bool:
             return type(left) is type(right) and left == right
 
 
-# The connection is shared by all examples: each is one SELECT, which leaves nothing behind.
+# All examples share the connection: each is one SELECT, which changes nothing.
 @settings(max_examples=500, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=payloads)
-def test_payloads_come_back_equal_or_are_refused_at_the_door(
+def test_payloads_come_back_equal_or_are_refused_at_the_call(
     connection: psycopg.Connection[Any], value: dict[str, Any]
 ) -> None:
-    """Whatever PostgreSQL would refuse or change is refused before; everything else returns unchanged."""
+    """Values that PostgreSQL would refuse or change are refused before. All others come back unchanged."""
     if hostile(value):
         refusal(value)
         return

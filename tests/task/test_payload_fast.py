@@ -1,4 +1,5 @@
-"""The fast way to write a payload: the same text as the walk, or the value is left to the walk."""
+"""The fast way to write a payload. It writes the same text as the walk (`payload.Writer`), or it leaves the value to
+the walk."""
 
 import json
 from enum import IntEnum, StrEnum
@@ -41,13 +42,13 @@ class Number(IntEnum):
 
 
 class Text(str):
-    """Not quite a str."""
+    """A subclass of str."""
 
     __slots__ = ()
 
 
 class Members(dict[str, Any]):
-    """Not quite a dict: it shows other items than it holds."""
+    """A subclass of dict whose items() differs from its content."""
 
     def items(self) -> Any:
         return [("lie", 1)]
@@ -59,7 +60,7 @@ def walked(value: object) -> str:
 
 @given(value=PAYLOADS)
 def test_the_fast_way_writes_the_same_as_the_walk(value: dict[Any, Any]) -> None:
-    """For any value. The fast way does not accept a value that the walk refuses."""
+    """This holds for any value. The fast way does not accept a value that the walk refuses."""
     written = payload_fast.written(value)
     if written is None:
         return
@@ -69,7 +70,7 @@ def test_the_fast_way_writes_the_same_as_the_walk(value: dict[Any, Any]) -> None
 
 @given(value=USUAL)
 def test_the_fast_way_accepts_the_usual_payload(value: dict[str, Any]) -> None:
-    """Otherwise it would be useless."""
+    """Otherwise it would save nothing. Text with NUL is left to the walk."""
     written = payload_fast.written(value)
     if any("\x00" in item for item in value.values() if isinstance(item, str)):
         assert None is written
@@ -89,12 +90,12 @@ def test_the_fast_way_accepts_the_usual_payload(value: dict[str, Any]) -> None:
     ids=repr,
 )  # fmt: skip
 def test_unusual_values_are_left_to_the_walk(value: Any) -> None:
-    """Subclasses, too: they may have their own encoding."""
+    """Subclasses are left too: they may have their own encoding."""
     assert None is payload_fast.written(value)
 
 
-def test_its_text_is_held_to_the_limit() -> None:
-    """The walk refuses it, in its words."""
+def test_the_size_limit_holds_for_the_fast_way() -> None:
+    """A payload above the limit is refused by the walk, with the walk's message."""
     with pytest.raises(PayloadRefused, match="payload takes 13 bytes of JSON text, more than the 12 allowed"):
         payload.encode({"a": "xxxx"}, bytes_max=12)
 

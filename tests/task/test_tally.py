@@ -1,4 +1,4 @@
-"""The counts of outcomes."""
+"""The counts of outcomes by queue and type, and the times of their attempts."""
 
 from collections import Counter
 
@@ -46,7 +46,7 @@ def task(queue: str = "mail", kind: str = "send", waited_seconds: float = 0.5) -
 
 @pytest.mark.parametrize("expected", ENDS)
 def test_each_end_has_its_word(expected: str) -> None:
-    """One for each; only what is lost comes of no worker's outcome."""
+    """There is one word for each end. Only `lost` has no outcome of a worker."""
     assert {expected} == {word(end) for end in ENDS[expected]}
     assert set(WORDS) == {*ENDS, "lost"}
 
@@ -65,14 +65,14 @@ def test_a_tally_times_finished_attempts(end: End) -> None:
 
 @pytest.mark.parametrize("end", [Released(), Completed(None)])
 def test_an_attempt_that_did_not_run_is_only_counted(end: End) -> None:
-    """It was given back, or has no start, so its waiting time is unknown."""
+    """It was released, or it has no start, so its waiting time is unknown."""
     outcome = Outcome(task(), end, begun_at=None if type(end) is Completed else 100.5, ended_at=101.0)
 
     assert (Tally("mail", "send", {word(end): 1}, EMPTY, EMPTY, EMPTY),) == tallies([outcome])
 
 
-def test_an_undeclared_type_has_no_name() -> None:
-    """What it is called is a stranger's word, and there may be any number of them."""
+def test_undeclared_types_are_counted_under_one_name() -> None:
+    """Any producer may choose their names, and there may be any number of them."""
     outcomes = [Outcome(task(kind=f"x{n}"), PutBack(FAULT, 5.0, 1)) for n in range(100)]
 
     assert (Tally("mail", UNKNOWN_TYPE, {"put_back": 100}),) == tallies(outcomes)
@@ -91,7 +91,7 @@ some_outcomes = st.builds(
 
 @given(st.lists(some_outcomes, max_size=20))
 def test_tallies_add_up_to_the_outcomes(outcomes: list[Outcome]) -> None:
-    """However they are mixed: each is in one tally, and timed once if it ran to an end of its own."""
+    """Any mix of outcomes: each is in one tally, and is timed once if it ran and was neither put back nor released."""
     expected = Counter(
         (o.task.queue, UNKNOWN_TYPE if isinstance(o.end, PutBack) else o.task.type, word(o.end))
         for o in outcomes

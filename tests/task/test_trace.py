@@ -1,4 +1,4 @@
-"""The trace id in any text of a task's trace context."""
+"""The trace id in a task's trace context, which may be any text."""
 
 import pytest
 
@@ -21,6 +21,6 @@ ID = "4bf92f3577b34da6a3ce929d0e0e4736"
         (f'{{"note": "\\"traceparent\\": \\"00-{ID}-00f067aa0ba902b7-01\\""}}', None),
     ],
 )
-def test_only_a_trace_id_is_one(context: str | None, expected: str | None) -> None:
-    """Anybody may have written it; nothing else comes of it."""
+def test_only_a_valid_trace_id_is_returned(context: str | None, expected: str | None) -> None:
+    """A producer may have written any JSON as trace context. All other content gives None."""
     assert expected == trace.id_of(context)

@@ -1,1 +1,1 @@
-"""The helpers for users' tests, used as a user would."""
+"""The helpers for users' tests, called as a user calls them."""

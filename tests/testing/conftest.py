@@ -10,7 +10,7 @@ from tests.testing.tasks import Shop
 
 @pytest.fixture
 def shop(database_url: str) -> Iterator[Shop]:
-    """A shop, closed afterwards."""
+    """A shop on the test's database; it is closed afterwards."""
     application = Orchestrator(database_url)
     yield Shop(application)
     application.close()

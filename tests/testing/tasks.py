@@ -1,4 +1,4 @@
-"""A shop with tasks for tests: they record their runs, fail, snooze, enqueue others."""
+"""A shop with tasks for tests: they note their runs, fail, snooze, or enqueue other tasks."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -9,14 +9,14 @@ from orchestrator import Cancel, Context, Discard, Orchestrator, Retry, Snooze
 
 @dataclass
 class Item:
-    """An argument that is more than JSON."""
+    """An argument that is not plain JSON."""
 
     name: str
     bought: date
 
 
 class Shop:
-    """An application, and what its handlers have noted."""
+    """An application, and the notes of its handlers."""
 
     def __init__(self, app: Orchestrator) -> None:
         self.app = app

@@ -17,7 +17,7 @@ CLOCK = "SELECT pg_get_functiondef('orchestrator.clock'::regproc), to_regclass('
 
 
 def test_the_clock_stands_and_moves(shop: Shop) -> None:
-    """What is due tomorrow runs when tomorrow has come."""
+    """A task that is due tomorrow runs after the clock has moved by a day."""
     moment = datetime(2031, 5, 6, tzinfo=UTC)
     with testing.frozen_clock(shop.app, at=moment) as clock:
         shop.welcome.using(delay="1d").enqueue(user_id=1)
@@ -30,7 +30,7 @@ def test_the_clock_stands_and_moves(shop: Shop) -> None:
 
 
 def test_the_clock_goes_on_afterwards(shop: Shop, database_url: str, connection: psycopg.Connection) -> None:
-    """The function is the schema's own again, also after an error, and no table is left."""
+    """The schema's own function is back, also after an error, and no table is left."""
     before = connection.execute(CLOCK).fetchone()
     with pytest.raises(ZeroDivisionError), testing.frozen_clock(database_url):
         raise ZeroDivisionError(before != connection.execute(CLOCK).fetchone())
@@ -39,10 +39,10 @@ def test_the_clock_goes_on_afterwards(shop: Shop, database_url: str, connection:
     assert None is (before and before[1])
 
 
-def test_a_clock_that_was_left_standing_is_no_hindrance(
+def test_a_clock_that_a_killed_test_left_stopped_can_be_frozen_again(
     database_url: str, connection: psycopg.Connection
 ) -> None:
-    """The test that stopped it was killed."""
+    """The next use starts at the present, and restores the schema's function."""
     before = connection.execute(CLOCK).fetchone()
     stopped(connection).set(datetime(2031, 1, 1, tzinfo=UTC))
 
@@ -51,10 +51,10 @@ def test_a_clock_that_was_left_standing_is_no_hindrance(
     assert before == connection.execute(CLOCK).fetchone()
 
 
-def test_a_database_that_is_no_tests_keeps_its_clock(
+def test_the_clock_of_a_database_without_test_in_its_name_is_refused(
     administrator: psycopg.Connection, template_database: str, server_url: str
 ) -> None:
-    """Unless somebody gives their word."""
+    """Only `any_name=True` allows it."""
     name = f"shop_{uuid4().hex}"
     administrator.execute(
         sql.SQL("CREATE DATABASE {} TEMPLATE {}").format(*map(sql.Identifier, (name, template_database)))
@@ -74,7 +74,7 @@ def test_a_database_that_is_no_tests_keeps_its_clock(
 def test_a_role_that_does_not_own_the_schema_gets_a_message(
     database_url: str, administrator: psycopg.Connection
 ) -> None:
-    """By name, with who may."""
+    """It names the role, and says that the owner may."""
     role = f"clerk_{uuid4().hex}"
     administrator.execute(
         sql.SQL("CREATE ROLE {} LOGIN IN ROLE orchestrator_worker").format(sql.Identifier(role))
@@ -88,6 +88,6 @@ def test_a_role_that_does_not_own_the_schema_gets_a_message(
 
 
 def test_a_moment_without_a_zone_is_refused(database_url: str) -> None:
-    """It would be another one in every session."""
+    """Its meaning would depend on the session's time zone."""
     with testing.frozen_clock(database_url) as clock, pytest.raises(ValueError, match="time zone"):
         clock.set(datetime(2030, 1, 1))

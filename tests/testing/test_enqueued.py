@@ -1,4 +1,4 @@
-"""Assertions about enqueued tasks: by the arguments that matter, in a transaction too, with a helpful message."""
+"""Assertions about enqueued tasks: by some of the arguments, also in a transaction, with a helpful message."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,14 +15,14 @@ from tests.testing.tasks import Item, Shop
 
 
 def complaint(act: Callable[[], Any]) -> str:
-    """Return what an assertion says when it fails."""
+    """Return the message of an assertion that fails."""
     with pytest.raises(AssertionError) as caught:
         act()
     return str(caught.value)
 
 
 def test_a_task_is_found_by_some_of_its_arguments(shop: Shop) -> None:
-    """And returned, for what else is to be looked at."""
+    """The task is returned, so that a test can check its other fields."""
     shop.welcome.using(key="first", tags=["vip"], metadata={"by": "web"}).enqueue(user_id=1, language="de")
 
     found = testing.assert_enqueued(shop.welcome, user_id=1)
@@ -36,8 +36,8 @@ def test_a_task_is_found_by_some_of_its_arguments(shop: Shop) -> None:
     testing.refute_enqueued(shop.fail)
 
 
-def test_values_are_compared_as_json_has_them(shop: Shop) -> None:
-    """A dataclass as it was enqueued; true is not 1."""
+def test_values_are_compared_as_json(shop: Shop) -> None:
+    """A dataclass is compared as it was enqueued, and true is not 1."""
     shop.pack.enqueue(item=Item("hat", date(2030, 1, 2)))
     shop.welcome.enqueue(user_id=1)
 
@@ -47,7 +47,7 @@ def test_values_are_compared_as_json_has_them(shop: Shop) -> None:
 
 
 def test_a_failure_shows_what_is_enqueued_instead(shop: Shop) -> None:
-    """It escapes untrusted text, and lists only a few tasks."""
+    """The message escapes untrusted text, and shortens long text."""
     shop.welcome.enqueue(user_id=2)
     shop.fail.enqueue(word="\x1b[2J" + "x" * 500)
 
@@ -59,8 +59,8 @@ def test_a_failure_shows_what_is_enqueued_instead(shop: Shop) -> None:
     assert len(message) < 600
 
 
-def test_many_others_are_named_in_part(shop: Shop) -> None:
-    """The newest, and how many more."""
+def test_of_many_other_tasks_the_newest_are_listed(shop: Shop) -> None:
+    """The message gives the number of the rest."""
     shop.welcome.enqueue_many([{"user_id": n} for n in range(30)])
 
     message = complaint(lambda: testing.assert_enqueued(shop.fail))
@@ -75,7 +75,7 @@ def test_a_failure_where_nothing_is_enqueued_gives_advice(shop: Shop) -> None:
 
 
 def test_a_failed_absence_check_names_the_task(shop: Shop) -> None:
-    """With its id."""
+    """The message has its id, queue and status."""
     handle = shop.welcome.enqueue(user_id=1)
 
     assert f"(id {handle.id}, queue mail, pending)" in complaint(
@@ -84,19 +84,21 @@ def test_a_failed_absence_check_names_the_task(shop: Shop) -> None:
 
 
 def test_an_argument_that_the_task_does_not_take_is_a_mistake(shop: Shop) -> None:
-    """A refutation of it would hold for ever."""
+    """Otherwise refute_enqueued with a misspelt name would always pass."""
     with pytest.raises(TypeError, match="takes no argument 'usr_id'"):
         testing.refute_enqueued(shop.welcome, usr_id=1)
 
 
-def test_options_are_compared_on_what_is_returned(shop: Shop) -> None:
-    """They are not looked for."""
+def test_options_are_refused_with_advice(shop: Shop) -> None:
+    """A test compares them on the task that is returned."""
     with pytest.raises(TypeError, match="compare them on what is returned"):
         testing.assert_enqueued(shop.welcome.using(queue="mail"), user_id=1)
 
 
-def test_a_transaction_is_looked_into(shop: Shop, connection: psycopg.Connection, database_url: str) -> None:
-    """Of psycopg, of SQLAlchemy; from outside nothing is seen."""
+def test_using_looks_into_an_open_transaction(
+    shop: Shop, connection: psycopg.Connection, database_url: str
+) -> None:
+    """It may be psycopg's or SQLAlchemy's. Without `using`, its tasks are not visible."""
     with connection.transaction(force_rollback=True):
         shop.welcome.using(connection).enqueue(user_id=1)
         testing.assert_enqueued(shop.welcome.using(connection), user_id=1)
@@ -110,8 +112,8 @@ def test_a_transaction_is_looked_into(shop: Shop, connection: psycopg.Connection
     engine.dispose()
 
 
-def test_coroutines_have_the_same(shop: Shop, database_url: str) -> None:
-    """On a pool of their own, and on a connection that is held."""
+def test_coroutines_have_the_same_assertions(shop: Shop, database_url: str) -> None:
+    """They run on the application's async pool, or on the caller's connection."""
 
     async def look() -> list[dict[str, Any]]:
         await shop.awelcome.aenqueue(user_id=1)
@@ -131,7 +133,7 @@ def test_coroutines_have_the_same(shop: Shop, database_url: str) -> None:
 
 
 def test_a_finished_task_is_not_enqueued(shop: Shop) -> None:
-    """Neither a completed task nor a dead letter."""
+    """A completed task and a dead letter do not count."""
     shop.welcome.enqueue(user_id=1)
     shop.ask.enqueue(what="discard")
     testing.run_tasks(shop.app)

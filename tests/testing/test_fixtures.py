@@ -1,4 +1,4 @@
-"""The fixtures for pytest, in the project of a user: a folder, a conftest, a real run."""
+"""The pytest fixtures in a user's project: a folder, a conftest, and a real run of pytest."""
 
 import os
 import subprocess
@@ -62,7 +62,7 @@ def test_a_failure():
 
 
 def test_a_users_tests_run(tmp_path: Path) -> None:
-    """One fails, and says why; nothing warns, and nothing is left behind."""
+    """Five pass, and one fails on purpose with a clear message. A warning would be an error."""
     for name, text in {"shop.py": SHOP, "conftest.py": CONFTEST, "test_shop.py": TESTS}.items():
         (tmp_path / name).write_text(text)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("ORCHESTRATOR_", "PYTEST_"))}
@@ -78,7 +78,7 @@ def test_a_users_tests_run(tmp_path: Path) -> None:
 
 
 def test_pytest_is_imported_by_the_fixtures_alone() -> None:
-    """Who runs an application, or helps himself without the fixtures, has no use for it."""
+    """An application, and tests without the fixtures, do not need it."""
     program = "import sys, orchestrator.testing; sys.exit('pytest' in sys.modules)"
 
     assert 0 == subprocess.run([sys.executable, "-c", program], check=False).returncode

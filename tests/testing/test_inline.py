@@ -25,15 +25,15 @@ def shop() -> Iterator[Shop]:
 
 
 def test_a_handler_runs_when_its_task_is_enqueued(shop: Shop) -> None:
-    """The handle knows how it ended."""
+    """The handle has its status and result."""
     handle = shop.welcome.enqueue(user_id=1)
 
     assert [("welcome", 1, "en")] == shop.notes
     assert ("completed", "hello 1") == (handle.status(), handle.result())
 
 
-def test_a_def_runs_in_the_thread_and_outside_of_any_loop(shop: Shop) -> None:
-    """As Django's ORM wants it: the test's transaction is the handler's."""
+def test_a_sync_handler_runs_in_the_callers_thread_and_outside_of_any_loop(shop: Shop) -> None:
+    """Django's ORM needs this: the handler then runs in the test's transaction."""
     seen: list[object] = []
 
     @shop.app.task(name="shop.where")
@@ -48,7 +48,7 @@ def test_a_def_runs_in_the_thread_and_outside_of_any_loop(shop: Shop) -> None:
 
 
 def test_arguments_go_through_json_and_back(shop: Shop) -> None:
-    """What could not be enqueued cannot be run, and what comes is what a worker would make of it."""
+    """A payload that cannot be enqueued is refused, and a handler gets the same values as from a worker."""
     assert 1 == shop.pack.enqueue(item=Item("hat", date(2030, 1, 2))).result()
     assert [Item("hat", date(2030, 1, 2))] == shop.notes
     with pytest.raises(OrchestratorError, match="item"):
@@ -57,7 +57,7 @@ def test_arguments_go_through_json_and_back(shop: Shop) -> None:
 
 @pytest.mark.parametrize("own_loop", [False, True], ids=["from a thread", "from a coroutine"])
 def test_an_async_handler_runs_wherever_it_is_enqueued(shop: Shop, *, own_loop: bool) -> None:
-    """Where a loop runs already, on one of its own beside it."""
+    """If a loop runs already, the handler gets another loop."""
 
     async def enqueue() -> object:
         return shop.awelcome.enqueue(user_id=2).result()
@@ -68,7 +68,7 @@ def test_an_async_handler_runs_wherever_it_is_enqueued(shop: Shop, *, own_loop: 
 
 
 def test_coroutines_enqueue_both_kinds(shop: Shop) -> None:
-    """A def runs in a thread there, as it would in a worker."""
+    """A sync handler then runs in a thread, as in a worker."""
 
     async def enqueue() -> list[object]:
         handles = [await shop.welcome.aenqueue(user_id=1), await shop.awelcome.aenqueue(user_id=2)]
@@ -78,17 +78,17 @@ def test_coroutines_enqueue_both_kinds(shop: Shop) -> None:
 
 
 def test_a_handlers_error_is_raised_where_it_was_enqueued(shop: Shop) -> None:
-    """The very one, with its traceback."""
+    """It is the same exception, with its traceback."""
     with pytest.raises(ValueError, match="broken") as caught:
         shop.fail.enqueue(word="broken")
 
     assert "_fail" in [entry.name for entry in caught.traceback]
-    # And nothing of it is left behind.
+    # The next task is not affected.
     assert "hello 1" == shop.welcome.enqueue(user_id=1).result()
 
 
-def test_a_handlers_error_can_be_the_handles() -> None:
-    """As after a last attempt."""
+def test_with_raising_false_a_handlers_error_is_raised_by_the_handle() -> None:
+    """As after the last attempt in a worker."""
     shop = Shop(Orchestrator(NOWHERE))
     with testing.inline(shop.app, raising=False):
         handle = shop.fail.enqueue(word="broken")
@@ -98,20 +98,20 @@ def test_a_handlers_error_can_be_the_handles() -> None:
 
 
 def test_a_task_that_a_handler_enqueues_runs_after_it(shop: Shop) -> None:
-    """Not in the middle of the handler, as with a worker."""
+    """As with a worker, it does not run in the middle of that handler."""
     shop.chain.enqueue(left=2)
 
     assert ["begin 2", "end 2", "begin 1", "end 1", "begin 0", "end 0"] == shop.notes
 
 
 def test_a_task_that_enqueues_itself_comes_to_an_end(shop: Shop) -> None:
-    """With an error that says why."""
+    """It ends with an error that names the reason."""
     with pytest.raises(OrchestratorError, match="enqueue itself"):
         shop.chain.enqueue(left=10_000)
 
 
 def test_the_handle_shows_the_four_ends(shop: Shop) -> None:
-    """What waits is not waited for."""
+    """A task that waits for a retry or a snooze does not run later."""
     handles = {what: shop.ask.enqueue(what=what) for what in ("retry", "snooze", "cancel", "discard")}
 
     assert {"retry": "scheduled", "snooze": "scheduled", "cancel": "cancelled", "discard": "dead_letter"} == {
@@ -130,7 +130,7 @@ def test_the_handle_shows_the_four_ends(shop: Shop) -> None:
 
 
 def test_a_key_is_taken_once(shop: Shop) -> None:
-    """The second enqueue returns the first's task, and runs nothing."""
+    """The second call returns the task of the first, and runs nothing."""
     first = shop.welcome.using(key="a").enqueue(user_id=1)
     second = shop.welcome.using(key="a").enqueue(user_id=2)
 
@@ -138,16 +138,16 @@ def test_a_key_is_taken_once(shop: Shop) -> None:
     assert [("welcome", 1, "en")] == shop.notes
 
 
-def test_options_and_a_transaction_do_not_hold_a_task_up(shop: Shop, connection: psycopg.Connection) -> None:
-    """Neither a run_at nor the end of a transaction is waited for."""
+def test_options_and_a_transaction_do_not_delay_a_task(shop: Shop, connection: psycopg.Connection) -> None:
+    """It runs at once, before its run_at and before the end of the transaction."""
     later = datetime.now(UTC) + timedelta(days=1)
     shop.welcome.using(connection, run_at=later, tags=["a"], metadata={"b": 1}).enqueue(user_id=1)
 
     assert [("welcome", 1, "en")] == shop.notes
 
 
-def test_sets_and_names_run_too(shop: Shop) -> None:
-    """In order; what nobody here handles stays where it is."""
+def test_sets_and_calls_by_name_run_too(shop: Shop) -> None:
+    """They run in order. A task without a handler in this application stays pending."""
     handles = shop.welcome.enqueue_many([{"user_id": 1}, {"user_id": 2}])
     others = shop.app.enqueue_many([shop.welcome.call(user_id=3), shop.app.call("elsewhere", {})])
 
@@ -157,7 +157,7 @@ def test_sets_and_names_run_too(shop: Shop) -> None:
 
 
 def test_a_transaction_of_a_handlers_own_is_refused_with_advice(shop: Shop) -> None:
-    """There is no database to have it in."""
+    """There is no database for it."""
 
     @shop.app.task(name="shop.own")
     async def own(context: Context) -> None:
@@ -168,8 +168,8 @@ def test_a_transaction_of_a_handlers_own_is_refused_with_advice(shop: Shop) -> N
         own.enqueue()
 
 
-def test_when_the_block_is_over_the_database_counts_again(shop: Shop, database_url: str) -> None:
-    """Also for handles made before."""
+def test_after_the_block_tasks_go_to_the_database_again(shop: Shop, database_url: str) -> None:
+    """The task of the block is not there."""
     other = Shop(Orchestrator(database_url))
     with testing.inline(other.app):
         other.welcome.enqueue(user_id=1)

@@ -1,4 +1,4 @@
-"""`run_tasks` runs the ready tasks on the real database, each as a worker would, and returns how they ended."""
+"""`run_tasks` runs the ready tasks on the real database, as a worker does, and returns how they ended."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -13,7 +13,7 @@ from tests.testing.tasks import Shop
 
 
 def test_everything_ready_runs_in_its_order(shop: Shop) -> None:
-    """Across queues, by priority, and what that makes ready as well."""
+    """All queues, by priority, and also the tasks that the handlers enqueue."""
     shop.welcome.enqueue(user_id=1)
     shop.awelcome.enqueue(user_id=2)
     shop.welcome.using(priority="critical", queue="bulk").enqueue(user_id=3)
@@ -26,7 +26,7 @@ def test_everything_ready_runs_in_its_order(shop: Shop) -> None:
 
 
 def test_each_end_is_counted_and_written(shop: Shop) -> None:
-    """As a worker writes it."""
+    """It is written as by a worker."""
     handles = {what: shop.ask.enqueue(what=what) for what in ("retry", "snooze", "cancel", "discard")}
     shop.app.enqueue("elsewhere", {})
 
@@ -40,7 +40,7 @@ def test_each_end_is_counted_and_written(shop: Shop) -> None:
 
 
 def test_a_failure_is_raised_once_it_is_written(shop: Shop) -> None:
-    """The handler's own exception; the task waits for its retry."""
+    """It is the handler's own exception. The task waits for its retry."""
     handle = shop.fail.enqueue(word="broken")
 
     with pytest.raises(ValueError, match="broken") as caught:
@@ -51,7 +51,7 @@ def test_a_failure_is_raised_once_it_is_written(shop: Shop) -> None:
 
 
 def test_failures_may_be_counted_and_their_retries_run(shop: Shop) -> None:
-    """`until` looks so far ahead, up to the dead letter."""
+    """With `until`, the retries that are due by then run, up to the dead letter."""
     handle = shop.fail.enqueue(word="broken")
 
     assert TaskCounts(failed=1) == testing.run_tasks(shop.app, raising=False)
@@ -71,14 +71,14 @@ def test_a_scheduled_task_runs_with_until(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("until", [datetime(2030, 1, 1), "soon"])
-def test_a_time_that_is_none_is_refused(shop: Shop, until: datetime | str) -> None:
-    """By name."""
+def test_an_invalid_until_is_refused(shop: Shop, until: datetime | str) -> None:
+    """The error names `until`."""
     with pytest.raises(ValueError, match="until"):
         testing.run_tasks(shop.app, until=until)
 
 
 def test_queues_may_be_named(shop: Shop) -> None:
-    """The others keep what they have."""
+    """The tasks of other queues stay."""
     shop.welcome.enqueue(user_id=1)
     shop.awelcome.enqueue(user_id=2)
 
@@ -97,7 +97,7 @@ def test_a_paused_queue_runs_nothing(shop: Shop, connection: psycopg.Connection)
 
 
 def test_a_task_that_enqueues_itself_comes_to_an_end(shop: Shop) -> None:
-    """And what was claimed last is given back, uncharged."""
+    """The last claimed task is released, without counting the attempt."""
     shop.chain.enqueue(left=1_000_000)
 
     with pytest.raises(OrchestratorError, match="10 attempts were run"):
@@ -107,7 +107,7 @@ def test_a_task_that_enqueues_itself_comes_to_an_end(shop: Shop) -> None:
 
 
 def test_a_timeout_ends_an_attempt(shop: Shop) -> None:
-    """It is a failure without an exception of the handler's."""
+    """The handler raised no exception, so TaskFailed is raised."""
 
     @shop.app.task(name="shop.sleep", timeout=0.05, max_attempts=1)
     async def sleep() -> None:
@@ -120,7 +120,7 @@ def test_a_timeout_ends_an_attempt(shop: Shop) -> None:
 
 
 def test_an_unfit_payload_is_an_error_too(shop: Shop, connection: psycopg.Connection) -> None:
-    """A hand wrote what the handler does not take."""
+    """Plain SQL inserted a payload that the handler does not accept."""
     connection.execute(
         """INSERT INTO orchestrator.tasks (type, payload) VALUES ('shop.welcome', '{"id": 1}')"""
     )
@@ -130,7 +130,7 @@ def test_an_unfit_payload_is_an_error_too(shop: Shop, connection: psycopg.Connec
 
 
 def test_a_handler_has_all_of_its_context(shop: Shop, connection: psycopg.Connection) -> None:
-    """A transaction with its completion, progress, a log: there is a database."""
+    """There is a database, so it has a transaction that completes the task, progress, and a result."""
     connection.execute("CREATE TABLE effects (n integer)")
 
     @shop.app.task(name="shop.own")
@@ -147,8 +147,10 @@ def test_a_handler_has_all_of_its_context(shop: Shop, connection: psycopg.Connec
     assert [(1,)] == connection.execute("SELECT n FROM effects").fetchall()
 
 
-def test_a_task_that_changes_meanwhile_is_counted(shop: Shop, connection: psycopg.Connection) -> None:
-    """Its outcome is stale."""
+def test_a_task_that_is_deleted_during_its_run_is_counted_as_stale(
+    shop: Shop, connection: psycopg.Connection
+) -> None:
+    """Its outcome is dropped."""
 
     @shop.app.task(name="shop.vanish")
     def vanish(context: Context) -> None:
@@ -159,8 +161,8 @@ def test_a_task_that_changes_meanwhile_is_counted(shop: Shop, connection: psycop
     assert TaskCounts(stale=1) == testing.run_tasks(shop.app)
 
 
-async def test_coroutines_drain_on_their_loop(shop: Shop) -> None:
-    """And a thread's way says so to them."""
+async def test_arun_tasks_runs_on_the_callers_loop(shop: Shop) -> None:
+    """The error of run_tasks in a coroutine advises `await arun_tasks`."""
     loops: list[object] = []
 
     @shop.app.task(name="shop.loop")
@@ -176,8 +178,8 @@ async def test_coroutines_drain_on_their_loop(shop: Shop) -> None:
     assert [asyncio.get_running_loop()] == loops
 
 
-def test_no_worker_stays_behind(shop: Shop, connection: psycopg.Connection) -> None:
-    """Its worker has stopped, also after an error, and its sessions are closed."""
+def test_no_worker_is_left(shop: Shop, connection: psycopg.Connection) -> None:
+    """Its worker has stopped, also after an error, and none of its sessions is active."""
     shop.fail.enqueue(word="broken")
     with pytest.raises(ValueError, match="broken"):
         testing.run_tasks(shop.app)
@@ -193,15 +195,15 @@ def test_no_worker_stays_behind(shop: Shop, connection: psycopg.Connection) -> N
 
 
 def test_a_copy_that_no_operator_has_resumed_runs_nothing(shop: Shop, connection: psycopg.Connection) -> None:
-    """It says so, as a worker does."""
+    """It raises DatabaseRestored, like a worker."""
     connection.execute("UPDATE orchestrator.home SET place = '{}'")
 
     with pytest.raises(DatabaseRestored):
         testing.run_tasks(shop.app)
 
 
-def test_another_database_for_a_while(shop: Shop, database_url: str) -> None:
-    """The application enqueues and drains there, and is what it was afterwards."""
+def test_use_database_changes_the_database_for_a_block(shop: Shop, database_url: str) -> None:
+    """The application enqueues and runs tasks there. Afterwards it has its own database again."""
     lost = Shop(Orchestrator("postgresql://nobody@127.0.0.1:1/nothing"))
     with testing.use_database(lost.app, database_url):
         lost.welcome.enqueue(user_id=1)
