@@ -11,6 +11,7 @@ import pytest
 from orchestrator import Context, Orchestrator, events
 from orchestrator.finish import own_transaction
 from tests.conftest import MakeApp
+from tests.patience import PATIENCE_SECONDS
 from tests.worker.ledger import (
     ENTRY,
     SLOW_COMMIT,
@@ -254,25 +255,35 @@ async def test_an_attempt_that_is_stopped_inside_its_transaction_gives_back_and_
 
 
 def test_few_connections_serve_all_in_turn(make_app: MakeApp, connection: psycopg.Connection) -> None:
-    """Coroutines and threads together have a limited number. A waiting handler goes on when a connection is free."""
+    """Coroutines and threads together have a limited number. A waiting handler goes on when a connection is free.
+
+    No handler leaves before two are inside at once.
+    """
     app = make_app(transaction_pool_size=2)
     inside: set[int] = set()
     most: list[int] = []
+    two_inside = threading.Event()
+
+    def entered(task_id: int) -> None:
+        inside.add(task_id)
+        most.append(len(inside))
+        if len(inside) == 2:
+            two_inside.set()
 
     @app.task(name="on_loop")
     async def on_loop(context: Context) -> None:
         async with context.transaction() as own:
-            inside.add(context.id)
+            entered(context.id)
             await own.execute(ENTRY, [context.id, context.attempt])
-            most.append(len(inside))
+            assert await asyncio.to_thread(two_inside.wait, PATIENCE_SECONDS)
             inside.discard(context.id)
 
     @app.task(name="in_thread")
     def in_thread(context: Context) -> None:
         with context.transaction() as own:
-            inside.add(context.id)
+            entered(context.id)
             own.execute(ENTRY, [context.id, context.attempt])
-            most.append(len(inside))
+            assert two_inside.wait(PATIENCE_SECONDS)
             inside.discard(context.id)
 
     for _ in range(30):

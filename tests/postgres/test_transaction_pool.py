@@ -15,6 +15,7 @@ from orchestrator.errors import DatabaseUnavailable
 from orchestrator.postgres import connect, transaction_pool
 from orchestrator.postgres.reconnect import Reconnect
 from orchestrator.postgres.transaction_pool import TransactionPool
+from tests.patience import PATIENCE_SECONDS, eventually
 
 
 def lending(url: str, size: int) -> TransactionPool:
@@ -22,9 +23,10 @@ def lending(url: str, size: int) -> TransactionPool:
     return TransactionPool(info, purpose="test", size=size, reach=Reconnect())
 
 
-def sessions(connection: psycopg.Connection) -> int:
+def settles_at(connection: psycopg.Connection, sessions: int) -> None:
+    """Wait until the pool has so many sessions: the server needs a moment to end one that was closed."""
     query = "SELECT FROM pg_stat_activity WHERE application_name = 'lent' AND datname = current_database()"
-    return len(connection.execute(query).fetchall())
+    eventually(lambda: connection.execute(query).rowcount == sessions, f"the pool has {sessions} sessions")
 
 
 async def test_no_cancellation_is_lost_and_none_costs_a_connection(
@@ -52,9 +54,9 @@ async def test_no_cancellation_is_lost_and_none_costs_a_connection(
 
     for _ in range(100):
         await asyncio.gather(*(cancelled_somewhere() for _ in range(10)))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         both = [await made.aborrow(), await made.aborrow()]
-        assert sessions(connection) <= 2
+        settles_at(connection, 2)
         for each in both:
             await made.atake_back(each)
     await made.close()
@@ -68,23 +70,19 @@ async def test_threads_and_coroutines_share_one_limit(
 ) -> None:
     """An idle sync connection is closed to make room for an async one, and the reverse."""
     made = lending(database_url, 1)
-    most: list[int] = []
 
     def in_thread() -> None:
         lent = made.borrow(lambda: True)
         assert lent is not None
-        most.append(sessions(connection))
+        settles_at(connection, 1)
         made.take_back(lent)
 
     for _ in range(5):
         lent = await made.aborrow()
-        most.append(sessions(connection))
+        settles_at(connection, 1)
         await made.atake_back(lent)
         await asyncio.to_thread(in_thread)
     await made.close()
-
-    assert [1] * 10 == [min(number, 1) for number in most]
-    assert max(most) <= 2, "the connection that makes room may not have ended yet"
 
 
 def test_a_thread_that_is_wanted_no_longer_stops_waiting(database_url: str) -> None:
