@@ -272,7 +272,7 @@ def beat(side: Model | Database, *, worker: int) -> Beaten:
 
 
 def as_worker(claim: Claim, end: End) -> End:
-    """Return the outcome that a worker writes: a failure without attempts left is a dead letter (execute/attempt.py)."""
+    """Return the outcome that a worker writes: a failure in the last attempt is a dead letter (execute/attempt.py)."""
     if isinstance(end, Failed) and claim.attempt >= claim.max_attempts:
         return DeadLettered(end.fault, end.kind)
     return end

@@ -122,7 +122,7 @@ class Model(Kept):
                 self._write_down(action, new)
 
     def _return_key(self, key: str, to: int, returned: dict[str, int], after: Mapping[int, Task]) -> None:
-        """A cancelled task that runs again gets its key back, unless another task that is not cancelled has taken it."""
+        """A cancelled task that runs again gets its key back, unless a task that is not cancelled has taken it."""
         held = self.keys.get(key)
         if held is None or held.expires_at <= self.now:
             return
