@@ -18,7 +18,7 @@ Executor = Literal["async", "thread", "process"]
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A function registered for a type, with the defaults of its tasks. None: the queue's default, then the house's."""
+    """A function registered for a type, with the defaults of its tasks. None: that of the queue, or the built-in."""
 
     type: str
     function: Callable[..., Any]

@@ -62,7 +62,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """The options to set; None leaves one unchanged. `clear` names options to reset to the house's defaults."""
+    """The options to set; None leaves one unchanged. `clear` names options to reset to the built-in defaults."""
 
     priority: int | None = None
     max_attempts: int | None = None

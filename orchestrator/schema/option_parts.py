@@ -14,7 +14,7 @@ SAFE_TYPES = {"integer": "integer", "interval": "interval", "timestamptz": "pg_c
 # The options that the functions treat individually.
 SPECIAL = frozenset({"queue", "run_at", "delay", "key", "key_window"})
 SIMPLE = [option for option in OPTIONS if option.name not in SPECIAL]
-DEFAULTED = [option for option in SIMPLE if option.house]
+DEFAULTED = [option for option in SIMPLE if option.default]
 SHARED = [option for option in OPTIONS if option.name not in ("key", "key_window")]
 
 
@@ -96,7 +96,7 @@ def defaulted(of: str) -> list[str]:
 
 
 def values(of: str) -> list[str]:
-    """The value of a column: from the producer, else from the type, then the queue, then the house."""
+    """The value of a column: from the producer, else from the type, then the queue, then the built-in default."""
     return [f"{chain(f'{of}.{option.name}', option)}," for option in DEFAULTED]
 
 
@@ -119,7 +119,7 @@ def resolved(of: str) -> list[str]:
 
 def chain(given: str, option: Option) -> str:
     asked = [f"{table}.{option.column}" for table in "tq"] if option.is_inherited else []
-    return f"coalesce({', '.join([*filter(None, [given]), *asked, option.house])})"
+    return f"coalesce({', '.join([*filter(None, [given]), *asked, option.default])})"
 
 
 def written(of: str) -> list[str]:
@@ -129,17 +129,17 @@ def written(of: str) -> list[str]:
     )
 
 
-def sound(of: str) -> list[str]:
+def valid_values(of: str) -> list[str]:
     """Conditions for valid values of the simple options, with inherited values resolved."""
     return [
         f"AND {tested(option, f'{of}.{option.name}')}"
-        if option.house
+        if option.default
         else f"AND ({of}.{option.name} IS NULL OR {tested(option, f'{of}.{option.name}')})"
         for option in SIMPLE
     ]
 
 
-def sound_as_given(of: str) -> list[str]:
+def valid_arguments(of: str) -> list[str]:
     """The same for the arguments of enqueue(), on its fast path."""
     return [
         f"AND ({of}.{option.name} IS NULL OR {tested(option, f'{of}.{option.name}')})"
@@ -149,7 +149,7 @@ def sound_as_given(of: str) -> list[str]:
 
 
 def tested(option: Option, value: str) -> str:
-    return option.sound.replace("{}", value)
+    return option.valid_if.replace("{}", value)
 
 
 def faults(of: str) -> list[str]:
@@ -203,17 +203,17 @@ def reading(option: Option, item: str) -> str:
     if option.kind in ("document", "texts"):
         return f"nullif({item} -> '{option.name}', 'null')"
     value = f"({item} ->> '{option.name}')::{option.sql}"
-    return chain(value, option) if option.house else value
+    return chain(value, option) if option.default else value
 
 
-def sound_in_sets(of: str) -> list[str]:
+def valid_members(of: str) -> list[str]:
     """The conditions on that path; a list is still JSON there."""
     lines = []
     for option in SIMPLE:
         value = f"{of}.{option.name}"
         if option.fast == "none":
             continue
-        if option.house:
+        if option.default:
             lines.append(f"AND {tested(option, value)}")
         elif option.kind == "texts":
             lines += [
@@ -274,9 +274,9 @@ OPTION_PARTS: dict[str, Callable[[str], list[str]]] = {
     "defaults": defaults,
     "resolved options": resolved,
     "written values": written,
-    "sound values": sound,
-    "sound arguments": sound_as_given,
-    "sound members": sound_in_sets,
+    "valid values": valid_values,
+    "valid arguments": valid_arguments,
+    "valid members": valid_members,
     "faults": faults,
     "smallint faults": narrow_faults,
     "default faults": default_faults,

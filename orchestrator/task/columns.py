@@ -47,12 +47,12 @@ class Option:
     meaning: str
     """For the command line and the reference, in a few words."""
     is_inherited: bool = False
-    """Without a value, the type's default applies, then the queue's, then ours. Type and queue have such a column."""
-    house: str = ""
-    """The default; SQL."""
+    """Without a value, the type's default applies, then the queue's, then `default`. Both have such a column."""
+    default: str = ""
+    """The built-in default; SQL."""
     is_narrow: bool = False
     """The column is a smallint. The argument is an integer, so that a larger number gets our sentence."""
-    sound: str = ""
+    valid_if: str = ""
     """A quick test that only valid values pass; SQL. Any other value takes the careful way, which finds the fault."""
     faults: tuple[Fault, ...] = ()
     label: str = ""
@@ -69,7 +69,7 @@ class Option:
     @property
     def fast(self) -> Literal["all", "sets", "none"]:
         """The same, but "all" for an option with a default, which every task gets."""
-        return "all" if self.house else self.fast_in
+        return "all" if self.default else self.fast_in
 
     @property
     def sql(self) -> str:
@@ -84,7 +84,7 @@ def between(what: str, least: int, most: int) -> dict[str, Any]:
         "label": what,
         "least": least,
         "most": most,
-        "sound": f"{{}} BETWEEN {least} AND {most}",
+        "valid_if": f"{{}} BETWEEN {least} AND {most}",
         "faults": (Fault(when=f"{{}} NOT BETWEEN {least} AND {most}", sentence=sentence),),
     }
 
@@ -105,23 +105,23 @@ NAME_FAULTS = {
            Fault(when="{} ~ '[[:cntrl:]]'", sentence=f"'the {what} holds a control character'"))
     for what in ("type", "queue")
 }  # fmt: skip
-NAME_IS_SOUND = f"char_length({{}}) BETWEEN 1 AND {NAME_CHARACTERS_MAX} AND {{}} !~ '[[:cntrl:]]'"
+NAME_IS_VALID = f"char_length({{}}) BETWEEN 1 AND {NAME_CHARACTERS_MAX} AND {{}} !~ '[[:cntrl:]]'"
 
 OPTIONS = (
     Option(
         name="queue", kind="name", column="queue", fast_in="all",
         meaning="the queue; without it that of the type",
-        sound=NAME_IS_SOUND, faults=NAME_FAULTS["queue"],
+        valid_if=NAME_IS_VALID, faults=NAME_FAULTS["queue"],
     ),
     Option(
         name="priority", kind="integer", column="priority", fast_in="all",
         meaning="0 to 100, or low, normal, high, critical",
-        is_inherited=True, house="50", is_narrow=True, words=PRIORITIES, **between("the priority", 0, 100),
+        is_inherited=True, default="50", is_narrow=True, words=PRIORITIES, **between("the priority", 0, 100),
     ),
     Option(
         name="run_at", kind="moment", column="run_at", fast_in="all",
         meaning="the earliest time at which the task may run",
-        sound="{} BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'",
+        valid_if="{} BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'",
         faults=(Fault(
             when="NOT isfinite({}) OR {} NOT BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'",
             sentence="format('run_at is %s; it must lie between the years 1970 and 9000', {})",
@@ -131,7 +131,7 @@ OPTIONS = (
     Option(
         name="key", kind="text", column="idempotency_key", fast_in="all",
         meaning="a second enqueue of this type with the same key returns the first task",
-        sound=f"char_length({{}}) BETWEEN 1 AND {KEY_CHARACTERS_MAX}",
+        valid_if=f"char_length({{}}) BETWEEN 1 AND {KEY_CHARACTERS_MAX}",
         faults=too_long("the idempotency key", KEY_CHARACTERS_MAX),
     ),
     Option(
@@ -141,13 +141,13 @@ OPTIONS = (
     Option(
         name="max_attempts", kind="integer", column="max_attempts", fast_in="all",
         meaning="the number of executions, with the first",
-        is_inherited=True, house="4", is_narrow=True, **between("max_attempts", 1, 32_767),
+        is_inherited=True, default="4", is_narrow=True, **between("max_attempts", 1, 32_767),
     ),
     Option(
         name="timeout", kind="span", column="timeout", fast_in="all",
         meaning="the time limit of an attempt; 0 is no limit",
-        is_inherited=True, house="interval '300 seconds'",
-        sound="{} BETWEEN interval '0' AND interval '100 years'",
+        is_inherited=True, default="interval '300 seconds'",
+        valid_if="{} BETWEEN interval '0' AND interval '100 years'",
         faults=(Fault(
             when="{} NOT BETWEEN interval '0' AND interval '100 years'",
             sentence="format('the timeout is %s; it must lie between 0 (none) and 100 years', {})",
@@ -156,7 +156,7 @@ OPTIONS = (
     Option(
         name="tags", kind="texts", column="tags", fast_in="sets",
         meaning="words for your own queries",
-        sound=(
+        valid_if=(
             "array_position({}, NULL) IS NULL AND coalesce(array_ndims({}), 1) = 1"
             f" AND cardinality({{}}) <= {TAGS_MAX}"
             f" AND octet_length(array_to_string({{}}, '')) <= {NAME_CHARACTERS_MAX}"
@@ -179,12 +179,12 @@ OPTIONS = (
     Option(
         name="metadata", kind="document", column="metadata", fast_in="sets",
         meaning="a JSON object beside the payload",
-        sound="orchestrator.check_payload({}, 'metadata')",
+        valid_if="orchestrator.check_payload({}, 'metadata')",
     ),
     Option(
         name="trace_context", kind="document", column="trace_context", fast_in="sets",
         meaning="the W3C headers of the task's trace",
-        sound="orchestrator.check_payload({}, 'trace_context')",
+        valid_if="orchestrator.check_payload({}, 'trace_context')",
     ),
 )  # fmt: skip
 

@@ -15,7 +15,7 @@ from tests.chaos.schedule import schedule
 def main() -> int:
     """Run the command line. Return 1 if an invariant was broken."""
     asked = arguments()
-    # A hand whose connection ends is no news here.
+    # psycopg logs each connection that a fault ends. That is expected here.
     logging.getLogger("psycopg").setLevel(logging.CRITICAL)
     sys.stdout.write(f"seed {asked.seed}, {asked.minutes:g} minutes\n")
     sys.stdout.flush()
@@ -36,15 +36,17 @@ def main() -> int:
             if asked.keep:
                 keep(directory, asked.keep)
     sys.stdout.write(made.page)
-    # Also what is no invariant: not drained, not ended, too little to judge.
+    # The list has more than invariants: not drained, not ended, too few items to check.
     sys.stdout.write(f"broken: {', '.join(made.broken) or 'nothing'}\n")
     return 1 if made.broken else 0
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=5.0, help="how long faults strike [5]")
-    parser.add_argument("--seed", type=int, default=None, help="brings the same faults again [a new one]")
+    parser.add_argument("--minutes", type=float, default=5.0, help="how long faults occur [5]")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="the same seed gives the same faults [a new one]"
+    )
     parser.add_argument("--faults-per-second", type=float, default=30.0, help="on average [30]")
     parser.add_argument("--tasks-per-second", type=float, default=100.0, help="enqueued, on average [100]")
     parser.add_argument("--workers", type=int, default=4, help="[4]")

@@ -1,8 +1,8 @@
 """Compare the records, and report for each invariant what was checked, and what broke it.
 
-tests/invariants judges the moves of tasks and the terms of leaders, as in the other tests. What only the records of
-whole processes can tell is a file in checks/, one for each invariant: first a SELECT that counts what there was to
-judge (`label`, `number`), then one that returns further offences (`task_id`, or NULL, and `what`).
+tests/invariants checks the moves of tasks and the terms of leaders, as in the other tests. The checks that need the
+records of whole processes are in checks/, one file for each invariant: first a SELECT that counts the checked items
+(`label`, `number`), then one that returns further offences (`task_id`, or NULL, and `what`).
 """
 
 from collections import defaultdict
@@ -31,7 +31,7 @@ FLOORS: tuple[tuple[str, str, float], ...] = (
     ("I06", "executions", 1.0),
     ("I06", "reruns", 0.05),
     ("I08", "writes of duties", 0.01),
-    ("I16", "steps by hand", 0.01),
+    ("I16", "manual steps", 0.01),
     ("I17", "permits taken", 0.5),
     ("I17", "permits folded", 0.1),
 )
@@ -69,14 +69,14 @@ def in_moves(connection: psycopg.Connection[Any]) -> Iterator[tuple[int | None, 
     judge = Judge()
     with connection.transaction(), connection.cursor("moves", row_factory=dict_row) as cursor:
         for line in cursor.execute(MOVES.read_bytes()):
-            by = ChangedBy.MANUAL if line["is_hand"] else ChangedBy.WORKER
+            by = ChangedBy.MANUAL if line["is_manual"] else ChangedBy.WORKER
             move = Move(line["task_id"], line["old"], line["new"], by, line["name"])
             for fault in (*judge.faults(move), *(wrong_in(move.new) if move.new else ())):
                 yield move.task_id, fault
 
 
 def in_terms(connection: psycopg.Connection[Any]) -> Iterator[tuple[int | None, str]]:
-    """Yield the terms that do not rise. That two led at once shows in the duties (I08.sql)."""
+    """Yield the terms that do not rise. The duties show whether two workers led at once (I08.sql)."""
     terms = Terms()
     for leader, term in connection.execute(TERMS.read_bytes()):
         terms.ends()
@@ -94,7 +94,7 @@ def judged(
         cursor.execute(offences.encode())
         shown = cursor.fetchmany(SHOWN)
         number = len(shown)
-        # Ends: there are so many. Only the first are kept.
+        # Ends with the last row. Only the first rows are kept.
         while more := cursor.fetchmany(1000):
             number += len(more)
     return Finding(

@@ -15,7 +15,7 @@ from tests.feature import child as wired
 def work(who: str, *words: str) -> None:
     """Run `orchestrator worker WORDS`, with a feature."""
     handler_log.open_for(who, os.environ["CHAOS_LEDGER_URL"])
-    # It has no port to be asked at: it writes down at its end what it has counted.
+    # It has no port for its metrics, so it writes them to a file when it ends.
     observe.count()
     try:
         wired.work("worker", *words)

@@ -1,18 +1,18 @@
 """Each kind of fault, and the function that causes it.
 
 The function returns the number of faults: 0 if there was nothing to hit. `later` undoes a lasting fault. A fault that
-needs a thread of its own runs among the manual changes, and they report its end.
+needs a thread of its own runs in a thread for manual changes, which reports its end.
 """
 
 from tests.chaos import network, postgres, processes
-from tests.chaos.manual import DEEDS
+from tests.chaos.manual import CHANGES
 from tests.chaos.schedule import Fault
 from tests.chaos.targets import Strike, Targets
 
 
 def manually(targets: Targets, fault: Fault) -> int:
     """A manual change with plain SQL."""
-    targets.hands.do(fault.kind, fault.how, targets.newest)
+    targets.operators.do(fault.kind, fault.how, targets.newest)
     return 0
 
 
@@ -26,9 +26,11 @@ def drain_queue(targets: Targets, fault: Fault) -> int:
     return closed(targets, fault, "SELECT orchestrator.drain_queue(%s)")
 
 
-def closed(targets: Targets, fault: Fault, deed: str) -> int:
+def closed(targets: Targets, fault: Fault, statement: str) -> int:
     queue = ("default", "slow", "other")[int(fault.where * 3)]
-    targets.hands.ask(fault.kind, lambda connection: connection.execute(deed.encode(), [queue]), queue)
+    targets.operators.ask(
+        fault.kind, lambda connection: connection.execute(statement.encode(), [queue]), queue
+    )
     targets.later(0.2 + fault.how, lambda: targets.ask("SELECT orchestrator.resume_queue(%s)", queue))
     return 0
 
@@ -48,7 +50,7 @@ STRIKES: dict[str, Strike] = {
     "leader killed": processes.kill_leader,
     "worker stopped": processes.stop,
     "worker stopped twice": processes.stop_twice,
-    "worker drained by hand": processes.drain,
+    "worker drained by an operator": processes.drain,
     "new version deployed": processes.deploy,
     "producer killed": processes.kill_producer,
     "poison enqueued": processes.poison,
@@ -62,5 +64,5 @@ STRIKES: dict[str, Strike] = {
     "rows locked": postgres.lock_rows,
     "queue paused": pause,
     "queue drained": drain_queue,
-    **dict.fromkeys(DEEDS, manually),
+    **dict.fromkeys(CHANGES, manually),
 }

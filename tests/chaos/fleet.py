@@ -49,8 +49,8 @@ class Hired:
         return self.signal(signal.SIGKILL)
 
     def stop(self) -> bool:
-        """Send it SIGTERM."""
-        # 1: it could not write all. Who is told while it is still being loaded just ends.
+        """Send it SIGTERM, and expect it to end."""
+        # 1: it could not write all outcomes. SIGTERM: it was still loading, and had no handler for the signal.
         self.fates |= {0, 1, -int(signal.SIGTERM)}
         return self.signal(signal.SIGTERM)
 
@@ -131,7 +131,7 @@ class Fleet:
             place.gate.__exit__()
 
     def present(self) -> list[Hired]:
-        """Return all processes that have not ended: also those that are still stopping, with another in their place."""
+        """Return all processes that have not ended, also those that are stopping and have a successor."""
         with self._change:
             return list(self._present.values())
 

@@ -1,4 +1,4 @@
-"""The handlers' own records, over a connection that no fault of the network touches.
+"""The handlers' own records, over a connection without faults of the network.
 
 One thread of the worker's process writes them in batches. It tries again until they are written. Each execution has an
 id, so a repeated write has no effect. A handler waits for its first record before it does anything else.
@@ -75,7 +75,7 @@ class Ledger:
                     written.set_result(None)
 
     def _insert(self, entries: list[Entry]) -> None:
-        # Ends when it is written: whoever waits for it is killed, or the server comes back.
+        # Ends when it is written, or when the process is killed: the server comes back.
         while True:
             try:
                 if self._connection is None:
@@ -91,7 +91,7 @@ class Ledger:
                 time.sleep(WAIT_SECONDS)
 
 
-WHO = os.environ.get("CHAOS_WHO", "nobody")
+WHO = os.environ.get("CHAOS_WHO", "unnamed")
 ledger = Ledger(os.environ.get("CHAOS_LEDGER_URL", ""))
 
 
@@ -103,7 +103,7 @@ def open_for(who: str, url: str) -> None:
 
 @asynccontextmanager
 async def written(context: Context, token: str) -> AsyncIterator[None]:
-    """Record that this execution begins, and how it ends, before the worker learns of it: a kill may follow."""
+    """Record that this execution begins, and how it ends. The worker gets the outcome afterwards: a kill may follow."""
     begun = Entry(uuid4(), "begun", context.id, context.attempt, context.lease, token, WHO)
     await wrap_future(ledger.write(begun))
     try:
@@ -112,7 +112,7 @@ async def written(context: Context, token: str) -> AsyncIterator[None]:
         await wrap_future(ledger.write(ended(begun, type(error).__name__)))
         raise
     except BaseException as error:
-        # Not waited for: who is cancelled is to go.
+        # No wait: a cancelled handler must end.
         ledger.write(ended(begun, type(error).__name__))
         raise
     await wrap_future(ledger.write(ended(begun, "returned")))

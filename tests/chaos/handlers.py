@@ -1,4 +1,4 @@
-"""The application under fault: handlers of every kind and end, and a second version with one more type.
+"""The application under fault: handlers of every kind and outcome, and a second version with one more type.
 
 Each handler first writes into the ledger, and its result or exception contains its lease. If an outcome is accepted
 under another lease than its own, the two differ in the row.
@@ -60,7 +60,7 @@ def book_in_thread(context: Context, token: str) -> None:
 
 
 async def linger(context: Context, token: str) -> Result:
-    """Run for long enough to be marked, killed, frozen, taken away."""
+    """Run for long enough to be marked running, killed, frozen, or requeued."""
     async with handler_log.written(context, token):
         for step in range(10):
             context.progress(step / 10)
@@ -108,7 +108,7 @@ async def overrun(context: Context, token: str) -> Result:
     """Run longer than the timeout, half of the times."""
     async with handler_log.written(context, token):
         if context.lease % 2:
-            # Not for ever: a task that was inserted before its type was declared has the timeout of 5 minutes.
+            # With an end: a task that was inserted before its type was declared has a timeout of 5 minutes.
             await asyncio.sleep(5)
     return result(context)
 

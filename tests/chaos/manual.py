@@ -13,16 +13,16 @@ import psycopg
 
 from tests.chaos.fleet import as_role
 
-# Unless somebody has closed a queue.
+# Only while no queue is draining.
 ENQUEUED = """
 SELECT orchestrator.enqueue(%s, jsonb_build_object('token', %s::text))
 WHERE NOT EXISTS (SELECT FROM orchestrator.queues WHERE state = 'draining')
 """
-HANDS = 4
-# One that any hand must expect: refused in words of our own, in another's way, or cut off.
+OPERATORS = 4
+# The errors that an operator must expect: a refusal of the schema, a conflict with another session, a lost connection.
 EXPECTED = ("OR", "23505", "40001", "40P01", "55P03", "57014", "57P", "08", "53300")
 
-# A task of the last few thousand, whatever became of it.
+# A task of the last few thousand, in any status.
 SOME = "(SELECT id FROM orchestrator.tasks WHERE id >= %(from)s ORDER BY id LIMIT 1)"
 SOME_WAITING = (
     "(SELECT id FROM orchestrator.tasks WHERE status IN ('pending', 'scheduled') ORDER BY random() LIMIT 1)"
@@ -32,26 +32,26 @@ SOME_HELD = (
 )
 
 NAMES = {":some": SOME, ":waiting": SOME_WAITING, ":held": SOME_HELD}
-DEEDS: dict[str, tuple[str, ...]] = {
-    "hand requeues": (
+CHANGES: dict[str, tuple[str, ...]] = {
+    "operator requeues": (
         "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = :some",
         "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = :held",
         "SELECT orchestrator.requeue(:some)",
     ),
-    "hand cancels": (
+    "operator cancels": (
         "SELECT orchestrator.cancel(:waiting)",
         "SELECT orchestrator.cancel(:held)",
         "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = :some",
     ),
-    "hand deletes": (
+    "operator deletes": (
         "DELETE FROM orchestrator.tasks WHERE id = :some",
         "DELETE FROM orchestrator.tasks WHERE id = :held",
     ),
-    "hand sets priority": ("UPDATE orchestrator.tasks SET priority = 90 WHERE id = :waiting",),
-    "hand puts off": (
+    "operator sets priority": ("UPDATE orchestrator.tasks SET priority = 90 WHERE id = :waiting",),
+    "operator delays": (
         "UPDATE orchestrator.tasks SET run_at = now() + interval '1 second' WHERE id = :waiting",
     ),
-    "hand works in bulk": (
+    "operator changes in bulk": (
         "UPDATE orchestrator.tasks SET priority = 100 - priority WHERE status = 'pending'",
         "UPDATE orchestrator.tasks SET status = 'pending'"
         " WHERE status = 'completed' AND id BETWEEN %(from)s AND %(from)s + 20",
@@ -59,7 +59,7 @@ DEEDS: dict[str, tuple[str, ...]] = {
         " WHERE status IN ('pending', 'scheduled') AND id BETWEEN %(from)s AND %(from)s + 20",
         "DELETE FROM orchestrator.tasks WHERE id BETWEEN %(from)s AND %(from)s + 5",
     ),
-    "hand requeues dead letters": (
+    "operator requeues dead letters": (
         "SELECT orchestrator.requeue_where(status => 'dead_letter', at_most => 20)",
     ),
 }
@@ -67,19 +67,19 @@ LOCK: LiteralString = (
     "UPDATE orchestrator.tasks SET priority = priority WHERE status IN ('claimed', 'running', 'pending')"
 )
 
-Told = Callable[[str, str, str], None]
+Report = Callable[[str, str, str], None]
 
 
-class Hands:
-    """A few threads for manual changes, each with a session of its own. `told` gets the change, its parameter, and
+class Operators:
+    """A few threads for manual changes, each with a session of its own. `report` gets the change, its parameter, and
     how it ended."""
 
-    def __init__(self, url: str, told: Told) -> None:
-        self._url = as_role(url, "chaos_hand")
-        self._told = told
+    def __init__(self, url: str, report: Report) -> None:
+        self._url = as_role(url, "chaos_operator")
+        self._report = report
         self._own = threading.local()
         self._connections: list[psycopg.Connection[Any]] = []
-        self._pool = ThreadPoolExecutor(HANDS, thread_name_prefix="hand")
+        self._pool = ThreadPoolExecutor(OPERATORS, thread_name_prefix="operator")
 
     def close(self) -> None:
         """Wait for the changes in progress."""
@@ -89,12 +89,14 @@ class Hands:
 
     def do(self, kind: str, how: float, newest: int) -> None:
         """Do one of these changes to one of the newest tasks."""
-        deeds = DEEDS[kind]
-        deed = deeds[int(how * 1000) % len(deeds)]
+        statements = CHANGES[kind]
+        statement = statements[int(how * 1000) % len(statements)]
         for name, meaning in NAMES.items():
-            deed = deed.replace(name, meaning)
+            statement = statement.replace(name, meaning)
         first = max(1, newest - int(how * 3000))
-        self.ask(kind, lambda connection: connection.execute(deed.encode(), {"from": first}), f"from {first}")
+        self.ask(
+            kind, lambda connection: connection.execute(statement.encode(), {"from": first}), f"from {first}"
+        )
 
     def lock(self, kind: str, seconds: float) -> None:
         """Hold locks on rows in use for this time, then roll back."""
@@ -128,9 +130,9 @@ class Hands:
             # Without an SQLSTATE, the connection is what failed.
             state = error.sqlstate or "08000"
             verdict = "refused" if state.startswith(EXPECTED) else "UNEXPECTED"
-            self._told(kind, target, f"{verdict}: {state} {error}"[:200])
+            self._report(kind, target, f"{verdict}: {state} {error}"[:200])
         else:
-            self._told(kind, target, "done")
+            self._report(kind, target, "done")
 
     def _connection(self) -> psycopg.Connection[Any]:
         connection: psycopg.Connection[Any] | None = getattr(self._own, "connection", None)
@@ -139,7 +141,7 @@ class Hands:
                 self._connections.remove(connection)
                 connection.close()
             connection = psycopg.connect(
-                self._url, autocommit=True, connect_timeout=3, application_name="chaos hand",
+                self._url, autocommit=True, connect_timeout=3, application_name="chaos operator",
                 options="-c statement_timeout=5000",
             )  # fmt: skip
             self._own.connection = connection

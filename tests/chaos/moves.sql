@@ -1,5 +1,5 @@
 -- The moves of all tasks in order, as tests/invariants judges them. A row is what it needs to know of the task.
-SELECT s.task_id, s.is_hand, coalesce(s.who, s.purpose, s.role) AS name,
+SELECT s.task_id, s.is_manual, coalesce(s.who, s.purpose, s.role) AS name,
     CASE WHEN s.old_status IS NOT NULL THEN jsonb_build_object(
         'status', s.old_status, 'lease', s.old_lease, 'worker_id', s.old_worker, 'losses', s.old_losses
     ) END AS old,

@@ -3,7 +3,7 @@
 from tests.chaos.schedule import Fault
 from tests.chaos.targets import Targets, place_of
 
-# Who says nothing for so long is not met; and it should not be the first word of the next in the place.
+# A fault waits so long for a message of its process. It must not hit the first message of the next process there.
 ARMED_SECONDS = 0.4
 
 
@@ -19,7 +19,7 @@ def lose_request(targets: Targets, fault: Fault) -> int:
 
 def arm(targets: Targets, fault: Fault, words: list[bytes]) -> int:
     if words:
-        return 0  # the last one has not met anything yet
+        return 0  # the last one still waits for a message
     words.append(b"")
 
     def expire() -> None:
@@ -46,7 +46,7 @@ def delay(targets: Targets, fault: Fault) -> int:
 
 
 def swallow(targets: Targets, fault: Fault) -> int:
-    """Connections stay open, and no data passes."""
+    """Swallow all data; the connections stay open."""
     gate = place_of(targets, fault).gate
     gate.swallow()
 
@@ -59,7 +59,7 @@ def swallow(targets: Targets, fault: Fault) -> int:
 
 
 def drop(targets: Targets, fault: Fault) -> int:
-    """No packet passes, and none is acknowledged."""
+    """Drop all packets; none is acknowledged."""
     gate = place_of(targets, fault).gate
     gate.drop()
     targets.later(fault.how * 2 * targets.dead_after_seconds, gate.restore)
@@ -67,7 +67,7 @@ def drop(targets: Targets, fault: Fault) -> int:
 
 
 def refuse(targets: Targets, fault: Fault) -> int:
-    """One process cannot reach the server."""
+    """Refuse the connections of one process."""
     gate = place_of(targets, fault).gate
     gate.shut()
     targets.later(fault.how * targets.dead_after_seconds, gate.open)

@@ -12,7 +12,7 @@ QUICK = {
     "ORCHESTRATOR_DEAD_AFTER_SECONDS": "2",
     "ORCHESTRATOR_TERM_SECONDS": "2",
 }
-# As quick to notice as the timers are.
+# They notice a dead connection as quickly as the timers above.
 GUARDS = "connect_timeout=2&tcp_user_timeout=1500&keepalives_idle=1&keepalives_interval=1&keepalives_count=2"
 
 
@@ -29,7 +29,7 @@ class Plan:
     defaults: bool = False
     calm_seconds: float = 120.0
     faults_min: int = 0
-    """Go on beyond these seconds, up to eight times as long, until so many have struck."""
+    """Go on after `seconds`, up to eight times as long, until there were so many faults."""
 
     @property
     def timers(self) -> dict[str, str]:

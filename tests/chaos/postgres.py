@@ -25,7 +25,7 @@ def backends(targets: Targets) -> list[int]:
 
 
 def terminate(targets: Targets, fault: Fault) -> int:
-    """pg_terminate_backend."""
+    """End a backend with pg_terminate_backend."""
     found = backends(targets)
     if not found:
         return 0
@@ -34,7 +34,7 @@ def terminate(targets: Targets, fault: Fault) -> int:
 
 
 def kill_backend(targets: Targets, fault: Fault) -> int:
-    """kill -9 of a backend: the server ends all sessions, and recovers."""
+    """Kill a backend with SIGKILL: the server ends all sessions, and recovers."""
     found = backends(targets)
     if not found:
         return 0
@@ -44,12 +44,12 @@ def kill_backend(targets: Targets, fault: Fault) -> int:
 
 
 def restart(targets: Targets, _fault: Fault) -> int:
-    """A fast restart. If the server does not stop within a minute: a crash, and a remark about the cause."""
+    """Restart the server (fast). If it does not stop within a minute, crash it, and add a remark about the cause."""
     try:
         targets.server.restart("fast")
     except subprocess.TimeoutExpired as error:
         targets.remark(
-            f"the server did not stop in {error.timeout} s; still there:\n{children(targets.server.pid)}"
+            f"the server did not stop in {error.timeout} s; its remaining processes:\n{children(targets.server.pid)}"
         )
         targets.server.restart("immediate")
         targets.record("server crashed", "", "it did not stop")
@@ -58,7 +58,7 @@ def restart(targets: Targets, _fault: Fault) -> int:
 
 
 def children(postmaster: int) -> str:
-    """Return what the processes of a server report, and where in the kernel they are."""
+    """Return the titles of a server's processes, and where in the kernel they wait."""
     told = []
     for place in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -70,23 +70,23 @@ def children(postmaster: int) -> str:
 
 
 def crash(targets: Targets, _fault: Fault) -> int:
-    """An immediate stop, and recovery."""
+    """Stop the server (immediate) and start it: it recovers."""
     targets.server.restart("immediate")
     return 1
 
 
 def kill_postmaster(targets: Targets, _fault: Fault) -> int:
-    """kill -9 of the postmaster."""
+    """Kill the postmaster with SIGKILL, and start the server again."""
     targets.server.kill()
     targets.server.start()
     return 1
 
 
 def crowd(targets: Targets, fault: Fault) -> int:
-    """All connections are taken."""
+    """Take all connections for a while."""
     url = as_role(targets.server.url("chaos"), "chaos_crowd")
     stack = ExitStack()
-    # Ends: there are only so many.
+    # Ends: the server has fewer connections than that.
     with suppress(psycopg.OperationalError):
         for _ in range(CROWD_MAX):
             stack.enter_context(psycopg.connect(url, connect_timeout=2))
@@ -100,12 +100,12 @@ def crowd(targets: Targets, fault: Fault) -> int:
 
 
 def hold_snapshot(targets: Targets, fault: Fault) -> int:
-    """An old snapshot is held."""
-    targets.hands.look(fault.kind, 1 + 4 * fault.how)
+    """Hold an old snapshot."""
+    targets.operators.look(fault.kind, 1 + 4 * fault.how)
     return 0
 
 
 def lock_rows(targets: Targets, fault: Fault) -> int:
-    """An open manual UPDATE."""
-    targets.hands.lock(fault.kind, 0.2 + 1.5 * fault.how)
+    """Leave a manual UPDATE open for a while."""
+    targets.operators.lock(fault.kind, 0.2 + 1.5 * fault.how)
     return 0

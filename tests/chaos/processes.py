@@ -9,12 +9,12 @@ from tests.chaos.targets import Targets, worker_of
 
 
 def kill(targets: Targets, fault: Fault) -> int:
-    """kill -9."""
+    """Kill a worker with SIGKILL."""
     return killed(targets, worker_of(targets, fault))
 
 
 def kill_producer(targets: Targets, fault: Fault) -> int:
-    """The same."""
+    """The same with a producer."""
     producers = targets.fleet.producers
     return killed(targets, producers[int(fault.where * len(producers))])
 
@@ -33,14 +33,14 @@ def kill_leader(targets: Targets, fault: Fault) -> int:
 
 
 def freeze_briefly(targets: Targets, fault: Fault) -> int:
-    """SIGSTOP, and SIGCONT before it has any effect."""
+    """Stop a worker with SIGSTOP, and resume it before the stop has any effect."""
     return freeze(
         targets, worker_of(targets, fault).hired, (0.1 + 0.4 * fault.how) * targets.dead_after_seconds
     )
 
 
 def freeze_long(targets: Targets, fault: Fault) -> int:
-    """SIGSTOP, and SIGCONT when others have its tasks."""
+    """Stop a worker with SIGSTOP, and resume it when other workers have its tasks."""
     return freeze(targets, worker_of(targets, fault).hired, (1.5 + fault.how) * targets.dead_after_seconds)
 
 
@@ -73,12 +73,12 @@ def freeze(targets: Targets, hired: Hired | None, seconds: float) -> int:
 
 
 def stop(targets: Targets, fault: Fault) -> int:
-    """SIGTERM; another takes its place while it drains."""
+    """Send SIGTERM; another worker takes its place while it drains."""
     return replaced(targets, worker_of(targets, fault))
 
 
 def stop_twice(targets: Targets, fault: Fault) -> int:
-    """Two SIGTERMs: it must hurry."""
+    """Send two SIGTERMs: it must hurry."""
     place = worker_of(targets, fault)
     hired = place.hired
     if not replaced(targets, place):
@@ -108,13 +108,15 @@ def drain(targets: Targets, fault: Fault) -> int:
     if hired is None:
         return 0
     hired.fates |= {0, 1}
-    deed = (
+    statement = (
         "SELECT orchestrator.drain_worker(id) FROM orchestrator.workers WHERE pid = %s AND state = 'running'"
     )
-    targets.hands.ask(fault.kind, lambda connection: connection.execute(deed, [hired.pid]), hired.who)
+    targets.operators.ask(
+        fault.kind, lambda connection: connection.execute(statement, [hired.pid]), hired.who
+    )
     return 0
 
 
 def poison(targets: Targets, fault: Fault) -> int:
-    """A task that kills its process, three times."""
+    """Enqueue a task that kills its process, again and again, until it is a dead letter."""
     return int(targets.enqueue_poison())

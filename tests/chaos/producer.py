@@ -68,7 +68,7 @@ class Producer:
             items = self._items(way)
             self._round(n, way, items)
             at = max(at + len(items) / per_second, time.monotonic() - CATCH_UP_SECONDS)
-            # No wait for anything: the pace.
+            # This wait only keeps the pace.
             while not self.is_stopping and (time.monotonic() < at or ease.exists()):
                 time.sleep(0.01)
 
@@ -96,7 +96,7 @@ class Producer:
         ]
 
     def _kind(self, way: str, kind: str) -> str:
-        # Keys are raced for: all of one type.
+        # One type, so that producers compete for the same keys.
         return "chaos.note" if "key" in way else kind
 
     def _key(self, way: str) -> str | None:
@@ -108,7 +108,8 @@ class Producer:
         self._count += 1
         return f"{self._name}-{self._count}"
 
-    # The ways. Each returns the ids of what is enqueued, raises Doubt when nobody can know, else why it is not.
+    # The ways. Each returns the ids of the enqueued tasks, raises Doubt if the result is unknown, or the error that
+    # prevented the enqueue.
 
     def by_python(self, items: Sequence[Item]) -> list[int]:
         """One task, by name, on a connection of the application's own pool."""

@@ -12,7 +12,7 @@ import psycopg
 from tests.chaos import producer_log
 from tests.feature import lane_limits
 
-BOOKS = Path(__file__).with_name("records.sql")
+TABLES = Path(__file__).with_name("records.sql")
 ROLES = Path(__file__).with_name("roles.sql")
 JOURNAL: LiteralString = (
     "COPY chaos.journal (producer, n, way, token, type, key, verdict, task_id, at, said) FROM STDIN"
@@ -22,26 +22,26 @@ SAMPLES: LiteralString = "COPY chaos.samples (at, who, mib, threads, files, sock
 FREEZES: LiteralString = "COPY chaos.freezes (since, who, until) FROM STDIN"
 ENDS: LiteralString = "COPY chaos.ends (at, who, status, expected) FROM STDIN"
 LOG: LiteralString = "COPY chaos.log (who, event, number) FROM STDIN"
-TOLD: LiteralString = "COPY chaos.told (at, who, event, worker_id, task_id) FROM STDIN"
+WORKER_EVENTS: LiteralString = "COPY chaos.worker_events (at, who, event, worker_id, task_id) FROM STDIN"
 # The lanes of records.sql, and how many tasks of each may be leased at once.
 LANES = range(100, 116, 2)
 LIMIT = 3
 TRACEBACK = "no event: Traceback"
-TELLING = {
+RECORDED_EVENTS = {
     "stale outcome", "lease lost", "task released", "worker started", "worker stopping", "worker cut off",
     "worker declared dead",
 }  # fmt: skip
 METRICS: LiteralString = "COPY chaos.metrics (who, name, value) FROM STDIN"
 
 
-def open_books(connection: psycopg.Connection[Any]) -> None:
-    """Make the schema and its triggers."""
-    connection.execute(BOOKS.read_bytes())
+def create_tables(connection: psycopg.Connection[Any]) -> None:
+    """Create the schema and its triggers."""
+    connection.execute(TABLES.read_bytes())
     lane_limits.install(connection, dict.fromkeys(LANES, LIMIT))
 
 
-def let_in(connection: psycopg.Connection[Any]) -> None:
-    """Make the roles of a run; a server has them once."""
+def create_roles(connection: psycopg.Connection[Any]) -> None:
+    """Create the roles of a run; they exist once in a server."""
     connection.execute(ROLES.read_bytes())
 
 
@@ -54,7 +54,7 @@ def load(connection: psycopg.Connection[Any], folder: Path) -> None:
     freezes = rows(folder / "freezes.jsonl")
     copy(connection, FREEZES, ([since, who, moment(until)] for since, who, until in freezes))
     copy(connection, LOG, counted(folder))
-    copy(connection, TOLD, told(folder))
+    copy(connection, WORKER_EVENTS, worker_events(folder))
     copy(connection, METRICS, metrics(folder))
     connection.execute("ANALYZE")
 
@@ -68,7 +68,7 @@ def copy(
 
 
 def rows(path: Path) -> Iterator[list[Any]]:
-    """Yield the lines of a file of ours; the first column is a time."""
+    """Yield the lines of one of the record files; the first column is a time."""
     if path.exists():
         with path.open() as file:
             for line in file:
@@ -80,12 +80,12 @@ def moment(at: float) -> datetime:
     return datetime.fromtimestamp(at, UTC)
 
 
-def told(folder: Path) -> Iterator[list[Any]]:
+def worker_events(folder: Path) -> Iterator[list[Any]]:
     """Yield the workers' log entries about leases and about themselves."""
     for path in sorted((folder / "logs").glob("w*.log")):
         with path.open(errors="replace") as file:
             for line in file:
-                if line.startswith("{") and event_of(line) in TELLING:
+                if line.startswith("{") and event_of(line) in RECORDED_EVENTS:
                     said = json.loads(line)
                     yield [
                         said["timestamp"], path.stem, said["event"], said.get("worker_id"), said.get("task_id")

@@ -62,7 +62,7 @@ CREATE TABLE chaos.ends (at timestamptz NOT NULL, who text NOT NULL, status inte
 CREATE TABLE chaos.log (who text NOT NULL, event text NOT NULL, number bigint NOT NULL);
 -- What workers said of themselves, and of leases; and what they had counted when they ended.
 CREATE TABLE chaos.metrics (who text NOT NULL, name text NOT NULL, value bigint NOT NULL);
-CREATE TABLE chaos.told (at timestamptz NOT NULL, who text NOT NULL, event text NOT NULL, worker_id uuid, task_id bigint);
+CREATE TABLE chaos.worker_events (at timestamptz NOT NULL, who text NOT NULL, event text NOT NULL, worker_id uuid, task_id bigint);
 
 CREATE FUNCTION chaos.note() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

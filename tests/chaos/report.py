@@ -1,4 +1,4 @@
-"""Write a page about a run and the checker's findings, for a reader."""
+"""Write the report of a run: its faults and the checker's findings."""
 
 from collections.abc import Mapping
 
@@ -17,8 +17,8 @@ def faults(plan: Plan, outcome: Outcome) -> list[str]:
         f"seed {plan.seed}: {outcome.faults} faults in {outcome.seconds:.0f} s ({minute:.0f} a minute), "
         f"{plan.workers} workers, {plan.producers} producers",
         f"drained after {seconds(outcome.drained_seconds)}; "
-        f"{seconds(outcome.proof_seconds)} for the tasks of the proof; "
-        f"not ended when told: {', '.join(outcome.stubborn) or 'nobody'}",
+        f"{seconds(outcome.proof_seconds)} for the final tasks; "
+        f"not ended after SIGTERM: {', '.join(outcome.stubborn) or 'none'}",
         "",
     ]
     lines += [line for remark in outcome.remarks for line in (*remark.splitlines(), "")]

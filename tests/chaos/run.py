@@ -28,7 +28,7 @@ class Run:
 
     @property
     def broken(self) -> list[str]:
-        """The broken invariants, and everything else that did not end."""
+        """The broken invariants, the checks with too few items, and everything that did not end."""
         late = [
             name
             for name, seconds in (

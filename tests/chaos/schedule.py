@@ -1,7 +1,7 @@
 """The schedule of the faults. It depends only on the seed, so the same seed gives the same faults.
 
-The processes run at their own speed, so the faults hit different states each time. So a fault names no process and no
-task, but a number from 0 to 1, which chooses among the processes or tasks that exist at that moment.
+The processes run at their own speed, so the faults hit different states each time. So a fault does not name a process
+or a task. It has a number from 0 to 1, which chooses among the processes or tasks that exist at that moment.
 """
 
 import random
@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
-# How often each comes, in proportion. What costs the machine much (a process to start, a server to recover) is rare
-# enough to leave room for the rest.
+# The relative frequency of each kind. Faults that are expensive (a process must start, a server must recover) are rare,
+# so that there is time for the others.
 WEIGHTS: Mapping[str, float] = {
     # the network, through the proxy of one process
     "reply lost": 9.0,
@@ -28,7 +28,7 @@ WEIGHTS: Mapping[str, float] = {
     "leader killed": 0.15,
     "worker stopped": 0.4,
     "worker stopped twice": 0.2,
-    "worker drained by hand": 0.1,
+    "worker drained by an operator": 0.1,
     "new version deployed": 0.2,
     "producer killed": 0.4,
     "poison enqueued": 0.06,
@@ -41,14 +41,14 @@ WEIGHTS: Mapping[str, float] = {
     "connections exhausted": 0.1,
     "snapshot held": 0.1,
     "rows locked": 0.4,
-    # hands
-    "hand requeues": 1.5,
-    "hand cancels": 1.0,
-    "hand deletes": 0.7,
-    "hand sets priority": 0.7,
-    "hand puts off": 0.5,
-    "hand works in bulk": 0.4,
-    "hand requeues dead letters": 0.3,
+    # operators
+    "operator requeues": 1.5,
+    "operator cancels": 1.0,
+    "operator deletes": 0.7,
+    "operator sets priority": 0.7,
+    "operator delays": 0.5,
+    "operator changes in bulk": 0.4,
+    "operator requeues dead letters": 0.3,
     "queue paused": 0.3,
     "queue drained": 0.2,
 }
@@ -69,7 +69,7 @@ def schedule(seed: int, *, per_second: float, weights: Mapping[str, float] = WEI
     dice = random.Random(seed)  # noqa: S311 - no secret
     kinds, borders = list(weights), list(accumulate(weights.values()))
     at = 0.0
-    # Ends when nobody asks for more.
+    # Ends when the caller takes no more.
     while True:
         at += dice.expovariate(per_second)
         yield Fault(at, dice.choices(kinds, cum_weights=borders)[0], dice.random(), dice.random())

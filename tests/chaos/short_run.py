@@ -23,7 +23,7 @@ ENQUEUE = "SELECT orchestrator.enqueue(%s, jsonb_build_object('token', %s::text)
 
 def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
     """Create the records, run, and load the files; the checker has not run yet."""
-    records.open_books(connection)
+    records.create_tables(connection)
     for name in ("journals", "logs"):
         (folder / name).mkdir()
     journal = Journal(folder / "journals" / "p1.1.jsonl")
@@ -39,7 +39,7 @@ def live(connection: psycopg.Connection[Any], url: str, folder: Path) -> None:
         eventually(lambda: is_empty(connection), "all have ended again")
     write(folder, "samples", time.time(), "w1.1", 60.0, 8, 20, 8)
     write(folder, "ends", time.time(), "w1.1", -9, True)
-    write(folder, "faults", time.time(), "hand requeues", "from 1", "done")
+    write(folder, "faults", time.time(), "operator requeues", "from 1", "done")
     records.load(connection, folder)
 
 
@@ -52,7 +52,6 @@ def enqueue(connection: psycopg.Connection[Any], journal: Journal) -> None:
     for n, verdict in ((102, ROLLED_BACK), (103, REFUSED), (104, IN_DOUBT)):
         journal.intend(n, "INSERT", [Item(f"p1.1-{n}", "chaos.note")])
         journal.conclude(n, verdict)
-    # A set.
     journal.intend(105, "set by function", [Item(f"p1.1-105-{k}", "chaos.note") for k in range(3)])
     with connection.transaction():
         ids = [asked(connection, "chaos.note", f"p1.1-105-{k}", None) for k in range(3)]
@@ -71,7 +70,7 @@ def asked(connection: psycopg.Connection[Any], kind: str, token: str, key: str |
 
 
 def manually(connection: psycopg.Connection[Any]) -> None:
-    """Requeue a completed task, and delete another, like the supervisor."""
+    """Requeue a completed task, and delete another, like an operator."""
     connection.execute("SET application_name = 'chaos supervisor'")
     connection.execute(
         "UPDATE orchestrator.tasks SET status = 'pending' WHERE id ="

@@ -4,8 +4,8 @@ CREATE INDEX ON chaos.trail (task_id, n);
 CREATE INDEX ON chaos.ledger (task_id, lease);
 CREATE INDEX ON chaos.journal (token);
 CREATE INDEX ON chaos.effects (task_id, lease);
-CREATE INDEX ON chaos.told (worker_id);
-CREATE INDEX ON chaos.told (task_id);
+CREATE INDEX ON chaos.worker_events (worker_id);
+CREATE INDEX ON chaos.worker_events (task_id);
 CREATE INDEX ON chaos.ledger (who);
 
 CREATE TABLE chaos.processes AS
@@ -38,7 +38,7 @@ SELECT p.n, p.at, p.xid, p.task_id,
     CASE WHEN p.arrives THEN p.old_losses_before ELSE p.old_losses END AS old_losses,
     p.new_status, p.new_lease, p.new_worker, p.new_attempt, p.new_finished_at, p.max_attempts, p.losses, p.said_lease, p.error_class,
     p.who, p.purpose, p.role, p.leader,
-    p.role = 'chaos_hand' OR p.purpose = 'chaos supervisor' AND p.role = 'postgres' AS is_hand
+    p.role = 'chaos_operator' OR p.purpose = 'chaos supervisor' AND p.role = 'postgres' AS is_manual
 FROM paired AS p;
 CREATE INDEX ON chaos.steps (task_id, n);
 CREATE INDEX ON chaos.steps (new_lease);
@@ -64,11 +64,11 @@ ANALYZE chaos.processes, chaos.steps, chaos.births, chaos.claims;
 -- Each end of a lease. A cause that nothing records is NULL.
 CREATE TABLE chaos.ends_of_leases AS
 SELECT s.n, s.at, s.task_id, s.old_lease AS lease, s.old_status, s.new_status, s.old_worker, holder.who AS holder,
-    s.said_lease, s.who, s.purpose, s.is_hand, s.leader, s.xid,
+    s.said_lease, s.who, s.purpose, s.is_manual, s.leader, s.xid,
     CASE
-        WHEN s.is_hand THEN CASE WHEN EXISTS (
+        WHEN s.is_manual THEN CASE WHEN EXISTS (
             SELECT FROM orchestrator.audit AS a WHERE a.task_id = s.task_id AND a.action IN ('cancel', 'requeue', 'delete', 'run_at')
-        ) THEN 'a hand' END
+        ) THEN 'manual change' END
         WHEN s.purpose IN ('orchestrator lead', 'orchestrator housekeeping') THEN CASE
             -- One that ran may get its attempt back, too, if it was the last; but that is written into attempts.
             WHEN s.old_status = 'claimed' AND s.new_attempt < s.old_attempt AND s.error_class IS NOT NULL
@@ -88,11 +88,11 @@ SELECT s.n, s.at, s.task_id, s.old_lease AS lease, s.old_status, s.new_status, s
             WHEN l.how = 'Snooze' THEN 'snoozed'
             WHEN l.execution IS NULL THEN 'given back before it began'
             WHEN EXISTS (
-                SELECT FROM chaos.told AS d
+                SELECT FROM chaos.worker_events AS d
                 WHERE d.worker_id = s.old_worker AND d.event = 'worker stopping' AND d.at < s.at
             ) THEN 'given back when its worker was told to stop'
             WHEN EXISTS (
-                SELECT FROM chaos.told AS d
+                SELECT FROM chaos.worker_events AS d
                 WHERE d.worker_id = s.old_worker AND d.event IN ('worker cut off', 'worker declared dead') AND d.at < s.at
             ) THEN 'given back by a worker that was cut off'
             -- A worker that drains for a suspect says nothing in its log; the attempt is on record.
@@ -117,7 +117,7 @@ WHERE s.old_lease IS NOT NULL AND s.old_status IN ('claimed', 'running')
     AND (s.new_lease IS DISTINCT FROM s.old_lease OR s.new_status NOT IN ('claimed', 'running'));
 CREATE INDEX ON chaos.ends_of_leases (task_id, lease);
 
--- Executions under a lease that nobody gave. Who claims does not wait for the disk, so a crash of the server may
+-- Executions under a lease that no claim gave. Who claims does not wait for the disk, so a crash of the server may
 -- forget the claim; but an entry of the ledger waits, and the claim was written before it. So it is one that was on
 -- its way while the server crashed, and was written when it was back: tried each 0.05 s, or, by a worker that was
 -- frozen, when it thaws.
@@ -148,7 +148,7 @@ LEFT JOIN (
     SELECT a.who, min(a.at) AS since, max(a.at) AS until
     FROM (
         SELECT who, at FROM chaos.samples
-        UNION ALL SELECT who, at FROM chaos.told
+        UNION ALL SELECT who, at FROM chaos.worker_events
         UNION ALL SELECT who, at FROM chaos.ends
     ) AS a
     GROUP BY a.who
@@ -159,12 +159,12 @@ GROUP BY g.who;
 CREATE TABLE chaos.late AS
 SELECT l.task_id, l.lease, l.who, l.at, CASE
     WHEN EXISTS (
-        SELECT FROM chaos.told AS t
+        SELECT FROM chaos.worker_events AS t
         WHERE t.task_id = l.task_id AND t.who = l.who AND t.at BETWEEN l.at - interval '60 s' AND l.at + interval '60 s'
             AND t.event IN ('stale outcome', 'lease lost')
     ) THEN 'told: stale outcome, or lease lost'
     WHEN EXISTS (
-        SELECT FROM chaos.told AS t
+        SELECT FROM chaos.worker_events AS t
         JOIN chaos.claims AS c ON c.worker_id = t.worker_id
         WHERE c.task_id = l.task_id AND c.lease = l.lease AND t.event IN ('worker cut off', 'worker declared dead')
     ) THEN 'told: cut off, or declared dead'

@@ -1,7 +1,7 @@
 """One run: a server, a fleet, faults by a schedule, a calm time in which every task must end, and the records.
 
 start ──► storm: faults, each undone in time ──► calm: no more faults, everything recovers
-      ──► drained: every task has ended ──► proof: a few more tasks, soon done ──► stop: every worker ends well
+      ──► drained: every task has ended ──► proof: a few more tasks complete soon ──► stop: every worker ends well
 """
 
 import heapq
@@ -20,22 +20,22 @@ from orchestrator.schema import migrate
 from tests.chaos import records
 from tests.chaos.faults import STRIKES
 from tests.chaos.fleet import SIGKILL_STATUS, Fleet, Hired, Setting
-from tests.chaos.manual import ENQUEUED, Hands
+from tests.chaos.manual import ENQUEUED, Operators
 from tests.chaos.plan import Outcome, Plan
 from tests.chaos.producer_log import ACKNOWLEDGED, Item, Journal
 from tests.chaos.samples import sample
 from tests.servers import Server, binaries, choice
 
 DATABASE = "chaos"
-# Checkpoints so often that a crash is recovered from in moments: the checker excuses little around it.
+# Frequent checkpoints, so that the recovery after a crash is short: the checker excuses only a short time around it.
 SETTINGS = {"max_connections": "150", "max_wal_size": "4GB", "checkpoint_timeout": "30s"}
 LOOK_SECONDS = 0.5
 SAMPLE_SECONDS = 2.0
-# More waiting tasks than this, and producers take a rest: behind is not stuck, but the calm should not take hours.
+# With more waiting tasks than this, producers pause. A long queue is no fault, but the calm must not take hours.
 BACKLOG_MAX = 1500
 PROBES = 20
-# After so many faults, so many tasks have to begin before the next; but nobody waits for long where a queue is paused,
-# nor, in all, for much longer than faults are to strike.
+# After BREATH_FAULTS faults, BREATH_TASKS tasks must begin before the next fault. A wait has a limit, because a queue
+# may be paused; the sum of all waits has a limit too, about the planned time of the faults.
 BREATH_FAULTS = 10
 BREATH_TASKS = 5
 BREATH_SECONDS = 2.0
@@ -68,7 +68,7 @@ class Supervisor:
         timers = plan.timers
         self.dead_after_seconds = float(timers.get("ORCHESTRATOR_DEAD_AFTER_SECONDS", 30))
         self.term_seconds = float(timers.get("ORCHESTRATOR_TERM_SECONDS", 10))
-        self.hands = Hands(self.url, self._told)
+        self.operators = Operators(self.url, self._report)
         self.fleet = Fleet(self._setting(timers))
 
     @property
@@ -92,18 +92,18 @@ class Supervisor:
         self._drain()
         self._prove()
         self.outcome.stubborn = [hired.who for hired in self.fleet.stop(self.fleet.workers, 30.0)]
-        self.hands.close()
+        self.operators.close()
         return self.outcome
 
     def close(self) -> None:
         """End everything that was started."""
         self.fleet.close()
-        self.hands.close()
+        self.operators.close()
         if self._connection is not None:
             self._connection.close()
         self.server.close()
 
-    # What faults ask of the scene.
+    # The functions that faults use (Targets).
 
     def ask(self, statement: str, *params: object) -> list[tuple[Any, ...]]:
         """Run a query as the server's superuser; no rows if the server is away."""
@@ -144,9 +144,9 @@ class Supervisor:
             connection.execute(f"CREATE DATABASE {DATABASE}".encode())
         migrate.upgrade(self.url)
         with psycopg.connect(self.url, autocommit=True) as connection:
-            records.open_books(connection)
-            records.let_in(connection)
-            # As the first worker will; but hands may come before it.
+            records.create_tables(connection)
+            records.create_roles(connection)
+            # The first worker would create them, but a manual change may come before it.
             connection.execute("INSERT INTO orchestrator.queues (name) VALUES ('slow'), ('other')")
 
     def _storm(self, begun: float) -> None:
@@ -157,7 +157,7 @@ class Supervisor:
             self.outcome.planned += 1
             if self.outcome.planned % BREATH_FAULTS == 0:
                 self._let_work()
-            # Who is late strikes on at the same pace, not all at once.
+            # If it is late, the next faults keep their pace, and do not come all at once.
             start = max(start, time.monotonic() - fault.at)
             self._pass_time(start + fault.at)
             if STRIKES[fault.kind](self, fault):
@@ -193,7 +193,7 @@ class Supervisor:
 
     def _drain(self) -> None:
         begun = time.monotonic()
-        # What a worker that did not know its type put back waits for minutes; a person would not wait.
+        # A task that was put back for its unknown type waits for minutes. An operator would not wait.
         self._hurry()
         if self._until(self._is_empty, self._plan.calm_seconds):
             self.outcome.drained_seconds = time.monotonic() - begun
@@ -212,7 +212,7 @@ class Supervisor:
         if self._until(self._is_empty, 30.0):
             self.outcome.proof_seconds = time.monotonic() - begun
 
-    # Time, and what is looked after as it passes.
+    # The passing of time, and the work that is due meanwhile.
 
     def _pass_time(self, moment: float) -> None:
         """Return at this time."""
@@ -253,7 +253,7 @@ class Supervisor:
                 if line := sample(hired):
                     self.write("samples", line)
 
-    # The books.
+    # The records.
 
     def _enqueue(self, kind: str) -> bool:
         n = next(self._numbers)
@@ -264,7 +264,7 @@ class Supervisor:
             self._journal.conclude(n, ACKNOWLEDGED, [rows[0][0]])
         return bool(rows)
 
-    def _told(self, kind: str, target: str, detail: str) -> None:
+    def _report(self, kind: str, target: str, detail: str) -> None:
         if detail == "done":
             self.record(kind, target, detail)
         else:

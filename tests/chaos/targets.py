@@ -1,11 +1,11 @@
-"""The things that a fault can hit, and where."""
+"""The things that a fault can hit, and the choice of one of them."""
 
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from tests.chaos.fleet import Fleet, Place
-from tests.chaos.manual import Hands
+from tests.chaos.manual import Operators
 from tests.chaos.schedule import Fault
 from tests.servers import Server
 
@@ -14,7 +14,7 @@ class Targets(Protocol):
     """The things that a fault can hit, and how it is undone."""
 
     fleet: Fleet
-    hands: Hands
+    operators: Operators
     server: Server
     newest: int
     dead_after_seconds: float
@@ -47,7 +47,7 @@ Strike = Callable[[Targets, Fault], int]
 
 
 def place_of(targets: Targets, fault: Fault) -> Place:
-    """Return the place to hit; now and then a producer's."""
+    """Return the place to hit: mostly a worker's, sometimes a producer's."""
     places = [*targets.fleet.workers, *targets.fleet.workers, *targets.fleet.producers]
     return places[int(fault.where * len(places))]
 

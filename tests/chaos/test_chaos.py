@@ -11,7 +11,7 @@ from tests.chaos.run import run
 from tests.chaos.schedule import WEIGHTS, schedule
 from tests.tiers import long
 
-# One that brings each kind of fault, also the rare ones, within the first 15 s.
+# It gives each kind of fault, also the rare ones, within the first 15 s.
 SEED = 849
 
 
@@ -26,7 +26,7 @@ def test_a_storm_of_faults_breaks_nothing(seconds: float, faults: int) -> None:
         workers=3,
         producers=2,
         per_second=60.0,
-        # Some more: what was armed and met nobody is taken back.
+        # Some more: a fault that waits for a message and gets none is subtracted.
         faults_min=faults + 20,
     )
     with servers.temporary_directory() as directory:

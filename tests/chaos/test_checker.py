@@ -1,4 +1,4 @@
-"""Records with one fault: the checker names it, and accepts the same records without it."""
+"""Records with one fault: the checker finds it, and accepts the same records without it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -118,8 +118,8 @@ def test_each_violation_is_found(lived: psycopg.Connection[Any], wrong: Wrong) -
 def test_a_process_that_was_frozen_during_a_crash_is_excused_when_it_goes_on(
     lived: psycopg.Connection[Any], thawed: str, is_excused: bool
 ) -> None:
-    """An entry that was sent before the worker was frozen, and the server crashed, arrives late; and soon after it
-    goes on."""
+    """The entry was sent, then the worker was frozen and the server crashed. The entry arrives late, and soon
+    after the worker goes on."""
     with lived.transaction(force_rollback=True):
         lived.execute(FROZEN, {"thawed": thawed})
         checker.check(lived)
@@ -129,7 +129,7 @@ def test_a_process_that_was_frozen_during_a_crash_is_excused_when_it_goes_on(
 
 
 def test_empty_records_are_no_evidence(lived: psycopg.Connection[Any]) -> None:
-    """If nothing was done, nothing is broken. So there must be enough items for each check."""
+    """In empty records no invariant is broken. So each check needs enough items."""
     with lived.transaction(force_rollback=True):
         whole = checker.thin(checker.check(lived), 1.0)
     with lived.transaction(force_rollback=True):
@@ -138,7 +138,7 @@ def test_empty_records_are_no_evidence(lived: psycopg.Connection[Any]) -> None:
         findings = checker.check(lived)
         empty = checker.thin(findings, 1.0)
 
-    # No worker was lost in this life.
+    # No worker was lost in the short run.
     assert ["too little to judge in I08: writes of duties"] == whole
     assert [] == [finding.name for finding in findings if not finding.holds]
     assert [f"too little to judge in {name}: {label}" for name, label, _ in checker.FLOORS] == empty
@@ -152,7 +152,7 @@ def test_every_invariant_can_be_broken() -> None:
 
 
 def test_a_timeline_lists_the_events(lived: psycopg.Connection[Any]) -> None:
-    """From the enqueue to the end, from all records."""
+    """It has all records of a task, from the enqueue to the end."""
     with lived.transaction(force_rollback=True):
         lived.execute("INSERT INTO chaos.effects SELECT * FROM chaos.effects LIMIT 1")
         findings = checker.check(lived)

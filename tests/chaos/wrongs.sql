@@ -66,7 +66,7 @@ UPDATE chaos.trail
 SET purpose = 'orchestrator outcomes', who = 'w1.1'
 WHERE purpose = 'chaos supervisor' AND new_status = 'pending';
 
--- I05: a hand leads back unaudited
+-- I05: a manual requeue without an audit entry
 DELETE FROM orchestrator.audit WHERE action = 'requeue';
 
 -- I05: an effect is there twice
@@ -91,7 +91,7 @@ WHERE n = (
 -- I06: a task is completed that never ran
 DELETE FROM chaos.ledger WHERE task_id = :note;
 
--- I06: one runs under a lease that nobody gave, long after a crash
+-- I06: one runs under a lease that no claim gave, long after a crash
 INSERT INTO chaos.faults SELECT at - interval '5 s', 'server crashed', '', '' FROM chaos.ledger WHERE task_id = :book;
 INSERT INTO chaos.freezes
 SELECT at - interval '10 s', who, at - interval '4 s'
@@ -102,7 +102,7 @@ SELECT gen_random_uuid(), what, task_id, attempt, 7, token, who, how, at
 FROM chaos.ledger
 WHERE task_id = :book AND what = 'begun';
 
--- I06: one runs under a lease that nobody gave
+-- I06: one runs under a lease that no claim gave
 INSERT INTO chaos.ledger (execution, what, task_id, attempt, lease, token, who, how, at)
 SELECT gen_random_uuid(), what, task_id, attempt, 7, token, who, how, at
 FROM chaos.ledger
@@ -203,8 +203,8 @@ INSERT INTO chaos.metrics VALUES ('w1.1', 'orchestrator_tasks_recovered_total', 
 -- I16: a step that nobody may take
 UPDATE chaos.trail SET new_status = 'blocked' WHERE task_id = :note AND new_status = 'claimed';
 
--- I16: a hand is refused without a name
-INSERT INTO chaos.faults VALUES (now(), 'hand cancels', '', 'UNEXPECTED: XX000 internal');
+-- I16: a manual change gets an unexpected error
+INSERT INTO chaos.faults VALUES (now(), 'operator cancels', '', 'UNEXPECTED: XX000 internal');
 
 -- I17: a lease ended and kept its permits
 DELETE FROM orchestrator.permits_returned WHERE id = (SELECT min(id) FROM orchestrator.permits_returned);

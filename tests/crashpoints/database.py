@@ -1,5 +1,5 @@
-"""The database of a lane, with the records beside the product's tables: a trigger writes every change of a task,
-handlers write every start on a connection of their own, and the transactions of completions write the ledger."""
+"""The database of a lane, with record tables beside the product's. A trigger records every change of a task, handlers
+record every start on a connection of their own, and the transactions that complete tasks write the ledger."""
 
 from typing import Any, LiteralString
 
@@ -27,12 +27,12 @@ DELETE FROM watch.history;
 """
 
 
-def lay(connection: psycopg.Connection[Any]) -> None:
-    """Make the record tables and triggers."""
+def create_records(connection: psycopg.Connection[Any]) -> None:
+    """Create the record tables and triggers."""
     connection.execute(moves.WATCH)
     connection.execute(TABLES)
 
 
 def clear(connection: psycopg.Connection[Any]) -> None:
-    """Delete everything of the last run; no other session may be active meanwhile."""
+    """Delete all rows of the last run. No other session may be active."""
     connection.execute(CLEAR)

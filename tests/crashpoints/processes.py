@@ -1,4 +1,4 @@
-"""Workers and producers as processes of their own. They start with the command line, without open connections."""
+"""Workers and producers, each in a new process. A worker starts with its command line."""
 
 from collections.abc import Mapping
 from pathlib import Path

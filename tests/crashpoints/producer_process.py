@@ -1,5 +1,5 @@
-"""The process of a producer: enqueue once, in one of the ways, and write the answer to its log and to the disk. It
-writes a word before it begins, so a log without an answer means that it died."""
+"""The process of a producer: it enqueues once, in one of the ways, and writes the answer to its log, durably. It writes
+`begun` first, so a log without an answer means that it died."""
 
 import os
 from collections.abc import Callable
@@ -14,8 +14,8 @@ SET_SIZE = 3
 ORDER = "INSERT INTO points.orders (key) VALUES (%s)"
 
 
-class Undone(Exception):
-    """The caller rolls back."""
+class RollBack(Exception):
+    """Raised to roll back the caller's transaction."""
 
 
 def alone(url: str, key: str) -> None:
@@ -26,7 +26,7 @@ def alone(url: str, key: str) -> None:
 
 
 def as_set(url: str, key: str) -> None:
-    """A set, all or nothing, each with a key."""
+    """As a set, all or nothing, each task with a key."""
     app = opened(url)
     app.enqueue_many(
         [app.call("point.plain", {}, queue="made", key=f"{key}-{n}") for n in range(SET_SIZE)],
@@ -54,14 +54,14 @@ def in_savepoint(url: str, key: str) -> None:
 def undone(url: str, key: str) -> None:
     """In the caller's transaction, which is rolled back."""
     app = opened(url)
-    with suppress(Undone), psycopg.connect(url) as connection:
+    with suppress(RollBack), psycopg.connect(url) as connection:
         connection.execute(ORDER, [key])
         app.enqueue("point.plain", {}, queue="made", key=key, using=connection)
-        raise Undone
+        raise RollBack
 
 
 def in_sql(url: str, key: str) -> None:
-    """In plain SQL, by the function."""
+    """In plain SQL, with the function."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "SELECT orchestrator.enqueue('point.plain', '{}', queue => 'made', key => %s)", [key]
@@ -69,7 +69,7 @@ def in_sql(url: str, key: str) -> None:
 
 
 def opened(url: str) -> Orchestrator:
-    """An application that only enqueues; a wait for the pool is not tested here."""
+    """Return an application that only enqueues. A short wait for the pool, because that is not tested here."""
     return Orchestrator(url, pool_timeout_seconds=5.0)
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from tests.crashpoints.producer_runs import MAKES
+from tests.crashpoints.producer_runs import PRODUCER_SCENARIOS
 from tests.crashpoints.tap import Fault, Place, Point, points_of
-from tests.crashpoints.worker_runs import LIVES, Lane, Told
+from tests.crashpoints.worker_runs import WORKER_SCENARIOS, Lane, RunResult
 
 
 class Subject(Protocol):
@@ -24,10 +24,10 @@ class Subject(Protocol):
 
     def counts(self, place: Place) -> bool: ...
 
-    def play(self, lane: Lane, point: Point | None = None) -> Told: ...
+    def play(self, lane: Lane, point: Point | None = None) -> RunResult: ...
 
 
-SUBJECTS: tuple[Subject, ...] = (*LIVES, *MAKES)
+SUBJECTS: tuple[Subject, ...] = (*WORKER_SCENARIOS, *PRODUCER_SCENARIOS)
 Work = tuple[Subject, Point | None]
 
 
@@ -41,18 +41,18 @@ class Report:
     wrong: list[str] = field(default_factory=list)
     places: dict[str, list[Place]] = field(default_factory=dict)
 
-    def note(self, work: Work, told: Told) -> None:
+    def note(self, work: Work, result: RunResult) -> None:
         """Record one run."""
         subject, point = work
         with self.lock:
             if point is None:
-                self.places[subject.name] = [place for place in told.places if subject.counts(place)]
-            elif told.reached:
+                self.places[subject.name] = [place for place in result.places if subject.counts(place)]
+            elif result.reached:
                 self.struck[subject.name, point.fault] += 1
             else:
                 self.missed.append(work)
-            if told.faults:
-                self.wrong.append("\n".join([f"{subject.name}: {point}", *told.faults, told.story]))
+            if result.faults:
+                self.wrong.append("\n".join([f"{subject.name}: {point}", *result.faults, result.story]))
 
     def table(self) -> str:
         """Return the counts as text."""
@@ -66,7 +66,7 @@ class Report:
         return "\n".join(rows)
 
 
-def census(lanes: Sequence[Lane]) -> tuple[list[Work], Report]:
+def find_points(lanes: Sequence[Lane]) -> tuple[list[Work], Report]:
     """Do every run once without a fault. Return all points."""
     report = run(lanes, [(subject, None) for subject in SUBJECTS])
     points: list[Work] = [
@@ -79,7 +79,7 @@ def run(lanes: Sequence[Lane], works: Sequence[Work], say: Callable[[str], objec
     """Try these points; each lane takes the next one."""
     report = Report()
     go_through_all(lanes, works, report, say)
-    # A worker that beat once less than before had no time for its last messages: once more.
+    # A worker that beats once less than before does not send its last messages: try these points again.
     missed, report.missed = report.missed, []
     go_through_all(lanes, missed, report, say)
     return report
@@ -94,16 +94,16 @@ def go_through_all(
 
     def go_through(lane: Lane) -> None:
         with suppress(Empty):
-            # Ends: each round takes one away.
+            # Ends: each round takes one point out of the queue.
             while True:
                 subject, point = todo.get_nowait()
                 try:
-                    told = subject.play(lane, point)
+                    result = subject.play(lane, point)
                 except AssertionError as error:
-                    told = Told(reached=True, faults=[f"I7 {error}"])
-                report.note((subject, point), told)
-                if told.faults:
-                    say(f"{subject.name}: {point}: {told.faults}")
+                    result = RunResult(reached=True, faults=[f"I7 {error}"])
+                report.note((subject, point), result)
+                if result.faults:
+                    say(f"{subject.name}: {point}: {result.faults}")
 
     threads = [threading.Thread(target=go_through, args=[lane], daemon=True) for lane in lanes]
     for thread in threads:

@@ -1,13 +1,13 @@
 """A proxy that reads the protocol: it counts the messages of a client, and causes a fault at one of them.
 
-    CUT BEFORE   the server never receives the message: the connection ends first
+    CUT BEFORE   the connection ends before the server receives the message
     CUT AFTER    the server has executed it, and its answer is lost
     KILL         the client dies (SIGKILL) after it has sent the message, before the answer; it sends nothing more
     FREEZE       the client is frozen (SIGSTOP) after it has sent the message, and the message reaches the server only
                  after `thaw`: a late packet of a worker that was declared dead long ago
 
 The connections are not encrypted; the URL sets that. There is no CUT AFTER for a message without an answer (Parse,
-Bind, Execute): the server does nothing before the Sync, so it would equal the next message's CUT BEFORE. A client is
+Bind, Execute): the server commits nothing before the Sync, so it would equal the next message's CUT BEFORE. A client is
 never frozen in the middle of one write, because the kernel sends the rest.
 """
 
@@ -133,7 +133,7 @@ class TappedLink(Link):
         self._purpose = ""
         self._asked = self._answered = 0
         self._begins = True
-        # From this answer on nothing comes through any more.
+        # From this answer on, no data reaches the client.
         self._lost_from: int | None = None
         self._lost = threading.Event()
         super().__init__(tap, client, server)
@@ -160,7 +160,7 @@ class TappedLink(Link):
         self.cut()
 
     def _strike(self, fault: Fault, letter: str, frame: bytes) -> bool:
-        """Return whether the message, and those after it, may pass."""
+        """Cause the fault. Return whether this message, and the following ones, may pass."""
         match fault:
             case Fault.CUT_BEFORE:
                 self._tap.strike()
@@ -199,7 +199,7 @@ class TappedLink(Link):
 class Tap(Proxy):
     """Listens on a loopback port, counts, and causes one fault."""
 
-    link = TappedLink  # type: ignore[assignment] # made by a tap alone
+    link = TappedLink  # type: ignore[assignment] # only a tap makes them
 
     def __init__(self, url: str, point: Point | None = None) -> None:
         self._point = point
@@ -225,12 +225,12 @@ class Tap(Proxy):
         return None if self._point is None else self._point.fault
 
     def aim(self, pid: int) -> None:
-        """Set the client of these messages; before that no fault occurs."""
+        """Set the process of the client. Before this call no fault occurs."""
         self._victim = pid
         self._aimed.set()
 
-    def begin_the_end(self) -> None:
-        """Count separately from now on: the client is asked to stop."""
+    def client_was_asked_to_stop(self) -> None:
+        """From now on, count the messages separately."""
         with self._lock:
             self._ending = True
 

@@ -1,5 +1,5 @@
-"""The application whose tasks run through every fault. Each handler first reports on its own connection, past the
-proxy, that it has begun. That report stays, at any end of the attempt."""
+"""The application whose tasks run through every fault. Each handler first records on a direct connection, without the
+proxy, that it has begun. That record stays, however the attempt ends."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ import psycopg
 from orchestrator import Backoff, Context, Orchestrator
 
 DIRECT = "CRASHPOINTS_DIRECT_URL"
-# Long enough to be marked as running.
+# Long enough that the worker marks the task running.
 LASTS_SECONDS = 0.08
 SOON = Backoff(base_seconds=0.05, jitter=0.0)
 BEGAN = "INSERT INTO points.executions (task_id, attempt, lease, pid) VALUES (%s, %s, %s, %s)"
@@ -26,7 +26,7 @@ def begin(context: Context) -> None:
 
 @app.task(name="point.plain", max_attempts=20, backoff=SOON)
 async def plain(context: Context) -> str:
-    """Last for a while."""
+    """Run for a short time."""
     begin(context)
     await asyncio.sleep(LASTS_SECONDS)
     return "done"
@@ -67,7 +67,7 @@ async def progressing(context: Context) -> None:
 
 @app.task(name="point.own_leaking", max_attempts=20, backoff=SOON)
 async def own_leaking(context: Context) -> None:
-    """What a handler should not do: commit its entry separately from the completion."""
+    """Do what a handler should not do: commit its entry before the completion, in a transaction of its own."""
     begin(context)
     with psycopg.connect(os.environ[DIRECT], autocommit=True) as connection:
         connection.execute(ENTRY, [context.id, context.attempt, context.lease])

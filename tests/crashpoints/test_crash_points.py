@@ -1,4 +1,4 @@
-"""A seeded choice of crash points, and the verdict itself: it finds every kind of fault in manipulated tables."""
+"""A seeded choice of crash points. A test of the verdict: it finds every kind of fault in manipulated tables."""
 
 import random
 from collections.abc import Iterator
@@ -13,13 +13,13 @@ from tests.conftest import migrated_database
 from tests.crashpoints import sweep
 from tests.crashpoints.tap import Fault, Place, Point, Tap
 from tests.crashpoints.verdict import violations
-from tests.crashpoints.worker_runs import LIVES, Lane, Life
+from tests.crashpoints.worker_runs import WORKER_SCENARIOS, Lane, WorkerScenario
 from tests.patience import PATIENCE_SECONDS
 from tests.tiers import long
 from tests.worker.running import value
 
 LANES, SEED = 3, 6
-# A message that comes once in a while may not come in the time that the run has.
+# A message that comes only now and then may not come in the time of the run.
 MISSED_MAX = 4
 
 
@@ -33,7 +33,7 @@ def lanes(
             stack.enter_context(migrated_database(administrator, server_url, template_database))
             for _ in range(LANES)
         ]
-        yield [stack.enter_context(Lane.laid(url, tmp_path / str(n))) for n, url in enumerate(urls)]
+        yield [stack.enter_context(Lane.opened(url, tmp_path / str(n))) for n, url in enumerate(urls)]
 
 
 @pytest.mark.parametrize("number", [16, long(40)])
@@ -41,8 +41,8 @@ def test_a_choice_of_crash_points_loses_nothing_and_repeats_nothing_without_a_ca
     lanes: list[Lane], number: int
 ) -> None:
     """Cut before, cut after, killed and frozen, at messages of workers and producers: everything completes."""
-    works, quiet = sweep.census(lanes)
-    # As many of each fault: the number of messages differs from run to run, and so would the share of a fault.
+    works, without_faults = sweep.find_points(lanes)
+    # The same number of each fault: else its share would vary, like the number of messages, from run to run.
     draw = random.Random(SEED)  # noqa: S311 - no secret
     chosen = [
         work
@@ -52,12 +52,12 @@ def test_a_choice_of_crash_points_loses_nothing_and_repeats_nothing_without_a_ca
 
     report = sweep.run(lanes, chosen)
 
-    assert [] == quiet.wrong + report.wrong
+    assert [] == without_faults.wrong + report.wrong
     assert sum(report.struck.values()) >= number - MISSED_MAX, report.missed
     assert {fault for _, fault in report.struck} == set(Fault)
 
 
-DOCTORED: dict[str, LiteralString] = {
+PLANTED: dict[str, LiteralString] = {
     "I1": "DELETE FROM orchestrator.tasks_done",
     "I3": "INSERT INTO watch.history (actor, task_id, old, new)"
     " SELECT actor, task_id, old, new FROM watch.history WHERE new ->> 'status' = 'claimed'",
@@ -78,15 +78,15 @@ DOCTORED: dict[str, LiteralString] = {
 
 
 def test_the_verdict_finds_every_kind_of_fault(lanes: list[Lane]) -> None:
-    """It finds nothing in the tables of a run without a fault, and each planted fault under its name."""
+    """It finds nothing in the tables of a run without a fault, and it finds each planted fault under its name."""
     lane = lanes[0]
-    (own,) = (life for life in LIVES if life.name == "own")
+    (own,) = (run for run in WORKER_SCENARIOS if run.name == "own")
     assert [] == own.play(lane).faults
     connection = lane.environment.connection
     ids = [value(connection, "SELECT id FROM orchestrator.tasks")]
 
     found = {}
-    for rule, fault in DOCTORED.items():
+    for rule, fault in PLANTED.items():
         with connection.transaction(force_rollback=True):
             connection.execute("ALTER TABLE orchestrator.tasks_live DISABLE TRIGGER USER")
             connection.execute(fault)
@@ -96,14 +96,14 @@ def test_the_verdict_finds_every_kind_of_fault(lanes: list[Lane]) -> None:
 
 
 def test_an_effect_outside_of_the_transaction_is_found(lanes: list[Lane]) -> None:
-    """A handler that commits its entry first, and then completes, is killed in between: two entries."""
+    """A handler commits its entry, and its worker is killed before the task completes. Then there are two entries."""
     lane = lanes[0]
     place = Place("outcomes", ending=False, number=1, letter="startup", begins=True)
 
-    told = Life("own_leaking").play(lane, Point(place, Fault.KILL))
+    result = WorkerScenario("own_leaking").play(lane, Point(place, Fault.KILL))
 
-    assert told.reached
-    assert [line for line in told.faults if line.startswith("TX")]
+    assert result.reached
+    assert [line for line in result.faults if line.startswith("TX")]
 
 
 @pytest.mark.parametrize(("fault", "rows"), [(Fault.CUT_BEFORE, 0), (Fault.CUT_AFTER, 1)])

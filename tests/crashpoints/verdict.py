@@ -13,7 +13,7 @@ from psycopg.rows import dict_row
 from tests.invariants.moves import Judge, Move, from_history
 
 RULES: dict[str, LiteralString] = {
-    "I1 it is there once, and completed": """
+    "I1 it exists once, and is completed": """
         SELECT e.id, array_agg(t.status) FROM unnest(%(ids)s::bigint[]) AS e (id)
         LEFT JOIN orchestrator.tasks AS t ON t.id = e.id
         GROUP BY e.id HAVING array_agg(t.status) <> '{completed}'""",
@@ -41,7 +41,7 @@ RULES: dict[str, LiteralString] = {
         GROUP BY t.id, t.lease, t.type
         HAVING array_agg(l.lease) IS DISTINCT FROM
             CASE WHEN t.type LIKE 'point.own%%' THEN ARRAY[t.lease] ELSE ARRAY[NULL::bigint] END""",
-    "I7 nobody holds anything": """
+    "I7 no worker holds a task": """
         SELECT id, status, worker_id FROM orchestrator.tasks_live
         WHERE id = ANY (%(ids)s) AND (lease IS NOT NULL OR worker_id IS NOT NULL)""",
 }

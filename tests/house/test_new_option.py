@@ -15,8 +15,8 @@ FILES_MAX = 6
 OPTION = """
 OPTIONS += (
     Option(
-        name="colour", kind="text", column="colour", meaning="how it is painted", house="'grey'",
-        sound="{} <> ''", faults=(Fault(when="{} = ''", sentence="'the colour is empty'"),),
+        name="colour", kind="text", column="colour", meaning="how it is painted", default="'grey'",
+        valid_if="{} <> ''", faults=(Fault(when="{} = ''", sentence="'the colour is empty'"),),
     ),
 )
 """

@@ -13,23 +13,23 @@ from tests.invariants.moves import WATCH
 from tests.races import setup_rows
 from tests.races.invariants import faults, stuck
 from tests.races.schedules import Choice, following
-from tests.races.setup_rows import StartRows
+from tests.races.setup_rows import FinalRows
 from tests.races.statements import load
-from tests.races.stepping import Actor, Company, Step, Story
+from tests.races.stepping import Actor, Sessions, Step, Story
 
-# Who takes the step that comes when a schedule is over.
+# The actor of the step that runs at the end of a schedule.
 AFTERWARDS = Actor("afterwards", "leader", ())
 
-# So often a schedule is tried that does not begin as it should.
+# A schedule that does not begin as planned is tried so many times.
 TRIES = 5
 
 
 @dataclass(slots=True)
 class Explored:
-    """A race that ran in every order: the end of each schedule, the number of schedules with each end, and which actors
+    """A race that ran in every order: the ends of its schedules, the number of schedules with each end, and which actor
     waited for which.
 
-    An end consists of the answer to each step and the state of the tasks: `a.claim 1 2, hand.cancel -; 1 claimed, 2
+    An end consists of the answer to each step and the state of the tasks: `a.claim 1 2, operator.cancel -; 1 claimed, 2
     pending`."""
 
     outcomes: Counter[str] = field(default_factory=Counter)
@@ -41,11 +41,11 @@ class Explored:
         return self.outcomes.total()
 
     def count(self, *words: str) -> int:
-        """Return the number of schedules whose end has all of these words."""
+        """Return the number of schedules whose end contains all of these words."""
         return sum(n for end, n in self.outcomes.items() if all(word in end for word in words))
 
-    def add(self, story: Story, left: StartRows) -> None:
-        self.outcomes["; ".join(filter(None, (story.told(), left.told())))] += 1
+    def add(self, story: Story, left: FinalRows) -> None:
+        self.outcomes["; ".join(filter(None, (story.as_text(), left.as_text())))] += 1
         self.waits |= story.waits()
         self.waited += bool(story.waits())
 
@@ -61,7 +61,7 @@ class Arena:
         observer.execute("SELECT set_config('application_name', %s, false)", [AFTERWARDS.name])
 
     def build_gate(self) -> None:
-        """Allow the `gated` to be stopped where their statements read the clock."""
+        """Allow a race to stop `gated` actors where their statements read the clock."""
         self._observer.execute(setup_rows.GATE)
 
     def build_clock(self) -> None:
@@ -84,20 +84,20 @@ class Arena:
         self._observer.execute(reset)
         started_with = frozenset(task["id"] for task in setup_rows.read(self._observer).tasks)
         beginning: list[Choice] | None = []
-        with closing(Company(self._url, self._observer, actors)) as company:
+        with closing(Sessions(self._url, self._observer, actors)) as sessions:
             while beginning is not None:
                 for _ in range(TRIES):
                     self._observer.execute(reset)
-                    story = company.play(beginning)
+                    story = sessions.play(beginning)
                     if afterwards:
                         self._come_by(afterwards, story)
                     left = setup_rows.read(self._observer)
                     wrong = faults(started_with, story, left) + (stuck(left) if afterwards else [])
                     assert [] == wrong, story.order()
-                    if story.as_told:
+                    if story.as_planned:
                         break
                 explored.add(story, left)
-                beginning = following(story.choices if story.as_told else beginning)
+                beginning = following(story.choices if story.as_planned else beginning)
         return explored
 
     def _come_by(self, step: Step, story: Story) -> None:

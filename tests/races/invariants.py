@@ -1,6 +1,6 @@
-"""Check a finished schedule by its rows and their history. tests/invariants states what must hold.
+"""Check the rows and the history of a finished schedule. tests/invariants states the invariants.
 
-Each rule yields its findings as text; none raises an error. A race checks I7 (nothing is stuck) itself: `stuck`.
+Each rule yields its findings as text; none raises an error. A race itself checks I7 (no task is stuck): `stuck`.
 """
 
 from collections import Counter
@@ -10,34 +10,34 @@ from orchestrator.task.status import FINISHED, LEASED
 from tests.invariants.moves import Judge, wrong_in
 from tests.invariants.terms import Terms
 from tests.races.history import Move, Past, moves, timed_out
-from tests.races.setup_rows import StartRows
+from tests.races.setup_rows import FinalRows
 from tests.races.statements import WORKERS
 from tests.races.stepping import Actor, Story
 
 Rule = Callable[[Past], Iterator[str]]
 
 
-def faults(started_with: frozenset[int], story: Story, start_rows: StartRows) -> list[str]:
+def faults(started_with: frozenset[int], story: Story, final_rows: FinalRows) -> list[str]:
     """Return every violation, as text."""
-    past = Past(started_with, story, start_rows, tuple(moves(story.actors, start_rows.history)))
+    past = Past(started_with, story, final_rows, tuple(moves(story.actors, final_rows.history)))
     return [f"{rule.__name__}: {fault}" for rule in RULES for fault in rule(past)]
 
 
 # I1
 
 
-def every_task_is_there_once(past: Past) -> Iterator[str]:
+def every_task_exists_once(past: Past) -> Iterator[str]:
     made = {move.task_id for move in past.moves if move.old is None}
     deleted = {move.task_id for move in past.moves if move.new is None}
     expected = Counter((past.started_with | made) - deleted)
-    found = Counter(task["id"] for task in past.start_rows.tasks)
+    found = Counter(task["id"] for task in past.final_rows.tasks)
     if found != expected:
         yield f"I1: expected {dict(expected)}, found {dict(found)}"
     for move in past.moves:
-        by_right = move.actor.kind == "hand" or (move.actor.kind == "leader" and move.step[0] in FINISHED)
+        by_right = move.actor.kind == "operator" or (move.actor.kind == "leader" and move.step[0] in FINISHED)
         if move.new is None and not by_right:
             yield f"I1: {move}, and nowhere else"
-    for task in past.start_rows.tasks:
+    for task in past.final_rows.tasks:
         last = next((move.new for move in reversed(past.moves) if move.task_id == task["id"]), task)
         if last != task:
             yield f"I1: task {task['id']} is {task}, but was last written as {last}"
@@ -48,7 +48,7 @@ def every_task_is_there_once(past: Past) -> Iterator[str]:
 
 def only_the_lease_may_write(past: Past) -> Iterator[str]:
     for move in past.moves:
-        if move.old is None or move.actor.kind == "hand":
+        if move.old is None or move.actor.kind == "operator":
             continue
         held = move.old["lease"]
         match move.actor.kind, move.step:
@@ -62,28 +62,28 @@ def only_the_lease_may_write(past: Past) -> Iterator[str]:
                 if held != move.actor.lease:
                     yield f"I4: {move} under the lease {move.actor.lease}, when {held} held"
             case "leader", (old, _) if old in LEASED:
-                if not timed_out(move) and move.old["worker_id"] not in gone(past.start_rows):
-                    yield f"I4: {move}, which is {move.old['worker_id']}'s, who lives"
+                if not timed_out(move) and move.old["worker_id"] not in gone(past.final_rows):
+                    yield f"I4: {move}, a task of {move.old['worker_id']}, which is alive"
             case "leader", (old, _) if old not in FINISHED:
-                yield f"I4: {move}, which nobody holds"
+                yield f"I4: {move}, which no worker holds"
 
 
 def ours(actor: Actor) -> tuple[int | None, str]:
     return actor.lease, next(str(WORKERS[name]) for name in WORKERS if actor.name.startswith(name))
 
 
-def gone(start_rows: StartRows) -> set[str]:
-    """Return the ids of the workers that were declared dead, or have no row."""
-    living = {worker["id"] for worker in start_rows.workers if worker["state"] != "dead"}
+def gone(final_rows: FinalRows) -> set[str]:
+    """Return the ids of the workers that are declared dead, or have no row."""
+    living = {worker["id"] for worker in final_rows.workers if worker["state"] != "dead"}
     return {str(worker) for worker in WORKERS.values()} - living
 
 
-# I3, I5, I10, I16, as everywhere
+# I3, I5, I10, I16, as in all suites
 
 
-def rows_and_moves_are_sound(past: Past) -> Iterator[str]:
+def rows_and_moves_are_valid(past: Past) -> Iterator[str]:
     judge = Judge()
-    for task in past.start_rows.tasks:
+    for task in past.final_rows.tasks:
         yield from wrong_in(task)
     for move in past.moves:
         yield from judge.faults(move)
@@ -92,34 +92,34 @@ def rows_and_moves_are_sound(past: Past) -> Iterator[str]:
 # I5, I6
 
 
-def what_was_accepted_was_written(past: Past) -> Iterator[str]:
+def accepted_outcomes_are_written(past: Past) -> Iterator[str]:
     accepted: Counter[tuple[int, int | None]] = Counter()
     for name, answers in past.story.answers.items():
         actor = past.story.actors[name]
-        said = [i for step in ("finish", "then") if step in answers for i in answers[step].ids]
+        accepted_ids = [i for step in ("finish", "then") if step in answers for i in answers[step].ids]
         if actor.kind != "worker" or "rollback" in answers:
             continue
-        for task_id in said:
+        for task_id in accepted_ids:
             accepted[task_id, actor.lease] += 1
         written = {
             m.task_id
             for m in past.moves
             if m.actor is actor and m.step[0] in LEASED and m.step[1] != "running"
         }
-        if set(said) != written:
-            yield f"I4: {name} was told that {said} were written, and {sorted(written)} were"
+        if set(accepted_ids) != written:
+            yield f"I4: {name} got the answer that {accepted_ids} were written, and {sorted(written)} were"
     for (task_id, lease), count in accepted.items():
         if count > 1:
             yield f"I5: {count} outcomes of task {task_id} were accepted under the lease {lease}"
 
 
-def no_run_is_without_a_cause(past: Past) -> Iterator[str]:
+def every_run_has_a_cause(past: Past) -> Iterator[str]:
     """A start needs, since the last start, a manual requeue, a failure, a loss, or a release by a worker."""
     running: set[int] = set()
     for move in past.moves:
         if move.step[1] == "running" and move.step[0] != "running":
             if move.task_id in running:
-                yield f"I6: {move}, and it ran already"
+                yield f"I6: {move}, and it had started before"
             running.add(move.task_id)
         elif move.step[0] == "running" and move.step[1] in ("pending", "scheduled"):
             running.discard(move.task_id)
@@ -131,7 +131,7 @@ def no_run_is_without_a_cause(past: Past) -> Iterator[str]:
 def one_leads_at_a_time(past: Past) -> Iterator[str]:
     """A duty belongs to the term in which it is done."""
     terms = Terms()
-    for line in past.start_rows.reigns:
+    for line in past.final_rows.terms:
         match line["what"]:
             case "begins":
                 yield from terms.begins(line["actor"], line["term"])
@@ -170,7 +170,7 @@ def fair(move: Move) -> set[tuple[int, int]]:
             return {(1, 0)}
         case "worker", ("claimed" | "running", "pending" | "scheduled"):
             return {(0, 0), (-1, 0)}
-        case "hand", (old, "pending" | "scheduled") if old not in ("pending", "scheduled"):
+        case "operator", (old, "pending" | "scheduled") if old not in ("pending", "scheduled"):
             return {(-move.old["attempt"], -move.old["losses"])}
         case _:
             return {(0, 0)}
@@ -183,18 +183,18 @@ def a_key_has_one_task(past: Past) -> Iterator[str]:
     """Among the tasks of this race: an older task may have lost its key when the key expired. Cancelled tasks have
     no key."""
     made = [move.new for move in past.moves if move.old is None and move.new is not None]
-    live = {task["id"] for task in past.start_rows.tasks if task["status"] != "cancelled"}
+    live = {task["id"] for task in past.final_rows.tasks if task["status"] != "cancelled"}
     keyed = [task for task in made if task["idempotency_key"] and task["id"] in live]
     for key, count in Counter(task["idempotency_key"] for task in keyed).items():
         if count > 1:
             yield f"I11: {count} tasks have the key {key}"
-    holders = {(key["type"], key["key"]): key["task_id"] for key in past.start_rows.keys}
+    holders = {(key["type"], key["key"]): key["task_id"] for key in past.final_rows.keys}
     for task in keyed:
         if (holder := holders.get((task["type"], task["idempotency_key"]))) != task["id"]:
             yield f"I11: task {task['id']} has a key that is held by {holder}"
 
 
-def every_producer_was_told_of_a_task(past: Past) -> Iterator[str]:
+def every_returned_id_has_a_task(past: Past) -> Iterator[str]:
     """No producer gets the id of a task of a rolled-back transaction."""
     known = past.started_with | {move.task_id for move in past.moves}
     for name, answers in past.story.answers.items():
@@ -202,11 +202,7 @@ def every_producer_was_told_of_a_task(past: Past) -> Iterator[str]:
             continue
         for step, answer in answers.items():
             if step.startswith(("enqueue", "insert")) and not known.issuperset(answer.ids):
-                yield f"I2: {name} was told {answer.ids}, and there are {sorted(known)}"
-
-
-def there(start_rows: StartRows) -> set[int]:
-    return {task["id"] for task in start_rows.tasks}
+                yield f"I2: {name} got the ids {answer.ids}, and the tasks are {sorted(known)}"
 
 
 # I15
@@ -214,21 +210,21 @@ def there(start_rows: StartRows) -> set[int]:
 
 def causes_are_recorded_once(past: Past) -> Iterator[str]:
     expected = Counter(
-        # Under the lease of an attempt that the leader ended, its worker would find its late outcome recorded.
+        # The record of a timeout has no lease: else the worker would take it for the record of its own late outcome.
         (move.task_id, None if timed_out(move) else move.old["lease"])
         for move in past.moves
         if move.old is not None and is_on_record(move)
     )
-    found = Counter((attempt["task_id"], attempt["lease"]) for attempt in past.start_rows.attempts)
+    found = Counter((attempt["task_id"], attempt["lease"]) for attempt in past.final_rows.attempts)
     if found != expected:
-        yield f"I15: attempts hold {dict(found)}, and {dict(expected)} are to be recorded"
+        yield f"I15: attempts holds {dict(found)}, expected {dict(expected)}"
 
 
 def is_on_record(move: Move) -> bool:
-    """A start that was lost with its worker or by a manual change, a failure before a retry, and a dead letter.
-    Tasks that workers release or snooze here have not begun."""
+    """A started attempt that was lost with its worker or by a manual change, a failure before a retry, and a dead
+    letter. Tasks that workers release or snooze here have not started."""
     assert move.old is not None
-    if move.actor.kind == "hand":
+    if move.actor.kind == "operator":
         return bool(move.old["status"] == "running" and (move.new is None or move.new["lease"] is None))
     if move.new is None:
         return False
@@ -239,36 +235,36 @@ def is_on_record(move: Move) -> bool:
     return ended and (move.step[1] == "dead_letter" or (move.step[1] in ("pending", "scheduled") and charged))
 
 
-def hands_are_audited(past: Past) -> Iterator[str]:
+def manual_changes_are_audited(past: Past) -> Iterator[str]:
     done = Counter(
-        m.task_id for m in past.moves if m.actor.kind == "hand" and m.old is not None and m.old != m.new
+        m.task_id for m in past.moves if m.actor.kind == "operator" and m.old is not None and m.old != m.new
     )
-    written = Counter(line["task_id"] for line in past.start_rows.audit if line["task_id"])
+    written = Counter(line["task_id"] for line in past.final_rows.audit if line["task_id"])
     if done != written:
-        yield f"I15: hands changed {dict(done)}, and the audit holds {dict(written)}"
+        yield f"I15: manual changes of {dict(done)}, and the audit holds {dict(written)}"
 
 
 RULES: tuple[Rule, ...] = (
-    every_task_is_there_once,
+    every_task_exists_once,
     only_the_lease_may_write,
-    rows_and_moves_are_sound,
-    what_was_accepted_was_written,
-    no_run_is_without_a_cause,
+    rows_and_moves_are_valid,
+    accepted_outcomes_are_written,
+    every_run_has_a_cause,
     one_leads_at_a_time,
     attempts_are_counted_fairly,
     a_key_has_one_task,
-    every_producer_was_told_of_a_task,
+    every_returned_id_has_a_task,
     causes_are_recorded_once,
-    hands_are_audited,
+    manual_changes_are_audited,
 )
 
 
-def stuck(start_rows: StartRows) -> list[str]:
-    """I7: return the tasks that no worker will ever run, because a dead worker holds them. For the end of a race,
-    after a recovery."""
-    living = {worker["id"] for worker in start_rows.workers if worker["state"] in ("running", "draining")}
+def stuck(final_rows: FinalRows) -> list[str]:
+    """I7: return the tasks that no worker will ever run, because a dead worker holds them. To be called at the end
+    of a race, after a recovery."""
+    living = {worker["id"] for worker in final_rows.workers if worker["state"] in ("running", "draining")}
     return [
-        f"I7: task {task['id']} is {task['status']} with {task['worker_id']}, who is gone"
-        for task in start_rows.tasks
+        f"I7: task {task['id']} is {task['status']} with {task['worker_id']}, which is gone"
+        for task in final_rows.tasks
         if task["status"] in LEASED and task["worker_id"] not in living
     ]

@@ -43,7 +43,7 @@ def run_at(task_id: int, *, hours: int) -> Step:
 
 
 def by_function(name: str, task_id: int) -> Step:
-    """Changes through a function: an unknown id is an error there."""
+    """Change a task through a function of the schema. There an unknown id is an error."""
     return sql(name, b"SELECT %(id)s WHERE orchestrator." + name.encode() + b"(%(id)s)", id=task_id)
 
 

@@ -2,8 +2,8 @@
 
 A schedule is a list of names, one for each step: the actor of the step. The possible next steps are not known in
 advance, because a session that waits for a lock has no next step until it has the lock. So each schedule runs from the
-start, each choice notes the alternatives, and the next schedule differs at the last choice with an alternative left.
-Ends: each schedule is greater than the one before, in the order of the choices, and all are finite.
+start, each choice notes its alternatives, and the next schedule differs at the last choice with an alternative left.
+The search ends: schedules are finite, and each is greater than the one before, in the order of the choices.
 """
 
 from collections.abc import Iterable, Sequence

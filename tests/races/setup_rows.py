@@ -16,23 +16,23 @@ Columns = dict[str, Any]
 
 WATCH = """
 CREATE SCHEMA races;
--- When a reign began and ended, and what was done in whose name, in one order.
-CREATE TABLE races.reigns (n bigint GENERATED ALWAYS AS IDENTITY, actor text, what text, term bigint);
-CREATE FUNCTION races.write_reign() RETURNS trigger LANGUAGE plpgsql AS $$
+-- The begin and end of each term, and the duties done in it, in one order.
+CREATE TABLE races.terms (n bigint GENERATED ALWAYS AS IDENTITY, actor text, what text, term bigint);
+CREATE FUNCTION races.write_term() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO races.reigns (actor, what, term)
+    INSERT INTO races.terms (actor, what, term)
     VALUES (NEW.id, CASE WHEN NEW.is_leader THEN 'begins' ELSE 'ends' END, NEW.term);
     RETURN NULL;
 END
 $$;
 CREATE TRIGGER races_began AFTER INSERT ON orchestrator.workers
-    FOR EACH ROW WHEN (NEW.is_leader) EXECUTE FUNCTION races.write_reign();
--- A reign begins with its term: who has only taken the place has none yet.
+    FOR EACH ROW WHEN (NEW.is_leader) EXECUTE FUNCTION races.write_term();
+-- The term begins when its number is drawn: a worker that has only become leader has no term yet.
 CREATE TRIGGER races_drawn AFTER UPDATE ON orchestrator.workers
     FOR EACH ROW WHEN (NEW.is_leader AND NEW.term <> 0 AND NEW.term IS DISTINCT FROM OLD.term)
-    EXECUTE FUNCTION races.write_reign();
+    EXECUTE FUNCTION races.write_term();
 CREATE TRIGGER races_changed AFTER UPDATE ON orchestrator.workers
-    FOR EACH ROW WHEN (OLD.is_leader AND NOT NEW.is_leader) EXECUTE FUNCTION races.write_reign();
+    FOR EACH ROW WHEN (OLD.is_leader AND NOT NEW.is_leader) EXECUTE FUNCTION races.write_term();
 INSERT INTO orchestrator.types (name) VALUES ('mail');
 """
 
@@ -44,13 +44,14 @@ DELETE FROM orchestrator.attempts;
 DELETE FROM orchestrator.idempotency_keys;
 DELETE FROM orchestrator.audit;
 DELETE FROM orchestrator.workers;
-DELETE FROM races.reigns;
+DELETE FROM races.terms;
 UPDATE orchestrator.queues SET state = 'active' WHERE state <> 'active';
 SELECT setval('orchestrator.tasks_id_seq', 10), setval('orchestrator.term_seq', 10);
 """
 
-# A place inside a statement where it can be stopped, its snapshot taken: others may then change and commit what it is
-# about to lock. Only for sessions that say so. VOLATILE: a STABLE one is called by the planner too, and stops it there.
+# A statement can be stopped where it calls this, after it has taken its snapshot. Other sessions may then change and
+# commit what it is about to lock. Only sessions with races.gated = 'on' stop. VOLATILE: the planner also calls a STABLE
+# function, and would stop there.
 GATE = """
 CREATE OR REPLACE FUNCTION orchestrator.clock() RETURNS timestamptz LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
@@ -71,12 +72,12 @@ SELECT
     (SELECT coalesce(json_agg(a ORDER BY a.id), '[]') FROM orchestrator.audit AS a),
     (SELECT coalesce(json_agg(k), '[]') FROM orchestrator.idempotency_keys AS k),
     (SELECT coalesce(json_agg(w), '[]') FROM orchestrator.workers AS w),
-    (SELECT coalesce(json_agg(r ORDER BY r.n), '[]') FROM races.reigns AS r)
+    (SELECT coalesce(json_agg(r ORDER BY r.n), '[]') FROM races.terms AS r)
 """
 
 
 @dataclass(frozen=True, slots=True)
-class StartRows:
+class FinalRows:
     """The content of the database after a schedule; `history` in the order of the writes."""
 
     tasks: list[Columns]
@@ -85,10 +86,10 @@ class StartRows:
     audit: list[Columns]
     keys: list[Columns]
     workers: list[Columns]
-    reigns: list[Columns]
+    terms: list[Columns]
 
-    def told(self) -> str:
-        """The state of each task."""
+    def as_text(self) -> str:
+        """Return the state of each task."""
         return ", ".join(
             f"{task['id']} {task['status']}" for task in sorted(self.tasks, key=lambda t: t["id"])
         )
@@ -99,14 +100,14 @@ def reset(start: tuple[str, ...]) -> bytes:
     return ";\n".join([CLEAR, *start, "DELETE FROM watch.history"]).encode()
 
 
-def read(observer: psycopg.Connection) -> StartRows:
+def read(observer: psycopg.Connection) -> FinalRows:
     found = observer.execute(READ).fetchone()
     assert found is not None
-    return StartRows(*found)
+    return FinalRows(*found)
 
 
 def task(task_id: int, status: str = "pending", *, of: str = "", **columns: object) -> str:
-    """Add a task, complete as its worker would have left it; `of` names the worker."""
+    """Add a task with all columns that its worker would have written; `of` names the worker."""
     row: dict[str, object] = {
         "id": task_id, "type": "mail", "queue": "default", "status": status, "priority": 50, "max_attempts": 4,
         "timeout": "5 minutes", "aging_us": 0, "run_at": "now - 1 hour",
@@ -126,7 +127,7 @@ def key(name: str, task_id: int, *, expires: str = "now + 1 hour") -> str:
 
 
 def crew(names: str, *, late: str = "", leader: str = "") -> str:
-    """Add the rows of these workers. The `late` have not beaten for an hour; the leader is in its first term."""
+    """Add the rows of these workers. The last beat of the `late` is an hour old; the leader is in its first term."""
     fixed = {"host": "host", "pid": 1, "version": "0", "queues": "{default}", "capacity": 1}
     leadership = {"is_leader": True, "term": 1, "leader_until": f"now + {TERM_SECONDS} seconds"}
     return "; ".join(
@@ -158,7 +159,7 @@ def put(table: str, row: dict[str, object]) -> str:
 def value(given: object) -> sql.Composable:
     if not isinstance(given, str) or not given.startswith("now"):
         return sql.Literal(given)
-    # Not for words that only begin alike.
+    # Refuse other words that begin with now.
     assert given == "now" or given[3] == " ", given
     sign, _, length = given.removeprefix("now").strip().partition(" ")
     moment = sql.SQL("clock_timestamp() {} interval {}")

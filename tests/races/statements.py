@@ -25,7 +25,7 @@ TERM_SECONDS = 10
 AGE_BEATS = b"UPDATE orchestrator.workers SET beat_at = beat_at - 2 * dead_after; "
 
 FAILED = Failed(Fault("ValueError", "it failed"), "failed", 60)
-GIVEN_UP = DeadLettered(Fault("ValueError", "it failed for good"), "failed")
+DEAD_LETTERED = DeadLettered(Fault("ValueError", "it failed for good"), "failed")
 SNOOZED = Snoozed(60)
 RELEASED = Released()
 CANCELLED = Cancelled("not needed")
@@ -38,7 +38,7 @@ def load(path: str, section: str = statement.WHOLE) -> bytes:
 SESSION = load("postgres/session.sql")
 
 
-# Who
+# Actors
 
 
 def worker(name: str, *steps: Step, session: str = "", settings: bytes = b"") -> Actor:
@@ -53,11 +53,11 @@ def leader(*steps: Step, name: str = "leader") -> Actor:
     return Actor(name, "leader", steps, settings=SESSION)
 
 
-def hand(*steps: Step, name: str = "hand") -> Actor:
-    return Actor(name, "hand", steps)
+def operator(*steps: Step, name: str = "operator") -> Actor:
+    return Actor(name, "operator", steps)
 
 
-# How
+# Transactions
 
 
 def held(*steps: Step) -> tuple[Step, ...]:
@@ -82,7 +82,7 @@ def undone(*steps: Step) -> tuple[Step, ...]:
     return (replace(first, query=b"BEGIN; " + first.query), *others, Step("rollback", b"ROLLBACK"))
 
 
-# A worker's
+# The statements of a worker
 
 
 def claim(name: str, *, queues: Sequence[str] = ("default",), batch_size: int = 10) -> Step:
@@ -100,15 +100,15 @@ def begin(name: str, *ids: int) -> Step:
 
 
 def complete(name: str, *ids: int) -> Step:
-    return Step("finish", telling_ids(), successes(name, ids))
+    return Step("finish", complete_and_return_ids(), successes(name, ids))
 
 
 def successes(name: str, ids: Sequence[int]) -> Params:
     return {**pairs(name, ids), "results": ['"done"'] * len(ids), "ages": [1000] * len(ids)}
 
 
-def telling_ids() -> bytes:
-    """The statement that writes successes, but always with the accepted ids as its answer."""
+def complete_and_return_ids() -> bytes:
+    """Return the statement that writes successes, changed so that it always answers with the accepted ids."""
     query, told = (
         load("finish/complete.sql"),
         b"SELECT\n    pg_catalog.count(*),\n",
@@ -132,8 +132,8 @@ def recorded(name: str, *ids: int) -> Step:
     return Step("recorded", load("finish/recorded.sql"), pairs(name, ids))
 
 
-def patiently(name: str, *ids: int) -> tuple[Step, ...]:
-    """Finish like the outbox: all at once, and after a lock timeout only the rows that are not locked."""
+def finish_like_the_outbox(name: str, *ids: int) -> tuple[Step, ...]:
+    """Finish like the outbox: first all tasks; after a lock timeout only the rows that are not locked."""
 
     def after_giving_up(answers: Answers) -> Params | None:
         return pairs(name, ids) if answers["finish"].error else None
@@ -146,7 +146,7 @@ def patiently(name: str, *ids: int) -> tuple[Step, ...]:
     return (
         first,
         Step("unlocked", b"ROLLBACK; BEGIN; " + load("finish/lock_unlocked.sql"), after_giving_up),
-        Step("then", telling_ids(), what_was_free),
+        Step("then", complete_and_return_ids(), what_was_free),
         commit,
     )
 
@@ -156,7 +156,7 @@ def sweep() -> Step:
 
 
 def beat(name: str, *, beacon: int | None = None) -> Step:
-    """Its answer is whether the worker is alive."""
+    """A beat; its answer is whether the worker is alive."""
     given: dict[str, object] = {"beats": True, "draining": False, "beacon": beacon, "rings": False}
     given |= {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "blocked_seconds": None}
     return Step("beat", load("worker/beat.sql"), given)
@@ -164,7 +164,7 @@ def beat(name: str, *, beacon: int | None = None) -> Step:
 
 def take_beacon(name: str, beacon: int) -> tuple[Step, Step]:
     """Take a beacon, and release it: the session is used by the next schedule."""
-    lit = Step("light", load("notify/listen.sql", "beacon"), {"worker_id": WORKERS[name], "beacon": beacon})
+    lit = Step("beacon", load("notify/listen.sql", "beacon"), {"worker_id": WORKERS[name], "beacon": beacon})
     return lit, Step("put out", b"SELECT pg_advisory_unlock_all()")
 
 
@@ -174,7 +174,7 @@ def renew(name: str) -> Step:
 
 
 def ghosts(name: str) -> Step:
-    """The tasks that a worker without tasks holds in the database; its answer is their ids."""
+    """The tasks that the database says a worker holds, and the worker does not know of; the answer is their ids."""
     return Step("look", load("worker/leases.sql"), {"id": WORKERS[name], "ids": [], "leases": []}, column=1)
 
 
@@ -198,12 +198,12 @@ def pairs(name: str, ids: Sequence[int]) -> Params:
     return {"ids": list(ids), "leases": [LEASES[name]] * len(ids)}
 
 
-# The leader's
+# The statements of the leader
 
 
 def recover(*, later: bool = False, beacon_lost: Mapping[str, datetime] | None = None) -> Step:
-    """Take back tasks of workers whose beat is too old, and of those whose beacon was seen `beacon_lost` after this
-    beat. `later`: first make all beats too old."""
+    """Take back the tasks of workers whose beat is too old, and of workers without a beacon: `beacon_lost` has the beat
+    after which the beacon was missing. `later`: first make all beats too old."""
     given = {"spares_after_restart": False, "batch_size": 1000, "only_ids": None}
     without_beacon = {WORKERS[name]: moment for name, moment in (beacon_lost or {}).items()}
     more = {"gone_ids": list(without_beacon), "gone_beats": list(without_beacon.values())}
@@ -224,27 +224,27 @@ def purge(kind: str) -> Step:
     return Step("purge", load("maintain/retention.sql"), {"kind": kind, "batch_size": 1000})
 
 
-def look_for_dark() -> Step:
+def find_missing_workers() -> Step:
     return Step(
-        "dark", load("maintain/missing_workers.sql"), {"spares_after_restart": False, "late": 1}, column=1
+        "missing", load("maintain/missing_workers.sql"), {"spares_after_restart": False, "late": 1}, column=1
     )
 
 
-def stand(name: str) -> tuple[Step, Step, Step]:
+def elect(name: str) -> tuple[Step, Step, Step]:
     """The statements of an election; the answer of the last is the term."""
     given = {"id": WORKERS[name], "term_seconds": TERM_SECONDS, "gone_id": None, "gone_beat_at": None}
     return (
-        patient(Step("incumbent", load("lead/lock_leader.sql"))),
-        Step("depose", load("lead/remove_leader.sql"), given),
-        # In one message: who has the place is alone until the end of the transaction.
-        Step("ascend", load("lead/become_leader.sql") + b"; " + load("lead/take_term.sql"), given),
+        without_lock_timeout(Step("check leader", load("lead/lock_leader.sql"))),
+        Step("remove leader", load("lead/remove_leader.sql"), given),
+        # In one message: a worker that has become leader excludes all others until the end of its transaction.
+        Step("elect", load("lead/become_leader.sql") + b"; " + load("lead/take_term.sql"), given),
     )
 
 
-def stand_at_once(name: str) -> Step:
-    """The same in one message, for races in which the moment between them does not matter."""
-    steps = stand(name)
-    return Step("ascend", b"; ".join(step.query for step in steps), steps[-1].params)
+def elect_at_once(name: str) -> Step:
+    """The same in one message, for races in which the time between the statements does not matter."""
+    steps = elect(name)
+    return Step("elect", b"; ".join(step.query for step in steps), steps[-1].params)
 
 
 def resign(name: str, term: int) -> tuple[Step, Step]:
@@ -252,35 +252,36 @@ def resign(name: str, term: int) -> tuple[Step, Step]:
     return Step("own", load("lead/lock_own_row.sql"), given), Step("resign", load("lead/resign.sql"), given)
 
 
-def resign_what_was_won(name: str) -> Step:
+def resign_if_elected(name: str) -> Step:
     def won(answers: Answers) -> Params | None:
-        return {"id": WORKERS[name], "term": terms[0]} if (terms := answers["ascend"].ids) else None
+        return {"id": WORKERS[name], "term": terms[0]} if (terms := answers["elect"].ids) else None
 
-    own, lay_down = resign(name, 0)
-    return Step("resign", b"BEGIN; " + own.query + b"; " + lay_down.query + b"; COMMIT", won)
+    own, resigned = resign(name, 0)
+    return Step("resign", b"BEGIN; " + own.query + b"; " + resigned.query + b"; COMMIT", won)
 
 
 def duty(name: str, term: int | None = None) -> tuple[Step, Step]:
-    """The fence, and one write after it, in this term or the one just won. Without the fence nothing is written."""
+    """The fence, and one write after it, in this term or the one just won. If the fence refuses, there is no write."""
 
     def leadership(answers: Answers) -> Params | None:
-        terms = [term] if term is not None else answers["ascend"].ids
+        terms = [term] if term is not None else answers["elect"].ids
         return {"id": WORKERS[name], "term": terms[0], "limit": "5s"} if terms else None
 
     def behind_the_fence(answers: Answers) -> Params | None:
         fenced = "fence" in answers and answers["fence"].rows
         return leadership(answers) if fenced else None
 
-    deed = b"INSERT INTO races.reigns (actor, what, term) VALUES (%(id)s, 'deed', %(term)s) RETURNING term"
-    return patient(Step("fence", load("lead/fence.sql"), leadership)), Step("deed", deed, behind_the_fence)
+    write = b"INSERT INTO races.terms (actor, what, term) VALUES (%(id)s, 'duty', %(term)s) RETURNING term"
+    fence = without_lock_timeout(Step("fence", load("lead/fence.sql"), leadership))
+    return fence, Step("duty", write, behind_the_fence)
 
 
-def patient(step: Step) -> Step:
-    """Without the lock_timeout of the statement itself: on a busy machine it would end an intended wait."""
+def without_lock_timeout(step: Step) -> Step:
+    """Turn off the lock_timeout of the statement itself. On a busy machine it would end an intended wait."""
     return broken(step, "'lock_timeout', '250ms'", "'lock_timeout', '0'")
 
 
-# The arena's: a clock and a gate
+# The clock and the gate of the arena
 
 
 def time_passes(*, seconds: float) -> Step:

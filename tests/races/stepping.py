@@ -1,11 +1,11 @@
 """Run real sessions step by step: which have finished, which wait for which, and which may act next.
 
-The runner sends a step and does not wait for it. The step is settled when its answer arrives, or when PostgreSQL
-reports that it waits for a lock of another of these sessions (`pg_blocking_pids`). Then the schedule goes on with other
-actors, and the step gets its answer when the lock is released. The runner never sleeps: it waits for an answer on its
-socket, and checks for a lock every millisecond.
+The runner sends a step, and goes on when the answer arrives, or when PostgreSQL reports that the step waits for a lock
+of another of these sessions (`pg_blocking_pids`). Then other actors take steps, and the waiting step gets its answer
+when the lock is released. The runner never sleeps: it waits for an answer on its socket, and checks for a lock every
+millisecond.
 
-Steps that wait for each other are a deadlock. Then no step is next until the server ends the deadlock, after
+Steps that wait for each other are a deadlock. Then no actor can take a step until the server ends the deadlock, after
 `deadlock_timeout`: 20 ms here, because thousands of schedules may contain one.
 """
 
@@ -22,29 +22,29 @@ from psycopg.adapt import Transformer
 from tests.patience import PATIENCE_SECONDS
 from tests.races.schedules import Choice
 
-Kind = Literal["worker", "leader", "hand"]
+Kind = Literal["worker", "leader", "operator"]
 Row = tuple[Any, ...]
 
 LOOK_SECONDS = 0.001
 
-# What ends a transaction, works the gate or the clock, or only leads up to the next step, is not told.
-SILENT = (
+# The report of a schedule omits steps that end a transaction, use the gate or the clock, or only prepare the next step.
+UNREPORTED = (
     "commit",
     "rollback",
     "shut",
     "open",
     "passes",
-    "incumbent",
-    "depose",
+    "check leader",
+    "remove leader",
     "own",
-    "dark",
-    "light",
+    "missing",
+    "beacon",
     "put",
 )
 
-# No lock_timeout: what waits, waits, and is seen to. A race that wants one gives it to its actor. No jit: before
-# PostgreSQL 18 it compiles for 100 ms whatever the triggers of hands have forbidden the planner, and is forced to use.
-PATIENT = b"SET lock_timeout = 0; SET deadlock_timeout = '20ms'; SET jit = off"
+# No lock_timeout, so that the runner can see each wait. A race may give its actor one. No jit: before PostgreSQL 18 it
+# compiles for 100 ms a plan that the triggers of manual changes forbid, and that the planner must use all the same.
+NO_LOCK_TIMEOUT = b"SET lock_timeout = 0; SET deadlock_timeout = '20ms'; SET jit = off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Actor:
     lease: int | None = None
     settings: bytes = b""
     gives_up: bool = False
-    """It has a short lock_timeout: who waits is not left waiting, but waited for."""
+    """It has a short lock_timeout: when it waits, the runner waits for its answer and takes no other step."""
 
 
 @dataclass(slots=True)
@@ -101,21 +101,21 @@ class Story:
 
     actors: dict[str, Actor]
     choices: list[Choice] = field(default_factory=list)
-    as_told: bool = True
-    """Whether it began as it should; it may not where several waited for one lock."""
+    as_planned: bool = True
+    """Whether it began as planned. It may not, if several sessions waited for one lock."""
     answers: dict[str, dict[str, Answer]] = field(default_factory=dict)
 
-    def told(self) -> str:
-        """The answer to each step, without those that failed only because their transaction had failed."""
+    def as_text(self) -> str:
+        """Return the answer to each step, except steps that failed only because their transaction had failed."""
         return ", ".join(
             f"{name}.{step} {answer}"
             for name, answers in self.answers.items()
             for step, answer in answers.items()
-            if not step.startswith(SILENT) and answer.error != "25P02"
+            if not step.startswith(UNREPORTED) and answer.error != "25P02"
         )
 
     def waits(self) -> set[str]:
-        """Which step of which actor waited for which other."""
+        """Return which step of which actor waited for which other actor."""
         return {
             f"{name} {step} for {other}"
             for name, answers in self.answers.items()
@@ -141,7 +141,7 @@ class Session:
         self._poll = select.poll()
         self._poll.register(self._connection.socket, select.POLLIN)
         self._do(b"SET application_name = '%b'" % actor.name.encode())
-        for settings in (actor.settings, b"" if actor.gives_up else PATIENT):
+        for settings in (actor.settings, b"" if actor.gives_up else NO_LOCK_TIMEOUT):
             self._do(settings)
         self.restart()
 
@@ -176,7 +176,7 @@ class Session:
                 self.busy = True
 
     def listen(self, seconds: float) -> None:
-        """Return whether the answer arrives within this time."""
+        """Read the answer if it arrives within this time."""
         if self._poll.poll(seconds * 1000):
             self._connection.consume_input()
         if not self._connection.is_busy():
@@ -208,7 +208,7 @@ class Session:
         assert result.status != pq.ExecStatus.FATAL_ERROR, result.error_message
 
 
-class Company:
+class Sessions:
     """All sessions of one race, and an observer of their waits."""
 
     def __init__(self, url: str, observer: psycopg.Connection, actors: Sequence[Actor]) -> None:
@@ -231,16 +231,16 @@ class Company:
         # Ends: each round takes a step.
         while available := {session.actor.name: session for session in self._sessions if session.ready}:
             name = next(iter(available))
-            if story.as_told and len(story.choices) < len(beginning):
+            if story.as_planned and len(story.choices) < len(beginning):
                 wanted = beginning[len(story.choices)].taken
-                story.as_told = wanted in available
-                name = wanted if story.as_told else name
+                story.as_planned = wanted in available
+                name = wanted if story.as_planned else name
             story.choices.append(Choice(name, tuple(available)))
             available[name].send(self._format)
             self._settle()
         story.answers = {session.actor.name: session.answers for session in self._sessions}
         left = [s.actor.name for s in self._sessions if s.busy or s.in_transaction]
-        assert not left, f"{left} never came to an end: {story.order()}"
+        assert not left, f"{left} did not end: {story.order()}"
         return story
 
     def _format(self, step: Step, answers: Answers) -> bytes | None:
@@ -269,7 +269,7 @@ class Company:
     def _listen(self) -> list[Session]:
         for session in self._sessions:
             if session.busy:
-                # Who waited at the last look is mostly waiting still.
+                # A session that waited at the last check mostly still waits.
                 session.listen(0 if session.waits_for else LOOK_SECONDS)
         return [session for session in self._sessions if session.busy]
 

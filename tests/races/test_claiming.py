@@ -5,7 +5,7 @@ import pytest
 from tests.races.conftest import Arena
 from tests.races.manual import cancel, pause, raise_priority, requeue, run_at
 from tests.races.setup_rows import crew, task
-from tests.races.statements import begin, claim, complete, ghosts, hand, held, release_ghosts, worker
+from tests.races.statements import begin, claim, complete, ghosts, held, operator, release_ghosts, worker
 from tests.races.stepping import Step
 
 
@@ -22,7 +22,7 @@ def test_two_claims_share_no_task(arena: Arena) -> None:
 
 
 def test_three_claims_share_two_tasks(arena: Arena) -> None:
-    """In any order. A claim that finds no task does not wait for tasks that others may give back."""
+    """In any order. A claim that finds no task does not wait for tasks that other workers may release."""
     race = arena.explore(
         [crew("abc"), task(1), task(2)],
         *(worker(name, *held(claim(name, batch_size=1))) for name in "abc"),
@@ -61,145 +61,147 @@ def test_a_requeue_takes_the_task_from_one_worker_and_gives_it_to_another(arena:
         [crew("ab"), task(1, "running", of="b")],
         worker("a", *held(claim("a")), complete("a", 1)),
         worker("b", *held(complete("b", 1))),
-        hand(*held(requeue(1))),
+        operator(*held(requeue(1))),
     )
 
     assert {
-        "a.claim -, a.finish -, b.finish 1, hand.requeue 1; 1 pending": 34,
-        "a.claim -, a.finish -, b.finish 1, hand.requeue -; 1 completed": 35,
-        "a.claim -, a.finish -, b.finish -, hand.requeue 1; 1 pending": 59,
-        "a.claim 1, a.finish 1, b.finish 1, hand.requeue 1; 1 completed": 1,
-        "a.claim 1, a.finish 1, b.finish -, hand.requeue 1; 1 completed": 11,
+        "a.claim -, a.finish -, b.finish 1, operator.requeue 1; 1 pending": 34,
+        "a.claim -, a.finish -, b.finish 1, operator.requeue -; 1 completed": 35,
+        "a.claim -, a.finish -, b.finish -, operator.requeue 1; 1 pending": 59,
+        "a.claim 1, a.finish 1, b.finish 1, operator.requeue 1; 1 completed": 1,
+        "a.claim 1, a.finish 1, b.finish -, operator.requeue 1; 1 completed": 11,
     } == race.outcomes
-    assert {"b finish for hand", "hand requeue for b"} == race.waits
+    assert {"b finish for operator", "operator requeue for b"} == race.waits
 
 
 @pytest.mark.parametrize(
-    ("wish", "expected"),
+    ("change", "expected"),
     [
         (
             cancel(1),
             {
-                "a.claim 1 2, hand.cancel 1; 1 cancelled, 2 claimed": 2,
-                "a.claim 2, hand.cancel 1; 1 cancelled, 2 claimed": 3,
+                "a.claim 1 2, operator.cancel 1; 1 cancelled, 2 claimed": 2,
+                "a.claim 2, operator.cancel 1; 1 cancelled, 2 claimed": 3,
             },
         ),
         (
             requeue(1),
             {
-                "a.claim 1 2, hand.requeue 1; 1 pending, 2 claimed": 2,
-                "a.claim 2, hand.requeue 1; 1 pending, 2 claimed": 2,
-                "a.claim 1 2, hand.requeue 1; 1 claimed, 2 claimed": 1,
+                "a.claim 1 2, operator.requeue 1; 1 pending, 2 claimed": 2,
+                "a.claim 2, operator.requeue 1; 1 pending, 2 claimed": 2,
+                "a.claim 1 2, operator.requeue 1; 1 claimed, 2 claimed": 1,
             },
         ),
         (
             raise_priority("status = 'pending'"),
             {
-                "a.claim 1 2, hand.priority -; 1 claimed, 2 claimed": 2,
-                "a.claim -, hand.priority 1 2; 1 pending, 2 pending": 2,
-                "a.claim 1 2, hand.priority 1 2; 1 claimed, 2 claimed": 1,
+                "a.claim 1 2, operator.priority -; 1 claimed, 2 claimed": 2,
+                "a.claim -, operator.priority 1 2; 1 pending, 2 pending": 2,
+                "a.claim 1 2, operator.priority 1 2; 1 claimed, 2 claimed": 1,
             },
         ),
         (
             run_at(1, hours=1),
             {
-                "a.claim 1 2, hand.run_at OR001; 1 claimed, 2 claimed": 2,
-                "a.claim 2, hand.run_at 1; 1 scheduled, 2 claimed": 3,
+                "a.claim 1 2, operator.run_at OR001; 1 claimed, 2 claimed": 2,
+                "a.claim 2, operator.run_at 1; 1 scheduled, 2 claimed": 3,
             },
         ),
     ],
     ids=["cancel", "requeue", "priority", "run_at"],
 )
 def test_a_claim_skips_rows_that_a_manual_change_locks(
-    arena: Arena, wish: Step, expected: dict[str, int]
+    arena: Arena, change: Step, expected: dict[str, int]
 ) -> None:
     """The manual change waits for the claim's commit, looks again, and then succeeds or gets an error."""
     race = arena.explore(
         [crew("a"), task(1), task(2)],
         worker("a", *held(claim("a"))),
-        hand(*held(wish)),
+        operator(*held(change)),
     )
 
     assert expected == race.outcomes
-    assert {f"hand {wish.name} for a"} == race.waits
+    assert {f"operator {change.name} for a"} == race.waits
 
 
-def test_a_pause_holds_from_its_commit_on(arena: Arena) -> None:
-    """A claim before that neither waits for it nor sees it."""
+def test_a_pause_takes_effect_at_its_commit(arena: Arena) -> None:
+    """An earlier claim does not wait for it, and does not see it."""
     race = arena.explore(
         [crew("a"), task(1)],
         worker("a", *held(claim("a"))),
-        hand(*held(pause())),
+        operator(*held(pause())),
     )
 
     assert {
-        "a.claim 1, hand.pause paused; 1 claimed": 5,
-        "a.claim -, hand.pause paused; 1 pending": 1,
+        "a.claim 1, operator.pause paused; 1 claimed": 5,
+        "a.claim -, operator.pause paused; 1 pending": 1,
     } == race.outcomes
     assert set() == race.waits
 
 
 def test_a_cancelled_task_does_not_start_and_a_started_one_is_fenced_off(arena: Arena) -> None:
-    """The first commit decides. A start never waits for a manual change; it skips the task."""
+    """The first commit wins. A start never waits for a manual change; it skips the task."""
     race = arena.explore(
         [crew("a"), task(1, "claimed", of="a")],
         worker("a", *held(begin("a", 1)), complete("a", 1)),
-        hand(*held(cancel(1))),
+        operator(*held(cancel(1))),
     )
 
     assert {
-        "a.begin 1, a.finish 1, hand.cancel OR001; 1 completed": 1,
-        "a.begin 1, a.finish 40001, hand.cancel 1; 1 cancelled": 2,
-        "a.begin 1, a.finish -, hand.cancel 1; 1 cancelled": 2,
-        "a.begin -, a.finish 40001, hand.cancel 1; 1 cancelled": 1,
-        "a.begin -, a.finish -, hand.cancel 1; 1 cancelled": 3,
+        "a.begin 1, a.finish 1, operator.cancel OR001; 1 completed": 1,
+        "a.begin 1, a.finish 40001, operator.cancel 1; 1 cancelled": 2,
+        "a.begin 1, a.finish -, operator.cancel 1; 1 cancelled": 2,
+        "a.begin -, a.finish 40001, operator.cancel 1; 1 cancelled": 1,
+        "a.begin -, a.finish -, operator.cancel 1; 1 cancelled": 3,
     } == race.outcomes
-    assert {"hand cancel for a", "a finish for hand"} == race.waits
+    assert {"operator cancel for a", "a finish for operator"} == race.waits
 
 
 @pytest.mark.parametrize(
-    ("wish", "expected"),
+    ("change", "expected"),
     [
         (
             cancel(1),
             {
-                "a.claim 1, a.begin 1, a.finish 1, hand.cancel OR001; 1 completed": 1,
-                "a.claim 1, a.begin 1, a.finish 1, hand.cancel -; 1 completed": 1,
-                "a.claim 1, a.begin 1, a.finish 40001, hand.cancel 1; 1 cancelled": 2,
-                "a.claim 1, a.begin 1, a.finish -, hand.cancel 1; 1 cancelled": 2,
-                "a.claim 1, a.begin -, a.finish 40001, hand.cancel 1; 1 cancelled": 2,
-                "a.claim 1, a.begin -, a.finish -, hand.cancel 1; 1 cancelled": 6,
-                "a.claim -, a.begin -, a.finish -, hand.cancel 1; 1 cancelled": 7,
+                "a.claim 1, a.begin 1, a.finish 1, operator.cancel OR001; 1 completed": 1,
+                "a.claim 1, a.begin 1, a.finish 1, operator.cancel -; 1 completed": 1,
+                "a.claim 1, a.begin 1, a.finish 40001, operator.cancel 1; 1 cancelled": 2,
+                "a.claim 1, a.begin 1, a.finish -, operator.cancel 1; 1 cancelled": 2,
+                "a.claim 1, a.begin -, a.finish 40001, operator.cancel 1; 1 cancelled": 2,
+                "a.claim 1, a.begin -, a.finish -, operator.cancel 1; 1 cancelled": 6,
+                "a.claim -, a.begin -, a.finish -, operator.cancel 1; 1 cancelled": 7,
             },
         ),
         (
             requeue(1),
             {
-                "a.claim 1, a.begin 1, a.finish 1, hand.requeue 1; 1 pending": 1,
-                "a.claim 1, a.begin 1, a.finish 1, hand.requeue -; 1 completed": 1,
-                "a.claim 1, a.begin 1, a.finish -, hand.requeue 1; 1 pending": 4,
-                "a.claim 1, a.begin -, a.finish -, hand.requeue 1; 1 pending": 8,
-                "a.claim -, a.begin -, a.finish -, hand.requeue 1; 1 pending": 6,
-                "a.claim 1, a.begin 1, a.finish 1, hand.requeue 1; 1 completed": 1,
+                "a.claim 1, a.begin 1, a.finish 1, operator.requeue 1; 1 pending": 1,
+                "a.claim 1, a.begin 1, a.finish 1, operator.requeue -; 1 completed": 1,
+                "a.claim 1, a.begin 1, a.finish -, operator.requeue 1; 1 pending": 4,
+                "a.claim 1, a.begin -, a.finish -, operator.requeue 1; 1 pending": 8,
+                "a.claim -, a.begin -, a.finish -, operator.requeue 1; 1 pending": 6,
+                "a.claim 1, a.begin 1, a.finish 1, operator.requeue 1; 1 completed": 1,
             },
         ),
     ],
     ids=["cancel", "requeue"],
 )
-def test_a_whole_life_may_be_ended_at_any_moment(arena: Arena, wish: Step, expected: dict[str, int]) -> None:
+def test_a_manual_change_may_end_an_attempt_between_any_two_statements(
+    arena: Arena, change: Step, expected: dict[str, int]
+) -> None:
     """Claim, start and finish, and a manual change between any two of their statements."""
     race = arena.explore(
         [crew("a"), task(1)],
         worker("a", *held(claim("a")), *held(begin("a", 1)), *held(complete("a", 1))),
-        hand(*held(wish)),
+        operator(*held(change)),
     )
 
     assert expected == race.outcomes
-    assert {f"hand {wish.name} for a", "a finish for hand"} == race.waits
+    assert {f"operator {change.name} for a", "a finish for operator"} == race.waits
 
 
-def test_a_claim_taken_for_a_ghost_is_released_or_begun(arena: Arena) -> None:
-    """The beat finds it and gives it back before its answer arrives: the second of the two is refused."""
+def test_a_claim_that_is_mistaken_for_a_ghost_is_released_or_started(arena: Arena) -> None:
+    """The beat finds the claim, and releases it before the claim's answer arrives. The second write is refused."""
     race = arena.explore(
         [crew("ab"), task(1)],
         worker("a", *held(claim("a")), begin("a", 1), complete("a", 1)),

@@ -1,7 +1,7 @@
 """The leader's other duties against workers, manual changes, and a second leader that believes that it leads.
 
-A duty may change the rows that it has locked. It leaves rows alone that another session has locked, or changed since
-the duty looked.
+A duty changes only rows that it has locked. It skips rows that another session has locked, or has changed since the
+duty read them.
 """
 
 import pytest
@@ -14,10 +14,10 @@ from tests.races.statements import (
     claim,
     complete,
     gated,
-    hand,
     held,
     leader,
     open_again,
+    operator,
     purge,
     recorded,
     recover,
@@ -30,7 +30,7 @@ from tests.races.stepping import Actor
 from tests.tiers import long
 
 OVERDUE = [crew("ab"), task(1, "running", of="a", started_at="now - 1 hour")]
-BURIED = [crew("a"), task(1, "dead_letter", of="a", finished_at="now - 100 days")]
+DEAD_LETTERS = [crew("a"), task(1, "dead_letter", of="a", finished_at="now - 100 days")]
 
 OTHERS: dict[str, tuple[Actor, dict[str, int]]] = {
     "finish": (
@@ -48,24 +48,24 @@ OTHERS: dict[str, tuple[Actor, dict[str, int]]] = {
         },
     ),
     "requeue": (
-        hand(*held(requeue(1))),
+        operator(*held(requeue(1))),
         {
-            "leader.timeouts 1, hand.requeue 1; 1 pending": 2,
-            "leader.timeouts 0, hand.requeue 1; 1 pending": 3,
+            "leader.timeouts 1, operator.requeue 1; 1 pending": 2,
+            "leader.timeouts 0, operator.requeue 1; 1 pending": 3,
         },
     ),
     "cancel": (
-        hand(*held(cancel(1))),
+        operator(*held(cancel(1))),
         {
-            "leader.timeouts 1, hand.cancel 1; 1 cancelled": 2,
-            "leader.timeouts 0, hand.cancel 1; 1 cancelled": 3,
+            "leader.timeouts 1, operator.cancel 1; 1 cancelled": 2,
+            "leader.timeouts 0, operator.cancel 1; 1 cancelled": 3,
         },
     ),
     "delete": (
-        hand(*held(delete(1))),
+        operator(*held(delete(1))),
         {
-            "leader.timeouts 1, hand.delete 1": 2,
-            "leader.timeouts 0, hand.delete 1": 3,
+            "leader.timeouts 1, operator.delete 1": 2,
+            "leader.timeouts 0, operator.delete 1": 3,
         },
     ),
     "timeouts": (
@@ -80,7 +80,7 @@ OTHERS: dict[str, tuple[Actor, dict[str, int]]] = {
 
 @pytest.mark.parametrize("what", OTHERS)
 def test_a_timeout_and_another_end_are_never_both_counted(arena: Arena, what: str) -> None:
-    """The first ends the attempt; the duty never waits."""
+    """The first one ends the attempt. The duty never waits."""
     actor, expected = OTHERS[what]
 
     race = arena.explore(OVERDUE, leader(*held(timeouts())), actor)
@@ -92,13 +92,13 @@ def test_a_timeout_and_another_end_are_never_both_counted(arena: Arena, what: st
 @pytest.mark.parametrize(
     "what", [what if what in ("finish", "cancel", "timeouts") else long(what) for what in OTHERS]
 )
-def test_timeouts_that_are_stopped_in_the_middle_look_again(arena: Arena, what: str) -> None:
-    """An attempt that has ended meanwhile, and runs again under another lease, is not ended for its old start."""
+def test_timeouts_that_are_stopped_in_the_middle_read_the_row_again(arena: Arena, what: str) -> None:
+    """The attempt ends, and the task runs again under another lease. The old start does not end the new attempt."""
     arena.build_gate()
 
     race = arena.explore(
         OVERDUE,
-        hand(shut(), open_again(), name="gate"),
+        operator(shut(), open_again(), name="gate"),
         gated(leader(timeouts())),
         OTHERS[what][0],
         worker("b", claim("b")),
@@ -110,8 +110,8 @@ def test_timeouts_that_are_stopped_in_the_middle_look_again(arena: Arena, what: 
 
 
 def test_a_timeout_and_a_loss_are_one_end(arena: Arena) -> None:
-    """Two lanes of the leader at one task: its worker is late, and so is the task. Then only recovery ends it,
-    because the worker may hold an outcome that it could not write."""
+    """Two threads of the leader act on one task. Both its worker and the task are late. Only recovery ends the
+    attempt, because the worker may hold an outcome that it could not write."""
     race = arena.explore(
         [crew("ab", late="a"), *OVERDUE[1:]],
         leader(*held(timeouts())),
@@ -125,8 +125,8 @@ def test_a_timeout_and_a_loss_are_one_end(arena: Arena) -> None:
     assert set() == race.waits
 
 
-def test_a_timeout_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena) -> None:
-    """The worker checks by its lease which outcome was written."""
+def test_a_timeout_is_not_mistaken_for_the_late_outcome(arena: Arena) -> None:
+    """By its lease, the worker checks whether its outcome was written."""
     race = arena.explore(
         OVERDUE,
         leader(*held(timeouts())),
@@ -140,44 +140,44 @@ def test_a_timeout_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena)
 
 
 def test_a_dead_letter_is_requeued_or_removed(arena: Arena) -> None:
-    """Retention runs during an operator's requeue: it waits, and then the task is gone, or runs again."""
-    race = arena.explore(BURIED, leader(*held(purge("dead_letters"))), hand(*held(requeue(1))))
+    """Retention runs during an operator's requeue. The second one waits; then the task is gone, or it runs again."""
+    race = arena.explore(DEAD_LETTERS, leader(*held(purge("dead_letters"))), operator(*held(requeue(1))))
 
     assert {
-        "leader.purge 1, hand.requeue -": 2,
-        "leader.purge 0, hand.requeue 1; 1 pending": 3,
+        "leader.purge 1, operator.requeue -": 2,
+        "leader.purge 0, operator.requeue 1; 1 pending": 3,
     } == race.outcomes
 
 
-def test_retention_that_is_stopped_in_the_middle_removes_nothing_that_waits(arena: Arena) -> None:
+def test_retention_that_is_stopped_in_the_middle_removes_no_pending_task(arena: Arena) -> None:
     """The requeued row has left the table. At worst the duty fails with 40001, and runs again."""
     arena.build_gate()
 
     race = arena.explore(
-        BURIED,
-        hand(shut(), open_again(), name="gate"),
+        DEAD_LETTERS,
+        operator(shut(), open_again(), name="gate"),
         gated(leader(purge("dead_letters"))),
-        hand(requeue(1)),
+        operator(requeue(1)),
         worker("a", claim("a"), complete("a", 1)),
     )
 
     assert {
-        "leader.purge 1, hand.requeue -, a.claim -, a.finish -": 75,
-        "leader.purge 0, hand.requeue 1, a.claim 1, a.finish 1; 1 completed": 45,
-        "leader.purge 0, hand.requeue 1, a.claim -, a.finish -; 1 pending": 45,
-        "leader.purge 40001, hand.requeue 1, a.claim 1, a.finish 1; 1 completed": 3,
-        "leader.purge 40001, hand.requeue 1, a.claim -, a.finish -; 1 pending": 12,
+        "leader.purge 1, operator.requeue -, a.claim -, a.finish -": 75,
+        "leader.purge 0, operator.requeue 1, a.claim 1, a.finish 1; 1 completed": 45,
+        "leader.purge 0, operator.requeue 1, a.claim -, a.finish -; 1 pending": 45,
+        "leader.purge 40001, operator.requeue 1, a.claim 1, a.finish 1; 1 completed": 3,
+        "leader.purge 40001, operator.requeue 1, a.claim -, a.finish -; 1 pending": 12,
     } == race.outcomes
     assert "leader purge for gate" in race.waits
 
 
 def test_an_expired_key_is_removed_and_taken(arena: Arena) -> None:
-    """By retention and by two producers: in the end one task has it."""
+    """Retention removes it, and two producers take it. In the end one task has it."""
     race = arena.explore(
         [crew("a"), task(1, idempotency_key="k"), key("k", 1, expires="now - 1 hour")],
         leader(*held(purge("keys"))),
-        hand(*held(enqueue()), name="p"),
-        hand(*held(enqueue()), name="q"),
+        operator(*held(enqueue()), name="p"),
+        operator(*held(enqueue()), name="q"),
     )
 
     agreed = [race.count(f"p.enqueue {task_id}", f"q.enqueue {task_id}") for task_id in (11, 12)]
@@ -185,8 +185,8 @@ def test_an_expired_key_is_removed_and_taken(arena: Arena) -> None:
     assert 0 < race.count("leader.purge 1") < race.schedules
 
 
-def test_a_worker_is_forgotten_and_its_last_claim_is_not(arena: Arena) -> None:
-    """Its row is deleted during one of its claims: without a row it is dead, and the task is taken back."""
+def test_a_worker_row_is_deleted_and_its_last_claim_is_taken_back(arena: Arena) -> None:
+    """Its row is deleted during one of its claims. A worker without a row is dead, so its task is taken back."""
     race = arena.explore(
         [crew("a", late="a"), "UPDATE orchestrator.workers SET beat_at = now() - interval '1 year'", task(1)],
         worker("a", *held(claim("a"))),

@@ -1,20 +1,20 @@
-"""Two manual changes of one task. A move between leaves makes the other, waiting change fail with 40001, and the
-client repeats it."""
+"""Two manual changes of one task. If the first moves the row to another leaf, the second, which waits, fails with
+40001, and its client repeats it."""
 
 from tests.races.conftest import Arena
 from tests.races.manual import cancel, delete, requeue, requeue_dead
 from tests.races.setup_rows import crew, task
-from tests.races.statements import claim, complete, hand, held, worker
+from tests.races.statements import claim, complete, held, operator, worker
 
-BURIED = [crew("a"), task(1, "dead_letter", of="a"), task(2, "dead_letter", of="a")]
+DEAD_LETTERS = [crew("a"), task(1, "dead_letter", of="a"), task(2, "dead_letter", of="a")]
 
 
-def test_a_dead_letter_is_requeued_by_two(arena: Arena) -> None:
-    """It runs again, once. The late session gets 40001, or requeues a task that already waits."""
+def test_two_sessions_requeue_one_dead_letter(arena: Arena) -> None:
+    """It runs again, once. The later session gets 40001, or requeues a task that is already pending."""
     race = arena.explore(
-        BURIED[:2],
-        hand(*held(requeue(1)), name="p"),
-        hand(*held(requeue(1)), name="q"),
+        DEAD_LETTERS[:2],
+        operator(*held(requeue(1)), name="p"),
+        operator(*held(requeue(1)), name="q"),
         worker("a", claim("a"), complete("a", 1)),
     )
 
@@ -30,12 +30,12 @@ def test_a_dead_letter_is_requeued_by_two(arena: Arena) -> None:
     } == race.outcomes
 
 
-def test_all_dead_letters_are_requeued_while_one_is_already(arena: Arena) -> None:
-    """A task that another session has requeued meanwhile is not fenced off from its new worker."""
+def test_one_session_requeues_all_dead_letters_and_another_requeues_one(arena: Arena) -> None:
+    """A task that the other session has requeued keeps its new lease."""
     race = arena.explore(
-        BURIED,
-        hand(*held(requeue_dead()), name="p"),
-        hand(*held(requeue(2)), name="q"),
+        DEAD_LETTERS,
+        operator(*held(requeue_dead()), name="p"),
+        operator(*held(requeue(2)), name="q"),
         worker("b", claim("b"), complete("b", 1)),
     )
 
@@ -51,9 +51,9 @@ def test_requeue_cancel_and_delete(arena: Arena) -> None:
     """Three manual changes of one task: it ends in one place, or is gone."""
     race = arena.explore(
         [crew("a"), task(1)],
-        hand(*held(requeue(1)), name="p"),
-        hand(*held(cancel(1)), name="q"),
-        hand(*held(delete(1)), name="r"),
+        operator(*held(requeue(1)), name="p"),
+        operator(*held(cancel(1)), name="q"),
+        operator(*held(delete(1)), name="r"),
     )
 
     assert 40 == race.schedules

@@ -1,7 +1,7 @@
 """Statements with one part missing: the races must find each of them, or the races would prove nothing.
 
-The fault is planted in the product's own text, so that text must be found there. A fault may harm no task, but make
-a session wait or fail without need. The answer to that session then shows the fault.
+Each test plants its fault in the product's own text, so that text must be found there. Some faults harm no task, but
+make a session wait or fail without need. The answer to that session then shows the fault.
 """
 
 import pytest
@@ -10,7 +10,7 @@ from tests.races.conftest import Arena
 from tests.races.manual import enqueue, raise_priority, requeue, sql
 from tests.races.setup_rows import crew, task
 from tests.races.statements import (
-    GIVEN_UP,
+    DEAD_LETTERED,
     SNOOZED,
     beat,
     begin,
@@ -19,16 +19,16 @@ from tests.races.statements import (
     complete,
     deregister,
     duty,
+    elect_at_once,
     gated,
-    hand,
     held,
     leader,
     open_again,
+    operator,
     recover,
     resign,
     settle,
     shut,
-    stand_at_once,
     sweep,
     worker,
 )
@@ -36,14 +36,18 @@ from tests.races.stepping import Step
 from tests.races.test_keys import STOPPED_SETS
 from tests.races.test_leading import C_LEADS, TERM_ENDS
 
-GATE = hand(shut(), open_again(), name="gate")
+GATE = operator(shut(), open_again(), name="gate")
 LATE = crew("ab", late="a")
 
-# The statement, what it loses, and what stands there instead.
+# The statement, the part that is removed, and its replacement.
 UNFENCED = {
     "finish": (complete("a", 1), "AND t.lease OPERATOR(pg_catalog.=) g.lease", ""),
     "snooze": (settle("a", SNOOZED, 1), "AND t.lease = g.lease AND g.ending = 'waiting'", ""),
-    "give up": (settle("a", GIVEN_UP, 1), "AND t.lease = g.lease AND g.ending IN", "AND g.ending IN"),
+    "dead letter": (
+        settle("a", DEAD_LETTERED, 1),
+        "AND t.lease = g.lease AND g.ending IN",
+        "AND g.ending IN",
+    ),
     "begin": (begin("a", 1), "AND held.lease = g.lease", ""),
 }
 
@@ -55,7 +59,7 @@ def test_a_write_without_its_lease_is_caught(arena: Arena, what: str) -> None:
         arena.explore(
             [crew("ab"), task(1, "claimed", of="a")],
             worker("a", broken(*UNFENCED[what])),
-            hand(*held(requeue(1))),
+            operator(*held(requeue(1))),
             worker("b", *held(claim("b"))),
         )
 
@@ -83,22 +87,22 @@ def test_a_claim_of_a_task_that_is_not_ready_is_caught(arena: Arena) -> None:
 
 
 def test_a_recovery_of_unlocked_tasks_is_caught(arena: Arena) -> None:
-    """If it stops in the middle, it takes a task from a worker that has claimed it meanwhile."""
+    """Stopped in the middle, it takes a task from a worker that has claimed it meanwhile."""
     arena.build_gate()
     unlocked = broken(recover(), "        FOR UPDATE SKIP LOCKED\n    ) AS t", "    ) AS t")
 
-    with pytest.raises(AssertionError, match=r"nobody holds|who lives"):
+    with pytest.raises(AssertionError, match=r"no worker holds|is alive"):
         arena.explore(
             [LATE, task(1, "running", of="a")],
             GATE,
             gated(leader(broken(unlocked, "AND t.lease = o.lease"))),
-            hand(requeue(1)),
+            operator(requeue(1)),
             worker("b", claim("b")),
         )
 
 
 def test_a_death_without_a_second_check_is_caught(arena: Arena) -> None:
-    """If it stops in the middle, it declares a worker dead whose beat has just succeeded."""
+    """Stopped in the middle, it declares a worker dead whose beat has just succeeded."""
     arena.build_gate()
 
     race = arena.explore(
@@ -111,7 +115,7 @@ def test_a_death_without_a_second_check_is_caught(arena: Arena) -> None:
     assert race.count("leader.recover 1", "a.beat True")
 
 
-def test_a_charge_for_a_task_that_has_not_begun_is_caught(arena: Arena) -> None:
+def test_an_attempt_counted_for_a_task_that_has_not_begun_is_caught(arena: Arena) -> None:
     """The crash of another task's worker must cost no attempt."""
     with pytest.raises(AssertionError, match=r"I10: leader moved task 1 from claimed to pending: \+0"):
         arena.explore(
@@ -151,7 +155,7 @@ def test_a_worker_that_moves_rows_is_caught(arena: Arena) -> None:
         arena.explore(
             [crew("a"), task(1, "running", of="a")],
             worker("a", *held(moving)),
-            hand(*held(raise_priority())),
+            operator(*held(raise_priority())),
         )
 
 
@@ -162,7 +166,7 @@ def test_a_key_taken_by_a_snapshot_from_before_the_wait_is_caught(arena: Arena) 
     arena.rebuild("take_key", expired, unseen)
 
     with pytest.raises(AssertionError, match="I11: 2 tasks have the key k"):
-        arena.explore([], hand(*held(enqueue()), name="p"), hand(*held(enqueue()), name="q"))
+        arena.explore([], operator(*held(enqueue()), name="p"), operator(*held(enqueue()), name="q"))
 
 
 def test_keys_taken_in_any_order_are_caught(arena: Arena) -> None:
@@ -179,14 +183,14 @@ def test_keys_taken_in_any_order_are_caught(arena: Arena) -> None:
 def test_a_duty_without_its_lock_is_caught(arena: Arena) -> None:
     """The fence reads, but locks nothing: the next term begins in the middle of the duty."""
     arena.build_clock()
-    fence, deed = duty("c", 1)
+    fence, write = duty("c", 1)
 
     with pytest.raises(AssertionError, match=r"I8: .* does a duty of term 1 in that of"):
         arena.explore(
             C_LEADS,
-            leader(*held(broken(fence, "FOR KEY SHARE OF w"), deed), name="c"),
+            leader(*held(broken(fence, "FOR KEY SHARE OF w"), write), name="c"),
             TERM_ENDS,
-            leader(stand_at_once("b"), name="b"),
+            leader(elect_at_once("b"), name="b"),
         )
 
 
@@ -199,27 +203,27 @@ def test_a_takeover_without_its_lock_is_caught(arena: Arena) -> None:
             C_LEADS,
             leader(*held(*duty("c", 1)), name="c"),
             TERM_ENDS,
-            leader(broken(broken(stand_at_once("b"), "FOR UPDATE OF w"), "FOR UPDATE OF l"), name="b"),
+            leader(broken(broken(elect_at_once("b"), "FOR UPDATE OF w"), "FOR UPDATE OF l"), name="b"),
         )
 
 
 def test_a_resignation_without_its_lock_is_caught(arena: Arena) -> None:
     """It resigns in the middle of its own duty."""
     arena.build_clock()
-    own, lay_down = resign("c", 1)
+    own, resigned = resign("c", 1)
 
     with pytest.raises(AssertionError, match=r"I8: .* does a duty of term 1 in that of None"):
         arena.explore(
             C_LEADS,
             leader(*held(*duty("c", 1)), name="c"),
-            leader(*held(broken(own, "FOR UPDATE OF w"), lay_down), name="c resigns"),
+            leader(*held(broken(own, "FOR UPDATE OF w"), resigned), name="c resigns"),
         )
 
 
 def test_a_fence_that_does_not_check_its_own_id_is_caught(arena: Arena) -> None:
     """It passes in the term of another leader."""
     arena.build_clock()
-    fence, deed = duty("c", 1)
+    fence, write = duty("c", 1)
     careless = broken(
         fence, "WHERE w.id = %(id)s AND w.is_leader AND w.term = %(term)s AND", "WHERE w.is_leader AND"
     )
@@ -227,7 +231,7 @@ def test_a_fence_that_does_not_check_its_own_id_is_caught(arena: Arena) -> None:
     with pytest.raises(AssertionError, match=r"I8: .* does a duty of term 1 in that of"):
         arena.explore(
             C_LEADS,
-            leader(*held(careless, deed), name="c"),
+            leader(*held(careless, write), name="c"),
             TERM_ENDS,
-            leader(stand_at_once("b"), name="b"),
+            leader(elect_at_once("b"), name="b"),
         )

@@ -1,6 +1,6 @@
-"""Recovery against the worker that is taken for dead, against a second recovery, and against manual changes.
+"""Recovery against the worker that it declares dead, against a second recovery, and against manual changes.
 
-Each race recovers once more at its end, as recovery runs every second; then the dead worker may hold no task.
+Each race recovers once more at its end, because recovery runs every second. Then the dead worker may hold no task.
 """
 
 from datetime import UTC, datetime
@@ -11,8 +11,8 @@ from tests.races.conftest import Arena
 from tests.races.manual import cancel, delete, raise_priority, requeue
 from tests.races.setup_rows import crew, task, without_beacon
 from tests.races.statements import (
+    DEAD_LETTERED,
     FAILED,
-    GIVEN_UP,
     SNOOZED,
     again,
     beat,
@@ -20,12 +20,12 @@ from tests.races.statements import (
     claim,
     complete,
     deregister,
+    find_missing_workers,
     gated,
-    hand,
     held,
     leader,
-    look_for_dark,
     open_again,
+    operator,
     recorded,
     recover,
     settle,
@@ -77,8 +77,8 @@ WORKERS_STEPS = {
             "leader.recover 1, a.finish 1; 1 scheduled, 2 pending": 3,
         },
     ),
-    "give up": (
-        [settle("a", GIVEN_UP, 1)],
+    "dead letter": (
+        [settle("a", DEAD_LETTERED, 1)],
         {
             "leader.recover 2, a.finish -; 1 pending, 2 pending": 2,
             "leader.recover 1, a.finish 1; 1 dead_letter, 2 pending": 3,
@@ -103,8 +103,8 @@ WORKERS_STEPS = {
 
 
 @pytest.mark.parametrize("what", WORKERS_STEPS)
-def test_a_worker_taken_for_dead_is_first_or_too_late(arena: Arena, what: str) -> None:
-    """Its earlier writes stay; its later ones are refused. It may wait for the recovery, but the recovery never
+def test_a_worker_that_is_declared_dead_writes_before_that_or_not_at_all(arena: Arena, what: str) -> None:
+    """Its earlier writes stay; its later writes are refused. It may wait for the recovery, but the recovery never
     waits for it."""
     steps, expected = WORKERS_STEPS[what]
 
@@ -129,9 +129,9 @@ def test_a_loss_and_an_end_are_never_both_counted(arena: Arena) -> None:
     } == race.outcomes
 
 
-def test_a_loss_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena) -> None:
-    """The dead letter has the lease, and so does the record of the loss. The worker checks by it which outcome was
-    written."""
+def test_a_loss_is_not_mistaken_for_the_late_outcome(arena: Arena) -> None:
+    """The dead letter and the record of the loss have the lease. By this lease the worker checks whether its outcome
+    was written."""
     race = arena.explore(
         [LATE, task(1, "running", of="a", losses=4)],
         leader(*held(recover())),
@@ -144,13 +144,12 @@ def test_a_loss_is_not_taken_for_the_outcome_that_came_too_late(arena: Arena) ->
     } == race.outcomes
 
 
-def test_a_worker_that_beats_without_its_beacon_is_left_alone(arena: Arena) -> None:
-    """Its beacon was lost after its last beat. After another beat, or with the beacon back, it is not taken for
-    dead."""
+def test_a_worker_that_beats_without_its_beacon_is_not_declared_dead(arena: Arena) -> None:
+    """Its beacon was lost after its last beat. After another beat, or with its beacon back, it is not declared dead."""
     seen, beacon = datetime.now(UTC), 4711
     race = arena.explore(
         [crew("ab"), without_beacon("a", beacon, seen), *ORPHANS[1:]],
-        leader(*held(look_for_dark(), recover(beacon_lost={"a": seen}))),
+        leader(*held(find_missing_workers(), recover(beacon_lost={"a": seen}))),
         worker("a", *held(beat("a", beacon=beacon))),
         worker("a", *take_beacon("a", beacon), session="a listens"),
     )
@@ -159,7 +158,7 @@ def test_a_worker_that_beats_without_its_beacon_is_left_alone(arena: Arena) -> N
         "leader.recover 2, a.beat False; 1 pending, 2 pending": 22,
         "leader.recover 0, a.beat True; 1 running, 2 claimed": 102,
     } == race.outcomes
-    assert {"a beat for leader", "a listens light for leader", "a listens light for a"} == race.waits
+    assert {"a beat for leader", "a listens beacon for leader", "a listens beacon for a"} == race.waits
 
 
 def test_a_claim_of_a_dead_worker_is_taken_back(arena: Arena) -> None:
@@ -180,9 +179,8 @@ def test_a_claim_of_a_dead_worker_is_taken_back(arena: Arena) -> None:
     assert set() == race.waits
 
 
-def test_a_worker_that_deregisters_during_a_claim_is_found(arena: Arena) -> None:
-    """It believes that it has stopped cleanly, and its last claim commits afterwards. Recovery finds the task when
-    the worker is late."""
+def test_a_worker_that_deregisters_during_a_claim_loses_the_claim(arena: Arena) -> None:
+    """It deregisters, and its last claim commits afterwards. Recovery finds the task when the worker is late."""
     race = arena.explore(
         [LATE, task(1)],
         leader(*held(recover())),
@@ -218,55 +216,55 @@ def test_claim_recover_and_finish(arena: Arena) -> None:
     assert {"a finish for leader"} == race.waits
 
 
-HANDS = {
+MANUAL_CHANGES = {
     "cancel": (
         cancel(1),
         {
-            "leader.recover 2, hand.cancel 1; 1 cancelled, 2 pending": 2,
-            "leader.recover 1, hand.cancel 1; 1 cancelled, 2 pending": 3,
+            "leader.recover 2, operator.cancel 1; 1 cancelled, 2 pending": 2,
+            "leader.recover 1, operator.cancel 1; 1 cancelled, 2 pending": 3,
         },
     ),
     "requeue": (
         requeue(1),
         {
-            "leader.recover 2, hand.requeue 1; 1 pending, 2 pending": 2,
-            "leader.recover 1, hand.requeue 1; 1 pending, 2 pending": 3,
+            "leader.recover 2, operator.requeue 1; 1 pending, 2 pending": 2,
+            "leader.recover 1, operator.requeue 1; 1 pending, 2 pending": 3,
         },
     ),
     "delete": (
         delete(1),
         {
-            "leader.recover 2, hand.delete 1; 2 pending": 2,
-            "leader.recover 1, hand.delete 1; 2 pending": 3,
+            "leader.recover 2, operator.delete 1; 2 pending": 2,
+            "leader.recover 1, operator.delete 1; 2 pending": 3,
         },
     ),
     "priority": (
         raise_priority(),
         {
-            "leader.recover 2, hand.priority 1 2; 1 pending, 2 pending": 3,
-            "leader.recover 0, hand.priority 1 2; 1 pending, 2 pending": 2,
+            "leader.recover 2, operator.priority 1 2; 1 pending, 2 pending": 3,
+            "leader.recover 0, operator.priority 1 2; 1 pending, 2 pending": 2,
         },
     ),
 }
 
 
-@pytest.mark.parametrize("what", HANDS)
-def test_the_manual_change_is_the_last_one(arena: Arena, what: str) -> None:
+@pytest.mark.parametrize("what", MANUAL_CHANGES)
+def test_a_manual_change_succeeds_after_the_recovery(arena: Arena, what: str) -> None:
     """Recovery skips rows that a manual change locks. The manual change waits for the recovery, and then succeeds."""
-    wish, expected = HANDS[what]
+    change, expected = MANUAL_CHANGES[what]
 
-    race = arena.explore(ORPHANS, leader(*held(recover())), hand(*held(wish)), afterwards=recover())
+    race = arena.explore(ORPHANS, leader(*held(recover())), operator(*held(change)), afterwards=recover())
 
     assert expected == race.outcomes
-    assert {f"hand {wish.name} for leader"} == race.waits
+    assert {f"operator {change.name} for leader"} == race.waits
 
 
 def test_recover_cancel_and_finish(arena: Arena) -> None:
-    """Three sessions at one task, and a claim: one of them ends the lease, in any order."""
+    """Three sessions act on one task, and another session claims. In any order, one of them ends the lease."""
     race = arena.explore(
         [LATE, task(1, "running", of="a")],
         leader(*held(recover())),
-        hand(*held(cancel(1))),
+        operator(*held(cancel(1))),
         worker("a", *held(complete("a", 1))),
         worker("b", claim("b")),
         afterwards=recover(),
@@ -274,43 +272,43 @@ def test_recover_cancel_and_finish(arena: Arena) -> None:
 
     assert 350 < race.schedules
     assert {
-        "leader.recover 1, hand.cancel 1, a.finish -, b.claim -; 1 cancelled",
-        "leader.recover 1, hand.cancel 1, a.finish -, b.claim 1; 1 cancelled",
-        "leader.recover 1, hand.cancel 1, a.finish 40001, b.claim -; 1 cancelled",
-        "leader.recover 0, hand.cancel 1, a.finish -, b.claim -; 1 cancelled",
-        "leader.recover 0, hand.cancel 1, a.finish 40001, b.claim -; 1 cancelled",
-        "leader.recover 0, hand.cancel -, a.finish 1, b.claim -; 1 completed",
-        "leader.recover 0, hand.cancel OR001, a.finish 1, b.claim -; 1 completed",
+        "leader.recover 1, operator.cancel 1, a.finish -, b.claim -; 1 cancelled",
+        "leader.recover 1, operator.cancel 1, a.finish -, b.claim 1; 1 cancelled",
+        "leader.recover 1, operator.cancel 1, a.finish 40001, b.claim -; 1 cancelled",
+        "leader.recover 0, operator.cancel 1, a.finish -, b.claim -; 1 cancelled",
+        "leader.recover 0, operator.cancel 1, a.finish 40001, b.claim -; 1 cancelled",
+        "leader.recover 0, operator.cancel -, a.finish 1, b.claim -; 1 completed",
+        "leader.recover 0, operator.cancel OR001, a.finish 1, b.claim -; 1 completed",
     } == race.outcomes.keys()
 
 
-# Whose step comes in the middle, and by which words it is known that it came first.
+# The step in the middle, and the words in a schedule's end which show that it came first.
 GATED: dict[str, tuple[Actor, str]] = {
     "beat": (worker("a", beat("a")), "a.beat True"),
     "finish": (worker("a", complete("a", 1, 2)), "a.finish 1 2"),
     "begin": (worker("a", begin("a", 2)), "a.begin 2"),
     "fail": (worker("a", settle("a", FAILED, 1)), "a.finish 1"),
     "claim": (worker("a", claim("a")), "a.claim 3"),
-    "requeue": (hand(requeue(1)), "leader.recover 1"),
-    "cancel": (hand(cancel(1)), "leader.recover 1"),
-    "delete": (hand(delete(1)), "leader.recover 1"),
-    "priority": (hand(raise_priority()), "b.claim 1 2 3"),
+    "requeue": (operator(requeue(1)), "leader.recover 1"),
+    "cancel": (operator(cancel(1)), "leader.recover 1"),
+    "delete": (operator(delete(1)), "leader.recover 1"),
+    "priority": (operator(raise_priority()), "b.claim 1 2 3"),
 }
 
 
-# A beat, an end, a claim and an update by hand are what recovery must look at again. The others are of the same kinds.
+# After a beat, an outcome, a claim or a manual change, recovery must read the row again. The others are of these kinds.
 SHORT = ("beat", "finish", "claim", "cancel")
 
 
 @pytest.mark.parametrize("what", [what if what in SHORT else long(what) for what in GATED])
-def test_a_recovery_that_is_stopped_in_the_middle_looks_again(arena: Arena, what: str) -> None:
-    """It has taken its snapshot and reads the clock; meanwhile its task changes, and another worker claims it."""
+def test_a_recovery_that_is_stopped_in_the_middle_reads_the_row_again(arena: Arena, what: str) -> None:
+    """It stops after its snapshot, where it reads the clock. Then its task changes, and another worker claims it."""
     arena.build_gate()
     actor, came_first = GATED[what]
 
     race = arena.explore(
         [*ORPHANS, task(3)],
-        hand(shut(), open_again(), name="gate"),
+        operator(shut(), open_again(), name="gate"),
         gated(leader(*held(recover()))),
         actor,
         worker("b", claim("b")),

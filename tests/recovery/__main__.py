@@ -1,7 +1,7 @@
 """`python -m tests.recovery`: run every drill with the default settings, and compare the times with the limits.
 
-The drills wait more than they work, so they run side by side, each on a database of its own. A server declares no
-worker dead before it has been up for that time, so all drills begin when the server is old enough.
+The drills mostly wait, so they run side by side, each on a database of its own. No worker is declared dead before the
+server has been up for dead_after (30 s), so all drills begin after that time.
 """
 
 import argparse
@@ -21,8 +21,8 @@ from tests import servers
 from tests.recovery import drills, outages, scenarios
 from tests.recovery.environment import Environment, environment
 
-BARS = {**drills.BARS, **outages.BARS, **scenarios.BARS}
-# Those that are over soon, one after another; those that wait for half a minute, each by itself.
+LIMITS = {**drills.LIMITS, **outages.LIMITS, **scenarios.LIMITS}
+# The short drills run one after another. Each drill that waits for half a minute runs in a lane of its own.
 LANES: tuple[tuple[Callable[[Environment, int, drills.Note], None], ...], ...] = (
     (drills.worker_killed, drills.leader_killed, drills.leader_resigns, drills.ghost_claim),
     (drills.worker_without_beacon,),
@@ -48,11 +48,11 @@ class Record:
             self.samples[name].append(value)
 
     def table(self, wanted: set[str]) -> tuple[str, bool]:
-        """Return everything as text, and whether every limit was met."""
-        width = max(map(len, BARS))
+        """Return the table as text, and whether every limit was met."""
+        width = max(map(len, LIMITS))
         rows = [f"{'':{width}}  {'bar':>6}  {'p50':>7}  {'p99':>7}  {'max':>7}  {'n':>4}"]
         fine = not self.failed
-        for name, bar in BARS.items():
+        for name, bar in LIMITS.items():
             if samples := self.samples.get(name):
                 passed = max(samples) <= bar
                 numbers = (statistics.median(samples), percentile(samples, 99), max(samples))
@@ -67,7 +67,7 @@ class Record:
 
 
 def percentile(samples: list[float], percent: int) -> float:
-    """Return the least sample that this percentage does not exceed."""
+    """Return the least sample that is not below this percentage of the samples."""
     ordered = sorted(samples)
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
@@ -90,14 +90,14 @@ def main() -> int:
                 thread.join()
         finally:
             server.close()
-    table, fine = record.table(set() if asked.only else set(BARS))
+    table, fine = record.table(set() if asked.only else set(LIMITS))
     sys.stdout.write(table + "\n")
     return 0 if fine else 1
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.recovery", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="how often each drill is done [3]")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each drill runs [3]")
     parser.add_argument("--long", action="store_true", help="let the server be away for 10 minutes, not 0.5")
     parser.add_argument("--outage-minutes", type=float, help="for how long the server is away")
     parser.add_argument("--only", default="", help="only the drills whose names hold this word")
@@ -114,15 +114,15 @@ def planned(
     lanes: list[Callable[[], None]] = []
     for drills_of_lane in LANES:
         chosen = [drill for drill in drills_of_lane if asked.only in drill.__name__]
-        todo = [on_stage(server, directory, record, drill, asked.rounds) for drill in chosen]
+        todo = [in_own_database(server, directory, record, drill, asked.rounds) for drill in chosen]
         lanes.append(partial(in_turn, todo))
     if asked.only in "restarts":
         lanes.append(
-            told(record, "restarts", lambda: outages.restarts(directory / "r", asked.rounds, record.note))
+            reported(record, "restarts", lambda: outages.restarts(directory / "r", asked.rounds, record.note))
         )
     if asked.only in "scenarios":
         lanes.append(
-            told(
+            reported(
                 record,
                 "scenarios",
                 lambda: scenarios.scenarios(directory / "s", asked.rounds, record.note),
@@ -133,7 +133,7 @@ def planned(
         def away(made: Environment, _rounds: int, note: drills.Note) -> None:
             outages.away(made, asked.outage_minutes, note)
 
-        lanes.append(on_stage(server, directory, record, away, 1))
+        lanes.append(in_own_database(server, directory, record, away, 1))
     return lanes
 
 
@@ -142,7 +142,7 @@ def in_turn(todo: list[Callable[[], None]]) -> None:
         step()
 
 
-def on_stage(
+def in_own_database(
     server: servers.Server,
     directory: Path,
     record: Record,
@@ -158,13 +158,14 @@ def on_stage(
         with environment(url, directory / name, {}) as made:
             drill(made, rounds, record.note)
 
-    return told(record, name, work)
+    return reported(record, name, work)
 
 
-def told(record: Record, name: str, work: Callable[[], None]) -> Callable[[], None]:
-    """Run it, and print its duration. A failure is one line of the table, and the others go on."""
+def reported(record: Record, name: str, work: Callable[[], None]) -> Callable[[], None]:
+    """Return a function that runs the drill and prints its duration. A failed drill is one entry of the table; the
+    others go on."""
 
-    def work_and_tell() -> None:
+    def run_and_report() -> None:
         begun = time.monotonic()
         try:
             work()
@@ -172,7 +173,7 @@ def told(record: Record, name: str, work: Callable[[], None]) -> Callable[[], No
             record.failed[name] = traceback.format_exc()[-9000:]
         sys.stderr.write(f"{name}: {time.monotonic() - begun:.0f} s\n{record.failed.get(name, '')}")
 
-    return work_and_tell
+    return run_and_report
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def patient(database_url: str, tmp_path: Path) -> Iterator[Environment]:
 
 
 def old_enough(made: Environment, seconds: float) -> None:
-    """Wait until the server has been up for this time: before that, no beacon counts."""
+    """Wait until the server has been up for this time: earlier, a missing beacon has no effect."""
     made.until(
         lambda: made.ask(
             "SELECT 1 WHERE statement_timestamp() - pg_postmaster_start_time() > %s * interval '1 s'", seconds

@@ -1,8 +1,8 @@
-"""The drills: each row of the recovery table, done to real processes with the default settings, and timed.
+"""The drills: each row of the recovery table, with real processes and the default settings, and with measured times.
 
-A drill gets its environment and the number of rounds, and notes its measurements under the name of a limit. It
-asserts everything besides the time: each task runs once more and no more, the cause is on record, and no live worker
-is declared dead.
+A drill gets its environment and the number of rounds, and records its measurements under the name of a limit. It
+asserts everything except the times: each task runs exactly once more, the cause is recorded, and no live worker is
+declared dead.
 """
 
 import signal
@@ -14,7 +14,7 @@ from typing import LiteralString
 from uuid import UUID
 
 from tests import bouncer
-from tests.recovery.environment import Environment, said
+from tests.recovery.environment import Environment, logged
 from tests.recovery.gate import Gate
 from tests.worker.processes import Process
 
@@ -24,7 +24,7 @@ FROZEN_SECONDS = 60.0
 STORM_SECONDS = 5.0
 STORM_PATIENCE_SECONDS = 300.0
 UNFINISHED: LiteralString = "SELECT 1 FROM orchestrator.tasks_live WHERE id = ANY (%s) LIMIT 1"
-# From each loss of a task that had two by then to its next start.
+# The time from each loss of a task that is its second or a later one to the task's next start.
 SUSPECTS_WAITED: LiteralString = """
 SELECT extract(epoch FROM coalesce(l.next_at, t.started_at) - l.finished_at)::float8
 FROM (
@@ -37,7 +37,7 @@ JOIN orchestrator.tasks AS t ON t.id = l.task_id AND t.status = 'completed'
 WHERE l.losses >= 2
 """
 
-BARS = {
+LIMITS = {
     "worker killed: its tasks run again": 4.0,
     "leader killed: its tasks run again": 10.0,
     "leader and worker killed together: both declared dead": 8.0,
@@ -62,7 +62,8 @@ BARS = {
 
 
 def worker_killed(environment: Environment, rounds: int, note: Note) -> None:
-    """A worker with full slots is killed, while another one leads; its successor is the next victim."""
+    """A worker with full slots is killed while another worker leads. The worker that runs its tasks again is the
+    next victim."""
     leader = environment.hire("-q", "unused")
     environment.until(lambda: environment.leads(leader), "it leads")
     victim = environment.hire("-q", "default")
@@ -75,7 +76,7 @@ def worker_without_beacon(environment: Environment, rounds: int, note: Note) -> 
     leader = environment.hire("-q", "unused")
     environment.until(lambda: environment.leads(leader), "it leads")
     with bouncer.bouncing(environment.url, environment.folder("bouncer"), pool_size=20) as url:
-        victim = environment.hire("-q", "default", url=url, lit=False)
+        victim = environment.hire("-q", "default", url=url, has_beacon=False)
         name = "worker without a beacon killed: its tasks run again"
         for _ in range(rounds):
             victim = killed(environment, victim, name, note, url=url)
@@ -86,7 +87,7 @@ def killed(
 ) -> Process:
     """Kill this worker while its slots are full. Return the worker that has run its tasks again."""
     ids = environment.run_all("drill.hold", FULL)
-    rescuer = environment.hire("-q", "default", url=url, lit=url is None)
+    rescuer = environment.hire("-q", "default", url=url, has_beacon=url is None)
     lost_id = environment.id_of(victim)
     victim.kill()
     at = time.time()
@@ -98,7 +99,7 @@ def killed(
 
 
 def leader_killed(environment: Environment, rounds: int, note: Note) -> None:
-    """The leader itself, with full slots: first another worker must be elected, then it recovers."""
+    """The leader is killed, with full slots. First another worker must be elected; then it recovers the tasks."""
     victim = environment.hire("-q", "default")
     environment.until(lambda: environment.leads(victim), "it leads")
     for _ in range(rounds):
@@ -109,16 +110,16 @@ def leader_killed(environment: Environment, rounds: int, note: Note) -> None:
             at = time.time()
             for result in environment.results(ids):
                 note("leader killed: its tasks run again", result - at)
-            note("leader killed: next duty done", said(rescuer, "tasks recovered", after=at)[0] - at)
+            note("leader killed: next duty done", logged(rescuer, "tasks recovered", after=at)[0] - at)
         assert environment.losses(ids) == [(2, 1)] * FULL
         environment.until(lambda r=rescuer: environment.leads(r), "it leads")  # type: ignore[misc]
         victim = rescuer
 
 
 def leader_and_worker_killed_together(environment: Environment, rounds: int, note: Note) -> None:
-    """Again and again the leader, which is loaded like all the others, and another worker at the same moment: any
-    worker, or the deputy, which watches the leader. New ones start only when both are declared dead, because they
-    would look at once."""
+    """The leader, which has tasks like all others, and another worker are killed at the same moment, again and again.
+    The other one is any worker, or the deputy, which watches the leader. New workers start only when both are declared
+    dead, because a new worker would check for dead workers at once."""
     for _ in range(4):
         environment.hire("-q", "default", "-c", str(FULL))
     for n in range(4 * rounds):
@@ -151,7 +152,8 @@ def are_dead(environment: Environment, workers: list[tuple[int, UUID]]) -> bool:
 
 def storm(environment: Environment, rounds: int, note: Note) -> None:
     """Every five seconds the leader and another worker are killed, and two new ones started. Tasks of half a second
-    fill all slots. The drill waits for nothing. Then all tasks complete, and no innocent task is a dead letter."""
+    fill all slots. It does not wait for the recovery. In the end all tasks complete, and no innocent task is a dead
+    letter."""
     for _ in range(4):
         environment.start("-q", "default", "-c", str(FULL // 2))
     ids = environment.enqueue("drill.nap", 300 * rounds, seconds=0.5)
@@ -189,18 +191,18 @@ def storm(environment: Environment, rounds: int, note: Note) -> None:
 
 
 def leader_resigns(environment: Environment, rounds: int, note: Note) -> None:
-    """The leader is stopped, while there is always work for a leader."""
+    """The leader is stopped (SIGTERM), while there is always work for a leader."""
     leader = environment.hire("-q", "default")
     environment.until(lambda: environment.leads(leader), "it leads")
     for _ in range(rounds):
         successor = environment.hire("-q", "default")
         with orphans(environment):
-            environment.until(lambda p=leader: said(p, "tasks recovered"), "it does its duty")  # type: ignore[misc]
+            environment.until(lambda p=leader: logged(p, "tasks recovered"), "it does its duty")  # type: ignore[misc]
             at = time.time()
             leader.signal(signal.SIGTERM)
             assert leader.wait() == 0, leader.log
-            environment.until(lambda p=successor: said(p, "tasks recovered"), "its successor does")  # type: ignore[misc]
-        note("leader resigns: next duty done", said(successor, "tasks recovered")[0] - at)
+            environment.until(lambda p=successor: logged(p, "tasks recovered"), "its successor does")  # type: ignore[misc]
+        note("leader resigns: next duty done", logged(successor, "tasks recovered")[0] - at)
         leader = successor
 
 
@@ -214,7 +216,7 @@ def worker_frozen(environment: Environment, rounds: int, note: Note) -> None:
 
 
 def leader_frozen(environment: Environment, rounds: int, note: Note) -> None:
-    """The same with the leader; meanwhile only duties wait for the next one."""
+    """The same with the leader. Meanwhile only duties wait for the next leader."""
     for n in range(rounds):
         victim = environment.hire("-q", f"default,own,{n}")
         environment.until(lambda v=victim: environment.leads(v), "it leads", of=victim)  # type: ignore[misc]
@@ -228,7 +230,7 @@ def leader_frozen(environment: Environment, rounds: int, note: Note) -> None:
 
 def freeze(environment: Environment, victim: Process, who: str, note: Note) -> None:
     """Freeze a process for a minute, with handlers that would end meanwhile, and resume it."""
-    # Their handlers are over when it comes to: late outcomes, each of them.
+    # The handlers' time is over when the process is resumed, so each outcome is late.
     ids = environment.run_all("drill.hold", FULL, seconds=FROZEN_SECONDS / 2)
     rescuer = environment.hire("-q", "default,rescuer")
     with orphans(environment):
@@ -236,8 +238,8 @@ def freeze(environment: Environment, victim: Process, who: str, note: Note) -> N
         victim.signal(signal.SIGSTOP)
         if who == "leader":
             leaderless(environment, at, note)
-            environment.until(lambda: said(rescuer, "tasks recovered", after=at), "there is a leader")
-            note("leader frozen: next duty done", said(rescuer, "tasks recovered", after=at)[0] - at)
+            environment.until(lambda: logged(rescuer, "tasks recovered", after=at), "there is a leader")
+            note("leader frozen: next duty done", logged(rescuer, "tasks recovered", after=at)[0] - at)
         rerun = [result - at for result in environment.results(ids)]
     if who == "worker":
         for seconds in rerun:
@@ -258,9 +260,9 @@ def freeze(environment: Environment, victim: Process, who: str, note: Note) -> N
 
 
 def refused(process: Process) -> int:
-    """Count the late outcomes that it logged as refused, and the handlers that it dropped before."""
+    """Count the late outcomes that it logged as refused, and the handlers that it had stopped before."""
     told = [line for line in process.events() if line["event"] == "worker declared dead"]
-    return len(said(process, "stale outcome")) + sum(int(line["dropped"]) for line in told)
+    return len(logged(process, "stale outcome")) + sum(int(line["dropped"]) for line in told)
 
 
 def leaderless(environment: Environment, since: float, note: Note) -> None:
@@ -277,12 +279,12 @@ def leaderless(environment: Environment, since: float, note: Note) -> None:
 
 
 def black_holed(environment: Environment, rounds: int, note: Note) -> None:
-    """Every packet of a worker is dropped. It notices, stops its handlers, and comes back as a new worker."""
+    """Every packet of a worker is dropped. It notices that, stops its handlers, and comes back as a new worker."""
     leader = environment.hire("-q", "unused")
     environment.until(lambda: environment.leads(leader), "it leads")
     with Gate(environment.url) as gate:
         for _ in range(rounds):
-            # A new one each time: who has just told of a lost connection does not tell of the next at once.
+            # A new worker each time: a worker that has just logged a lost connection does not log the next one at once.
             victim = environment.hire("-q", "default", url=gate.url)
             ids = environment.run_all("drill.hold", FULL)
             rescuer = environment.hire("-q", "default")
@@ -291,8 +293,8 @@ def black_holed(environment: Environment, rounds: int, note: Note) -> None:
             gate.drop()
             for result in environment.results(ids):
                 note("worker black-holed: its tasks run again", result - at)
-            environment.until(lambda v=victim: said(v, "worker cut off"), "it is cut off")  # type: ignore[misc]
-            note("black-holed connection: noticed", said(victim, "connection lost", after=at)[0] - at)
+            environment.until(lambda v=victim: logged(v, "worker cut off"), "it is cut off")  # type: ignore[misc]
+            note("black-holed connection: noticed", logged(victim, "connection lost", after=at)[0] - at)
             gate.restore()
             rescuer.signal(signal.SIGTERM)
             assert rescuer.wait() == 0, rescuer.log
@@ -314,8 +316,8 @@ def ghost_claim(environment: Environment, rounds: int, note: Note) -> None:
                 at = time.time()
                 environment.until(lambda: not gate.after, "an answer is lost")
                 results = environment.results(ids)
-                # The answer that was lost may be that of a claim that found nothing: then once more.
-                if said(process, "ghosts released", after=at):
+                # The lost answer may belong to a claim that found no task. Then try once more.
+                if logged(process, "ghosts released", after=at):
                     break
             for moment, _ in results:
                 note("ghost claim: runs after all", moment - at)
@@ -324,7 +326,7 @@ def ghost_claim(environment: Environment, rounds: int, note: Note) -> None:
 
 @contextmanager
 def orphans(environment: Environment) -> Iterator[None]:
-    """Keep one orphan for the leader at any time; no claim takes it again at once."""
+    """Make sure that there is always an orphan for the leader to recover. Workers do not claim its queue."""
     task_id, over = environment.orphan(), threading.Event()
 
     def keep_on() -> None:

@@ -78,41 +78,47 @@ class Environment:
         """Start a worker process, through another URL if given; it may not serve yet."""
         log = self._directory / f"{next(self._numbers)}.log"
         given = {**self._settings, **(settings or {})}
-        # A clock of its own is preloaded: that takes an interpreter of its own.
+        # A preloaded library (the clock of faketime) needs a new interpreter.
         fresh = "LD_PRELOAD" in given
         process = begin_worker(url or self.url, log, *words, settings=given, app=APP, fresh=fresh)
         self.hired.append(process)
         return process
 
     def hire(
-        self, *words: str, url: str | None = None, lit: bool = True, settings: Mapping[str, str] | None = None
+        self,
+        *words: str,
+        url: str | None = None,
+        has_beacon: bool = True,
+        settings: Mapping[str, str] | None = None,
     ) -> Process:
         """Start a worker process. Return when it serves (and holds its beacon)."""
         process = self.start(*words, url=url, settings=settings)
-        self.wait_for_ready(process, lit=lit)
+        self.wait_for_ready(process, has_beacon=has_beacon)
         return process
 
-    def wait_for_ready(self, process: Process, *, lit: bool = True) -> None:
-        """Return when it has its row, and its beacon if it should have one."""
-        self.until(lambda: self.serves(process, lit=lit), f"worker {process.pid} is ready", of=process)
+    def wait_for_ready(self, process: Process, *, has_beacon: bool = True) -> None:
+        """Wait until it has its row, and its beacon if it should have one."""
+        self.until(
+            lambda: self.serves(process, has_beacon=has_beacon), f"worker {process.pid} is ready", of=process
+        )
 
-    def serves(self, process: Process, *, lit: bool = True) -> bool:
+    def serves(self, process: Process, *, has_beacon: bool = True) -> bool:
         """Return whether it is a live worker."""
         return bool(
             self.ask(
                 "SELECT 1 FROM orchestrator.workers"
                 " WHERE pid = %s AND state = 'running' AND (beacon IS NOT NULL OR NOT %s)",
                 process.pid,
-                lit,
+                has_beacon,
             )
         )
 
     def leads(self, process: Process) -> bool:
-        """Return whether it leads, by the table."""
+        """Return whether it is the leader, by the table."""
         return bool(self.ask("SELECT 1 FROM orchestrator.workers WHERE pid = %s AND is_leader", process.pid))
 
     def id_of(self, process: Process) -> UUID:
-        """Return its present or last id."""
+        """Return its current or last id."""
         ((worker_id,),) = self.ask(
             "SELECT id FROM orchestrator.workers WHERE pid = %s ORDER BY started_at DESC LIMIT 1", process.pid
         )
@@ -142,7 +148,7 @@ class Environment:
         return self.statuses(ids) == {status: len(ids)}
 
     def run_all(self, kind: str, times: int, **payload: Any) -> list[int]:
-        """Enqueue, and return when all of them run."""
+        """Enqueue, and wait until all of these tasks run. Return their ids."""
         ids = self.enqueue(kind, times, **payload)
         self.until(lambda: self.are(ids, "running"), f"{times} {kind} run")
         return ids
@@ -158,7 +164,7 @@ class Environment:
         ]
 
     def losses(self, ids: Sequence[int]) -> list[tuple[Any, ...]]:
-        """Return each one's attempt and losses."""
+        """Return the attempt and the losses of each task."""
         return self.ask("SELECT attempt, losses FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
 
     def lost(self, ids: Sequence[int]) -> list[tuple[Any, ...]]:
@@ -170,7 +176,7 @@ class Environment:
         )
 
     def orphan(self) -> int:
-        """Add a task that a missing worker has claimed: for the leader's next duty."""
+        """Add a task that a missing worker has claimed. The leader's next duty takes it back."""
         (task_id,) = self.enqueue("drill.stamp", queue="orphans")
         self.orphan_again(task_id)
         return task_id
@@ -214,7 +220,7 @@ def environment(url: str, directory: Path, settings: dict[str, str]) -> Iterator
         made.close()
 
 
-def said(process: Process, event: str, *, after: float = 0.0) -> list[float]:
+def logged(process: Process, event: str, *, after: float = 0.0) -> list[float]:
     """Return the times when it logged this event."""
     moments = [
         datetime.fromisoformat(line["timestamp"].replace("Z", "+00:00")).timestamp()

@@ -51,7 +51,7 @@ class Pair:
             connection.execute("SELECT pg_reload_conf()")
 
     def fail_over(self) -> None:
-        """The primary dies, and the standby takes its place."""
+        """Kill the primary, and promote the standby."""
         self.primary.kill()
         self.standby.promote()
 
@@ -80,7 +80,7 @@ def close(standby: Standby) -> None:
 
 
 class Producer:
-    """Writes an order and enqueues its task, until it is stopped; keeps a journal of the answers."""
+    """Writes an order and enqueues its task, until it is stopped. Records which answers it got."""
 
     def __init__(self, url: str, *, queue: str = "default") -> None:
         self._url = url
@@ -104,7 +104,7 @@ class Producer:
 
     def _run(self) -> None:
         number = 0
-        # Ends: it is told to stop.
+        # Ends with the `with` block.
         while not self._over.is_set():
             with (
                 suppress(psycopg.OperationalError),
@@ -148,15 +148,15 @@ def is_drained(environment: Environment) -> bool:
     return not environment.ask("SELECT 1 FROM orchestrator.tasks_live WHERE type = 'drill.book' LIMIT 1")
 
 
-class Way:
-    """The way to the present primary, through proxies that can be closed."""
+class ClosableUrl:
+    """A URL of the current primary, through proxies that can be closed."""
 
     def __init__(self, both: Pair) -> None:
         self._gates = [Gate(server.url()) for server in (both.primary, both.standby)]
         hosts = ",".join(gate.url.partition("@")[2].partition("/")[0] for gate in self._gates)
         self.url = f"{both.url.partition('@')[0]}@{hosts}/{both.url.rpartition('/')[2]}"
 
-    def __enter__(self) -> "Way":
+    def __enter__(self) -> "ClosableUrl":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,4 +1,4 @@
-"""A proxy in front of the server that can be closed: it refuses connections, or it is a real black hole.
+"""A proxy that can be closed: it refuses connections, or it drops every packet like a real black hole.
 
 The black hole of tests/proxy.py swallows data, but its kernel still acknowledges every packet, so the guards of a
 connection (tcp_user_timeout, keepalives) notice nothing. Here a socket filter drops the packets themselves: no
@@ -23,7 +23,7 @@ class Gate(Proxy):
     """A proxy that can drop everything."""
 
     def __init__(self, url: str) -> None:
-        self.knocks = 0
+        self.connection_attempts = 0
         self._shut = False
         super().__init__(url)
 
@@ -37,13 +37,13 @@ class Gate(Proxy):
         self._shut = False
 
     def drop(self) -> None:
-        """Drop every packet from now on: the network is away, without any error. The server keeps its sessions."""
+        """Drop every packet from now on, without any error. The server keeps its sessions."""
         for end in (self._listener, *(link.client for link in tuple(self.links))):
             with suppress(OSError):
                 end.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, FILTER)
 
     def restore(self) -> None:
-        """The network is back; neither side knows the old connections."""
+        """Let packets pass again. Neither side knows the old connections any more."""
         with suppress(OSError):
             self._listener.setsockopt(socket.SOL_SOCKET, SO_DETACH_FILTER, 0)
         self.cut()
@@ -52,7 +52,7 @@ class Gate(Proxy):
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                self.knocks += 1
+                self.connection_attempts += 1
                 if (server := self._reached()) is None:
                     client.close()
                 else:

@@ -11,11 +11,11 @@ from tests.servers import Server, private
 from tests.worker.processes import Process
 
 WORKERS = 4
-# A little more than dead_after: when the server is old enough for verdicts again.
+# A little more than dead_after: then the server is old enough, and workers can be declared dead again.
 OLD_ENOUGH_SECONDS = 36.0
 HELD = 5
 
-BARS = {
+LIMITS = {
     "PostgreSQL restarted (fast): each worker claims again": 5.0,
     "PostgreSQL crashed (immediate): each worker claims again": 5.0,
     "PostgreSQL killed (-9): each worker claims again": 5.0,
@@ -27,7 +27,7 @@ BARS = {
 
 
 def restarts(directory: Path, rounds: int, note: Note) -> None:
-    """Every way for a server to end, several times; running tasks go on."""
+    """End the server in every way, several times. Running tasks go on."""
     directory.mkdir()
     with private(folder=directory) as server, environment(server.url(), directory, {}) as made:
         workers = [made.start("-q", f"default,own{n}") for n in range(WORKERS)]
@@ -35,7 +35,7 @@ def restarts(directory: Path, rounds: int, note: Note) -> None:
             made.wait_for_ready(process)
         held = [made.enqueue("drill.hold", queue=f"own{n}")[0] for n in range(WORKERS) for _ in range(HELD)]
         made.until(lambda: made.are(held, "running"), "they run")
-        for name in BARS:
+        for name in LIMITS:
             if "restarted" in name or "crashed" in name or "killed" in name:
                 for _ in range(rounds):
                     end(server, name)
@@ -76,7 +76,7 @@ def away(made: Environment, minutes: float, note: Note) -> None:
         for process in workers:
             made.wait_for_ready(process)
         made.run_all("drill.hold", HELD)
-        # Something for the heap to get used to.
+        # The memory should have grown to its usual size before it is measured.
         made.results(made.enqueue("drill.stamp", 2000), seconds=60)
         be_away(workers, gates, minutes, note)
         at = time.time()
@@ -92,15 +92,20 @@ def away(made: Environment, minutes: float, note: Note) -> None:
 
 def be_away(workers: list[Process], gates: list[Gate], minutes: float, note: Note) -> None:
     """Close the proxies for this time, and note what each worker did meanwhile."""
-    before = [(resident_mib(p), len(lines(p)), g.knocks) for p, g in zip(workers, gates, strict=True)]
+    before = [
+        (resident_mib(p), len(lines(p)), g.connection_attempts) for p, g in zip(workers, gates, strict=True)
+    ]
     for gate in gates:
         gate.shut()
     time.sleep(minutes * 60)
-    for process, gate, (memory, said, knocks) in zip(workers, gates, before, strict=True):
+    for process, gate, (memory, said, connection_attempts) in zip(workers, gates, before, strict=True):
         note("PostgreSQL away: memory grown by MiB", resident_mib(process) - memory)
-        # Half a minute may have the lines of a whole one: what is said once is said at its beginning.
+        # Lines that are logged only once come at the beginning, so half a minute may have all lines of a minute.
         note("PostgreSQL away: log lines a minute", (len(lines(process)) - said) / max(1.0, minutes))
-        note("PostgreSQL away: connection attempts a second", (gate.knocks - knocks) / (minutes * 60))
+        note(
+            "PostgreSQL away: connection attempts a second",
+            (gate.connection_attempts - connection_attempts) / (minutes * 60),
+        )
     for gate in gates:
         gate.open()
 

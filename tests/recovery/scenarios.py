@@ -1,7 +1,7 @@
 """Five scenarios for the comparison of queues, each under a steady load of 500 tasks/s, with default settings: the time
 from the end of the fault until the fleet completes at least 98 % of its rate before.
 
-Also: every acknowledged task is completed in the end, and there is no other task.
+In the end every acknowledged task is completed, and there is no other task, except those in doubt.
 """
 
 import random
@@ -28,14 +28,15 @@ SHARE = 0.98
 BASE_SECONDS = 5
 FAULT_SECONDS = 10.0
 WATCHED_SECONDS = 14
-# As many in a row, on average, the first of them nearly: one good second is no recovery, and no two are alike.
+# The average of so many seconds must reach the rate, and the first of them nearly: one good second is no recovery, and
+# the rate of single seconds varies.
 LASTING = 3
 NEARLY = 0.9
 MAX_CONNECTIONS = 60
 YOUNG_SECONDS = 31.0
 NEVER = 999.0
 
-OUST: LiteralString = """
+FREE_A_CONNECTION: LiteralString = """
 SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'orchestrator%' LIMIT 1
 """
 
@@ -44,11 +45,11 @@ KILLED_BACKENDS = "backends killed 2/s, 500 tasks/s: at 98 % again"
 EXHAUSTED = "connections exhausted, 500 tasks/s: at 98 % again"
 CRASHED = "PostgreSQL crashed, 500 tasks/s: at 98 % again"
 KILLED_WORKERS = "workers killed, 500 tasks/s: at 98 % again"
-BARS = dict.fromkeys((RESTARTED, KILLED_BACKENDS, EXHAUSTED, CRASHED, KILLED_WORKERS), 10.0)
+LIMITS = dict.fromkeys((RESTARTED, KILLED_BACKENDS, EXHAUSTED, CRASHED, KILLED_WORKERS), 10.0)
 
 
 class Load:
-    """Enqueues at a steady rate, at any state of the server; counts the acknowledged tasks, and those in doubt."""
+    """Enqueues at a steady rate, in any state of the server. Counts the acknowledged tasks, and those in doubt."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -66,13 +67,13 @@ class Load:
 
     def _run(self) -> None:
         share, due = int(TASKS_A_SECOND * TICK_SECONDS), time.monotonic()
-        # Ends: it is told to stop.
+        # Ends with the `with` block.
         while not self._over.is_set():
             with (
                 suppress(psycopg.OperationalError),
                 psycopg.connect(self._url, autocommit=True) as connection,
             ):
-                # What could not be sent in its time is not made up for: the load is steady.
+                # Tasks that could not be sent in time are not sent later: the load is steady.
                 due = time.monotonic()
                 while not self._over.wait(max(0.0, due - time.monotonic())):
                     due += TICK_SECONDS
@@ -95,15 +96,15 @@ class Scene:
         self.fleet: list[Process] = [made.hire() for _ in range(WORKERS)]
 
     def restart(self) -> None:
-        """It stops cleanly, and comes back."""
+        """Restart the server (fast)."""
         self.server.restart("fast")
 
     def crash(self) -> None:
-        """It ends at once, and recovers."""
+        """Stop the server at once (immediate), and start it: it recovers."""
         self.server.restart("immediate")
 
     def kill_backends(self) -> None:
-        """Twice a second a session of any client is ended."""
+        """Twice a second, end a session of any client."""
         for _ in range(int(FAULT_SECONDS * 2)):
             self.environment.ask(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE backend_type = 'client backend'"
@@ -112,21 +113,21 @@ class Scene:
             time.sleep(0.5)
 
     def exhaust(self) -> None:
-        """Other clients take every connection, also those of the fleet."""
+        """Take every connection with other clients, also those of the fleet."""
         taken: list[psycopg.Connection] = []
         deadline = time.monotonic() + FAULT_SECONDS
         while time.monotonic() < deadline:
             with suppress(psycopg.OperationalError):
                 taken.append(psycopg.connect(self.server.url(), autocommit=True, application_name="stranger"))
                 continue
-            rows = taken[0].execute(OUST).fetchall()
+            rows = taken[0].execute(FREE_A_CONNECTION).fetchall()
             if not rows:
                 time.sleep(0.05)
         for connection in taken:
             connection.close()
 
     def kill_workers(self) -> None:
-        """Every two seconds one is killed, and another one started."""
+        """Every two seconds, kill a worker and start another one."""
         for _ in range(int(FAULT_SECONDS / 2)):
             victim = self.fleet.pop(random.randrange(WORKERS))  # noqa: S311 - no secret
             victim.kill()
@@ -144,7 +145,7 @@ FAULTS: dict[str, Callable[[Scene], None]] = {
 
 
 def scenarios(directory: Path, rounds: int, note: Note) -> None:
-    """Every scenario several times, one after another, on one server."""
+    """Run every scenario several times, one after another, on one server."""
     directory.mkdir()
     settings = {"max_connections": str(MAX_CONNECTIONS)}
     with (
@@ -162,7 +163,7 @@ def one(scene: Scene, name: str, strike: Callable[[], None], note: Note) -> None
     made = scene.environment
     made.ask("DELETE FROM orchestrator.tasks_done")
     if name == KILLED_WORKERS:
-        # Before that, who is killed is missed by its beat alone.
+        # On a younger server a missing beacon has no effect, and only a late beat shows a dead worker.
         made.until(lambda: is_old(made), "the server is old enough")
     with Load(scene.server.url()) as load:
         made.until(lambda: load.acknowledged > TASKS_A_SECOND, "the load is on")

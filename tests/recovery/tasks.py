@@ -15,7 +15,7 @@ app = Orchestrator()
 
 @app.task(name="drill.hold", timeout=3600)
 async def hold(context: Context, seconds: float = 3000) -> float:
-    """Run long at first; later return at once, with the time."""
+    """Run long in the first attempt. In later attempts, return the time at once."""
     if context.attempt == 1:
         await asyncio.sleep(seconds)
     return time.time()
@@ -23,7 +23,7 @@ async def hold(context: Context, seconds: float = 3000) -> float:
 
 @app.task(name="drill.nap")
 async def nap(seconds: float) -> None:
-    """Take a moment each time."""
+    """Run for this time in each attempt."""
     await asyncio.sleep(seconds)
 
 
@@ -43,7 +43,7 @@ async def stumble(context: Context, after: float) -> float:
 
 @app.task(name="drill.poison", max_attempts=10)
 async def poison(struck: str) -> None:
-    """Kill the process, at a time when every task that has begun is known to have begun."""
+    """Kill the process, when every started task has recorded its start."""
     async with await psycopg.AsyncConnection.connect(app.config.database_url, autocommit=True) as connection:
         await connection.execute("SELECT orchestrator.pause_queue('default')")
     await asyncio.sleep(0.1)
@@ -53,7 +53,7 @@ async def poison(struck: str) -> None:
 
 @app.task(name="drill.innocent", max_attempts=10)
 async def innocent(context: Context, book: str, struck: str, seconds: float) -> None:
-    """First record that this attempt began. Then run for a while, and until the poison has killed once."""
+    """First record that this attempt began. Then run for this time, and until the poison has killed a process."""
     write_down(book, f"{context.id} {context.attempt}\n")
     await asyncio.sleep(seconds)
     await asyncio.to_thread(appeared, Path(struck))

@@ -7,7 +7,7 @@ from psycopg.conninfo import make_conninfo
 
 from tests.recovery.conftest import old_enough
 from tests.recovery.drills import orphans
-from tests.recovery.environment import Environment, said
+from tests.recovery.environment import Environment, logged
 from tests.worker.processes import Process
 
 JUMPING: LiteralString = """
@@ -36,13 +36,13 @@ CREATE TRIGGER test_act AFTER UPDATE ON orchestrator.tasks_live
 FOR EACH ROW WHEN (OLD.lease = 7 AND NEW.lease IS NULL) EXECUTE FUNCTION orchestrator.test_act();
 """
 HELD = 3
-# So that a beat is due only after two rounds of a duty: who was merely not looked at in time is no loss.
+# A beat is due only after two rounds of a duty, so that a delayed beat alone does not declare a worker dead.
 CALM = {"ORCHESTRATOR_HEARTBEAT_SECONDS": "2", "ORCHESTRATOR_DEAD_AFTER_SECONDS": "6"}
 
 
 def test_a_jump_of_the_clock_voids_no_live_lease(quick: Environment) -> None:
-    """An hour ahead, and back: although a live worker cannot beat before the first look with the new time. A worker
-    that dies later is found as usual."""
+    """The clock jumps an hour ahead, and back. The leader reads the new time before a live worker can beat again. A
+    worker that dies later is found as usual."""
     quick.ask(JUMPING)
     workers = [quick.start("-q", queue, settings=CALM) for queue in ("unused", "unused")]
     victim = quick.start("-q", "default", "-c", str(HELD), settings=CALM)
@@ -71,10 +71,10 @@ def test_a_jump_of_the_clock_voids_no_live_lease(quick: Environment) -> None:
 
 
 def another_duty(environment: Environment, workers: list[Process]) -> None:
-    """Return when one of these has taken a task back from now on."""
+    """Wait until one of these workers takes a task back."""
 
     def done() -> int:
-        return sum(len(said(process, "tasks recovered")) for process in workers)
+        return sum(len(logged(process, "tasks recovered")) for process in workers)
 
     before = done()
     environment.until(lambda: done() > before, "a duty is done")
@@ -91,8 +91,8 @@ def has_beaten(environment: Environment, pid: int) -> bool:
 
 
 def test_two_leaders_whose_clocks_are_an_hour_apart_never_act_in_one_term(quick: Environment) -> None:
-    """Each finds the other's term impossible, and takes the lead again and again. The one that acts has a term of
-    its own."""
+    """Each finds the other's term impossible, and takes the lead again and again. Each duty belongs to a term of its
+    own leader."""
     quick.ask(DISAGREEING)
     workers = {
         ahead: quick.start("-q", "unused", url=make_conninfo(quick.url, options=f"-c test.ahead={ahead}"))

@@ -21,9 +21,10 @@ SINCE = "SELECT orchestrator.up_since()"
 
 
 def test_a_lease_that_a_crash_lost_is_never_used_again() -> None:
-    """Claimed, crashed, claimed by another: no task has one lease twice, and the outcome of the first is refused."""
+    """A worker claims, the server crashes, another worker claims. No task has one lease twice, and the outcome under
+    the first lease is refused."""
     leases: list[tuple[int, int]] = []
-    # The claim waits in memory until the crash, for certain.
+    # With this delay the claim is certainly still in memory at the crash.
     with servers.private(settings={"wal_writer_delay": "10s"}) as server:
         with psycopg.connect(server.url(), autocommit=True) as connection:
             connection.execute(
@@ -47,8 +48,9 @@ def test_a_lease_that_a_crash_lost_is_never_used_again() -> None:
     assert (set(), {task.id for task in again}) == (late, written)
 
 
-def test_a_server_is_young_again_when_a_backend_was_killed() -> None:
-    """It recovers without a restart, and all beacons were lost at once: no worker is declared dead because of that."""
+def test_the_uptime_begins_again_when_a_backend_was_killed() -> None:
+    """The server recovers without a restart, and all beacons are lost at once. The new uptime keeps workers from being
+    declared dead because of that."""
     with servers.private() as server:
         with psycopg.connect(server.url(), autocommit=True) as connection:
             before = connection.execute(SINCE).fetchone()
@@ -59,7 +61,7 @@ def test_a_server_is_young_again_when_a_backend_was_killed() -> None:
 
 
 def since(server: servers.Server) -> tuple[object, ...] | None:
-    """Return since when it is up; None while it is not."""
+    """Return the start of its uptime, or None while it is down."""
     with suppress(psycopg.OperationalError), psycopg.connect(server.url(), autocommit=True) as connection:
         return connection.execute(SINCE).fetchone()
     return None

@@ -1,4 +1,4 @@
-"""The disk is full: a tablespace on a small file system, and a file of ours that takes the rest of it."""
+"""The disk is full: a tablespace is on a small file system, and another file takes the rest of the space."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ TASKS = 200
 DUE, DUE_IN_SECONDS = 2000, 1.5
 FILLER_BYTES = 6000
 LOG_LINES_MAX = 12
-# Nobody is to be declared dead for beats that find no room.
+# No worker should be declared dead because its beats cannot be written.
 SETTINGS = {**QUICK, "ORCHESTRATOR_DEAD_AFTER_SECONDS": "60"}
 
 
@@ -32,23 +32,23 @@ class Disk:
         self._ballast = path / "ballast"
 
     def fill(self) -> None:
-        """Leave no room at all."""
+        """Fill the disk completely."""
         with self._ballast.open("ab", buffering=0) as file:
             try:
-                # Ends: there is no room any more.
+                # Ends when the disk is full.
                 while True:
                     file.write(bytes(4096))
             except OSError:
                 return
 
     def empty(self) -> None:
-        """Give the room back."""
+        """Free the space."""
         self._ballast.unlink()
 
 
 @pytest.fixture
 def disk() -> Iterator[Disk]:
-    """Mounted for this test alone."""
+    """A small file system, mounted for this test only."""
     with servers.temporary_directory() as directory:
         path = directory / "disk"
         path.mkdir()
@@ -77,8 +77,8 @@ def here(disk: Disk, tmp_path: Path) -> Iterator[Environment]:
 
 
 def test_a_full_disk_fails_the_enqueue_stops_the_claims_and_heals(disk: Disk, here: Environment) -> None:
-    """What was acknowledged is done when there is room again, once; what was refused is not there, and was said to be
-    refused, in the caller's transaction and by our own error. The worker lives, and does not fill the log."""
+    """Acknowledged tasks run once when there is space again. Refused tasks do not exist, and the caller gets an
+    error: that of PostgreSQL in SQL, ours in Python. The worker stays alive, and does not fill the log."""
     worker = here.hire()
     here.results(here.enqueue("drill.stamp", TASKS))
     app = Orchestrator(here.url)
@@ -96,7 +96,7 @@ def test_a_full_disk_fails_the_enqueue_stops_the_claims_and_heals(disk: Disk, he
         DatabaseUnavailable, lambda: app.enqueue("drill.stamp", {}, metadata={"filler": filler()}).id
     )
     acknowledged += in_sql + in_python
-    here.until(lambda: said(worker), "it finds no room to claim", of=worker)
+    here.until(lambda: disk_full_lines(worker), "it finds no space to claim", of=worker)
     stuck = len(acknowledged) - here.statuses(acknowledged).get("completed", 0)
     app.close()
 
@@ -106,20 +106,20 @@ def test_a_full_disk_fails_the_enqueue_stops_the_claims_and_heals(disk: Disk, he
 
     assert stuck
     assert "nothing was enqueued" in words
-    assert said(worker) <= LOG_LINES_MAX, worker.log
+    assert disk_full_lines(worker) <= LOG_LINES_MAX, worker.log
     assert {(1, 0)} == set(here.losses(acknowledged))
     assert [(2 * TASKS + len(acknowledged),)] == here.ask("SELECT count(*) FROM orchestrator.tasks")
 
 
-def said(worker: Process) -> int:
-    """Count the lines in which it says that there is no room."""
+def disk_full_lines(worker: Process) -> int:
+    """Count its log lines about the full disk."""
     return sum("could not extend" in str(line) for line in lines(worker))
 
 
 def enqueue_until(refused: type[Exception], enqueue: Callable[[], int]) -> tuple[list[int], str]:
-    """Enqueue until that is refused; return what was acknowledged, and the words."""
+    """Enqueue until it is refused. Return the acknowledged ids, and the message of the error."""
     ids: list[int] = []
-    # Ends: nothing gives room back.
+    # Ends when the disk is full.
     while True:
         try:
             ids.append(enqueue())
@@ -128,5 +128,5 @@ def enqueue_until(refused: type[Exception], enqueue: Callable[[], int]) -> tuple
 
 
 def filler() -> str:
-    """Return what no compression makes small."""
+    """Return text that compression does not make smaller."""
     return os.urandom(FILLER_BYTES // 2).hex()

@@ -12,8 +12,8 @@ from orchestrator.maintain.recover import Recovery, recover
 from orchestrator.worker.beat_report import ask
 from tests.patience import eventually
 from tests.recovery import failover
-from tests.recovery.environment import Environment, environment, said
-from tests.recovery.failover import Pair, Producer, Way, order
+from tests.recovery.environment import Environment, environment, logged
+from tests.recovery.failover import ClosableUrl, Pair, Producer, order
 from tests.standby import position
 from tests.worker.running import value
 
@@ -22,7 +22,7 @@ OLD_SECONDS = 5.0
 SETTINGS = {
     "ORCHESTRATOR_POLL_SECONDS": "0.2",
     "ORCHESTRATOR_HEARTBEAT_SECONDS": "0.5",
-    # To promote a standby takes a while on a busy machine.
+    # The promotion of a standby takes some time on a busy machine.
     "ORCHESTRATOR_DEAD_AFTER_SECONDS": "30",
     "ORCHESTRATOR_TERM_SECONDS": "3",
 }
@@ -37,13 +37,13 @@ def both() -> Iterator[Pair]:
 
 @pytest.fixture
 def here(both: Pair, tmp_path: Path) -> Iterator[Environment]:
-    """Workers on whichever takes writes."""
+    """Workers on the server that accepts writes."""
     with environment(both.url, tmp_path, SETTINGS) as made:
         yield made
 
 
 def test_a_failover_to_a_synchronous_standby_loses_nothing(both: Pair, here: Environment) -> None:
-    """What was acknowledged is there, and done once; the workers find the new primary by themselves."""
+    """Every acknowledged task is there, and runs once. The workers find the new primary by themselves."""
     both.make_synchronous()
     with Producer(both.url) as producer:
         workers = [here.hire() for _ in range(2)]
@@ -61,13 +61,13 @@ def test_a_failover_to_a_synchronous_standby_loses_nothing(both: Pair, here: Env
 
 
 @pytest.mark.long
-def test_a_failover_to_an_asynchronous_standby_loses_only_postgres_own_loss(
+def test_a_failover_to_an_asynchronous_standby_loses_only_what_postgres_loses(
     both: Pair, here: Environment, tmp_path: Path
 ) -> None:
-    """Orders and tasks alike, to the last one; what is there is done once. An outcome from before, of a task whose
-    number is another's by now, is refused."""
+    """The same orders and tasks are lost; the remaining tasks run once. An outcome from before the failover is refused:
+    another task has the number of its task now."""
     door = tmp_path / "door"
-    with Way(both) as way:
+    with ClosableUrl(both) as way:
         worker = here.hire("-q", "default,stubborn", url=way.url)
         with psycopg.connect(both.primary.url(), autocommit=True) as connection:
             kept, lost = ([f"{what}-{n}" for n in range(ORDERS)] for what in ("kept", "lost"))
@@ -89,7 +89,7 @@ def test_a_failover_to_an_asynchronous_standby_loses_only_postgres_own_loss(
         while again < late:
             again, *_ = here.enqueue("drill.stamp", queue="unused")
         way.open()
-        here.until(lambda: said(worker, "stale outcome"), "what comes late is refused", of=worker)
+        here.until(lambda: logged(worker, "stale outcome"), "the late outcome is refused", of=worker)
         here.until(lambda: failover.is_drained(here), "all is done")
 
     assert late == again
@@ -100,8 +100,8 @@ def test_a_failover_to_an_asynchronous_standby_loses_only_postgres_own_loss(
 
 
 def test_a_server_that_has_just_taken_over_declares_no_worker_dead(both: Pair, here: Environment) -> None:
-    """Beacons do not come along in a failover, all are dark at once, and nobody could beat meanwhile; also where the
-    standby has been up for long."""
+    """After a failover all beacons are missing, and no worker could beat meanwhile. This also holds if the standby has
+    been up for a long time."""
     with psycopg.connect(both.standby.url(), autocommit=True) as connection:
         eventually(lambda: age_seconds(connection) > OLD_SECONDS, "the standby is old enough")
         here.ask(
@@ -112,8 +112,8 @@ def test_a_server_that_has_just_taken_over_declares_no_worker_dead(both: Pair, h
         )
         both.standby.wait_for(position(both.primary))
         both.fail_over()
-        # Less than the server's age, and by OLD_SECONDS more than has passed since the last transaction of the old
-        # primary: however long the failover has taken, only its look at that transaction makes the server young.
+        # Less than the server's uptime, and by OLD_SECONDS more than the time since the last transaction of the old
+        # primary. So only a check of that transaction spares the workers, however long the failover has taken.
         dead_after = age_seconds(connection)
         connection.execute(
             "UPDATE orchestrator.workers SET dead_after = make_interval(secs => %s)", [dead_after]
@@ -136,8 +136,8 @@ def age_seconds(connection: psycopg.Connection) -> float:
     return float(seconds)
 
 
-def test_workers_leave_a_primary_that_is_none_any_more(both: Pair, here: Environment) -> None:
-    """It still answers, and takes no writes: every connection goes to the other one, also the one that only listens."""
+def test_workers_leave_a_server_that_is_no_longer_the_primary(both: Pair, here: Environment) -> None:
+    """It still answers, but accepts no writes. All connections go to the new primary, also that which only listens."""
     worker = here.hire(settings={"ORCHESTRATOR_POLL_SECONDS": "60"})
     both.standby.promote()
     both.set("default_transaction_read_only = on")
@@ -154,12 +154,12 @@ def test_workers_leave_a_primary_that_is_none_any_more(both: Pair, here: Environ
 
 
 def has_left(old: Environment) -> bool:
-    """Tell whether no worker has a connection there."""
+    """Return whether no worker has a connection there."""
     return not old.ask("SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'orchestrator%%'")
 
 
 def sleeps(new: Environment) -> bool:
-    """Tell whether the worker asks to be rung."""
+    """Return whether the worker asks for notifications."""
     return bool(
         new.ask("SELECT 1 FROM orchestrator.workers WHERE idle_until > clock_timestamp() + interval '30 s'")
     )

@@ -7,14 +7,14 @@ from tests.recovery.environment import Environment
 HELD = 3
 
 
-def test_a_killed_worker_is_missed_long_before_its_beat_is_late(patient: Environment) -> None:
-    """Its beacon goes out with it: what it ran runs again, charged; what it had only claimed is not."""
+def test_a_killed_worker_is_declared_dead_long_before_its_beat_is_late(patient: Environment) -> None:
+    """Its beacon ends with it. Its running tasks run again, with a loss; its claimed tasks have no loss."""
     leader = patient.hire("-q", "unused")
     patient.until(lambda: patient.leads(leader), "it leads")
     victim = patient.hire("-q", "default", "-c", str(HELD))
     begun = patient.run_all("drill.hold", HELD)
     gone = patient.id_of(victim)
-    # As if it had died between the two statements of a claim.
+    # The state of a worker that died after a claim, before it started the task.
     (claimed,) = patient.enqueue("drill.stamp")
     patient.ask(
         "UPDATE orchestrator.tasks_live SET status = 'claimed', lease = 7, attempt = 1, claimed_at = now(),"
@@ -29,11 +29,12 @@ def test_a_killed_worker_is_missed_long_before_its_beat_is_late(patient: Environ
 
     assert [(2, 1)] * HELD + [(1, 0)] == patient.losses([*begun, claimed])
     assert [(task_id, 1, gone) for task_id in begun] == patient.lost([*begun, claimed])
-    assert before_its_beat_was_late(patient)
+    assert was_declared_dead_by_its_beacon(patient)
 
 
 def test_a_killed_leader_is_replaced_before_its_term_is_over(patient: Environment) -> None:
-    """By whoever sees its beacon dark; then its tasks are taken back, as any dead worker's."""
+    """The worker that misses its beacon replaces it. Then the leader's tasks are taken back, like those of any dead
+    worker."""
     victim = patient.hire("-q", "default", "-c", str(HELD))
     patient.until(lambda: patient.leads(victim), "it leads")
     begun = patient.run_all("drill.hold", HELD)
@@ -52,11 +53,11 @@ def test_a_killed_leader_is_replaced_before_its_term_is_over(patient: Environmen
     assert (True, True) == (early, newer)
     assert [(2, 1)] * HELD == patient.losses(begun)
     assert [(task_id, 1, gone) for task_id in begun] == patient.lost(begun)
-    assert before_its_beat_was_late(patient)
+    assert was_declared_dead_by_its_beacon(patient)
 
 
-def before_its_beat_was_late(environment: Environment) -> bool:
-    """Tell whether the verdict on the one dead worker was given by its beacon."""
+def was_declared_dead_by_its_beacon(environment: Environment) -> bool:
+    """Return whether the one dead worker was declared dead because of its beacon."""
     ((beacon,),) = environment.ask(
         "SELECT a.finished_at - w.beat_at < interval '7 s' FROM orchestrator.workers AS w"
         " JOIN orchestrator.attempts AS a ON a.worker_id = w.id WHERE w.state = 'dead' LIMIT 1"
@@ -65,7 +66,7 @@ def before_its_beat_was_late(environment: Environment) -> bool:
 
 
 def test_a_clean_exit_leaves_nothing_claimed_or_running(quick: Environment) -> None:
-    """In the middle of a burst, the leader too; what was finished never runs again."""
+    """The workers stop in the middle of a burst, also the leader. Finished tasks never run again."""
     workers = [quick.start("-c", "50") for _ in range(2)]
     for process in workers:
         quick.wait_for_ready(process)

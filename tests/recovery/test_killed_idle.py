@@ -8,8 +8,8 @@ from tests.worker.processes import Process
 
 
 def test_no_notification_for_a_worker_that_was_declared_dead(quick: Environment) -> None:
-    """A NOTIFY makes its producer wait for every other: until the verdict they ring for nobody, after it no
-    more, though the mark was good for longer."""
+    """A NOTIFY makes producers wait for each other. Until the worker is declared dead, they notify in vain. Afterwards
+    they do not, although the mark in its row would be valid for longer."""
     leader = quick.hire("-q", "unused")
     quick.until(lambda: quick.leads(leader), "it leads")
     victim = quick.hire("-q", "default")

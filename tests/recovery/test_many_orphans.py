@@ -16,7 +16,7 @@ ALONE = {"ORCHESTRATOR_DEAD_AFTER_SECONDS": "3600", "ORCHESTRATOR_TERM_SECONDS":
 
 @pytest.mark.parametrize("orphans", [5_000, long(50_000)])
 def test_orphans_come_back_in_rounds_while_others_go_on_claiming(quick: Environment, orphans: int) -> None:
-    """No round takes more than a thousand; a claim next to them is never blocked."""
+    """No round takes back more than a thousand tasks. A claim at the same time is never blocked."""
     quick.ask(
         "INSERT INTO orchestrator.tasks (type, queue) SELECT 'drill.stamp', 'busy' FROM generate_series(1, 5000)"
     )
@@ -33,7 +33,7 @@ def test_orphans_come_back_in_rounds_while_others_go_on_claiming(quick: Environm
     )
     longest = 0.0
     with closing(Mate(quick.url)) as mate:
-        # Nobody else is to be declared dead: who claims here does not beat. A round may take half a term.
+        # No other worker should be declared dead: the claiming worker here does not beat. A round may take half a term.
         leader = quick.start("-q", "unused", settings=ALONE)
 
         def all_are_back() -> bool:

@@ -1,7 +1,7 @@
 """Real clocks that move by an hour, in both directions: the server's, while it runs, and that of a worker's host.
 
-tests/recovery/test_clocks.py moves what the product asks for the time; here everything is moved that a clock may reach:
-the server's own timers, its statistics, the time of its start. Long: test_clocks.py has the same promises.
+tests/recovery/test_clocks.py replaces the function that the product asks for the time. Here the clock itself moves, and
+with it the server's own timers, its statistics, the time of its start. Long: test_clocks.py checks the same promises.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ import pytest
 
 from orchestrator.postgres import embedded_folder
 from tests import faketime, servers
-from tests.recovery.environment import Environment, environment, said
+from tests.recovery.environment import Environment, environment, logged
 from tests.worker.processes import QUICK
 
 HOUR = 3600
 TASKS = 50
 HELD = 3
-# A beat is due in good time, though the clock is looked at once a second.
+# Beats come in time, although the processes read the clock only once a second.
 CALM = {**QUICK, "ORCHESTRATOR_HEARTBEAT_SECONDS": "1", "ORCHESTRATOR_DEAD_AFTER_SECONDS": "10"}
 LEDGER: LiteralString = "CREATE TABLE ledger (task_id bigint NOT NULL, key text NOT NULL)"
 
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.long, pytest.mark.skipif(faketime.LIBRARY is None, rea
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """Where the server lives, and its clock."""
+    """The folder of the server and its clock."""
     with servers.temporary_directory() as directory:
         directory.chmod(0o755)
         yield directory
@@ -46,7 +46,7 @@ def clock(directory: Path) -> faketime.Jumping:
 
 @pytest.fixture
 def here(clock: faketime.Jumping, directory: Path, tmp_path: Path) -> Iterator[Environment]:
-    """A database on a server that goes by that clock."""
+    """A database on a server with that clock."""
     programs, faked = embedded_folder.binaries(), clock.environment
     with (
         servers.private(programs, folder=directory, environment=faked) as server,
@@ -57,7 +57,7 @@ def here(clock: faketime.Jumping, directory: Path, tmp_path: Path) -> Iterator[E
 
 
 def test_the_servers_clock_is_moved_by_an_hour_both_ways(here: Environment, clock: faketime.Jumping) -> None:
-    """Who holds tasks keeps them, what comes is done once, and who dies after that is missed as ever."""
+    """A worker keeps its tasks, new tasks run once, and a worker that dies afterwards is found as usual."""
     leader = here.hire("-q", "unused")
     holder = here.hire("-q", "held")
     worker = here.hire()
@@ -80,17 +80,17 @@ def test_the_servers_clock_is_moved_by_an_hour_both_ways(here: Environment, cloc
 
     assert [(task_id, 1, ids[1]) for task_id in held] == here.lost(held)
     assert [(3 * TASKS, 3 * TASKS)] == here.ask("SELECT count(*), count(DISTINCT task_id) FROM ledger")
-    assert [] == [line for p in (leader, holder, worker) for line in said(p, "worker declared dead")]
+    assert [] == [line for p in (leader, holder, worker) for line in logged(p, "worker declared dead")]
 
 
 def now(here: Environment) -> float:
-    """Return what the server takes for the present."""
+    """Return the server's time."""
     ((seconds,),) = here.ask("SELECT extract(epoch FROM clock_timestamp())::float")
     return float(seconds)
 
 
 def all_have_beaten(here: Environment) -> bool:
-    """Tell whether every living worker's last beat is a recent one."""
+    """Return whether the last beat of every live worker is recent."""
     return not here.ask(
         "SELECT 1 FROM orchestrator.workers WHERE state = 'running'"
         " AND abs(extract(epoch FROM beat_at - clock_timestamp())) > 3"
@@ -98,7 +98,7 @@ def all_have_beaten(here: Environment) -> bool:
 
 
 def test_the_clock_of_a_workers_host_is_an_hour_off(quick: Environment) -> None:
-    """Ahead or behind, it works beside others and leads; what is to come later comes when the database says."""
+    """Ahead or behind, it works beside others and leads. Delayed tasks run at the time of the database."""
     quick.ask(LEDGER)
     offsets = {"ahead": HOUR, "behind": -HOUR}
     wrong = {
@@ -127,4 +127,4 @@ def test_the_clock_of_a_workers_host_is_an_hour_off(quick: Environment) -> None:
     assert [] == quick.ask(EARLY, later)
     assert [(TASKS, TASKS)] == quick.ask("SELECT count(*), count(DISTINCT task_id) FROM ledger")
     assert [("running",)] * 3 == quick.ask("SELECT state FROM orchestrator.workers")
-    assert [] == [line for p in (right, *wrong.values()) for line in said(p, "worker declared dead")]
+    assert [] == [line for p in (right, *wrong.values()) for line in logged(p, "worker declared dead")]

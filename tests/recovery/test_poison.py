@@ -11,8 +11,8 @@ INNOCENTS = 100
 def test_a_task_that_kills_workers_becomes_a_dead_letter_after_three_losses_alone_and_others_do_not(
     quick: Environment, tmp_path: Path
 ) -> None:
-    """Its dead letter names the workers that it killed. The other tasks complete; their losses are only of attempts
-    that had begun."""
+    """Its dead letter names the workers that it killed. The other tasks complete, and have losses only for attempts
+    that had started."""
     book = tmp_path / "book"
     struck = str(tmp_path / "struck")
     innocents = quick.enqueue("drill.innocent", SLOTS - 1, book=str(book), struck=struck, seconds=0.2)
@@ -22,7 +22,7 @@ def test_a_task_that_kills_workers_becomes_a_dead_letter_after_three_losses_alon
     workers = [quick.start("-c", str(SLOTS)) for _ in range(2)]
 
     def all_over() -> bool:
-        """Hire another for each that died, as any supervisor does."""
+        """Replace each dead worker, like a supervisor does."""
         for n, process in enumerate(workers):
             if process.popen.poll() is not None:
                 workers[n] = quick.start("-c", str(SLOTS))
@@ -43,4 +43,4 @@ def test_a_task_that_kills_workers_becomes_a_dead_letter_after_three_losses_alon
     assert begun == {(task_id, n) for task_id, last in attempts.items() for n in range(1, last + 1)}
     for *_, worker_id in killed[2:]:
         assert quick.ask("SELECT count(*) FROM orchestrator.attempts WHERE worker_id = %s AND task_id <> %s",
-            worker_id, poison) == [(0,)], "from the third on they went alone"  # fmt: skip
+            worker_id, poison) == [(0,)], "from the third loss on it ran alone"  # fmt: skip

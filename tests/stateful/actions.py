@@ -1,8 +1,9 @@
-"""The possible next actions, how often each occurs, and their arguments: a deck of actions.
+"""The possible next actions, their frequencies, and their arguments: a deck of actions.
 
-There is one deck and not a hypothesis rule for each action, because hypothesis leaves out about half of its rules in
-each story, and a story without claims or without recovery finds nothing. Measured over 200 stories of 50 steps: 275
-claims with rules, 2,052 with a deck. A number names the task, claim or term; the newest is 0.
+There is one deck and not a hypothesis rule for each action, because hypothesis omits about half of its rules in each
+story, and a story without claims or without recovery finds nothing. Measured over 200 stories of 50 steps: 275
+claims with rules, 2,052 with a deck. A number
+chooses the task, claim or term; 0 is the newest.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from orchestrator.task.outcome import (
 from tests.stateful.words import QUEUES, Edit, Order
 
 FAULT = Fault("ValueError", "it failed")
-UNKNOWN_TYPE = Fault("UnknownType", "who?")
+UNKNOWN_TYPE = Fault("UnknownType", "unknown")
 STATUSES = [
     "pending",
     "cancelled",
@@ -66,13 +67,13 @@ QUEUE = st.sampled_from(QUEUES)
 OFTEN = st.sampled_from([True, True, True, False])
 SELDOM = st.sampled_from([False, False, False, True])
 NUMBERS = st.integers(0, 9)
-# Whole numbers on both sides of every limit: term 10, timeout's margin 15, death 30, timeout 60, key and backoff 60.
+# Values on both sides of every limit: term 10, margin of the timeout 15, dead_after 30, timeout 60, key and backoff 60.
 PASSING = st.sampled_from([1, 5, 10, 15, 29, 30, 31, 60, 75, 76, 300, 3600])
 
 
 @dataclass(frozen=True, slots=True)
-class Deed:
-    """A method of the machine, and what it is called with."""
+class Action:
+    """A method of the machine, and its arguments."""
 
     name: str
     given: dict[str, Any]
@@ -81,9 +82,9 @@ class Deed:
         return f"{self.name}({', '.join(f'{name}={self.given[name]!r}' for name in sorted(self.given))})"
 
 
-# weight, name, what it is given
+# weight, name, strategies of the arguments
 DECK: list[tuple[int, str, dict[str, st.SearchStrategy[Any]]]] = [
-    # First, as the simplest: what a story does not need is cut down to this, and then cut out.
+    # The first one is the simplest for hypothesis: it replaces an unnecessary action by this one, and then removes it.
     (1, "rest", {}),
     (8, "claim", {"name": NAMES, "queues": SERVED, "size": st.integers(1, 3),
                   "then": st.sampled_from(["begin", "begin", "wait", "its answer is lost"])}),
@@ -98,8 +99,8 @@ DECK: list[tuple[int, str, dict[str, st.SearchStrategy[Any]]]] = [
     (2, "elect", {"name": NAMES, "does": OFTEN}),
     (1, "resign", {"leadership": NUMBERS}),
     (2, "do_the_duties", {"leadership": NUMBERS}),
-    (3, "fall_silent", {"name": NAMES, "seconds": st.sampled_from([31, 30, 76]), "returns": OFTEN}),
-    (2, "die_of_a_task", {"name": NAMES, "times": st.integers(1, 3)}),
+    (3, "stop_beating", {"name": NAMES, "seconds": st.sampled_from([31, 30, 76]), "returns": OFTEN}),
+    (2, "be_killed_by_a_task", {"name": NAMES, "times": st.integers(1, 3)}),
     (3, "time_passes", {"seconds": PASSING, "beating": st.sampled_from(["abc", "ab", "c", ""]), "sweeps": OFTEN}),
     (1, "clock_is_set_back", {"seconds": PASSING}),
     (2, "update_to_nonsense", {"task": NUMBERS}),
@@ -114,5 +115,7 @@ DECK: list[tuple[int, str, dict[str, st.SearchStrategy[Any]]]] = [
     (1, "set_queue", {"queue": QUEUE, "state": st.sampled_from(["active", "active", "paused", "draining"])}),
 ]  # fmt: skip
 
-GIVEN = {name: st.builds(Deed, st.just(name), st.fixed_dictionaries(given)) for _, name, given in DECK}
-DEEDS = st.sampled_from([name for weight, name, _ in DECK for _ in range(weight)]).flatmap(GIVEN.__getitem__)
+GIVEN = {name: st.builds(Action, st.just(name), st.fixed_dictionaries(given)) for _, name, given in DECK}
+ACTIONS = st.sampled_from([name for weight, name, _ in DECK for _ in range(weight)]).flatmap(
+    GIVEN.__getitem__
+)

@@ -1,7 +1,7 @@
-"""Run a station without an event loop: on a connection that answers at once, a coroutine runs to its end.
+"""Run a coroutine of the product without an event loop: on a connection that answers at once, it runs to its end.
 
-The stations are the product's own coroutines, and they wait only for their connection. This takes a third of the
-time of a loop, and a story of fifty steps takes a twentieth of a second.
+The coroutines wait only for their connection. This takes a third of the time of a loop, and a story of fifty steps
+takes a twentieth of a second.
 """
 
 from collections.abc import AsyncIterator, Coroutine
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class AtOnce:
-    """As much of an asynchronous connection as the stations use, on a plain one."""
+    """The part of an asynchronous connection that the coroutines use, on a plain connection."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
@@ -62,7 +62,7 @@ class Answers:
 
 
 def at_once(station: Coroutine[Any, Any, T]) -> T:
-    """Run it through."""
+    """Run the coroutine to its end, and return its result."""
     try:
         station.send(None)
     except StopIteration as end:

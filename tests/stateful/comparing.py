@@ -4,7 +4,7 @@ from tests.stateful.words import Row, Snapshot
 
 
 def differences(expected: Snapshot, found: Snapshot) -> list[str]:
-    """Say in words where they differ."""
+    """Return the differences as text."""
     return [
         line
         for table in expected
@@ -15,7 +15,7 @@ def differences(expected: Snapshot, found: Snapshot) -> list[str]:
 
 def unequal(table: str, expected: list[Row], found: list[Row]) -> list[str]:
     if table == "attempts":
-        # In what order one statement writes several is left open.
+        # One statement may write several of these rows in any order.
         expected, found = sorted(expected, key=repr_of), sorted(found, key=repr_of)
     lines = [
         f"{table}: {column} is {there[column]}, not {row[column]}, in {there}"

@@ -1,4 +1,4 @@
-"""The database behind the interface of the reference, with the product's own stations, duties and functions.
+"""The database behind the interface of the reference, with the product's own statements, duties and functions.
 
 The whole test has two sessions, one for workers and one for manual changes. The steps run one after the other, so a
 session for each worker would show nothing more. Between two examples the tables are emptied, which takes a hundredth of
@@ -50,43 +50,43 @@ from tests.stateful.words import (
 TYPE = "letter"
 CONFIG = Config(term_seconds=TERM_SECONDS, dead_after_seconds=DEAD_AFTER_SECONDS)
 DUTY_SECONDS = 5.0
-# The clock may go a day in either direction; the machine keeps it there.
+# The machine keeps the clock within a day of the start, in either direction.
 LEAF_DAYS = range(-1, 3)
 
 
-class Undone(Exception):
-    """Ends a transaction that is to be rolled back."""
+class RollBack(Exception):
+    """Raised to roll back a transaction."""
 
 
 class Database:
-    """The same questions as the reference's, put to PostgreSQL."""
+    """The methods of the reference, executed by PostgreSQL."""
 
-    def __init__(self, worker: psycopg.Connection, hand: psycopg.Connection) -> None:
+    def __init__(self, worker: psycopg.Connection, operator: psycopg.Connection) -> None:
         self._worker = worker
-        self._hand = hand
+        self._operator = operator
         self._station = cast(Connection, AtOnce(worker))
         worker.execute(SETTINGS)
-        hand.execute(REPLACEMENT.encode())
-        hand.execute(statements.DECLARE, [TYPE, BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS])
+        operator.execute(REPLACEMENT.encode())
+        operator.execute(statements.DECLARE, [TYPE, BACKOFF_BASE_SECONDS, BACKOFF_CAP_SECONDS])
         for queue in QUEUES:
-            hand.execute(statements.ADD_QUEUE, [queue])
+            operator.execute(statements.ADD_QUEUE, [queue])
         for day in LEAF_DAYS:
-            hand.execute(statements.ADD_LEAF, [(ZERO + timedelta(days=day)).date()])
+            operator.execute(statements.ADD_LEAF, [(ZERO + timedelta(days=day)).date()])
 
     def reset(self) -> None:
-        """Begin anew."""
-        self._hand.execute(statements.RESET)
+        """Delete all rows, and set the clock to its start."""
+        self._operator.execute(statements.RESET)
         self.set_clock(0)
 
     def snapshot(self) -> Snapshot:
-        """Return all there is, as rows, in the shape of the reference."""
+        """Return the whole content as rows, in the form of the reference."""
         names = ("tasks", "workers", "keys", "queues", "attempts", "audit")
-        row = self._hand.execute(statements.READ, prepare=True).fetchone()
+        row = self._operator.execute(statements.READ, prepare=True).fetchone()
         assert row is not None
         return dict(zip(names, row, strict=True))
 
     def set_clock(self, now: int) -> None:
-        self._hand.execute(statements.SET_CLOCK, [moment(now)])
+        self._operator.execute(statements.SET_CLOCK, [moment(now)])
 
     # Producers
 
@@ -99,19 +99,19 @@ class Database:
     def enqueue_undone(self, order: Order) -> int:
         answer = 0
         try:
-            with self._hand.transaction():
+            with self._operator.transaction():
                 answer = self.enqueue(order)
-                raise Undone
-        except Undone:
+                raise RollBack
+        except RollBack:
             return answer
 
     def enqueue_after_undone(self, undone: Order, kept: Order) -> int:
-        with self._hand.transaction():
+        with self._operator.transaction():
             try:
-                with self._hand.transaction():
+                with self._operator.transaction():
                     self.enqueue(undone)
-                    raise Undone
-            except (Undone, Refused):
+                    raise RollBack
+            except (RollBack, Refused):
                 return self.enqueue(kept)
 
     # Workers
@@ -176,7 +176,7 @@ class Database:
             config=CONFIG,
         )  # fmt: skip
 
-    # The lead
+    # The leader
 
     def elect(self, worker: int) -> Leadership | None:
         term = lead.elect(self._worker, worker_id=UUID(int=worker), term_seconds=TERM_SECONDS)
@@ -203,7 +203,7 @@ class Database:
         except lead.TermOver:
             raise Refused(TERM_OVER) from None
 
-    # Hands
+    # Manual changes
 
     def edit(self, task_ids: Sequence[int], edit: Edit) -> None:
         self._update(sql.SQL("id = ANY (%(ids)s)"), edit, {"ids": list(task_ids)})
@@ -222,13 +222,13 @@ class Database:
         return int(self._ask(statements.REQUEUE_WHERE, given))
 
     def delete(self, task_id: int) -> None:
-        self._hand.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [task_id])
+        self._operator.execute("DELETE FROM orchestrator.tasks WHERE id = %s", [task_id])
 
     def set_queue(self, queue: str, state: str) -> None:
         self._ask(statements.QUEUE_STATES[state], {"queue": queue})
 
     def erase_worker(self, worker: int) -> None:
-        self._hand.execute("DELETE FROM orchestrator.workers WHERE id = %s", [UUID(int=worker)])
+        self._operator.execute("DELETE FROM orchestrator.workers WHERE id = %s", [UUID(int=worker)])
 
     def _update(self, where: sql.SQL, edit: Edit, given: dict[str, Any]) -> None:
         columns = {name: value for name, value in asdict(edit).items() if value is not None}
@@ -246,7 +246,7 @@ class Database:
 
     def _do(self, query: sql.SQL | sql.Composed, given: Mapping[str, Any]) -> psycopg.Cursor:
         try:
-            return self._hand.execute(query, given)
+            return self._operator.execute(query, given)
         except psycopg.Error as error:
             raise Refused(error.sqlstate) from error
 
@@ -260,5 +260,5 @@ def received(task: Claimed, worker: int) -> Claim:
 
 
 def held(claimed: Claim) -> Claimed:
-    """As much of a task as its worker needs to write an outcome."""
+    """Return the part of a task that its worker needs to write an outcome."""
     return unknown(id=claimed.task, lease=claimed.lease, queue="?", type=TYPE, attempt=claimed.attempt)

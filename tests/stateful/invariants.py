@@ -9,7 +9,7 @@ from tests.stateful.words import Row, Snapshot
 
 
 class History:
-    """What is remembered over a whole example: the rows before, the leases, and how far the terms have come."""
+    """The state kept during an example: the rows before the step, the used leases, and the last term."""
 
     def __init__(self) -> None:
         self._before: dict[int, Row] = {}
@@ -18,7 +18,7 @@ class History:
         self._terms = Terms()
 
     def faults(self, found: Snapshot, *, who: ChangedBy, deleted: set[int]) -> list[str]:
-        """Return what is wrong with this step, in words."""
+        """Return the violations of this step, as text."""
         tasks = {task["id"]: task | {"worker_id": task["worker"]} for task in found["tasks"]}
         wrong = [*self._tasks(tasks, who, deleted), *self._leaders(found), *keys(found, tasks)]
         self._before = tasks
@@ -46,7 +46,7 @@ def keys(found: Snapshot, tasks: dict[int, Row]) -> Iterator[str]:
     holders = {key["key"]: key["task"] for key in found["keys"]}
     for key, holder in holders.items():
         if holder not in tasks:
-            yield f"I11: the key {key} is held by task {holder}, which is gone"
+            yield f"I11: the key {key} is held by task {holder}, which does not exist"
         latest = max((n for n, task in tasks.items() if task["key"] == key), default=None)
         if latest != holder:
             yield f"I11: the key {key} is held by task {holder}, and task {latest} has it"

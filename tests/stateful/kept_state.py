@@ -1,4 +1,4 @@
-"""The reference as producers and workers see it: what is kept, and the results of attempts."""
+"""The stored state of the reference, and the effects of producers and workers."""
 
 import copy
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ DAY_SECONDS = 86_400
 
 @dataclass
 class Kept:
-    """Everything there is, and what each deed makes of it."""
+    """All stored rows, and the effect of each call on them."""
 
     now: int = 0
     drawn: int = 0
@@ -46,7 +46,7 @@ class Kept:
     audit: list[Row] = field(default_factory=list)
 
     def snapshot(self) -> Snapshot:
-        """Return all of it, as rows."""
+        """Return the whole state as rows."""
         return {
             "tasks": [self.tasks[n].row() for n in sorted(self.tasks)],
             "workers": [self.workers[n].row() for n in sorted(self.workers)],
@@ -70,7 +70,7 @@ class Kept:
         return self._put(order, order.window)
 
     def insert(self, order: Order) -> int:
-        """The same by a bare INSERT: a key that is taken is an error, and its window a day."""
+        """The same by a plain INSERT: a key that is taken is an error, and a key is kept for a day."""
         self.drawn += 1
         if self.queues[order.queue] == "draining":
             raise Refused("OR003")
@@ -79,13 +79,13 @@ class Kept:
         return self._put(order, DAY_SECONDS)
 
     def enqueue_undone(self, order: Order) -> int:
-        """Rolled back: a number was drawn, nothing else was."""
+        """Enqueue, and roll back: only the number of the task stays used."""
         answer = copy.deepcopy(self)
         self.drawn += 1
         return answer.enqueue(order)
 
     def enqueue_after_undone(self, undone: Order, kept: Order) -> int:
-        """One order rolled back to a savepoint, then another in the same transaction."""
+        """Roll back one order to a savepoint, then enqueue another in the same transaction."""
         self.drawn += 1
         return self.enqueue(kept)
 
@@ -168,7 +168,7 @@ class Kept:
             return Beaten(False, False, None, (), leads, holds)
         if beats:
             me.beat_at = self.now
-            # Who drains is to resign, and lets the term run out if it could not.
+            # A draining worker does not renew its term: it should resign, or its term ends.
             me.state = "draining" if draining else me.state
             if me.leads_at(self.now) and me.state == "running":
                 me.leader_until = self.now + TERM_SECONDS
@@ -198,7 +198,7 @@ class Kept:
         return status if status in FINISHED else f"requeued, it is {status}"
 
     def _held(self, claim: Claim) -> Task | None:
-        """The task, if this lease still allows to write it."""
+        """Return the task if this lease is valid."""
         task = self.tasks.get(claim.task)
         return task if task and task.status in LEASED and task.lease == claim.lease else None
 

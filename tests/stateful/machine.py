@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from orchestrator.task.outcome import DeadLettered, End, Failed, Released
 from orchestrator.task.status import ChangedBy
-from tests.stateful.actions import DEEDS, STATUSES, Deed
+from tests.stateful.actions import ACTIONS, STATUSES, Action
 from tests.stateful.comparing import differences
 from tests.stateful.database import Database
 from tests.stateful.invariants import History
@@ -22,13 +22,13 @@ from tests.stateful.manual_update import edited
 from tests.stateful.model import Model
 from tests.stateful.words import QUEUES, Beaten, Claim, Edit, Leadership, Order, Refused
 
-# The leaves of tasks_done go no further (database.py).
+# There are leaves of tasks_done for this time only (database.py).
 FURTHEST_SECONDS = 86_400
 
 
 @dataclass
 class Process:
-    """What a worker's process knows: who it is, and what it holds."""
+    """What a worker's process knows: its id, and the tasks that it holds."""
 
     worker: int
     held: list[Claim] = field(default_factory=list)
@@ -44,30 +44,30 @@ class Machine(RuleBasedStateMachine):
         self.history = History()
         self.tasks: list[int] = []
         self.claims: list[Claim] = []
-        self.reigns: list[Leadership] = []
+        self.leaderships: list[Leadership] = []
         self.deleted: set[int] = set()
         self.leases = 1000
         self.registered = 0
         database.reset()
         self.processes = {name: self.started() for name in "abc"}
 
-    @rule(deed=DEEDS)
-    def step(self, deed: Deed) -> None:
-        """Do it, to the task, claim or reign that is meant; to none, if there is none yet."""
-        given = dict(deed.given)
-        for name, things in (("task", self.tasks), ("claim", self.claims), ("leadership", self.reigns)):
+    @rule(action=ACTIONS)
+    def step(self, action: Action) -> None:
+        """Call the method, with the chosen task, claim or leadership. If there is none yet, do nothing."""
+        given = dict(action.given)
+        for name, things in (("task", self.tasks), ("claim", self.claims), ("leadership", self.leaderships)):
             if name in given and not things:
                 return
             if name in given:
                 given[name] = things[-1 - given[name] % len(things)]
-        if given != deed.given:
-            note(f"    # {Deed(deed.name, given)}")
-        getattr(self, deed.name)(**given)
+        if given != action.given:
+            note(f"    # {Action(action.name, given)}")
+        getattr(self, action.name)(**given)
 
-    # What both are asked
+    # The comparison
 
     def same(self, ask: Callable[[Any], Any], *, by: ChangedBy = ChangedBy.WORKER) -> Any:
-        """Ask the reference and the database: the same answer, or the same refusal; and all is as it should be."""
+        """Call the reference and the database. Check that both give the same answer or refusal, and check all rows."""
         told = self.answered(ask)
         self.found = self.database.snapshot()
         wrong = differences(self.model.snapshot(), self.found)
@@ -77,7 +77,7 @@ class Machine(RuleBasedStateMachine):
 
     def answered(self, ask: Callable[[Any], Any]) -> Any:
         expected, actual = answer(ask, self.model), answer(ask, self.database)
-        assert expected == actual, f"expected {expected}, and the database says {actual}"
+        assert expected == actual, f"expected {expected}, and the database returns {actual}"
         return actual
 
     # Producers
@@ -86,7 +86,7 @@ class Machine(RuleBasedStateMachine):
         self.made(self.same(lambda x: getattr(x, by)(order)))
 
     def roll_back(self, undone: Order, kept: Order | None) -> None:
-        """The whole transaction; or to a savepoint, and then another order."""
+        """Roll back the whole transaction, or roll back to a savepoint and enqueue another order."""
         if kept:
             self.made(self.same(lambda x: x.enqueue_after_undone(undone, kept)))
         else:
@@ -95,7 +95,7 @@ class Machine(RuleBasedStateMachine):
     # Workers
 
     def claim(self, name: str, queues: tuple[str, ...], size: int, then: str) -> None:
-        """Its answer may be lost: then the worker holds what it does not know of."""
+        """Claim tasks. If the answer is lost, the worker holds tasks that it does not know of."""
         self.leases += 1
         process, lease = self.processes[name], self.leases
         claims = self.same(lambda x: x.claim(process.worker, queues, size, lease))
@@ -110,17 +110,17 @@ class Machine(RuleBasedStateMachine):
         self.same(lambda x: x.begin([claim]))
 
     def finish(self, claim: Claim, end: End) -> None:
-        """In time or too late: a lease that is over changes nothing."""
+        """Finish in time or too late: under a void lease nothing changes."""
         before = self.found
         written = self.same(lambda x: x.finish([(claim, as_worker(claim, end))], claim.worker))
         if not written:
             late = differences(before, self.found)
-            assert not late, "I4: the lease was over\n" + "\n".join(late)
+            assert not late, "I4: the lease was void\n" + "\n".join(late)
         self.answered(lambda x: x.was_written(claim))
         self.let_go({claim})
 
     def finish_all(self, name: str, ends: tuple[End, ...]) -> None:
-        """All it holds in one batch, of each task the newest lease."""
+        """Finish all held tasks in one batch, each under its newest lease."""
         process = self.processes[name]
         newest = {claim.task: claim for claim in process.held}
         batch = [(claim, as_worker(claim, ends[n % 3])) for n, claim in enumerate(newest.values())]
@@ -132,7 +132,7 @@ class Machine(RuleBasedStateMachine):
         self.same(lambda x: x.beat(worker, beats=beats, draining=draining))
 
     def look(self, names: str) -> None:
-        """As workers do at their beats: drop what is lost, give back what they hold without knowing."""
+        """Do what workers do at their beats: drop lost tasks, and release tasks that they do not know of."""
         for name in names:
             self.look_at_leases(self.processes[name])
 
@@ -144,7 +144,7 @@ class Machine(RuleBasedStateMachine):
         assert {ghost.task for ghost in seen.ghosts} == given_back
 
     def end(self, name: str, how: str, returns: bool) -> None:
-        """Its process ends, and comes back under a new id, holding nothing; what it held is still in its old name."""
+        """End its process. It may start again under a new id, without tasks. Its tasks still have the old id."""
         worker = self.processes[name].worker
         if how == "deregisters":
             self.same(lambda x: x.deregister(worker))
@@ -153,13 +153,13 @@ class Machine(RuleBasedStateMachine):
         if returns:
             self.processes[name] = self.started()
 
-    # The lead
+    # The leader
 
     def elect(self, name: str, does: bool) -> None:
-        """And do the duties, if it leads."""
+        """Stand for election, and do the duties if it wins."""
         leadership: Leadership | None = self.same(lambda x: x.elect(self.processes[name].worker))
         if leadership:
-            self.reigns.append(leadership)
+            self.leaderships.append(leadership)
         if leadership and does:
             self.do_the_duties(leadership)
 
@@ -167,23 +167,23 @@ class Machine(RuleBasedStateMachine):
         self.same(lambda x: x.resign(leadership))
 
     def do_the_duties(self, leadership: Leadership) -> None:
-        """In a term that may be over."""
+        """Do the duties, in a term that may have ended."""
         self.same(lambda x: x.recover(leadership))
         self.same(lambda x: x.enforce_timeouts(leadership))
 
-    def fall_silent(self, name: str, seconds: int, returns: bool) -> None:
-        """A worker does not beat, another leads and takes back what it held; it comes back under a new id."""
+    def stop_beating(self, name: str, seconds: int, returns: bool) -> None:
+        """A worker does not beat. Another worker leads, and takes back its tasks. It starts again under a new id."""
         others = sorted({*"abc"} - {name})
         self.pass_time(seconds, others)
         self.elect(others[0], does=True)
         if returns:
             self.processes[name] = self.started()
 
-    def die_of_a_task(self, name: str, times: int) -> None:
-        """A task kills its process, and the next one, until it is given up."""
+    def be_killed_by_a_task(self, name: str, times: int) -> None:
+        """A task kills its process, and the next ones; it may become a dead letter."""
         for _ in range(times):
             self.claim(name, QUEUES, 1, "begin")
-            self.fall_silent(name, 31, returns=True)
+            self.stop_beating(name, 31, returns=True)
 
     # Time
 
@@ -195,13 +195,13 @@ class Machine(RuleBasedStateMachine):
     def clock_is_set_back(self, seconds: int) -> None:
         self.pass_time(-seconds, "")
 
-    # Hands
+    # Manual changes
 
     def update(self, task: int, edit: Edit) -> None:
         self.same(lambda x: x.edit([task], edit), by=ChangedBy.MANUAL)
 
     def update_to_nonsense(self, task: int) -> None:
-        """Every status that a hand may not set on it now: each is refused, and nothing changes."""
+        """Set every status that a manual change may not set now: each is refused, and nothing changes."""
         for status in STATUSES:
             old, edit = self.model.tasks.get(task), Edit(status=status)
             if old and answer(partial(edited, old, edit), self.model.now) == "refused: OR001":
@@ -213,7 +213,7 @@ class Machine(RuleBasedStateMachine):
         self.same(lambda x: x.edit([task], Edit(status=status, run_at=run_at)), by=ChangedBy.MANUAL)
 
     def update_all(self, queue: str, edit: Edit) -> None:
-        """One UPDATE of a whole queue: one task that refuses, and none is changed."""
+        """Change a whole queue in one UPDATE: if one task refuses, none changes."""
         self.same(lambda x: x.edit_queue(queue, edit), by=ChangedBy.MANUAL)
 
     def call(self, task: int, by: str) -> None:
@@ -232,7 +232,7 @@ class Machine(RuleBasedStateMachine):
     def rest(self) -> None:
         """Do nothing."""
 
-    # Steps of steps
+    # Parts of steps
 
     def started(self) -> Process:
         self.registered += 1
@@ -240,7 +240,7 @@ class Machine(RuleBasedStateMachine):
         return Process(self.registered)
 
     def made(self, told: int | str) -> None:
-        """Remember a task, if one was made or found."""
+        """Remember the task that was created or found, if any."""
         if isinstance(told, int) and told not in self.tasks:
             self.tasks.append(told)
 
@@ -256,23 +256,23 @@ class Machine(RuleBasedStateMachine):
         self.same(lambda x: None)
 
 
-def answer(ask: Callable[[Any], Any], whom: object) -> object:
+def answer(ask: Callable[[Any], Any], side: object) -> object:
     try:
-        return ask(whom)
+        return ask(side)
     except Refused as refused:
         return f"refused: {refused}"
 
 
-def update(whom: Model | Database, *, task: int, edit: Edit) -> None:
-    whom.edit([task], edit)
+def update(side: Model | Database, *, task: int, edit: Edit) -> None:
+    side.edit([task], edit)
 
 
-def beat(whom: Model | Database, *, worker: int) -> Beaten:
-    return whom.beat(worker, beats=True, draining=False)
+def beat(side: Model | Database, *, worker: int) -> Beaten:
+    return side.beat(worker, beats=True, draining=False)
 
 
 def as_worker(claim: Claim, end: End) -> End:
-    """What a worker makes of a failure when no attempt is left (execute/attempt.py)."""
+    """Return the outcome that a worker writes: a failure in the last attempt is a dead letter (execute/attempt.py)."""
     if isinstance(end, Failed) and claim.attempt >= claim.max_attempts:
         return DeadLettered(end.fault, end.kind)
     return end

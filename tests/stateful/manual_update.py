@@ -27,7 +27,7 @@ def edited(old: Task, edit: Edit, now: int) -> Task:
         and new.priority == old.priority
         and old.run_at <= now
     ):
-        # As the sweep would: it keeps its place.
+        # The same as a sweep: the task keeps its position.
         return new
     if new.status == old.status:
         return new
@@ -48,7 +48,7 @@ def edited(old: Task, edit: Edit, now: int) -> Task:
 
 
 def dated(new: Task, now: int, *, may: bool) -> Task:
-    """A new time decides between scheduled and pending, with any other changes."""
+    """A new run_at decides between scheduled and pending, also together with other changes."""
     if not may:
         raise Refused("OR001")
     if new.status in ("pending", "scheduled"):

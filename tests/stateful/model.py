@@ -1,7 +1,7 @@
 """The reference: the intended behaviour of the queue, on a dict of tasks.
 
-It follows the contract (DESIGN, the header of each .sql), not the statements: no locks, no leaves, no batches. It
-answers with the types of `words.py`, like the database (database.py), and `snapshot` is its whole content.
+It follows the contract (the header of each .sql), not the statements: no locks, no leaves, no batches. It answers with
+the types of `words.py`, like the database (database.py), and `snapshot` is its whole content.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ from tests.stateful.words import (
 class Model(Kept):
     """The stored state, and the effects of the leader and of manual changes."""
 
-    # The lead
+    # The leader
 
     def elect(self, worker: int) -> Leadership | None:
         leader = self._leader()
@@ -75,7 +75,7 @@ class Model(Kept):
                 continue
             over_at = task.started_at + task.timeout + TIMEOUT_MARGIN_SECONDS
             holder = self.workers.get(task.worker or 0)
-            # Who has not beaten since may hold the outcome, and is recovered if it does not come back.
+            # A worker that has not beaten since may hold the outcome. If it stays silent, recovery takes it back.
             if self.now > over_at and holder and holder.beat_at > over_at:
                 self._time_out(task)
         return False
@@ -87,7 +87,7 @@ class Model(Kept):
 
     def _orphan(self, task: Task) -> None:
         if task.status == "claimed":
-            # With a mark, by which it is marked running before it starts the next time.
+            # With an error: because of it, the next worker marks the task running before it starts it.
             return self._put_back(task, attempt=task.attempt - 1, error=task.error or "WorkerLost")
         self._record(task, "lost", "WorkerLost", worker=task.worker, lease=task.lease)
         if task.losses >= 4:
@@ -102,7 +102,7 @@ class Model(Kept):
         wait = min(BACKOFF_BASE_SECONDS * 2 ** (task.attempt - 1), BACKOFF_CAP_SECONDS)
         return self._put_back(task, after=wait, error="Timeout")
 
-    # Hands
+    # Manual changes
 
     def edit(self, task_ids: Sequence[int], edit: Edit) -> None:
         """One UPDATE of these tasks: all of them, or none."""
@@ -122,7 +122,7 @@ class Model(Kept):
                 self._write_down(action, new)
 
     def _return_key(self, key: str, to: int, returned: dict[str, int], after: Mapping[int, Task]) -> None:
-        """A cancelled task runs again: with its key, unless another task that is not cancelled has taken it since."""
+        """A cancelled task that runs again gets its key back, unless a task that is not cancelled has taken it."""
         held = self.keys.get(key)
         if held is None or held.expires_at <= self.now:
             return

@@ -8,13 +8,13 @@ from orchestrator.task.status import FINISHED
 
 Row = dict[str, Any]
 
-# An hour before midnight, so that some clocks cross it and some do not.
+# An hour before midnight, so that the clock crosses it in some stories.
 ZERO = datetime(2030, 6, 1, 23, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One task. Never changed, only replaced."""
+    """One task. A change makes a new object."""
 
     id: int
     queue: str
@@ -80,7 +80,7 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Which task has an idempotency key, and until when."""
+    """The task that has an idempotency key, and the end of this."""
 
     key: str
     task: int

@@ -2,7 +2,7 @@
 
 from typing import LiteralString
 
-# No spread, or the reference could not say when a retry is due.
+# No jitter, because the reference must know when a retry is due.
 DECLARE = """
 INSERT INTO orchestrator.types (name, backoff_base, backoff_factor, backoff_cap, backoff_jitter)
 VALUES (%s, make_interval(secs => %s), 2, make_interval(secs => %s), 0)

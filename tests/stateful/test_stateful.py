@@ -2,7 +2,7 @@
 
     ORCHESTRATOR_TEST_STATEFUL=40000 python -m pytest -m long tests/stateful
 
-The number is that of the stories. A failure is reported with the fewest steps that lead to it.
+The number is the number of stories. A failure is reported with the fewest steps that lead to it.
 """
 
 import os
@@ -20,8 +20,8 @@ from tests.tiers import long
 
 STORIES = os.environ.get("ORCHESTRATOR_TEST_STATEFUL")
 
-# Derandomized, and without a database of earlier finds: a check must not turn red by luck, in a commit that has
-# nothing to do with it. The long run is where luck is wanted.
+# Derandomized, and without a database of earlier failures: a check must not fail by chance, in an unrelated commit.
+# The long run uses chance.
 SETTINGS = settings(
     stateful_step_count=100 if STORIES else 50,
     derandomize=not STORIES,

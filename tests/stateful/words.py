@@ -16,13 +16,13 @@ TIMEOUT_MARGIN_SECONDS = 15
 BACKOFF_BASE_SECONDS = 60
 BACKOFF_CAP_SECONDS = 300
 
-# All that is looked at after each step: the rows of each table.
+# The rows of each table, compared after each step.
 Row = dict[str, Any]
 Snapshot = dict[str, list[Row]]
 
 
 class Refused(Exception):
-    """A refusal: with an SQLSTATE, or because the term was over."""
+    """A refusal: with an SQLSTATE, or because the term has ended."""
 
 
 TERM_OVER = "term over"

@@ -225,7 +225,7 @@ END
 $$;
 
 -- Drop the oldest leaf of tasks_done from which no queue keeps a task: its whole day is older than the longest
--- keep_finished, and older than the house's 7 days. Returns its name; NULL if no leaf is due, or if the due leaves are
+-- keep_finished, and older than the built-in 7 days. Returns its name; NULL if no leaf is due, or if the due leaves are
 -- in use: then it raises a NOTICE and changes nothing, and the caller's transaction goes on.
 -- Locks: the leaf, then tasks_done, ACCESS EXCLUSIVE both. DROP needs both locks, and so would DETACH; but each of the
 -- two locks tasks_done first, and would hold it, and so stop every finish, while it waits for a reader of the leaf.
@@ -286,7 +286,7 @@ END
 $$;
 
 -- Enqueue one task and return its id. If another task has the key, return that task's id.
--- Options that are not given come from the type, then the queue, then the house.
+-- Options that are not given come from the type, then the queue, then the built-in default.
 -- One query finds the defaults and writes the complete row into its leaf, past the root's triggers. If anything is
 -- unusual, the row goes through the triggers instead: fill_new_task names the fault, or accepts the row.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue(
@@ -342,7 +342,7 @@ BEGIN
         plain := (
             due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
-            -- generated: sound arguments of enqueue
+            -- generated: valid arguments of enqueue
             AND (enqueue.priority IS NULL OR enqueue.priority BETWEEN 0 AND 100)
             AND (enqueue.max_attempts IS NULL OR enqueue.max_attempts BETWEEN 1 AND 32767)
             AND (enqueue.timeout IS NULL OR enqueue.timeout BETWEEN interval '0' AND interval '100 years')
@@ -455,7 +455,7 @@ BEGIN
             AND NOT task.draining
             AND NOT task.due_twice AND task.delay_fits
             AND task.due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
-            -- generated: sound values of task
+            -- generated: valid values of task
             AND task.priority BETWEEN 0 AND 100
             AND task.max_attempts BETWEEN 1 AND 32767
             AND task.timeout BETWEEN interval '0' AND interval '100 years'
@@ -668,7 +668,7 @@ BEGIN
                 AND (a.key IS NULL OR char_length(a.key) BETWEEN 1 AND 500)
                 AND (a.delay IS NULL OR a.delay BETWEEN interval '0' AND interval '100 years')
                 AND (a.key_window IS NULL OR a.key_window > interval '0' AND a.key_window <= interval '100 years')
-                -- generated: sound members of a
+                -- generated: valid members of a
                 AND a.priority BETWEEN 0 AND 100
                 AND a.max_attempts BETWEEN 1 AND 32767
                 AND a.timeout BETWEEN interval '0' AND interval '100 years'
@@ -1435,8 +1435,8 @@ AS $$
 $$;
 
 -- Row trigger: complete and check a new task. A new task has no aging_us, which no producer may write. Columns that the
--- INSERT leaves out come from the type, then the queue, then the house. SECURITY DEFINER, because a producer may not
--- read these two tables, nor write keys.
+-- INSERT leaves out come from the type, then the queue, then the built-in default. SECURITY DEFINER, because a
+-- producer may not read these two tables, nor write keys.
 -- One query finds the defaults, whether a sleeping worker could run the task, and whether all is usual. Only if it is
 -- not, the rest looks for the fault. Expressions are expensive: each transaction pays for each of them anew, by its
 -- length.

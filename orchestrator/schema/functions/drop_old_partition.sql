@@ -1,5 +1,5 @@
 -- Drop the oldest leaf of tasks_done from which no queue keeps a task: its whole day is older than the longest
--- keep_finished, and older than the house's 7 days. Returns its name; NULL if no leaf is due, or if the due leaves are
+-- keep_finished, and older than the built-in 7 days. Returns its name; NULL if no leaf is due, or if the due leaves are
 -- in use: then it raises a NOTICE and changes nothing, and the caller's transaction goes on.
 -- Locks: the leaf, then tasks_done, ACCESS EXCLUSIVE both. DROP needs both locks, and so would DETACH; but each of the
 -- two locks tasks_done first, and would hold it, and so stop every finish, while it waits for a reader of the leaf.

@@ -1,5 +1,5 @@
 -- Enqueue one task and return its id. If another task has the key, return that task's id.
--- Options that are not given come from the type, then the queue, then the house.
+-- Options that are not given come from the type, then the queue, then the built-in default.
 -- One query finds the defaults and writes the complete row into its leaf, past the root's triggers. If anything is
 -- unusual, the row goes through the triggers instead: fill_new_task names the fault, or accepts the row.
 CREATE OR REPLACE FUNCTION orchestrator.enqueue(
@@ -55,7 +55,7 @@ BEGIN
         plain := (
             due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
             AND (enqueue.key IS NULL OR char_length(enqueue.key) BETWEEN 1 AND 500)
-            -- generated: sound arguments of enqueue
+            -- generated: valid arguments of enqueue
             AND (enqueue.priority IS NULL OR enqueue.priority BETWEEN 0 AND 100)
             AND (enqueue.max_attempts IS NULL OR enqueue.max_attempts BETWEEN 1 AND 32767)
             AND (enqueue.timeout IS NULL OR enqueue.timeout BETWEEN interval '0' AND interval '100 years')

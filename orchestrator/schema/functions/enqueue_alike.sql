@@ -52,7 +52,7 @@ BEGIN
             AND NOT task.draining
             AND NOT task.due_twice AND task.delay_fits
             AND task.due BETWEEN '1970-01-01 UTC' AND '9000-01-01 UTC'
-            -- generated: sound values of task
+            -- generated: valid values of task
             AND task.priority BETWEEN 0 AND 100
             AND task.max_attempts BETWEEN 1 AND 32767
             AND task.timeout BETWEEN interval '0' AND interval '100 years'

@@ -47,7 +47,7 @@ BEGIN
                 AND (a.key IS NULL OR char_length(a.key) BETWEEN 1 AND 500)
                 AND (a.delay IS NULL OR a.delay BETWEEN interval '0' AND interval '100 years')
                 AND (a.key_window IS NULL OR a.key_window > interval '0' AND a.key_window <= interval '100 years')
-                -- generated: sound members of a
+                -- generated: valid members of a
                 AND a.priority BETWEEN 0 AND 100
                 AND a.max_attempts BETWEEN 1 AND 32767
                 AND a.timeout BETWEEN interval '0' AND interval '100 years'

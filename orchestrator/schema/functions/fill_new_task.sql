@@ -1,6 +1,6 @@
 -- Row trigger: complete and check a new task. A new task has no aging_us, which no producer may write. Columns that the
--- INSERT leaves out come from the type, then the queue, then the house. SECURITY DEFINER, because a producer may not
--- read these two tables, nor write keys.
+-- INSERT leaves out come from the type, then the queue, then the built-in default. SECURITY DEFINER, because a
+-- producer may not read these two tables, nor write keys.
 -- One query finds the defaults, whether a sleeping worker could run the task, and whether all is usual. Only if it is
 -- not, the rest looks for the fault. Expressions are expensive: each transaction pays for each of them anew, by its
 -- length.

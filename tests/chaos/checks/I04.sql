@@ -10,10 +10,10 @@ WHERE g.event IN ('stale outcome', 'lease lost', 'worker declared dead', 'worker
 GROUP BY g.event;
 SELECT e.task_id, format('lease %s of %s was ended by %s (%s)', e.lease, e.holder, e.who, e.purpose) AS what
 FROM chaos.ends_of_leases AS e
-WHERE NOT e.is_hand AND e.purpose NOT IN ('orchestrator lead', 'orchestrator housekeeping')
+WHERE NOT e.is_manual AND e.purpose NOT IN ('orchestrator lead', 'orchestrator housekeeping')
     AND e.who IS DISTINCT FROM e.holder
 UNION ALL
-SELECT s.task_id, format('%s wrote an outcome of a task that nobody held: %s → %s', s.who, s.old_status, s.new_status)
+SELECT s.task_id, format('%s wrote an outcome of a task that no worker held: %s → %s', s.who, s.old_status, s.new_status)
 FROM chaos.steps AS s
 WHERE s.old_lease IS NULL AND s.purpose IN ('orchestrator outcomes', 'orchestrator transactions')
 UNION ALL
@@ -25,9 +25,9 @@ SELECT a.task_id, format('a failure made %s was accepted under %s', a.error ->> 
 FROM orchestrator.attempts AS a
 WHERE a.error ->> 'message' LIKE 'under lease %' AND a.error ->> 'message' <> 'under lease ' || a.lease
 UNION ALL
-SELECT e.task_id, format('lease %s was ended by somebody who is no worker, no leader and no hand: %s', e.lease, e.purpose)
+SELECT e.task_id, format('lease %s was ended by a session of no worker, leader or operator: %s', e.lease, e.purpose)
 FROM chaos.ends_of_leases AS e
-WHERE NOT e.is_hand AND (e.who IS NULL OR e.purpose NOT LIKE 'orchestrator %')
+WHERE NOT e.is_manual AND (e.who IS NULL OR e.purpose NOT LIKE 'orchestrator %')
 UNION ALL
 SELECT l.task_id, format('returned in %s under lease %s, which was taken, and its worker was not told', l.who, l.lease)
 FROM chaos.late AS l

@@ -1,6 +1,6 @@
 SELECT 'completions' AS label, count(*) AS number FROM chaos.steps AS s WHERE s.new_status = 'completed'
 UNION ALL
-SELECT 'led back from an end by hand', count(*) FROM chaos.steps AS s
+SELECT 'manual requeues of ended tasks', count(*) FROM chaos.steps AS s
 WHERE s.old_status IN ('completed', 'cancelled', 'dead_letter') AND s.new_status IS NOT NULL
 UNION ALL
 SELECT 'effects in the completing transaction', count(*) FROM chaos.effects

@@ -7,7 +7,7 @@ UNION ALL
 SELECT 'cause: ' || coalesce(e.cause, 'NONE'), count(*) FROM chaos.ends_of_leases AS e WHERE e.cause IS DISTINCT FROM 'completed'
 GROUP BY e.cause
 UNION ALL
-SELECT 'under a lease that nobody gave: excused by a crash', count(*) FROM chaos.orphans AS o WHERE o.is_excused
+SELECT 'under a lease that no claim gave: excused by a crash', count(*) FROM chaos.orphans AS o WHERE o.is_excused
 UNION ALL
 SELECT '… whose worker was frozen then', count(*) FROM chaos.orphans AS o WHERE o.is_excused AND o.was_frozen
 ORDER BY 1;
@@ -17,7 +17,7 @@ SELECT e.task_id, format(
 FROM chaos.ends_of_leases AS e
 WHERE e.cause IS NULL
 UNION ALL
-SELECT o.task_id, format('ran under lease %s, which nobody gave, and no crash forgot', o.lease)
+SELECT o.task_id, format('ran under lease %s, which no claim gave, and no crash forgot', o.lease)
 FROM chaos.orphans AS o
 WHERE NOT o.is_excused
 UNION ALL

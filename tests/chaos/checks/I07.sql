@@ -4,7 +4,7 @@ SELECT 'processes ended', count(*) FROM chaos.ends
 UNION ALL
 SELECT 'could not start: the server was away', count(*) FROM chaos.ends AS e
 WHERE NOT e.expected AND e.status = 1
-    AND NOT EXISTS (SELECT FROM chaos.told AS t WHERE t.who = e.who AND t.event = 'worker started')
+    AND NOT EXISTS (SELECT FROM chaos.worker_events AS t WHERE t.who = e.who AND t.event = 'worker started')
 UNION ALL
 SELECT 'told to stop, and could not write all', count(*) FROM chaos.ends AS e
 WHERE e.expected AND e.status = 1
@@ -16,7 +16,7 @@ SELECT NULL, format('%s ended by itself with status %s', e.who, e.status)
 FROM chaos.ends AS e
 WHERE NOT e.expected
     AND NOT (
-        e.status = 1 AND NOT EXISTS (SELECT FROM chaos.told AS t WHERE t.who = e.who AND t.event = 'worker started')
+        e.status = 1 AND NOT EXISTS (SELECT FROM chaos.worker_events AS t WHERE t.who = e.who AND t.event = 'worker started')
     )
     AND NOT (e.status = -9 AND EXISTS (
         SELECT FROM chaos.ledger AS l

@@ -20,7 +20,7 @@ returned AS (
     ) AS p
     GROUP BY p.hold
 ),
--- A task that is gone was deleted by hand: then it had ended, or that ended it.
+-- A task that is gone was deleted manually: then it had ended, or that ended it.
 ended AS (
     SELECT b.task_id % 16 AS gate, count(*) AS ended, count(*) FILTER (WHERE t.status IS DISTINCT FROM 'completed') AS not_well
     FROM chaos.births AS b
