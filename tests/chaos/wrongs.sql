@@ -200,7 +200,7 @@ INSERT INTO chaos.metrics VALUES ('w1.1', 'orchestrator_stale_writes_rejected_to
 -- I15: more is counted as taken back than was
 INSERT INTO chaos.metrics VALUES ('w1.1', 'orchestrator_tasks_recovered_total', 7);
 
--- I16: a step that nobody may take
+-- I16: a step that no actor may take
 UPDATE chaos.trail SET new_status = 'blocked' WHERE task_id = :note AND new_status = 'claimed';
 
 -- I16: a manual change gets an unexpected error

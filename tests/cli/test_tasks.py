@@ -235,8 +235,8 @@ def test_a_task_that_is_locked_keeps_no_other_from_being_done(
     """The command names it, and changes the others."""
     monkeypatch.setattr(bulk, "TRIES", 1)
     locked, free = put(connection), put(connection)
-    with psycopg.connect(database_url) as hand:
-        hand.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [locked])
+    with psycopg.connect(database_url) as operator:
+        operator.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [locked])
         ran = run_command("tasks", "cancel", str(locked), str(free))
 
     assert 1 == ran.status
@@ -249,8 +249,8 @@ def test_locked_tasks_are_reported(
 ) -> None:
     """The others are changed, and the exit status shows that some were not."""
     connection.execute(DEAD_LETTERS, [10])
-    with psycopg.connect(database_url) as hand:
-        hand.execute("SELECT FROM orchestrator.tasks_dead ORDER BY id LIMIT 3 FOR UPDATE")
+    with psycopg.connect(database_url) as operator:
+        operator.execute("SELECT FROM orchestrator.tasks_dead ORDER BY id LIMIT 3 FOR UPDATE")
         ran = run_command("tasks", "requeue", "--status", "dead_letter", "--yes")
 
     assert 1 == ran.status

@@ -48,7 +48,7 @@ def arguments() -> argparse.Namespace:
 def rounds(shop: Shop, calls: int, first_seed: int) -> bool:
     """Run all calls, or stop at the first fault. Return whether there was none."""
     say(f"seed {first_seed}")
-    others = functions.calls(functions.callable_ones(shop.hand), functions.shelf(shop.hand))
+    others = functions.calls(functions.callable_ones(shop.operator), functions.shelf(shop.operator))
     began = time.monotonic()
     for done in range(0, calls, ROUND):
         count, number = min(ROUND, calls - done), first_seed + done // ROUND

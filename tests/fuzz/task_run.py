@@ -53,11 +53,11 @@ class Seen:
 
 @dataclass
 class Shop:
-    """A database with a producer, a worker and an operator. `hand` is the operator's session."""
+    """A database with a producer, a worker and an operator. `operator` is the operator's session."""
 
     doors: Doors
     mate: Mate
-    hand: psycopg.Connection
+    operator: psycopg.Connection
     tally: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
@@ -88,8 +88,8 @@ class Shop:
             self.lived(ids, way, does)
 
     def lived(self, ids: list[int], way: Way, does: Any) -> None:
-        self.hand.execute(DUE, [ids])
-        stored = {row[0]: row for row in self.hand.execute(STORED, [ids]).fetchall()}
+        self.operator.execute(DUE, [ids])
+        stored = {row[0]: row for row in self.operator.execute(STORED, [ids]).fetchall()}
         assert set(ids) == stored.keys()
         if way.sent is not None and len(way.sent) == len(ids):
             for task_id, sent in zip(ids, way.sent, strict=True):
@@ -101,26 +101,26 @@ class Shop:
 
     def edit(self, edit: Edit, does: Any) -> None:
         """Let the table's owner write any value into a task. A worker must still be able to claim and end it."""
-        (task_id,) = self.hand.execute(EDITED.encode()).fetchone() or (0,)
+        (task_id,) = self.operator.execute(EDITED.encode()).fetchone() or (0,)
         with self.cleared([task_id]):
             self.edited(task_id, edit, does)
 
     def edited(self, task_id: int, edit: Edit, does: Any) -> None:
         try:
-            edit.write(self.hand, task_id)
+            edit.write(self.operator, task_id)
             self.tally["edits accepted"] += 1
         except (psycopg.Error, UnicodeEncodeError) as error:
             if str(getattr(error, "sqlstate", "")).startswith(INTERNAL):
                 raise
             self.tally["edits refused"] += 1
-        self.hand.execute(DUE, [[task_id]])
-        rows = {row[0]: row for row in self.hand.execute(STORED, [[task_id]]).fetchall()}
+        self.operator.execute(DUE, [[task_id]])
+        rows = {row[0]: row for row in self.operator.execute(STORED, [[task_id]]).fetchall()}
         (task,) = self.mate.call(lambda connection: self.claimed(connection, rows))
         self.seen.does = does
         outcome = self.mate.call(lambda connection: self.ended(connection, task))
         self.tally[f"ended: {type(outcome.end).__name__.lower()}"] += 1
         with suppress(OrchestratorError):
-            assert operate.current(self.hand, task_id) is not None
+            assert operate.current(self.operator, task_id) is not None
 
     @contextmanager
     def cleared(self, ids: list[int]) -> Iterator[None]:
@@ -128,13 +128,13 @@ class Shop:
         try:
             yield
         finally:
-            self.hand.execute("DELETE FROM orchestrator.tasks WHERE id = ANY (%s)", [ids])
+            self.operator.execute("DELETE FROM orchestrator.tasks WHERE id = ANY (%s)", [ids])
 
     def call(self, call: FunctionCall) -> None:
         """Call a function in a transaction that is rolled back."""
         try:
-            with self.hand.transaction(force_rollback=True):
-                call.within(self.hand)
+            with self.operator.transaction(force_rollback=True):
+                call.within(self.operator)
             self.tally["functions answered"] += 1
         except Exception as error:
             self.tally[f"functions refused: {name_of(error)}"] += 1
@@ -157,7 +157,7 @@ class Shop:
             return
         assert alike(payload.decode(stored[2]), self.seen.arguments)
         assert (payload.decode(stored[3] or "{}"), tuple(stored[4] or ())) == self.seen.beside
-        state = operate.current(self.hand, task.id)
+        state = operate.current(self.operator, task.id)
         assert state is not None
         self.tally[f"ended: {type(end).__name__.lower()}"] += 1
         agrees(end, does, state)
@@ -219,11 +219,11 @@ def alike(left: Any, right: Any) -> bool:
 def opened(url: str) -> Iterator[Shop]:
     """Open the shop on an empty database."""
     with (
-        psycopg.connect(url, autocommit=True) as hand,
+        psycopg.connect(url, autocommit=True) as operator,
         psycopg.connect(url, autocommit=True) as session,
         closing(Orchestrator(url)) as app,
         closing(Mate(url)) as mate,
     ):
-        hand.execute(DECLARED.encode())
+        operator.execute(DECLARED.encode())
         session.execute("SET ROLE orchestrator_producer")
-        yield Shop(Doors(app, session), mate, hand)
+        yield Shop(Doors(app, session), mate, operator)

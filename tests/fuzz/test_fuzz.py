@@ -44,7 +44,7 @@ def test_accepted_values_come_back_equal_and_others_are_refused_by_name(
 
 def test_each_function_answers_or_refuses_any_argument(shop: Shop) -> None:
     """Each function that a role may call gets any values of its arguments' types, and invalid ones."""
-    calls = functions.calls(functions.callable_ones(shop.hand), functions.shelf(shop.hand))
+    calls = functions.calls(functions.callable_ones(shop.operator), functions.shelf(shop.operator))
 
     SETTINGS(given(calls)(shop.call))()
 
@@ -88,6 +88,6 @@ def test_a_constraint_or_an_unknown_function_is_no_refusal(
 ) -> None:
     """Such an error of the server shows a mistake in the project's code."""
     with pytest.raises(psycopg.Error) as caught:
-        shop.hand.execute(statement.encode())
+        shop.operator.execute(statement.encode())
 
     assert name == by_name(caught.value)

@@ -196,7 +196,7 @@ def test_a_term_that_is_over_is_not_renewed(candidate: Make, clock: Clock) -> No
     assert None is beat(first.session, first)
 
 
-@pytest.mark.parametrize("drained", ["by itself", "by a hand"])
+@pytest.mark.parametrize("drained", ["by itself", "by an operator"])
 def test_a_draining_leader_does_not_renew_its_term(
     connection: psycopg.Connection, candidate: Make, clock: Clock, drained: str
 ) -> None:
@@ -205,7 +205,7 @@ def test_a_draining_leader_does_not_renew_its_term(
     first.stand()
     clock.advance(seconds=TERM_SECONDS - 1)
 
-    if drained == "by a hand":
+    if drained == "by an operator":
         connection.execute("SELECT orchestrator.drain_worker(%s)", [first.id])
     beat(first.session, first, draining=drained == "by itself")
     clock.advance(seconds=1)

@@ -290,12 +290,12 @@ def test_a_lock_in_the_way_puts_a_duty_off(
         done.set()
         return False
 
-    with psycopg.connect(database_url) as hand, recorded(events.DutyPutOff, events.DutyFailed) as emitted:
-        hand.execute("SELECT FROM orchestrator.queues FOR UPDATE")
+    with psycopg.connect(database_url) as operator, recorded(events.DutyPutOff, events.DutyFailed) as emitted:
+        operator.execute("SELECT FROM orchestrator.queues FOR UPDATE")
         made = wheel([Duty("patient", 0.01, work)])
         made.look()
         eventually(lambda: emitted, "it is put off")
-        hand.rollback()
+        operator.rollback()
         assert done.wait(PATIENCE_SECONDS)
         made.leader.stop()
 

@@ -129,8 +129,8 @@ def test_locked_tasks_hold_up_neither_the_rest_nor_the_leaves_behind(
         fill(connection, "hasty", 30, at=DAY + timedelta(days=day))
     clock.set(DAY + timedelta(days=6))
     walk = Walk()
-    with psycopg.connect(database_url) as hand:
-        hand.execute(f"SELECT FROM orchestrator.{LEAF} LIMIT 20 FOR UPDATE".encode())
+    with psycopg.connect(database_url) as operator:
+        operator.execute(f"SELECT FROM orchestrator.{LEAF} LIMIT 20 FOR UPDATE".encode())
         do_all(connection, partial(finished, walk=walk))
         assert {"hasty": 20} == kept(connection)
 

@@ -126,9 +126,9 @@ def test_a_locked_row_waits_for_the_next_round(
     """The others are deleted."""
     grow(connection, kind, 3)
     clock.advance(days=DAYS[kind], seconds=1)
-    with psycopg.connect(database_url) as hand:
+    with psycopg.connect(database_url) as operator:
         lock = sql.SQL("SELECT FROM orchestrator.{} LIMIT 1 FOR UPDATE").format(sql.Identifier(TABLES[kind]))
-        hand.execute(lock)
+        operator.execute(lock)
         do(connection, partial(retention, kind=kind))
         assert 1 == left(connection, kind)
 

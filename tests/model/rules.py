@@ -45,7 +45,7 @@ class Bounds:
     dead_after: int = 2
     term: int = 1
     # Manual changes: an operator's statements.
-    hands: bool = True
+    manual_changes: bool = True
     crashes: bool = True
     kills: bool = True
     # Replies that are lost on their way from the server.

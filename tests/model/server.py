@@ -135,8 +135,8 @@ def steps(server: Server, bounds: Bounds) -> Iterator[Step]:
     yield from tick(server, bounds)
     if bounds.crashes:
         yield from crash(server)
-    if bounds.hands:
-        yield from hands(server)
+    if bounds.manual_changes:
+        yield from manual_changes(server)
     for who, duty in enumerate(server.duties):
         if duty is not None:
             name = f"the server ends the duty of {letter(who)}, which took too long"
@@ -172,7 +172,7 @@ def crash(server: Server) -> Iterator[Step]:
     yield Step(name, after, others=("lease", lost) if lost else None, fault=True)
 
 
-def hands(server: Server) -> Iterator[Step]:
+def manual_changes(server: Server) -> Iterator[Step]:
     """An operator writes plain SQL. The trigger clears the lease, and a requeue resets the counts."""
     for task, row in enumerate(server.now.tasks):
         if server.task_is_locked(task):

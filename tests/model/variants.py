@@ -19,7 +19,9 @@ HEARD = replace(WORLD, losses_of_replies=False)
 LEASES = Bounds(housekeeping=False)
 LEADING = Bounds(tasks=0)
 TRIO = Bounds(tasks=0, workers=3, term=2)
-CALM = Bounds(attempts_max=1, losses_max=1, housekeeping=False, hands=False, crashes=False, kills=False)
+CALM = Bounds(
+    attempts_max=1, losses_max=1, housekeeping=False, manual_changes=False, crashes=False, kills=False
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,8 +168,8 @@ def test_two_at_once_share_the_work(connection: psycopg.Connection, database_url
 def test_locked_tasks_are_skipped_and_reported(connection: psycopg.Connection, database_url: str) -> None:
     """The next run changes them."""
     connection.execute(DEAD_LETTERS, [30])
-    with psycopg.connect(database_url) as hand:
-        hand.execute("SELECT FROM orchestrator.tasks_dead ORDER BY id LIMIT 7 FOR UPDATE")
+    with psycopg.connect(database_url) as operator:
+        operator.execute("SELECT FROM orchestrator.tasks_dead ORDER BY id LIMIT 7 FOR UPDATE")
         assert Step(23, 7) == done(connection, Action.REQUEUE, DEAD)
 
     assert Step(7, 0) == done(connection, Action.REQUEUE, DEAD)
@@ -182,8 +182,8 @@ def test_a_lock_on_the_table_ends_the_run_with_a_sentence(
     monkeypatch.setattr(bulk, "TRIES", 2)
     monkeypatch.setattr(bulk, "WAIT_SECONDS", 0)
     connection.execute(DEAD_LETTERS, [1])
-    with psycopg.connect(database_url) as hand:
-        hand.execute("LOCK TABLE orchestrator.tasks_dead IN SHARE MODE")
+    with psycopg.connect(database_url) as operator:
+        operator.execute("LOCK TABLE orchestrator.tasks_dead IN SHARE MODE")
         with pytest.raises(DatabaseUnavailable, match="another transaction's lock was in the way 2 times"):
             done(connection, Action.REQUEUE, DEAD)
 

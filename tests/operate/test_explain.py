@@ -502,9 +502,9 @@ def test_another_session_has_locked_the_row(connection: psycopg.Connection, data
     """An open manual transaction: workers skip the row. The answer names the session, which can be ended."""
     hired(connection)
     task_id = put(connection)
-    with psycopg.connect(database_url, application_name="a report") as hand:
-        pid = hand.info.backend_pid
-        hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [task_id])
+    with psycopg.connect(database_url, application_name="a report") as operator:
+        pid = operator.info.backend_pid
+        operator.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [task_id])
         eventually(
             lambda: operate.explain(connection, task_id).reason == "row_locked",
             "it has been locked for a second",
@@ -513,7 +513,7 @@ def test_another_session_has_locked_the_row(connection: psycopg.Connection, data
         found = why(connection, task_id)
         follow(connection, found)
         with pytest.raises(psycopg.OperationalError):
-            hand.execute("SELECT")
+            operator.execute("SELECT")
 
     assert f"workers skip it: pid {pid} (a report), open for " in found.says
     assert "row_locked" != why(connection, task_id).reason

@@ -106,7 +106,7 @@ def test_a_manual_bulk_cancel_succeeds_beside_four_workers(
                 [digit],
             )
 
-    print(f"beside a hand's cancel: {counts}")  # noqa: T201 - a measurement
+    print(f"beside a manual cancel: {counts}")  # noqa: T201 - a measurement
     assert set(counts) <= {None, LOCK_TIMEOUT, MOVED}
 
 

@@ -69,8 +69,8 @@ def test_a_locked_row_delays_no_other(
     put(connection)
     put(connection)
     locked, free = worker.claim()
-    with psycopg.connect(database_url) as hand:
-        hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [locked.id])
+    with psycopg.connect(database_url) as operator:
+        operator.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [locked.id])
 
         assert [free] == worker.begin([locked, free])
 

@@ -235,10 +235,10 @@ def test_a_claim_counts_the_attempt_and_signs(
 def test_a_locked_task_is_passed_over(
     connection: psycopg.Connection, database_url: str, worker: Mate
 ) -> None:
-    """A hand that has a row open holds nobody up."""
+    """An operator's open transaction on a row delays no claim."""
     locked, free = (put(connection, priority=priority) for priority in (75, 50))
-    with psycopg.connect(database_url) as hand:
-        hand.execute("UPDATE orchestrator.tasks SET priority = 80 WHERE id = %s", [locked])
+    with psycopg.connect(database_url) as operator:
+        operator.execute("UPDATE orchestrator.tasks SET priority = 80 WHERE id = %s", [locked])
         assert [free] == ids(worker.claim())
 
     assert [locked] == ids(worker.claim())

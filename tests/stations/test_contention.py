@@ -45,18 +45,18 @@ class Work:
 def test_manual_changes_and_four_workers_do_not_disturb_each_other(
     connection: psycopg.Connection, database_url: str
 ) -> None:
-    """No claim, no finish and no UPDATE of the hand's fails, and every task is completed exactly once."""
+    """No claim, no finish and no manual UPDATE fails, and every task is completed exactly once."""
     connection.execute(FILL, [TASKS])
     done = threading.Event()
 
     with ThreadPoolExecutor(WORKERS + 1) as pool:
-        hand = pool.submit(change_priorities, database_url, done)
+        operator = pool.submit(change_priorities, database_url, done)
         crew = [pool.submit(drain, database_url) for _ in range(WORKERS)]
         try:
             works = [worker.result(SECONDS_MAX) for worker in crew]
         finally:
             done.set()
-        changed = hand.result(SECONDS_MAX)
+        changed = operator.result(SECONDS_MAX)
 
     assert {"55P03"} >= {sqlstate for work in works for sqlstate in work.failed}
     assert len(changed) > 1

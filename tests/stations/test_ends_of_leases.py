@@ -90,7 +90,7 @@ def in_a_copy(connection: psycopg.Connection, _: Mate, _clock: Clock, _task: Cla
         pytest.param(by_timeout, 4, WAITS, id="timed out"),
         pytest.param(by_timeout, 1, FAILED, id="timed out for the last time"),
         pytest.param(manually(REQUEUE), 4, WAITS, id="requeued"),
-        pytest.param(manually(CANCEL), 4, FAILED, id="cancelled by hand"),
+        pytest.param(manually(CANCEL), 4, FAILED, id="cancelled manually"),
         pytest.param(manually(DELETE), 4, DELETED, id="deleted"),
         pytest.param(in_a_copy, 4, WAITS, id="resumed in a copy"),
     ],
@@ -230,7 +230,7 @@ def test_a_manual_change_counts_for_the_gates_and_returns_no_permit(
     [
         pytest.param(by_outcome(Completed(None)), [SUCCEEDED, (-1, 0, 0), SUCCEEDED], id="completed"),
         pytest.param(by_outcome(DeadLettered(FAULT, "failed")), [FAILED, (-1, -1, 0), SUCCEEDED], id="dead letter"),
-        pytest.param(manually(CANCEL), [FAILED, (-1, -1, 0), SUCCEEDED], id="cancelled by hand"),
+        pytest.param(manually(CANCEL), [FAILED, (-1, -1, 0), SUCCEEDED], id="cancelled manually"),
     ],
 )  # fmt: skip
 def test_a_requeued_task_counts_for_its_gates_at_its_next_end(

@@ -287,8 +287,8 @@ def test_a_batch_waits_for_a_lock_a_moment_only(
     for _ in range(2):
         put(connection)
     locked, free = worker.begin(worker.claim())
-    with psycopg.connect(database_url) as hand:
-        hand.execute("UPDATE orchestrator.tasks SET priority = 80 WHERE id = %s", [locked.id])
+    with psycopg.connect(database_url) as operator:
+        operator.execute("UPDATE orchestrator.tasks SET priority = 80 WHERE id = %s", [locked.id])
         with pytest.raises(errors.LockNotAvailable):
             worker.finish(locked, Completed(None))
         outcomes = [Outcome(task, Completed(None)) for task in (locked, free)]
@@ -311,13 +311,13 @@ def test_a_batch_locks_its_tasks_in_the_order_of_their_ids(
     worker.call(lambda c: c.execute("SET lock_timeout = '60s'"))
     locks = "SELECT FROM orchestrator.tasks_live WHERE id = ANY (%s) FOR UPDATE NOWAIT"
 
-    with psycopg.connect(database_url) as hand, ThreadPoolExecutor(1) as threads:
-        hand.execute(locks, [[first.id]])
+    with psycopg.connect(database_url) as operator, ThreadPoolExecutor(1) as threads:
+        operator.execute(locks, [[first.id]])
         outcomes = [Outcome(task, end) for task in (third, second, first)]
         written = threads.submit(worker.finish_all, outcomes)
-        eventually(lambda: one(connection, WAITING, [hand.info.backend_pid]) == 1, "the batch waits")
-        hand.execute(locks, [[second.id, third.id]])
-        hand.commit()
+        eventually(lambda: one(connection, WAITING, [operator.info.backend_pid]) == 1, "the batch waits")
+        operator.execute(locks, [[second.id, third.id]])
+        operator.commit()
 
         assert {first.id, second.id, third.id} == written.result(60)
 

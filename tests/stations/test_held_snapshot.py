@@ -96,13 +96,13 @@ def as_bytes(statement: str | bytes) -> bytes:
 @contextmanager
 def locked(url: str, count: int) -> Iterator[list[int]]:
     """Lock this number of the next tasks."""
-    with psycopg.connect(url) as hand:
-        rows = hand.execute(
+    with psycopg.connect(url) as operator:
+        rows = operator.execute(
             "SELECT id FROM orchestrator.tasks_live WHERE status = 'pending' ORDER BY position, id LIMIT %s FOR UPDATE",
             [count],
         ).fetchall()
         yield [task_id for (task_id,) in rows]
-        hand.rollback()
+        operator.rollback()
 
 
 def test_with_a_memory_a_claim_passes_few_dead_entries(emptied: ScanPositions, worker: Mate) -> None:

@@ -86,9 +86,9 @@ def test_an_open_manual_update_delays_only_its_own_rows(
     locked, free = batch[:2], batch[2:]
 
     async def work() -> None:
-        with psycopg.connect(database_url) as hand:
+        with psycopg.connect(database_url) as operator:
             ids = [task.id for task in locked]
-            hand.execute("UPDATE orchestrator.tasks SET priority = 80 WHERE id = ANY(%s)", [ids])
+            operator.execute("UPDATE orchestrator.tasks SET priority = 80 WHERE id = ANY(%s)", [ids])
             async with running(database_url) as box:
                 for task in batch:
                     box.put(Outcome(task, Completed(None)), worker_id=worker.id)
@@ -97,7 +97,7 @@ def test_an_open_manual_update_delays_only_its_own_rows(
                 await until(lambda: "completed" == read(connection, later.id, "status"), "the later one too")
                 await until(lambda: {task.id for task in box.held()} == set(ids), "its answer is read")
                 assert ["running", "running"] == statuses(connection, locked)
-                hand.commit()
+                operator.commit()
 
     go(work)
 
@@ -113,8 +113,8 @@ def test_locked_outcomes_count_against_the_limit(
     tasks = taken(connection, worker, 2)
 
     async def work() -> None:
-        with psycopg.connect(database_url) as hand:
-            hand.execute("LOCK TABLE orchestrator.tasks_live IN SHARE MODE")
+        with psycopg.connect(database_url) as operator:
+            operator.execute("LOCK TABLE orchestrator.tasks_live IN SHARE MODE")
             async with running(database_url, limit=2) as box:
                 for task in tasks:
                     box.put(Outcome(task, Completed(None)), worker_id=worker.id)
@@ -122,7 +122,7 @@ def test_locked_outcomes_count_against_the_limit(
                     await until(lambda: is_waiting_for_a_lock(connection), "a batch waits for the lock")
                     await until(lambda: not is_waiting_for_a_lock(connection), "and gives up")
                 assert (2, True) == (len(box.held()), box.is_full)
-                hand.commit()
+                operator.commit()
                 await box.flush()
                 assert not box.is_full
 
@@ -231,14 +231,14 @@ def test_a_batch_survives_the_death_of_its_backend(
     tasks = taken(connection, worker, 20)
 
     async def work() -> None:
-        with psycopg.connect(database_url) as hand:
-            hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [tasks[0].id])
+        with psycopg.connect(database_url) as operator:
+            operator.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [tasks[0].id])
             async with running(database_url) as box:
                 for task in tasks:
                     box.put(Outcome(task, Completed(None)), worker_id=worker.id)
-                await until(lambda: is_waiting_for_a_lock(connection), "the batch is in the server's hands")
+                await until(lambda: is_waiting_for_a_lock(connection), "the server has the batch")
                 assert 1 == terminate(connection)
-                hand.rollback()
+                operator.rollback()
 
     go(work)
 

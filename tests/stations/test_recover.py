@@ -314,8 +314,8 @@ def test_a_locked_orphan_waits_for_the_next_round(
     put(connection)
     locked, free = worker.begin(worker.claim())
     clock.advance(seconds=31)
-    with psycopg.connect(database_url) as hand:
-        hand.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [locked.id])
+    with psycopg.connect(database_url) as operator:
+        operator.execute("SELECT FROM orchestrator.tasks WHERE id = %s FOR UPDATE", [locked.id])
         assert Recovered(returned=1, dead_lettered=0, workers=1) == rescue(connection)
         assert ["running", "pending"] == [read(connection, task.id, "status") for task in (locked, free)]
 

@@ -91,8 +91,8 @@ def test_a_locked_task_is_left_for_the_next_sweep(
     """A manual change that delays a task just when it is due wins."""
     task = put(connection, "scheduled", run_at=clock.now)
     later = clock.now + timedelta(hours=1)
-    with psycopg.connect(database_url) as hand:
-        hand.execute("UPDATE orchestrator.tasks SET run_at = %s WHERE id = %s", [later, task])
+    with psycopg.connect(database_url) as operator:
+        operator.execute("UPDATE orchestrator.tasks SET run_at = %s WHERE id = %s", [later, task])
         assert 0 == worker.sweep().moved
 
     assert 0 == worker.sweep().moved

@@ -26,7 +26,7 @@ from tests.worker.running import (
     working,
 )  # fmt: skip
 
-HANDS: dict[str, str] = {
+MANUAL_CHANGES: dict[str, str] = {
     "cancelled": "UPDATE orchestrator.tasks SET status = 'cancelled' WHERE id = %s",
     "requeued": "UPDATE orchestrator.tasks SET status = 'pending' WHERE id = %s",
     "deleted": "DELETE FROM orchestrator.tasks WHERE id = %s",
@@ -38,9 +38,9 @@ WAITING = (
 PROVEN = "SELECT count(*) FROM orchestrator.workers WHERE beacon IS NOT NULL"
 
 
-@pytest.mark.parametrize("hand", HANDS)
+@pytest.mark.parametrize("operator", MANUAL_CHANGES)
 async def test_a_manual_change_reaches_a_running_coroutine(
-    app: Orchestrator, connection: psycopg.Connection, hand: str
+    app: Orchestrator, connection: psycopg.Connection, operator: str
 ) -> None:
     """It is cancelled with LeaseLost, which gives the reason. The worker reports it, too, and writes no outcome."""
     received: list[Any] = []
@@ -66,13 +66,13 @@ async def test_a_manual_change_reaches_a_running_coroutine(
             enqueued = await work.aenqueue()
             await until(lambda: status(connection, enqueued.id) == "running", "it runs")
             acted = time.monotonic()
-            connection.execute(HANDS[hand], [enqueued.id])
+            connection.execute(MANUAL_CHANGES[operator], [enqueued.id])
             await until(lambda: received, "its handler is told")
-            if hand == "requeued":
+            if operator == "requeued":
                 await until(lambda: status(connection, enqueued.id) == "completed", "it ran again")
     assert [("LeaseLost", enqueued.id)] == [(type(e).__name__, e.task_id) for e in seen]
     # Who is requeued may have ended by the time anybody asks.
-    assert hand == "requeued" or hand in seen[0].reason
+    assert operator == "requeued" or operator in seen[0].reason
     task_id, seconds = int(enqueued.id), told_after[0] - acted
 
     (lost,) = received
@@ -97,7 +97,7 @@ async def test_a_manual_change_reaches_a_running_thread(
             enqueued = await work.aenqueue()
             await until(lambda: status(connection, enqueued.id) == "running", "it runs")
             with recorded(events.LeaseLost) as lost:
-                connection.execute(HANDS["cancelled"], [enqueued.id])
+                connection.execute(MANUAL_CHANGES["cancelled"], [enqueued.id])
                 await until(lambda: lost, "it is told")
     assert [] == abandoned
 
@@ -128,7 +128,7 @@ async def test_a_cancel_takes_less_than_a_second_where_no_notification_arrives(
             enqueued = await work.aenqueue()
             await until(lambda: status(connection, enqueued.id) == "running", "it runs")
             acted = time.monotonic()
-            connection.execute(HANDS["cancelled"], [enqueued.id])
+            connection.execute(MANUAL_CHANGES["cancelled"], [enqueued.id])
             await until(lambda: received, "its handler is told")
             assert [(None,)] == connection.execute("SELECT beacon FROM orchestrator.workers").fetchall()
 
@@ -221,16 +221,16 @@ def test_a_suspect_begins_when_the_outcome_of_the_last_one_is_written(
         async with working(app):
             await until(lambda: statuses(connection).get("scheduled") == 1, "the other one is put off")
             assert 1 == len(stood)
-            hand.rollback()
+            operator.rollback()
             await until(lambda: len(stood) == 2, "the other one has its turn", seconds=20.0)
 
-    with psycopg.connect(database_url) as hand:
+    with psycopg.connect(database_url) as operator:
 
         @app.task(name="work")
         async def work(context: Context) -> None:
             stood.append(status(connection, min(ids)))
             if len(stood) == 1:
-                hand.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [context.id])
+                operator.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [context.id])
 
         ids = [work.enqueue().id for _ in range(2)]
         connection.execute("UPDATE orchestrator.tasks_live SET losses = 2")

@@ -157,9 +157,9 @@ async def test_a_lock_on_a_row_keeps_no_other_report_waiting(
 
     async with working(app):
         await until(lambda: all(status(connection, h.id) == "running" for h in handles), "they run")
-        with psycopg.connect(app.config.database_url) as hand:
+        with psycopg.connect(app.config.database_url) as operator:
             lock = "SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE"
-            hand.execute(lock, [handles[0].id])
+            operator.execute(lock, [handles[0].id])
             connection.execute(
                 "UPDATE orchestrator.tasks_live SET progress = NULL WHERE id = %s", [handles[1].id]
             )

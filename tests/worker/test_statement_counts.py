@@ -115,7 +115,7 @@ async def test_an_idle_worker_sends_few_statements(
         before = between.counts()
         await asyncio.to_thread(connection.execute, "SELECT pg_sleep(%s)", [IDLE_SECONDS])
         counts = growth_of("statements", before, between.counts())
-        # The one of the leader's that keeps house is closed once there is nothing to do.
+        # The connection of the leader's duties is closed once there is nothing to do.
         await until(lambda: len(connections(connection)) <= CONNECTIONS_MAX, "it holds few connections")
     await app.aclose()
 

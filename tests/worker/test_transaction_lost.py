@@ -32,7 +32,7 @@ from tests.worker.running import (
     value,
     working,
 )
-from tests.worker.test_notified import HANDS
+from tests.worker.test_notified import MANUAL_CHANGES
 
 pytestmark = pytest.mark.usefixtures("ledger")
 
@@ -47,9 +47,9 @@ SLEEPING = (
 
 
 @both_colours
-@pytest.mark.parametrize("hand", HANDS)
+@pytest.mark.parametrize("operator", MANUAL_CHANGES)
 async def test_a_manual_change_during_the_transaction_undoes_its_writes(
-    make_app: MakeApp, connection: psycopg.Connection, colour: str, hand: str
+    make_app: MakeApp, connection: psycopg.Connection, colour: str, operator: str
 ) -> None:
     """The lease check at the end of the block finds it, like any stale outcome, if the handler has not been informed
     before."""
@@ -60,20 +60,20 @@ async def test_a_manual_change_during_the_transaction_undoes_its_writes(
     def act(context: Context) -> None:
         if context.attempt == 1 and not seen:
             seen.append("")
-            connection.execute(HANDS[hand], [context.id])
+            connection.execute(MANUAL_CHANGES[operator], [context.id])
 
     handle = writing(app, colour, inside=act).enqueue()
 
     with recorded(events.StaleOutcome, events.LeaseLost, events.TaskFailed) as emitted:
         async with working(app):
             await until(lambda: emitted, "it is told")
-            if hand == "requeued":
+            if operator == "requeued":
                 await until(lambda: status(connection, handle.id) == "completed", "it ran again")
 
     assert [handle.id] == [event.task_id for event in emitted]
     assert events.TaskFailed not in {type(event) for event in emitted}
-    # Requeued by hand it begins anew, with its first attempt: one entry, and that is the second run's.
-    assert ([(handle.id, 1)] if hand == "requeued" else []) == entries(connection)
+    # After a manual requeue it begins anew, with its first attempt: one entry, and that is the second run's.
+    assert ([(handle.id, 1)] if operator == "requeued" else []) == entries(connection)
     # That it ran is on record; an outcome it has none.
     assert [(1, "lost")] == attempts(connection, handle.id)
 
@@ -83,16 +83,18 @@ def test_a_completion_waits_for_an_open_manual_change(
     app: Orchestrator, connection: psycopg.Connection, colour: str
 ) -> None:
     """It has locked the row when the block ends. Its cancel wins, and the handler's writes are undone."""
-    with psycopg.connect(app.config.database_url) as hand:
+    with psycopg.connect(app.config.database_url) as operator:
         handle = writing(
-            app, colour, inside=lambda context: hand.execute(HANDS["cancelled"], [context.id]) and None
+            app,
+            colour,
+            inside=lambda context: operator.execute(MANUAL_CHANGES["cancelled"], [context.id]) and None,
         ).enqueue()
 
         async def main() -> None:
             with recorded(events.StaleOutcome, events.LeaseLost) as emitted:
                 async with working(app):
-                    await until(lambda: value(connection, WAITING), "it waits for the hand")
-                    hand.commit()
+                    await until(lambda: value(connection, WAITING), "it waits for the operator")
+                    operator.commit()
                     await until(lambda: emitted, "it is told")
 
         asyncio.run(main())
@@ -110,20 +112,20 @@ def test_a_manual_change_that_does_not_end_fails_the_attempt_with_a_message(
         "WITHIN",
         own_transaction.WITHIN.replace(b"lock_timeout = '5s'", b"lock_timeout = '100ms'"),
     )
-    with psycopg.connect(app.config.database_url) as hand:
+    with psycopg.connect(app.config.database_url) as operator:
 
         def lock(context: Context) -> None:
             if context.attempt == 1:
-                hand.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [context.id])
+                operator.execute("SELECT FROM orchestrator.tasks_live WHERE id = %s FOR UPDATE", [context.id])
 
         handle = writing(app, colour, inside=lock, backoff=AT_ONCE).enqueue()
 
         async def main() -> None:
             async with working(app):
                 with recorded(events.TaskFailed, events.TaskCompleted) as emitted:
-                    await until(lambda: value(connection, WAITING), "it waits for the hand")
+                    await until(lambda: value(connection, WAITING), "it waits for the operator")
                     await until(lambda: not value(connection, WAITING), "it gives up")
-                    hand.commit()
+                    operator.commit()
                     await until(lambda: len(emitted) == 2, "it completes")
 
         asyncio.run(main())

@@ -14,7 +14,7 @@ MUTANTS = (
         BATCH,
         "        FOR UPDATE SKIP LOCKED\n    ) AS found",
         "        FOR UPDATE\n    ) AS found",
-        why="One row under a hand's open transaction stops every worker.",
+        why="One row in an operator's open transaction stops every worker.",
         suites=("stations/test_claim.py", "races/test_claiming.py"),
     ),
     mutant(
@@ -102,7 +102,7 @@ MUTANTS = (
         SWEEP,
         "        FOR UPDATE SKIP LOCKED",
         "        FOR UPDATE",
-        why="A hand's open transaction on one scheduled task stops the sweeps of all workers.",
+        why="An operator's open transaction on one scheduled task stops the sweeps of all workers.",
         suites=("stations/test_sweep.py", "races/test_sweeping.py"),
     ),
     mutant(

@@ -25,7 +25,7 @@ MUTANTS = (
         suites=("worker/test_on_record.py",),
     ),
     mutant(
-        "requeued-by-hand-without-a-record",
+        "manual-requeue-without-a-record",
         "orchestrator/schema/functions/record_manual_update.sql",
         "WHERE b.status = 'running' AND a.lease IS NULL",
         "WHERE false",

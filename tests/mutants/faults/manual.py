@@ -33,11 +33,11 @@ MUTANTS = (
         suites=MOVED,
     ),
     mutant(
-        "completed-by-hand",
+        "completed-manually",
         GUARD,
         "    ELSIF NEW.status = 'pending' THEN",
         "    ELSIF NEW.status IN ('pending', 'completed') THEN",
-        why="A hand's slip completes what never ran.",
+        why="A slip of an operator completes what never ran.",
         suites=MOVED,
     ),
     mutant(
@@ -49,11 +49,11 @@ MUTANTS = (
         suites=("schema/test_idempotency.py", "schema/test_transitions.py"),
     ),
     mutant(
-        "hands-leave-no-record",
+        "manual-changes-leave-no-record",
         UPDATED,
         "    WHERE a IS DISTINCT FROM b\n",
         "    WHERE a.priority IS DISTINCT FROM b.priority\n",
-        why="A task runs twice, and nobody can tell that a hand requeued it.",
+        why="A task runs twice, and no record says that an operator requeued it.",
         suites=("schema/test_transitions.py",),
     ),
     mutant(

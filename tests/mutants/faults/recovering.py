@@ -169,7 +169,7 @@ MUTANTS = (
         TIMEOUTS,
         "    FOR UPDATE SKIP LOCKED\n),\npolicy",
         "    FOR UPDATE\n),\npolicy",
-        why="The leader waits behind who is writing its outcome, or behind a hand.",
+        why="The leader waits behind who is writing its outcome, or behind a operator.",
         suites=("maintain/test_timeouts.py", "races/test_duties.py"),
     ),
     mutant(

@@ -65,7 +65,7 @@ MUTANTS = (
         suites=RUNG,
     ),
     mutant(
-        "a-hand-tells-no-worker",
+        "a-manual-change-wakes-no-worker",
         "orchestrator/schema/functions/notify_workers.sql",
         "WHERE c.worker_id IS NOT NULL",
         "WHERE c.worker_id IS NULL",
