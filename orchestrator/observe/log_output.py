@@ -9,12 +9,11 @@
 Only the command line configures structlog, and only if the application has not. Secrets are masked first in every case.
 """
 
+import importlib
 import logging
 import sys
-from collections.abc import Callable, MutableMapping
+from collections.abc import MutableMapping
 from typing import Any
-
-import structlog
 
 from orchestrator.observe.masking import masked_fields, masked_text
 from orchestrator.observe.printable import printable
@@ -27,12 +26,14 @@ MULTI_LINE = ("exception", "stack")
 
 def logger(**fields: Any) -> Any:
     """Return a logger with these fields in each line, as the application has configured it, with secrets masked."""
+    structlog = library()
     processors = [mask, *structlog.get_config()["processors"]]
     return structlog.wrap_logger(None, processors=processors, logger_factory_args=(NAME,)).bind(**fields)
 
 
 def configure() -> None:
     """Configure how lines are written, unless the application has."""
+    structlog = library()
     if structlog.is_configured():
         return
     if logging_is_configured():
@@ -41,7 +42,7 @@ def configure() -> None:
             logger_factory=structlog.stdlib.LoggerFactory(),
         )
         return
-    terminal = sys.stderr.isatty()
+    at_terminal = [harmless, structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
     structlog.configure(
         processors=[
             structlog.processors.add_log_level,
@@ -50,12 +51,17 @@ def configure() -> None:
             # passwords.
             structlog.processors.format_exc_info,
             mask_exception,
-            *([harmless, console()] if terminal else [structlog.processors.JSONRenderer()]),
+            *(at_terminal if sys.stderr.isatty() else [structlog.processors.JSONRenderer()]),
         ],
         # It writes a line and its newline at once. With unbuffered Python (as in our image) print() writes them apart,
         # and the lines of several processes would mix.
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
+
+
+def library() -> Any:
+    """Return structlog. A process that logs nothing does not import it: that takes a fifth of `import orchestrator`."""
+    return importlib.import_module("structlog")
 
 
 def logging_is_configured() -> bool:
@@ -92,10 +98,6 @@ def shown(value: Any) -> str:
     """Return a value as text, quoted if its end would be unclear."""
     text = str(value)
     return text if text and text.isprintable() and not set(text) & {" ", '"', "="} else repr(text)
-
-
-def console() -> Callable[..., Any]:
-    return structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 
 
 def harmless(_logger: object, _method: str, line: Line) -> Line:

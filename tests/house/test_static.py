@@ -36,6 +36,7 @@ IMPORTERS = {
     "orchestrator/cli/load_application.py": "the application that a command line names",
     "orchestrator/cli/lazy_commands.py": "our own commands, whose names are in the code",
     "orchestrator/execute/registry.py": "the function that the worker's own registry holds, in its child process",
+    "orchestrator/observe/log_output.py": "structlog, if something is logged",
     "orchestrator/observe/tracing.py": "our own module that needs OpenTelemetry, if the application uses OpenTelemetry",
     "orchestrator/worker/loop.py": "uvloop, if it is installed",
 }
