@@ -94,7 +94,7 @@ class Stall:
             self._last_turn, self._blocked_for, self._patience = turn, 0.0, 0.0
         # A late look shows that the process was stopped. The loop then gets until the next look to turn.
         if now - self._looked_at <= LOOK_SECONDS_MAX:
-            self._blocked_for += now - self._looked_at
+            self._blocked_for += now - max(self._looked_at, min(turn, now))
         self._looked_at = now
         if self.is_on:
             # Keep the maximum: the handler that blocks may just have ended before the loop has turned.

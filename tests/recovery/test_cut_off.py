@@ -1,6 +1,7 @@
 """Workers that are frozen, or that the network has cut off."""
 
 import signal
+from pathlib import Path
 from uuid import UUID
 
 from tests.recovery.drills import orphans, refused
@@ -10,11 +11,14 @@ from tests.recovery.gate import Gate
 HELD = 3
 
 
-def test_a_frozen_leader_is_replaced_and_writes_nothing_when_it_goes_on(quick: Environment) -> None:
+def test_a_frozen_leader_is_replaced_and_writes_nothing_when_it_goes_on(
+    quick: Environment, tmp_path: Path
+) -> None:
     """It does no duty, and its outcomes are refused and counted. Then it serves as a new worker."""
+    end = tmp_path / "end"
     victim = quick.hire("-q", "default,own", "-c", str(HELD))
     quick.until(lambda: quick.leads(victim), "it leads")
-    ids = quick.run_all("drill.hold", HELD, seconds=2.0)
+    ids = quick.run_all("drill.hold", HELD, until=str(end))
     old = quick.id_of(victim)
     successor = quick.hire("-q", "default")
 
@@ -24,6 +28,7 @@ def test_a_frozen_leader_is_replaced_and_writes_nothing_when_it_goes_on(quick: E
         quick.results(ids)
     before = quick.ask("SELECT * FROM orchestrator.tasks WHERE id = ANY (%s) ORDER BY id", ids)
     (own,) = quick.enqueue("drill.stamp", queue="own")
+    end.touch()
     victim.signal(signal.SIGCONT)
     ((_, pid),) = quick.results([own])
     quick.until(lambda: refused(victim) >= HELD, "every late outcome is refused", of=victim)

