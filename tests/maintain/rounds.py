@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import psycopg
 
@@ -44,8 +45,13 @@ def do_at_once(database_url: str, duty: Duty, *, crew: int = 2) -> None:
     """Let several leaders do the same until nothing is left."""
 
     def lead(_: int) -> None:
+        done = False
         with psycopg.connect(database_url, autocommit=True) as connection:
-            do_all(connection, duty)
+            # A leader that has waited for a lock for too long puts the round off.
+            while not done:
+                with suppress(psycopg.errors.LockNotAvailable):
+                    do_all(connection, duty)
+                    done = True
 
     with ThreadPoolExecutor(crew) as pool:
         list(pool.map(lead, range(crew)))
