@@ -6,6 +6,7 @@ With pytest-xdist each worker has its own server: one more start (0.5 s), but no
 import asyncio
 import gc
 import inspect
+import os
 import signal
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterator
@@ -30,7 +31,7 @@ MakeApp = Callable[..., Orchestrator]
 CLONE = 1_000_000_000
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Let what the tests start hear Ctrl-C and the end of a terminal, also when the tests were started to ignore them.
 
     Who is started in the background ignores the one, who by nohup the other, and so do all whom they start. A handler,
@@ -39,6 +40,10 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, lambda *_: None)
+    if not hasattr(config, "workerinput"):
+        # Before the processes of pytest-xdist start, so that they share it; but not with a pytest that starts this one.
+        os.environ.pop(servers.CLUSTERS, None)
+        servers.cluster_folder()
 
 
 @pytest.hookimpl(wrapper=True)

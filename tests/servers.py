@@ -18,9 +18,9 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Literal, Self
 
@@ -46,9 +46,8 @@ STOP_SIGNALS: dict[StopMode, int] = {
     "immediate": signal.SIGQUIT,
 }
 MEMORY_BYTES_MIN = 4_000_000_000
-# What this process has made to copy. It is removed at its end.
-_CLUSTERS = ExitStack()
-atexit.register(_CLUSTERS.close)
+# Names the folder of the clusters that the processes of a test run make once and then copy.
+CLUSTERS = "ORCHESTRATOR_TEST_CLUSTERS"
 
 
 class Server:
@@ -143,8 +142,25 @@ class Server:
     def _initialise(self) -> None:
         self.directory.mkdir(exist_ok=True)
         embedded_folder.let_traverse(self.cluster, self._owner)
-        original = _cluster(self.binaries, self.superuser, migrated=self._is_migrated)
-        subprocess.run(["cp", "-a", original, self.cluster], check=True)
+        kind = "migrated" if self._is_migrated else "initial"
+        name = f"{kind}-{self.superuser}-{sha256(bytes(self.binaries)).hexdigest()[:8]}"
+        copy_cluster(name, self._make_migrated if self._is_migrated else self._make_initial, self.cluster)
+
+    def _make_initial(self, folder: Path) -> Path:
+        cluster = folder / "cluster"
+        embedded_folder.let_traverse(cluster, self._owner)
+        embedded_folder.make_private(cluster, self._owner)
+        command = [str(self.binaries / "initdb"), "-D", str(cluster), f"--username={self.superuser}"]
+        command += ["--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
+        assert self._spawn(command).wait() == 0, self.log
+        return cluster
+
+    def _make_migrated(self, folder: Path) -> Path:
+        server = Server(self.binaries, folder / "server")
+        server.superuser = self.superuser
+        migrate.upgrade(server.start().url())
+        server.stop()
+        return server.cluster
 
     def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         owner = self._owner
@@ -175,29 +191,38 @@ class Server:
         wait_until_free(self.directory / "server.lock")
 
 
-@cache
-def _cluster(programs: Path, superuser: str, *, migrated: bool) -> Path:
-    """Return a cluster to copy. A copy costs a tenth of initdb, and less than that of initdb and our migration."""
-    owner = embedded_folder.account()
-    folder = _CLUSTERS.enter_context(temporary_directory())
-    embedded_folder.let_traverse(folder / "cluster", owner)
-    if migrated:
-        server = Server(programs, folder)
-        server.superuser = superuser
-        migrate.upgrade(server.start().url())
-        server.stop()
-        return server.cluster
-    cluster = folder / "cluster"
-    embedded_folder.make_private(cluster, owner)
-    command = [str(programs / "initdb"), "-D", str(cluster), f"--username={superuser}"]
-    command += ["--auth=trust", "--encoding=UTF8", "--locale=C.UTF-8", "--no-sync"]
-    made = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd="/", check=False,
-        user=owner.pw_uid if owner else None, group=owner.pw_gid if owner else None,
-        extra_groups=[] if owner else None,
-    )  # fmt: skip
-    assert made.returncode == 0, made.stdout + made.stderr
-    return cluster
+def cluster_folder() -> Path:
+    """Return the folder of the clusters to copy. The process that makes it removes it: with xdist, the controller."""
+    if CLUSTERS not in os.environ:
+        kept = ExitStack()
+        os.environ[CLUSTERS] = str(kept.enter_context(temporary_directory()))
+        atexit.register(kept.close)
+    return Path(os.environ[CLUSTERS])
+
+
+def copy_cluster(name: str, make: Callable[[Path], Path], target: Path) -> None:
+    """Copy the cluster of this name. Make it if it is the first: a copy costs a tenth of the CPU of initdb."""
+    folder = cluster_folder() / name
+    with (cluster_folder() / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            unfinished = folder.with_suffix(".new")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir()
+            make(unfinished).rename(folder)
+    subprocess.run(["cp", "-a", folder, target], check=True)
+
+
+def copy_embedded_cluster(home: Path) -> None:
+    """Give an embedded server the cluster that its first start would make."""
+
+    def make(folder: Path) -> Path:
+        embedded.start(folder)
+        embedded.release(folder)
+        wait_until_free(folder / "server.lock")
+        return folder / "cluster"
+
+    copy_cluster("embedded", make, home / "cluster")
 
 
 @contextmanager

@@ -88,14 +88,22 @@ Watch = Callable[[int], int]
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
-    """A directory for a server, removed after the server has stopped."""
+def new_home() -> Iterator[Path]:
+    """A directory for a server, not made yet, and removed after the server has stopped."""
     with servers.temporary_directory() as directory:
         home = directory / "server"
         yield home
         embedded.release(home)
         if (home / "server.lock").exists():
             servers.wait_until_free(home / "server.lock")
+
+
+@pytest.fixture
+def home(new_home: Path) -> Path:
+    """The same with a cluster, so that the start needs no initdb."""
+    new_home.mkdir()
+    servers.copy_embedded_cluster(new_home)
+    return new_home
 
 
 @pytest.fixture
@@ -222,7 +230,6 @@ def test_a_start_during_the_stop_gets_a_server_and_a_guardian(home: Path, watch:
 
 def test_threads_that_start_at_once_are_one_user(home: Path, watch: Watch) -> None:
     """One release ends the use of the whole process, even if many of its threads called start at once."""
-    home.mkdir(mode=0o700)
     with (home / "users.lock").open("wb") as users_lock, ThreadPoolExecutor(8) as threads:
         # A guardian holds this lock while it stops the server.
         fcntl.flock(users_lock, fcntl.LOCK_EX)
@@ -369,12 +376,12 @@ def test_copy_of_a_running_server_gets_its_own_server(home: Path) -> None:
         servers.wait_until_free(copy / "server.lock")
 
 
-def test_unfinished_initdb_is_begun_anew(home: Path) -> None:
+def test_unfinished_initdb_is_begun_anew(new_home: Path) -> None:
     """The leftover of an interrupted initdb is removed. Only a complete cluster gets the name `cluster`."""
-    (home / "cluster.new").mkdir(parents=True)
-    (home / "cluster.new" / "PG_VERSION").write_text("18\n")
+    (new_home / "cluster.new").mkdir(parents=True)
+    (new_home / "cluster.new" / "PG_VERSION").write_text("18\n")
 
-    assert home / "cluster" == cluster_of(embedded.start(home))
+    assert new_home / "cluster" == cluster_of(embedded.start(new_home))
 
 
 @pytest.mark.parametrize("name", ["x" * 150, "a,b"], ids=["long", "comma"])
@@ -423,13 +430,13 @@ def test_no_other_user_can_reach_the_server(home: Path) -> None:
         assert ("",) == connection.execute("SHOW listen_addresses").fetchone()
 
 
-def test_directory_of_another_user_is_refused(home: Path) -> None:
+def test_directory_of_another_user_is_refused(new_home: Path) -> None:
     """A directory that every user may write to counts as one."""
-    home.mkdir()
-    home.chmod(0o777)
+    new_home.mkdir()
+    new_home.chmod(0o777)
 
     with pytest.raises(EmbeddedServerError, match="choose a directory of your own"):
-        embedded.start(home)
+        embedded.start(new_home)
 
 
 def test_failed_start_shows_the_log_and_leaves_no_user(home: Path) -> None:
