@@ -10,6 +10,7 @@ a library reads at its start (`READ_AT_START`). A test of these starts its proce
 """
 
 import ctypes
+import gc
 import multiprocessing
 import os
 import pkgutil
@@ -35,6 +36,7 @@ PR_SET_PDEATHSIG = 1
 LOADED_LATE = (
     "alembic.command", "alembic.op", "alembic.runtime.migration", "concurrent.futures.thread", "logging.config",
     "mako.template", "psycopg_pool", "rich.live", "rich.progress", "sqlalchemy.dialects.postgresql.psycopg",
+    "structlog",
 )  # fmt: skip
 
 FORKS = multiprocessing.get_context("forkserver")
@@ -125,6 +127,8 @@ def refuse_what_is_read_at_start(env: Mapping[str, str]) -> None:
 def live(birth: Birth, does: Callable[..., object], words: Sequence[Any]) -> None:
     """Take over everything, and do it."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # A collection would write to all that the fork server has loaded, and so copy its memory.
+    gc.freeze()
     if birth.leads_session:
         os.setsid()
     for number, path in enumerate((birth.stdin, birth.stdout, birth.stderr)):
